@@ -1,0 +1,68 @@
+"""The manifest: what a run was, where and how. It is written last; a folder without one did not happen."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rqps.store.schemas import SCHEMA_VERSION
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Warning_(_Frozen):
+    """Something that a reader of the number has to know. Warnings travel with the number."""
+
+    kind: str
+    """A short name to group by: `steal`, `placement`, `plan`, `load`, `errors`."""
+    text: str
+    step: str | None = None
+
+
+class Placement(_Frozen):
+    """Which CPUs the server, the load generator and the observer were held to."""
+
+    kind: Literal["same-cpu", "split", "free"]
+    server_cpus: tuple[int, ...]
+    client_cpus: tuple[int, ...]
+    observer_cpus: tuple[int, ...]
+
+
+class Manifest(_Frozen):
+    schema_version: int = SCHEMA_VERSION
+    study: str
+    run: str
+    host: str
+    dbms: str
+    build: str
+    config: str
+    round: int
+    position: int
+    """The place of this run in the study's random order, from 0."""
+    seed: int
+    workload: str
+    identity: str
+    """Digest of all that was asked for: dbms options, build, workload, parameters, placement."""
+    version: str
+    version_comment: str
+    build_source: str
+    build_digest: str
+    options: dict[str, str]
+    """What the config asked of the server, as it was translated for this version."""
+    parameters: dict[str, Any]
+    placement: Placement
+    rqps_version: str
+    git_revision: str | None
+    tools: dict[str, str]
+    """Versions of what did the work: sysbench, python, polars, kernel."""
+    machine: dict[str, Any]
+    started_at: datetime
+    ended_at: datetime
+    elapsed_s: float
+    measured_s: float
+    """Seconds in measured steps and their warm-up."""
+    outcome: Literal["ok", "failed"]
+    error: str | None = None
+    warnings: tuple[Warning_, ...] = Field(default=())

@@ -1,0 +1,129 @@
+"""The raw tables, one schema each. Units are in the column names; ratios are never stored."""
+
+import polars as pl
+
+SCHEMA_VERSION = 1
+
+_PROCESS_COUNTERS = {
+    "cpu_s": pl.Float64,  # exact, in nanoseconds from the scheduler
+    "cpu_user_s": pl.Float64,  # the kernel's own split, in ticks of 10 ms
+    "cpu_system_s": pl.Float64,
+    "context_switches": pl.Int64,
+    "reads": pl.Int64,  # read and write system calls
+    "writes": pl.Int64,
+    "read_kb": pl.Float64,  # what reached the storage layer
+    "write_kb": pl.Float64,
+}
+
+_HOST_COUNTERS = {
+    "cpu_user_s": pl.Float64,
+    "cpu_system_s": pl.Float64,
+    "cpu_idle_s": pl.Float64,
+    "cpu_iowait_s": pl.Float64,
+    "cpu_steal_s": pl.Float64,
+    "context_switches": pl.Int64,
+    "interrupts": pl.Int64,
+    "reads": pl.Int64,  # of the device that holds the data directory
+    "writes": pl.Int64,
+    "read_kb": pl.Float64,
+    "write_kb": pl.Float64,
+}
+
+_LATENCIES = {
+    "latency_mean_us": pl.Float64,
+    "latency_p50_us": pl.Float64,
+    "latency_p95_us": pl.Float64,
+    "latency_p99_us": pl.Float64,
+    "latency_p99_9_us": pl.Float64,
+    "latency_max_us": pl.Float64,
+}
+
+_COUNTERS = {
+    **{f"server_{name}": kind for name, kind in _PROCESS_COUNTERS.items()},
+    **{f"client_{name}": kind for name, kind in _PROCESS_COUNTERS.items()},
+    **{f"host_{name}": kind for name, kind in _HOST_COUNTERS.items()},
+}
+
+STEPS = pl.Schema(
+    {
+        "step": pl.String,
+        "position": pl.Int32,  # the order of steps in a run, from 0
+        "unit": pl.String,  # what an operation is: query, row
+        "threads": pl.Int32,
+        "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
+        "warmup_s": pl.Float64,
+        "elapsed_s": pl.Float64,
+        "operations": pl.Int64,
+        "transactions": pl.Int64,
+        "operations_per_s": pl.Float64,
+        **_LATENCIES,  # of a transaction
+        "errors": pl.Int64,
+        "target_per_s": pl.Float64,  # null where the step has no rate to hold
+        "target_held": pl.Boolean,
+        **_COUNTERS,  # differences between the step's two ends
+    }
+)
+
+INTERVALS = pl.Schema(
+    {
+        "step": pl.String,
+        "kind": pl.String,  # what was done: the step's own name, or query, insert, delete
+        "second": pl.Int32,  # 0 is the first measured one; the warm-up's are below 0
+        "operations": pl.Int64,
+        "transactions": pl.Int64,
+        "errors": pl.Int64,
+        **_LATENCIES,
+    }
+)
+
+LATENCIES = pl.Schema(
+    {
+        "step": pl.String,
+        "kind": pl.String,
+        "second": pl.Int32,
+        "from_us": pl.Float64,  # a bucket holds from_us <= latency < below_us
+        "below_us": pl.Float64,
+        "transactions": pl.Int64,
+    }
+)
+
+COUNTERS = pl.Schema(
+    {
+        "step": pl.String,
+        "second": pl.Float64,  # seconds since the measured part began, at the end of this interval
+        "interval_s": pl.Float64,
+        **_COUNTERS,  # differences over the interval
+        "server_rss_kb": pl.Int64,
+        "client_rss_kb": pl.Int64,
+        "host_load_1min": pl.Float64,
+        "host_memory_available_kb": pl.Int64,
+        "host_frequency_mhz": pl.Float64,  # null where the machine does not tell
+    }
+)
+
+STATUS = pl.Schema(
+    {
+        "step": pl.String,
+        "moment": pl.String,  # before, after
+        "name": pl.String,  # lower case
+        "value": pl.String,
+    }
+)
+
+SETTINGS = pl.Schema(
+    {
+        "kind": pl.String,  # variable, instrument, consumer, timer, actor, object, thread
+        "name": pl.String,
+        "value": pl.String,  # a variable's value; YES or NO for what can be enabled
+        "timed": pl.String,  # instruments only
+    }
+)
+
+TABLES: dict[str, pl.Schema] = {
+    "steps": STEPS,
+    "intervals": INTERVALS,
+    "latencies": LATENCIES,
+    "counters": COUNTERS,
+    "status": STATUS,
+    "settings": SETTINGS,
+}
