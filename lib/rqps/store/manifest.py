@@ -66,3 +66,15 @@ class Manifest(_Frozen):
     outcome: Literal["ok", "failed"]
     error: str | None = None
     warnings: tuple[Warning_, ...] = Field(default=())
+
+
+class StudyCard(_Frozen):
+    """`study.json` beside a study's runs: what it asks, so that the data can be read without its runs.yaml."""
+
+    study: str
+    question: str
+    workload: str
+    base: str
+    dbms: tuple[str, ...]
+    rounds: int
+    parameters: dict[str, Any]
