@@ -1,1 +1,21 @@
+"""What a database change costs: relative queries per second, measured on real servers.
+
+`rqps.load("demo")` reads a study's frames; the command `rqps` measures one.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rqps.store.read import Study, load, load_run
+
 __version__ = "0.1.0"
+__all__ = ["Study", "__version__", "load", "load_run"]
+
+
+def __getattr__(name: str) -> Any:
+    # polars takes a third of a second to import, and most of the command does not need it.
+    if name in ("Study", "load", "load_run"):
+        from rqps.store import read
+
+        return getattr(read, name)
+    raise AttributeError(f"module 'rqps' has no attribute {name!r}")

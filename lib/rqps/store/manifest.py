@@ -69,7 +69,7 @@ class Manifest(_Frozen):
 
 
 class StudyCard(_Frozen):
-    """`study.json` beside a study's runs: what it asks, so that the data can be read without its runs.yaml."""
+    """`study.json` beside a study's runs: what it asks, so that the data needs no runs.yaml."""
 
     study: str
     question: str

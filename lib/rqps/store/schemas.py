@@ -1,10 +1,14 @@
 """The raw tables, one schema each. Units are in the column names; ratios are never stored."""
 
+from typing import Any
+
 import polars as pl
 
 SCHEMA_VERSION = 1
 
-_PROCESS_COUNTERS = {
+_Columns = dict[str, Any]  # of polars types; their own class is not public
+
+_PROCESS_COUNTERS: _Columns = {
     "cpu_s": pl.Float64,  # exact, in nanoseconds from the scheduler
     "cpu_user_s": pl.Float64,  # the kernel's own split, in ticks of 10 ms
     "cpu_system_s": pl.Float64,
@@ -15,7 +19,7 @@ _PROCESS_COUNTERS = {
     "write_kb": pl.Float64,
 }
 
-_HOST_COUNTERS = {
+_HOST_COUNTERS: _Columns = {
     "cpu_user_s": pl.Float64,
     "cpu_system_s": pl.Float64,
     "cpu_idle_s": pl.Float64,
@@ -29,7 +33,7 @@ _HOST_COUNTERS = {
     "write_kb": pl.Float64,
 }
 
-_LATENCIES = {
+_LATENCIES: _Columns = {
     "latency_mean_us": pl.Float64,
     "latency_p50_us": pl.Float64,
     "latency_p95_us": pl.Float64,
@@ -38,7 +42,7 @@ _LATENCIES = {
     "latency_max_us": pl.Float64,
 }
 
-_COUNTERS = {
+_COUNTERS: _Columns = {
     **{f"server_{name}": kind for name, kind in _PROCESS_COUNTERS.items()},
     **{f"client_{name}": kind for name, kind in _PROCESS_COUNTERS.items()},
     **{f"host_{name}": kind for name, kind in _HOST_COUNTERS.items()},

@@ -1,0 +1,98 @@
+"""Manifests as frames: a run a row, a condition a row, a warning a row."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rqps.store.manifest import Manifest
+
+IDENTITY: dict[str, pl.DataType] = {
+    "study": pl.String(),
+    "run": pl.String(),
+    "host": pl.String(),
+    "dbms": pl.String(),
+    "build": pl.String(),
+    "config": pl.String(),
+    "round": pl.Int32(),
+}
+
+_RUN: dict[str, pl.DataType] = {
+    "position": pl.Int32(),
+    "seed": pl.Int64(),
+    "workload": pl.String(),
+    "identity": pl.String(),
+    "version": pl.String(),
+    "version_comment": pl.String(),
+    "build_source": pl.String(),
+    "build_digest": pl.String(),
+    "rqps_version": pl.String(),
+    "git_revision": pl.String(),
+    "started_at": pl.Datetime("ms", "UTC"),
+    "ended_at": pl.Datetime("ms", "UTC"),
+    "elapsed_s": pl.Float64(),
+    "measured_s": pl.Float64(),
+    "outcome": pl.String(),
+    "error": pl.String(),
+}
+
+_RUNS = {**IDENTITY, **_RUN, "placement": pl.String(), "folder": pl.String()}
+_CONDITIONS = {**IDENTITY, "kind": pl.String(), "name": pl.String(), "value": pl.String()}
+_WARNINGS = {**IDENTITY, "kind": pl.String(), "step": pl.String(), "text": pl.String()}
+
+
+def identity(manifest: Manifest) -> dict[str, Any]:
+    """The columns that say which run a row is from."""
+    return {name: getattr(manifest, name) for name in IDENTITY}
+
+
+def runs_frame(runs: Sequence[tuple[Path, Manifest]]) -> pl.DataFrame:
+    """One row a run, with the folder that it lies in."""
+    rows = [
+        {
+            **identity(manifest),
+            **{name: getattr(manifest, name) for name in _RUN},
+            "placement": manifest.placement.kind,
+            "folder": str(folder),
+        }
+        for folder, manifest in runs
+    ]
+    return pl.DataFrame(rows, schema=_RUNS).sort("host", "position", "run")
+
+
+def conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
+    """One row a fact that a run ran under; what lies deeper has its path as its name: `cpu.model`."""
+    rows = [
+        {**identity(manifest), "kind": kind, "name": name, "value": value}
+        for manifest in manifests
+        for kind, facts in (
+            ("option", manifest.options),
+            ("parameter", manifest.parameters),
+            ("placement", manifest.placement.model_dump()),
+            ("machine", manifest.machine),
+            ("tool", {"rqps": manifest.rqps_version, "revision": manifest.git_revision, **manifest.tools}),
+        )
+        for name, value in _leaves(facts)
+    ]
+    return pl.DataFrame(rows, schema=_CONDITIONS)
+
+
+def warnings_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
+    """One row a warning that a run gave."""
+    rows = [
+        {**identity(manifest), **warning.model_dump()}
+        for manifest in manifests
+        for warning in manifest.warnings
+    ]
+    return pl.DataFrame(rows, schema=_WARNINGS)
+
+
+def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str | None]]:
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        elif isinstance(value, list | tuple):
+            yield f"{above}{name}", ", ".join(str(item) for item in value)
+        else:
+            yield f"{above}{name}", None if value is None else str(value)

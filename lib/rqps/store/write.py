@@ -1,0 +1,85 @@
+"""Writing what was measured: each file appears whole or not at all, and the manifest last."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from rqps.errors import RqpsError
+from rqps.store.manifest import Manifest, StudyCard
+from rqps.store.schemas import SCHEMA_VERSION, TABLES
+
+VERSION_KEY = "rqps_schema_version"
+
+
+def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
+    """Write one raw table into a run's folder; a frame of another shape than its schema is refused."""
+    path = folder / f"{name}.parquet"
+    ordered = _conform(path, name, frame)
+    with _whole(path) as unfinished:
+        ordered.write_parquet(unfinished, compression="zstd", metadata={VERSION_KEY: str(SCHEMA_VERSION)})
+    return path
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> Path:
+    """Write the manifest, after everything else: from then on the run has happened."""
+    return _write_text(folder / "manifest.json", manifest.model_dump_json(indent=2) + "\n")
+
+
+def write_study_card(folder: Path, card: StudyCard) -> Path:
+    """Write what a study asks beside its runs; `folder` is `data/raw/study=NAME`."""
+    return _write_text(folder / "study.json", card.model_dump_json(indent=2) + "\n")
+
+
+def _write_text(path: Path, text: str) -> Path:
+    with _whole(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    return path
+
+
+def _conform(path: Path, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    if name not in TABLES:
+        raise RqpsError(f"{path}: there is no raw table {name!r}", fix=f"use one of: {', '.join(TABLES)}")
+    schema = TABLES[name]
+    wrong = [f"column {column!r} is missing" for column in schema if column not in frame.columns]
+    wrong += [f"column {column!r} is not in the schema" for column in frame.columns if column not in schema]
+    for column, kind in schema.items():
+        found = frame.schema.get(column)
+        # A column without any value has no type yet; every other type must already be right.
+        if found not in (None, kind, pl.Null()):
+            wrong.append(f"column {column!r} is {found}, not {kind}")
+    if wrong:
+        raise RqpsError(
+            f"{path}: the frame does not fit the table {name!r}: {'; '.join(wrong)}",
+            fix=f"build the frame with schema=TABLES[{name!r}] of rqps.store.schemas",
+        )
+    return frame.select(schema.names()).cast(schema)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Give a name to write to; move it to `path` once its bytes are on the disk."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield unfinished
+        _flush(unfinished)
+        unfinished.replace(path)
+        _flush(path.parent)
+    except OSError as error:
+        raise RqpsError(
+            f"{path}: could not be written: {error.strerror or error}",
+            fix="see that the disk has room and the folder is yours, then run the same command again",
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

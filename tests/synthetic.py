@@ -1,0 +1,218 @@
+"""Made-up studies for tests, from a seeded generator: never measured, never outside a test's folder."""
+
+import math
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rqps.store import (
+    Manifest,
+    Placement,
+    StudyCard,
+    Warning_,
+    write_manifest,
+    write_study_card,
+    write_table,
+)
+from rqps.store.schemas import TABLES
+
+START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+DBMS = ("my1.base", "my2.base", "my2.ps0")
+STEPS = ("point-query", "update-index")
+SPEED = {"my1.base": 1.0, "my2.base": 0.7, "my2.ps0": 0.8}
+SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How big a made-up study is and how noisy."""
+
+    dbms: tuple[str, ...] = DBMS
+    steps: tuple[str, ...] = STEPS
+    rounds: int = 6
+    noise: float = 0.01
+
+
+def card(shape: Shape | None = None, **changes: Any) -> StudyCard:
+    shape = shape or Shape()
+    facts: dict[str, Any] = {
+        "study": "synthetic",
+        "question": "What does a made-up server cost?",
+        "workload": "sysbench",
+        "base": shape.dbms[0],
+        "dbms": shape.dbms,
+        "rounds": shape.rounds,
+        "parameters": {"steps": list(shape.steps), "table_rows": 1000, "threads": 1, "seconds": SECONDS},
+    }
+    return StudyCard(**(facts | changes))
+
+
+def manifest(dbms: str, round_: int, shape: Shape | None = None, **changes: Any) -> Manifest:
+    shape = shape or Shape()
+    build, config = dbms.split(".", 1)
+    position = (round_ - 1) * len(shape.dbms) + (shape.dbms.index(dbms) if dbms in shape.dbms else 0)
+    start = START + timedelta(minutes=position)
+    facts: dict[str, Any] = {
+        "study": "synthetic",
+        "run": f"r{round_:02}@{dbms}@here",
+        "host": "here",
+        "dbms": dbms,
+        "build": build,
+        "config": config,
+        "round": round_,
+        "position": position,
+        "seed": 7,
+        "workload": "sysbench",
+        "identity": f"{dbms}-identity",
+        "version": f"{build.removeprefix('my')}.0.0",
+        "version_comment": "Synthetic server",
+        "build_source": f"synthetic {build}",
+        "build_digest": build * 8,
+        "options": {"performance_schema": "OFF" if config == "ps0" else "ON", "max_connections": "100"},
+        "parameters": card(shape).parameters,
+        "placement": Placement(kind="same-cpu", server_cpus=(0,), client_cpus=(0,), observer_cpus=(1,)),
+        "rqps_version": "0.1.0",
+        "git_revision": "0" * 40,
+        "tools": {"sysbench": "1.0.20", "python": "3.11"},
+        "machine": {"cpu": {"model": "Synthetic CPU", "cores": 2}, "memory_kb": 1000, "flags": ["a", "b"]},
+        "started_at": start,
+        "ended_at": start + timedelta(seconds=40),
+        "elapsed_s": 40.0,
+        "measured_s": 36.0,
+        "outcome": "ok",
+        "warnings": (Warning_(kind="steal", text="2 % of CPU time was stolen", step="point-query"),)
+        if position == 1
+        else (),
+    }
+    return Manifest(**(facts | changes))
+
+
+def write_study(data: Path, shape: Shape | None = None, **changes: Any) -> Path:
+    """Write a made-up study below `data`; the same shape gives the same bytes."""
+    shape = shape or Shape(**changes)
+    folder = data / "raw/study=synthetic"
+    write_study_card(folder, card(shape))
+    for round_ in range(1, shape.rounds + 1):
+        for dbms in shape.dbms:
+            write_run(folder, manifest(dbms, round_, shape), shape)
+    return data
+
+
+def write_run(folder: Path, facts: Manifest, shape: Shape) -> Path:
+    run = folder / f"run={facts.run}"
+    for name, rows in tables(facts, shape).items():
+        write_table(run, name, pl.DataFrame(rows, schema=TABLES[name]))
+    write_manifest(run, facts)
+    return run
+
+
+def tables(facts: Manifest, shape: Shape) -> dict[str, list[dict[str, Any]]]:
+    chance = random.Random(f"{facts.run} {shape.noise}")
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    for position, step in enumerate(shape.steps):
+        _add_step(found, facts, step, position, shape.noise, chance)
+    found["settings"] = [
+        {"kind": "variable", "name": name, "value": value, "timed": None}
+        for name, value in {**facts.options, "version": facts.version, "query_cache_type": "OFF"}.items()
+    ]
+    return found
+
+
+def _add_step(
+    found: dict[str, list[dict[str, Any]]],
+    facts: Manifest,
+    step: str,
+    position: int,
+    noise: float,
+    chance: random.Random,
+) -> None:
+    speed = SPEED.get(facts.dbms, 0.9) * 20_000 / (position + 1)
+    per_second = [max(1, round(speed * math.exp(chance.gauss(0, noise)))) for _ in range(SECONDS)]
+    operations = sum(per_second)
+    latency = {
+        "latency_mean_us": 1e6 / speed,
+        "latency_p50_us": 0.95e6 / speed,
+        "latency_p95_us": 1.4e6 / speed,
+        "latency_p99_us": 2e6 / speed,
+        "latency_p99_9_us": 4e6 / speed,
+        "latency_max_us": 20e6 / speed,
+    }
+    server_s = operations * 0.6 / speed * math.exp(chance.gauss(0, noise / 2))
+    client_s = operations * 4e-6
+    counters = _counters(operations, server_s, client_s)
+    found["steps"].append(
+        {
+            "step": step,
+            "position": position,
+            "unit": "query",
+            "threads": 1,
+            "started_at": facts.started_at + timedelta(seconds=10 * position),
+            "warmup_s": 1.0,
+            "elapsed_s": float(SECONDS),
+            "operations": operations,
+            "transactions": operations,
+            "operations_per_s": operations / SECONDS,
+            "errors": 0,
+            **latency,
+            **counters,
+        }
+    )
+    for second, count in enumerate(per_second):
+        row = {"step": step, "kind": step, "second": second, "operations": count, "transactions": count}
+        found["intervals"].append({**row, "errors": 0, **latency})
+        share = count / operations
+        found["counters"].append(
+            {
+                "step": step,
+                "second": second + 1.0,
+                "interval_s": 1.0,
+                "server_rss_kb": 200_000,
+                "client_rss_kb": 9_000,
+                "host_load_1min": 1.0,
+                "host_memory_available_kb": 4_000_000,
+                **_counters(count, server_s * share, client_s * share),
+            }
+        )
+        found["latencies"].append(
+            {
+                "step": step,
+                "kind": step,
+                "second": second,
+                "from_us": 40.0,
+                "below_us": 60.0,
+                "transactions": count,
+            }
+        )
+    for moment, questions in (("before", 0), ("after", operations)):
+        found["status"].append({"step": step, "moment": moment, "name": "questions", "value": str(questions)})
+
+
+def _counters(operations: int, server_s: float, client_s: float) -> dict[str, float | int]:
+    found: dict[str, float | int] = {}
+    for who, cpu_s in (("server", server_s), ("client", client_s)):
+        found |= {
+            f"{who}_cpu_s": cpu_s,
+            f"{who}_cpu_user_s": 0.6 * cpu_s,
+            f"{who}_cpu_system_s": 0.4 * cpu_s,
+            f"{who}_context_switches": operations,
+            f"{who}_reads": operations,
+            f"{who}_writes": operations,
+            f"{who}_read_kb": 0.0,
+            f"{who}_write_kb": 0.1 * operations,
+        }
+    return found | {
+        "host_cpu_user_s": server_s + client_s,
+        "host_cpu_system_s": 0.3,
+        "host_cpu_idle_s": 0.5,
+        "host_cpu_iowait_s": 0.05,
+        "host_cpu_steal_s": 0.0,
+        "host_context_switches": 3 * operations,
+        "host_interrupts": operations,
+        "host_reads": 0,
+        "host_writes": 10,
+        "host_read_kb": 0.0,
+        "host_write_kb": 500.0,
+    }

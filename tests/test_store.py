@@ -1,0 +1,162 @@
+"""What is written can be read back, whole, or is refused with a message that helps."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from rqps.errors import RqpsError
+from rqps.store import load_run, read_manifest, write_manifest, write_study_card, write_table
+from rqps.store.schemas import STEPS, TABLES
+from synthetic import card, manifest, write_study
+
+IDENTITY = ["study", "run", "host", "dbms", "build", "config", "round"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_study(tmp_path_factory.mktemp("data"), rounds=2)
+
+
+def test_a_study_is_read_with_its_identity_in_front(data: Path) -> None:
+    study = rqps.load("synthetic", data=data)
+    assert study.card.base == "my1.base"
+    assert study.runs.height == 6
+    assert study.steps.columns[:7] == IDENTITY
+    assert study.steps.height == 6 * 2
+    for name in ("intervals", "latencies", "counters", "status", "settings"):
+        frame = getattr(study, name)
+        assert frame.collect_schema().names() == [*IDENTITY, *TABLES[name].names()]
+    one = study.intervals.filter(run="r01@my2.ps0@here", step="point-query").collect()
+    assert one["dbms"].unique().to_list() == ["my2.ps0"]
+    assert one["build"].unique().to_list() == ["my2"]
+
+
+def test_what_a_run_ran_under_is_one_row_a_fact(data: Path) -> None:
+    facts = rqps.load("synthetic", data=data).conditions.filter(run="r01@my2.ps0@here")
+    assert facts.filter(kind="machine", name="cpu.model")["value"].to_list() == ["Synthetic CPU"]
+    assert facts.filter(kind="option", name="performance_schema")["value"].to_list() == ["OFF"]
+    assert facts.filter(kind="placement", name="server_cpus")["value"].to_list() == ["0"]
+
+
+def test_a_run_without_a_manifest_did_not_happen(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=2)
+    (data / "raw/study=synthetic/run=r01@my2.ps0@here/manifest.json").unlink()
+    study = rqps.load("synthetic", data=data)
+    assert study.runs.height == 5
+    assert study.steps.filter(run="r01@my2.ps0@here").is_empty()
+
+
+def test_failed_runs_are_kept_apart_with_their_error(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=1)
+    failed = data / "raw/study=synthetic/failed/run=r01@my2.base@here.1"
+    write_manifest(failed, manifest("my2.base", 1, outcome="failed", error="server killed in step insert"))
+    study = rqps.load("synthetic", data=data)
+    assert study.failed["error"].to_list() == ["server killed in step insert"]
+    assert study.runs.height == 3
+    assert load_run(failed).steps.is_empty()
+
+
+def test_raw_goes_before_sample(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=1)
+    write_study_card(data / "sample/study=synthetic", card(rounds=9))
+    assert rqps.load("synthetic", data=data).card.rounds == 1
+    (data / "raw").rename(data / "put away")
+    assert rqps.load("synthetic", data=data).card.rounds == 9
+
+
+def test_the_data_folder_is_found_from_the_environment_and_from_below(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RQPS_DATA", str(data))
+    assert rqps.load("synthetic").runs.height == 6
+    monkeypatch.delenv("RQPS_DATA")
+    write_study(tmp_path / "data", rounds=1)
+    below = tmp_path / "notebooks/analysis"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert rqps.load("synthetic").runs.height == 3
+
+
+def test_an_unknown_study_lists_what_is_there(data: Path) -> None:
+    with pytest.raises(RqpsError, match="no study 'synthetik'") as caught:
+        rqps.load("synthetik", data=data)
+    assert "synthetic" in caught.value.fix
+
+
+def test_no_data_folder_is_an_error_that_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RQPS_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RqpsError, match="no data folder") as caught:
+        rqps.load("demo")
+    assert "RQPS_DATA" in caught.value.fix
+
+
+def test_another_schema_version_is_refused(tmp_path: Path) -> None:
+    run = write_study(tmp_path, rounds=1) / "raw/study=synthetic/run=r01@my1.base@here"
+    table = run / "steps.parquet"
+    pl.read_parquet(table).write_parquet(table, metadata={"rqps_schema_version": "99"})
+    with pytest.raises(RqpsError, match=r"steps\.parquet: schema version 99"):
+        rqps.load("synthetic", data=tmp_path)
+    path = run / "manifest.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99, "news": 1'))
+    with pytest.raises(RqpsError, match=r"manifest\.json: schema version 99"):
+        read_manifest(run)
+
+
+@pytest.mark.parametrize("table", ["steps.parquet", "settings.parquet", "manifest.json"])
+def test_a_damaged_file_is_named(tmp_path: Path, table: str) -> None:
+    run = write_study(tmp_path, rounds=1) / "raw/study=synthetic/run=r01@my1.base@here"
+    (run / table).write_bytes(b"PAR1 cut off")
+    with pytest.raises(RqpsError, match=table):
+        rqps.load("synthetic", data=tmp_path)
+
+
+def test_a_missing_table_of_a_finished_run_is_named(tmp_path: Path) -> None:
+    run = write_study(tmp_path, rounds=1) / "raw/study=synthetic/run=r01@my1.base@here"
+    (run / "counters.parquet").unlink()
+    with pytest.raises(RqpsError, match=r"counters\.parquet"):
+        rqps.load("synthetic", data=tmp_path)
+
+
+def test_a_frame_of_another_shape_is_refused_with_every_difference(tmp_path: Path) -> None:
+    frame = pl.DataFrame(schema=STEPS).with_columns(extra=pl.lit(1)).drop("errors")
+    frame = frame.with_columns(pl.col("operations").cast(pl.Float64))
+    with pytest.raises(RqpsError) as caught:
+        write_table(tmp_path, "steps", frame)
+    for difference in ("'errors' is missing", "'extra' is not in", "'operations' is Float64, not Int64"):
+        assert difference in str(caught.value)
+    assert not any(tmp_path.iterdir())
+    with pytest.raises(RqpsError, match="no raw table 'step'"):
+        write_table(tmp_path, "step", frame)
+
+
+def test_a_column_without_a_value_takes_its_type_from_the_schema(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"step": ["a"], "moment": ["before"], "name": ["uptime"], "value": [None]})
+    written = pl.read_parquet(write_table(tmp_path, "status", frame))
+    assert written.schema == TABLES["status"]
+
+
+def test_nothing_half_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_table(tmp_path, "steps", pl.DataFrame(schema=STEPS))
+    before = (tmp_path / "steps.parquet").read_bytes()
+
+    def no_room(_frame: pl.DataFrame, file: Path, **_options: object) -> None:
+        Path(file).write_bytes(b"PAR1")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", no_room)
+    with pytest.raises(RqpsError, match="No space left"):
+        write_table(tmp_path, "steps", pl.DataFrame(schema=STEPS))
+    assert [path.name for path in tmp_path.iterdir()] == ["steps.parquet"]
+    assert (tmp_path / "steps.parquet").read_bytes() == before
+
+
+def test_importing_rqps_imports_nothing_heavy() -> None:
+    code = "import sys, rqps; print([m for m in ('polars', 'altair', 'pydantic') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
