@@ -1,0 +1,90 @@
+# Each target makes what it needs by itself: an environment in .venv, and downloads in the user's cache directory.
+# Nothing is installed into the system.
+
+BIN := .venv/bin
+STAMP := .venv/.made-here
+PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14
+
+# Another project's modules and kernels must not get in.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export JUPYTER_PREFER_ENV_PATH := 1
+
+SHELL := /bin/sh
+.SHELLFLAGS := -euc
+.ONESHELL:
+.NOTPARALLEL:
+.PHONY: help demo test style types tests lab bench lock clean moved
+
+help:  ## list what can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+demo: $(STAMP)  ## measure MySQL 5.6 against 8.0 on this machine and render the page
+	@$(BIN)/rqps run demo
+	$(BIN)/rqps report demo
+
+test: style types tests  ## check style and types, then run every test, on real servers and in a real browser
+
+style: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+tests: $(STAMP)
+	$(BIN)/pytest
+
+lab: $(STAMP)  ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
+
+bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
+	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python "$$benchmark"; done
+
+lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev \
+	  --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+
+clean:  ## remove the environment and rendered pages; measurements and downloads stay
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache lib/rqps.egg-info data/report
+	find lib tests benchmarks notebooks \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+
+# An environment holds its own absolute path, so a checkout that was moved or copied needs a new one.
+ifneq ($(file <$(STAMP)),$(CURDIR))
+$(STAMP): moved
+endif
+
+# The first interpreter that is new enough; where there is no uv it must also be able to make environments.
+$(STAMP): requirements.lock pyproject.toml
+	@uv=$$(command -v uv || true) python= old= bare=
+	for candidate in $(PYTHON); do
+	  version=$$($$candidate -c 'import platform; print(platform.python_version())' 2>/dev/null) || continue
+	  if ! $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+	    old="$$old ($$candidate is $$version)"
+	  elif [ -z "$$uv" ] && ! $$candidate -c 'import ensurepip, venv' 2>/dev/null; then
+	    bare=$${bare:-$$candidate}
+	  else
+	    python=$$candidate
+	    break
+	  fi
+	done
+	if [ -z "$$python" ] && [ -n "$$bare" ]; then
+	  echo "rqps: $$bare can't make a virtual environment: it has no module ensurepip" >&2
+	  echo "  what to do: apt-get install python3-venv (Debian, Ubuntu) or install uv, then make again" >&2
+	  exit 1
+	elif [ -z "$$python" ]; then
+	  echo "rqps: no Python 3.11 or newer among: $(PYTHON)$$old" >&2
+	  echo "  what to do: install one, or name yours: make demo PYTHON=/path/to/python3.12" >&2
+	  exit 1
+	fi
+	echo "rqps: making .venv with $$python ($$version) and $${uv:-pip}, once; this can take a minute or two"
+	if [ -n "$$uv" ]; then
+	  uv venv --quiet --clear --python "$$python" .venv
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	else
+	  "$$python" -m venv --clear .venv
+	  pip="$(BIN)/python -m pip install --quiet --disable-pip-version-check"
+	  $$pip --require-hashes -r requirements.lock
+	  $$pip --no-deps --no-build-isolation -e .
+	fi
+	pwd -P >$(STAMP)
