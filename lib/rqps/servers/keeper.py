@@ -1,0 +1,145 @@
+"""Starts a program so that it can't outlive us, whatever ends us: success, Ctrl-C or SIGKILL.
+
+Called as a program, by `command()` below, with Python's standard library alone, since it starts with every server and
+every step. It holds the program to its CPUs and then does one of two things:
+
+- `exec`: becomes the program, which the kernel kills when its parent ends. For a load generator.
+- `keep`: stays beside it and reads from its standard input, which is a pipe from the owner. When the pipe closes, for
+  whatever reason, the program is asked to stop (SIGTERM), is killed if it does not, and its scratch folders are
+  removed. For a server, which wants to shut down in order.
+
+`keep` writes `pid N` when the program runs and `exit CODE` when it ended.
+"""
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from typing import TypedDict
+
+PR_SET_PDEATHSIG = 1
+
+
+class Order(TypedDict):
+    mode: str
+    argv: list[str]
+    cpus: list[int]
+    owner: int
+    scratch: list[str]
+    patience_s: float
+
+
+def command(
+    mode: str,
+    argv: list[str],
+    *,
+    cpus: tuple[int, ...],
+    scratch: tuple[str, ...] = (),
+    patience_s: float = 60,
+) -> list[str]:
+    """The command line that starts `argv` under a keeper; the caller adds pipes and environment."""
+    order: Order = {
+        "mode": mode,
+        "argv": argv,
+        "cpus": list(cpus),
+        "owner": os.getpid(),
+        "scratch": list(scratch),
+        "patience_s": patience_s,
+    }
+    return [sys.executable, "-I", "-S", __file__, json.dumps(order)]
+
+
+def _become(argv: list[str], cpus: list[int], parent: int) -> None:
+    """Replaces this process by the program, tied to its parent and held to its CPUs."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before we were tied to it
+        os._exit(137)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    os.execv(argv[0], argv)
+
+
+def _start(order: Order) -> int:
+    """Starts the program as a child that does not read our pipe, and returns its process id."""
+    keeper = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)  # the pipe to the owner is the keeper's own
+        _become(order["argv"], order["cpus"], keeper)
+    except OSError as error:
+        print(f"{order['argv'][0]}: {error.strerror}", file=sys.stderr)
+    os._exit(127)
+
+
+def _ended(child: int) -> int | None:
+    """The program's exit code, negative for a signal; None while it runs."""
+    done, status = os.waitpid(child, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if done else None
+
+
+def _stop(child: int, patience_s: float) -> int:
+    """Asks the program to stop, and kills it when patience is at an end."""
+    os.kill(child, signal.SIGTERM)
+    deadline = time.monotonic() + patience_s
+    while (code := _ended(child)) is None:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+    return code
+
+
+def _keep(order: Order) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os.close(0))  # as if the owner had let go
+    child = _start(order)
+    _tell(f"pid {child}")
+    code = _wait(child, order["patience_s"])
+    for folder in order["scratch"]:
+        shutil.rmtree(folder, ignore_errors=True)
+    _tell(f"exit {code}")
+
+
+def _wait(child: int, patience_s: float) -> int:
+    """Waits for the program's end, or for the owner to let go of the pipe."""
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    wakeup, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    while True:
+        code = _ended(child)
+        if code is not None:
+            return code
+        try:
+            ready, _, _ = select.select([0, wakeup], [], [])
+            owner_gone = 0 in ready and not os.read(0, 1)
+        except OSError:  # we closed the pipe ourselves, on a signal
+            owner_gone = True
+        if owner_gone:
+            return _stop(child, patience_s)
+        if wakeup in ready:
+            os.read(wakeup, 64)
+
+
+def _tell(line: str) -> None:
+    try:
+        os.write(1, f"{line}\n".encode())
+    except BrokenPipeError:  # nobody is left to be told
+        pass
+
+
+def main() -> None:
+    order: Order = json.loads(sys.argv[1])
+    if order["mode"] == "exec":
+        _become(order["argv"], order["cpus"], order["owner"])
+    _keep(order)
+
+
+if __name__ == "__main__":
+    main()

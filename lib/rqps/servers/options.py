@@ -1,0 +1,142 @@
+"""A config is written once, in the names of today; here it becomes the options of one version.
+
+What a version has is not kept in a table: its own `SHOW GLOBAL VARIABLES` tells, so somebody's own build is known as
+well as a release. Kept here is only what the variables can't tell: what went by another name.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rqps.errors import RqpsError
+
+Value = str | int | float | bool
+
+
+class Asked(Protocol):
+    """One option of a config: its value, and whether a version may lack it."""
+
+    @property
+    def value(self) -> Value: ...
+    @property
+    def optional(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Translated:
+    """What is put on the command line, and what the server then has to report."""
+
+    arguments: tuple[str, ...] = ()
+    expected: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Optional ones that this version does not have."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """An option's form in one version: its arguments and the variables that show that it took effect."""
+
+    arguments: tuple[str, ...]
+    expected: Mapping[str, str]
+
+
+def _log_bin(value: Value, known: Mapping[str, str]) -> Form | None:
+    return Form((f"--{'log-bin=binlog' if is_on(value) else 'skip-log-bin'}",), {"log_bin": on_off(value)})
+
+
+def _ssl(value: Value, known: Mapping[str, str]) -> Form | None:
+    if is_on(value):
+        return None
+    if "tls_version" in known:  # skip-ssl is gone in 8.4
+        return Form(("--tls-version=",), {"tls_version": ""})
+    return Form(
+        ("--skip-ssl",), {"have_ssl": "DISABLED"} if known.get("have_ssl") != "NO" else {"have_ssl": "NO"}
+    )
+
+
+def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Form | None:
+    """Before 8.0.30 the redo log is a number of files of one size."""
+    if "innodb_redo_log_capacity" in known:
+        return None
+    each = int(canonical(value)) // 2
+    return Form(
+        (f"--innodb-log-file-size={each}", "--innodb-log-files-in-group=2"),
+        {"innodb_log_file_size": str(each), "innodb_log_files_in_group": "2"},
+    )
+
+
+FORMS: dict[str, Callable[[Value, Mapping[str, str]], Form | None]] = {
+    "log_bin": _log_bin,
+    "ssl": _ssl,
+    "innodb_redo_log_capacity": _redo_log_capacity,
+}
+"""What some versions spell otherwise. None means that the plain form is right here."""
+
+_SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def translate(asked: Mapping[str, Asked], known: Mapping[str, str], *, dbms: str, version: str) -> Translated:
+    """The options of `asked` for a server whose variables are `known`; every unknown one at once."""
+    arguments: list[str] = []
+    expected: dict[str, str] = {}
+    left_out: list[str] = []
+    unknown: list[str] = []
+    for name, option in asked.items():
+        variable = name.replace("-", "_")
+        special = FORMS.get(variable, lambda *_: None)(option.value, known)
+        if special:
+            arguments += special.arguments
+            expected |= special.expected
+        elif variable in known:
+            arguments.append(f"--{name.replace('_', '-')}={plain(option.value)}")
+            expected[variable] = plain(option.value)
+        elif option.optional:
+            left_out.append(name)
+        else:
+            near = difflib.get_close_matches(variable, known, n=1)
+            unknown.append(f"{name}" + (f" (did you mean {near[0]}?)" if near else ""))
+    if unknown:
+        raise RqpsError(
+            f"{dbms}: MySQL {version} has no option " + ", ".join(unknown),
+            fix="take it out of the config, or end its key with ? to leave it out where a version does not have it",
+        )
+    return Translated(tuple(arguments), expected, tuple(left_out))
+
+
+def mismatches(expected: Mapping[str, str], reported: Mapping[str, str]) -> list[str]:
+    """What was asked for and is not so, with both values."""
+    return [
+        f"{name}: asked for {value!r}, the server has {reported.get(name, 'no such variable')!r}"
+        for name, value in expected.items()
+        if name not in reported or canonical(value) != canonical(reported[name])
+    ]
+
+
+def canonical(value: Value) -> str:
+    """One spelling for equal values: `256M` and `268435456`, `ON` and `1`, `0.50` and `0.5`."""
+    text = str(value).strip().lower()
+    if text in ("on", "true", "yes"):
+        return "1"
+    if text in ("off", "false", "no"):
+        return "0"
+    if text[:-1].isdigit() and text[-1] in _SIZES:
+        return str(int(text[:-1]) * _SIZES[text[-1]])
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number == int(number) else str(number)
+
+
+def plain(value: Value) -> str:
+    """A value as it stands on a command line."""
+    return on_off(value) if isinstance(value, bool) else str(value)
+
+
+def is_on(value: Value) -> bool:
+    return canonical(value) == "1"
+
+
+def on_off(value: Value) -> str:
+    return "ON" if is_on(value) else "OFF"
