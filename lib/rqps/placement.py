@@ -1,0 +1,176 @@
+"""Which CPUs the server, the load generator and the observer run on: it decides what is measured."""
+
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Literal
+
+from rqps.errors import RqpsError
+from rqps.store.manifest import Placement
+
+Kind = Literal["same-cpu", "split", "free"]
+SYSTEM = Path("/sys/devices/system/cpu")
+CPUS_TO_SPLIT = 4
+"""Fewer CPUs than this are not worth dividing: one of them would wait for the other."""
+
+
+def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -> Placement:
+    """Place the processes of a step with that many client threads; `kind` None lets the host decide.
+
+    `cpus` are those that we may use, by default all that this process may run on.
+
+    >>> choose("split", 4, cpus=[0]).kind
+    Traceback (most recent call last):
+    ...
+    rqps.errors.RqpsError: placement split: needs 2 CPUs at least, there is only CPU 0
+      what to do: use placement same-cpu or free, or allow this process more CPUs
+    """
+    usable = tuple(sorted(os.sched_getaffinity(0) if cpus is None else cpus))
+    kind = kind or _suited(threads, len(usable))
+    if kind == "free":
+        return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
+    if kind == "same-cpu":
+        return _same_cpu(usable)
+    if len(usable) < 2:
+        raise RqpsError(
+            f"placement split: needs 2 CPUs at least, there is only CPU {usable[0]}",
+            fix="use placement same-cpu or free, or allow this process more CPUs",
+        )
+    return _split(usable)
+
+
+def reason(kind: Kind | None, placement: Placement, threads: int) -> str:
+    """One sentence for the page: where things ran and why; `kind` is what was asked for, if anything.
+
+    >>> reason(None, choose(None, 1, cpus=[0, 1]), threads=1)
+    'Server and load generator share CPU 1, since with 1 client they take turns.'
+    """
+    server, client = cpu_list(placement.server_cpus), cpu_list(placement.client_cpus)
+    clients = "1 client" if threads == 1 else f"{threads} clients"
+    where, why = {
+        "same-cpu": (f"Server and load generator share {server}", f"with {clients} they take turns"),
+        "split": (
+            f"The server has {server} and the load generator {client}",
+            f"with {clients} both are busy",
+        ),
+        "free": (
+            f"Server and load generator run on {server} as the kernel likes",
+            f"this is too little to divide for {clients}",
+        ),
+    }[placement.kind]
+    return f"{where}, since {'the study asks for it' if kind else why}."
+
+
+def apply(pid: int, cpus: Collection[int]) -> None:
+    """Hold a process with all its threads to these CPUs."""
+    done: set[int] = set()
+    while new := _threads(pid) - done:  # a thread not yet held can start another meanwhile
+        for thread in new:
+            try:
+                os.sched_setaffinity(thread, cpus)
+            except ProcessLookupError:
+                pass  # this thread has ended
+            except OSError as error:
+                raise RqpsError(
+                    f"process {pid}: can't be held to {cpu_list(cpus)}: {error.strerror}",
+                    fix=f"use only what this process may use: {cpu_list(os.sched_getaffinity(0))}",
+                ) from error
+        done |= new
+
+
+def verify(pid: int, cpus: Collection[int]) -> None:
+    """Read back where every thread of a process may run and compare."""
+    for thread in _threads(pid):
+        try:
+            found = os.sched_getaffinity(thread)
+        except ProcessLookupError:
+            continue
+        if found != set(cpus):
+            raise RqpsError(
+                f"process {pid}, thread {thread}: asked for {cpu_list(cpus)}, but runs on {cpu_list(found)}",
+                fix="look for what else sets CPU affinity here: a cpuset, numactl, an option of the server",
+            )
+
+
+def cpu_list(cpus: Collection[int]) -> str:
+    """CPUs in words.
+
+    >>> cpu_list([3]), cpu_list([0, 1, 2, 5])
+    ('CPU 3', 'CPUs 0-2,5')
+    """
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and runs[-1][-1] == cpu - 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    text = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {text}"
+
+
+def cores(cpus: Iterable[int], system: Path | None = None) -> list[tuple[int, ...]]:
+    """CPUs grouped by the core that they are threads of, in the order of their first CPU."""
+    wanted = set(cpus)
+    groups = {tuple(sorted(_siblings(cpu, system or SYSTEM) & wanted)) for cpu in wanted}
+    return sorted(groups)
+
+
+def _suited(threads: int, cpus: int) -> Kind:
+    if threads == 1 and cpus >= 2:
+        return "same-cpu"
+    return "split" if threads > 1 and cpus >= CPUS_TO_SPLIT else "free"
+
+
+def _same_cpu(usable: tuple[int, ...]) -> Placement:
+    """The last CPU, since the first one serves most interrupts; nobody else on its core if that can be."""
+    shared = usable[-1]
+    other_cores = tuple(cpu for core in cores(usable) if shared not in core for cpu in core)
+    others = tuple(cpu for cpu in usable if cpu != shared)
+    return Placement(
+        kind="same-cpu",
+        server_cpus=(shared,),
+        client_cpus=(shared,),
+        observer_cpus=tuple(sorted(other_cores)) or others or usable,
+    )
+
+
+def _split(usable: tuple[int, ...]) -> Placement:
+    """About a quarter for the generator, in whole cores where there are two; the observer sits with it."""
+    units = cores(usable)
+    if len(units) == 1:
+        units = [(cpu,) for cpu in usable]
+    for_client = max(1, round(len(units) / 4))
+    client = tuple(sorted(cpu for unit in units[-for_client:] for cpu in unit))
+    server = tuple(sorted(cpu for unit in units[:-for_client] for cpu in unit))
+    return Placement(kind="split", server_cpus=server, client_cpus=client, observer_cpus=client)
+
+
+def _siblings(cpu: int, system: Path) -> set[int]:
+    try:
+        text = (system / f"cpu{cpu}/topology/thread_siblings_list").read_text()
+    except OSError:
+        return {cpu}
+    return parse_cpu_list(text) | {cpu}
+
+
+def parse_cpu_list(text: str) -> set[int]:
+    r"""The kernel's own notation.
+
+    >>> sorted(parse_cpu_list("0-2,8\n"))
+    [0, 1, 2, 8]
+    """
+    cpus: set[int] = set()
+    for piece in filter(None, text.strip().split(",")):
+        first, _, last = piece.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def _threads(pid: int) -> set[int]:
+    try:
+        return {int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise RqpsError(
+            f"process {pid} has ended, so it can't be placed",
+            fix="look into the logs of the server and the load generator for why it ended",
+        ) from error

@@ -1,0 +1,178 @@
+"""The counters of a process agree with what the process itself, or the kernel elsewhere, says of it."""
+
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from child import Child, wait_for_threads, waiting_threads
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps.errors import RqpsError
+from rqps.observe.process import (
+    ProcessCounters,
+    ProcessReader,
+    parse_stat,
+    read_process,
+    switches_between,
+)
+from rqps.store.schemas import COUNTERS
+
+SPINNER = """
+    import resource, threading, time
+    def spin():
+        while time.thread_time() < 0.3: pass
+    turn()
+    threads = [threading.Thread(target=spin) for _ in range(2)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    turn(used.ru_utime + used.ru_stime)
+"""
+
+
+def test_the_counters_are_the_columns_of_the_tables() -> None:
+    names = {each.name for each in fields(ProcessCounters)}
+    assert names == {name.removeprefix("server_") for name in COUNTERS if name.startswith("server_")} - {"rss_kb"}
+
+
+def test_cpu_of_another_process_counts_threads_that_have_ended() -> None:
+    with Child(SPINNER) as process:
+        earlier = read_process(process.pid)
+        own_s = float(process.go_on())
+        wait_for_threads(process.pid, 1)
+        later = read_process(process.pid)
+    used = later - earlier
+    assert later.cpu_s == pytest.approx(own_s, rel=0.02)
+    assert used.cpu_s is not None
+    assert used.cpu_s >= 0.6, "two threads burnt 0.3 s of CPU each, by their own clock"
+    assert used.cpu_user_s is not None
+    assert used.cpu_system_s is not None
+    assert used.cpu_user_s + used.cpu_system_s == pytest.approx(used.cpu_s, abs=0.03)
+
+
+def test_a_process_that_sleeps_uses_no_cpu_but_switches() -> None:
+    script = """
+        import time
+        turn()
+        for _ in range(50): time.sleep(0.001)
+        turn()
+    """
+    with Child(script) as process:
+        earlier = read_process(process.pid)
+        process.go_on()
+        used = read_process(process.pid) - earlier
+    assert used.context_switches is not None
+    assert used.context_switches >= 50
+    assert used.cpu_s is not None
+    assert used.cpu_s < 0.025, "50 sleeps of 1 ms take 50 ms at least"
+
+
+def test_reads_and_writes_are_counted_as_the_process_makes_them(tmp_path: Path) -> None:
+    script = f"""
+        import os
+        file = os.open({str(tmp_path / "written")!r}, os.O_CREAT | os.O_RDWR)
+        turn()
+        for _ in range(40): os.write(file, bytes(16384))
+        for i in range(30): os.pread(file, 4096, i * 4096)
+        os.fsync(file)
+        turn()
+    """
+    with Child(script) as process:
+        earlier = read_process(process.pid)
+        process.go_on()
+        used = read_process(process.pid) - earlier
+    assert used.writes == 41, "40 to the file and the answer"
+    assert used.reads is not None
+    assert 31 <= used.reads <= 33, "30 of the file and the question"
+    on_tmpfs = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True).stdout
+    if on_tmpfs.strip() != "tmpfs":
+        assert used.write_kb == pytest.approx(40 * 16, rel=0.1)
+
+
+def test_switches_are_unknown_once_a_thread_ended() -> None:
+    with Child(waiting_threads(1)) as process:
+        earlier = read_process(process.pid)
+        assert earlier.threads == 2
+        process.go_on()
+        wait_for_threads(process.pid, 1)
+        later = read_process(process.pid)
+    assert later.context_switches is not None
+    assert (later - earlier).context_switches is None
+    assert (later - earlier).cpu_s is not None
+
+
+def test_a_reader_that_stays_open_sees_new_and_ended_threads() -> None:
+    with Child("turn()\n" + textwrap.dedent(waiting_threads(3))) as process, ProcessReader(process.pid) as reader:
+        assert len(reader.read().switches_by_thread or ()) == 1
+        process.go_on()
+        assert len(reader.read().switches_by_thread or ()) == 4
+        assert reader.read(most_threads=3).context_switches is None
+        process.go_on()
+        wait_for_threads(process.pid, 1)
+        assert len(reader.read().switches_by_thread or ()) == 1
+
+
+def test_an_open_reader_leaves_no_file_behind() -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with ProcessReader(os.getpid()) as reader:
+        reader.read()
+        assert len(list(Path("/proc/self/fd").iterdir())) > before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_process_not_yet_reaped_still_has_its_counters() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time\nwhile time.process_time() < 0.2: pass"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    reading = read_process(process.pid)
+    process.wait()
+    assert reading.cpu_s is not None
+    assert 0.2 <= reading.cpu_s < resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime + 1
+
+
+def test_a_process_that_is_gone_is_an_error_that_names_it() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(RqpsError, match=f"process {process.pid} has ended"):
+        read_process(process.pid)
+
+
+def test_io_that_may_not_be_read_is_unknown_and_says_so() -> None:
+    """An ordinary user looks at a process of root: at this one, or at process 1."""
+    script = """
+        import os
+        from rqps.observe.process import read_process
+        pid = 1
+        if os.getuid() == 0:
+            pid = os.getppid()
+            os.setgroups([])
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+        reading = read_process(pid)
+        turn(reading.io_permitted, reading.reads, reading.write_kb, reading.cpu_s > 0, reading.threads > 0)
+    """
+    with Child(script) as ordinary_user:
+        assert ordinary_user.said.split() == ["False", "None", "None", "True", "True"]
+
+
+@given(name=st.binary(max_size=15).filter(lambda name: b"\0" not in name), user=st.integers(0, 2**40))
+def test_stat_is_read_right_whatever_the_process_calls_itself(name: bytes, user: int) -> None:
+    text = b"7 (" + name + b") S 1 7 7 0 -1 0 0 0 0 0 %d 22 0 0 20 0 3 0 99 4096 55 0\n" % user
+    assert parse_stat(text) == (user, 22, 3, 55)
+
+
+@given(
+    kept=st.dictionaries(st.integers(1, 99), st.tuples(st.integers(0, 999), st.integers(0, 999))),
+    new=st.dictionaries(st.integers(100, 199), st.integers(0, 999)),
+)
+def test_switches_add_up_over_kept_and_new_threads(kept: dict[int, tuple[int, int]], new: dict[int, int]) -> None:
+    earlier = {thread: first for thread, (first, _) in kept.items()}
+    later = {thread: first + more for thread, (first, more) in kept.items()} | new
+    expected = sum(more for _, more in kept.values()) + sum(new.values())
+    assert switches_between(earlier, later) == expected
+    if kept:
+        assert switches_between(earlier, dict(list(later.items())[1:])) is None

@@ -1,0 +1,139 @@
+"""Where server, load generator and observer run: chosen for the host, set, and read back."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from child import Child, waiting_threads
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps import placement
+from rqps.errors import RqpsError
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def threaded() -> Iterator[Child]:
+    """A process with five threads that wait."""
+    with Child(waiting_threads(4)) as process:
+        yield process
+
+
+def machine(folder: Path, siblings: list[str]) -> Path:
+    """A /sys/devices/system/cpu whose CPUs have these thread siblings."""
+    for cpu, text in enumerate(siblings):
+        topology = folder / f"cpu{cpu}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(text + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus", "kind"),
+    [
+        (1, 1, "free"),
+        (1, 2, "same-cpu"),
+        (1, 64, "same-cpu"),
+        (2, 1, "free"),
+        (2, 3, "free"),
+        (2, 4, "split"),
+    ],
+)
+def test_the_kind_suits_threads_and_host(threads: int, cpus: int, kind: str) -> None:
+    assert placement.choose(None, threads, range(cpus)).kind == kind
+
+
+def test_one_client_shares_the_last_cpu_and_the_observer_keeps_away() -> None:
+    chosen = placement.choose(None, 1, [2, 5, 9])
+    assert (chosen.server_cpus, chosen.client_cpus, chosen.observer_cpus) == ((9,), (9,), (2, 5))
+
+
+def test_same_cpu_on_one_cpu_is_all_there_is() -> None:
+    assert placement.choose("same-cpu", 1, [3]).observer_cpus == (3,)
+
+
+def test_whole_cores_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = machine(tmp_path, ["0,4", "1,5", "2,6", "3,7", "0,4", "1,5", "2,6", "3,7"])
+    assert placement.cores(range(8), system) == [(0, 4), (1, 5), (2, 6), (3, 7)]
+    assert placement.cores([0, 1, 4], system) == [(0, 4), (1,)]
+    monkeypatch.setattr(placement, "SYSTEM", system)
+    split = placement.choose(None, 8, range(8))
+    assert (split.server_cpus, split.client_cpus, split.observer_cpus) == ((0, 1, 2, 4, 5, 6), (3, 7), (3, 7))
+    same = placement.choose(None, 1, range(8))
+    assert (same.server_cpus, same.observer_cpus) == ((7,), (0, 1, 2, 4, 5, 6))
+
+
+def test_two_threads_of_one_core_can_still_be_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "SYSTEM", machine(tmp_path, ["0-1", "0-1"]))
+    split = placement.choose("split", 2, range(2))
+    assert (split.server_cpus, split.client_cpus) == ((0,), (1,))
+
+
+def test_split_on_one_cpu_is_refused_with_what_to_do() -> None:
+    with pytest.raises(RqpsError, match="placement split: needs 2 CPUs at least, there is only CPU 0") as caught:
+        placement.choose("split", 2, [0])
+    assert "same-cpu or free" in caught.value.fix
+
+
+@given(cpus=st.sets(st.integers(0, 300), min_size=2), threads=st.integers(1, 64))
+def test_split_uses_every_cpu_once_and_gives_the_server_no_less(cpus: set[int], threads: int) -> None:
+    split = placement.choose("split", threads, cpus)
+    assert set(split.server_cpus) | set(split.client_cpus) == cpus
+    assert not set(split.server_cpus) & set(split.client_cpus)
+    assert len(split.server_cpus) >= len(split.client_cpus) >= 1
+
+
+@given(cpus=st.sets(st.integers(0, 300), min_size=1))
+def test_a_list_of_cpus_in_words_reads_back(cpus: set[int]) -> None:
+    assert placement.parse_cpu_list(placement.cpu_list(cpus).split()[1]) == cpus
+
+
+def test_every_thread_is_held_and_read_back(threaded: Child) -> None:
+    placement.apply(threaded.pid, CPUS[-1:])
+    placement.verify(threaded.pid, CPUS[-1:])
+    threads = [int(entry.name) for entry in Path(f"/proc/{threaded.pid}/task").iterdir()]
+    assert len(threads) == 5
+    assert {frozenset(os.sched_getaffinity(thread)) for thread in threads} == {frozenset(CPUS[-1:])}
+
+
+def test_one_thread_elsewhere_is_found_with_both_values(threaded: Child) -> None:
+    if len(CPUS) < 2:
+        pytest.fail("this test needs two CPUs")
+    placement.apply(threaded.pid, CPUS[-1:])
+    thread = max(int(entry.name) for entry in Path(f"/proc/{threaded.pid}/task").iterdir())
+    os.sched_setaffinity(thread, CPUS[:1])
+    expected = f"thread {thread}: asked for CPU {CPUS[-1]}, but runs on CPU {CPUS[0]}"
+    with pytest.raises(RqpsError, match=expected):
+        placement.verify(threaded.pid, CPUS[-1:])
+
+
+def test_a_cpu_that_does_not_exist_is_named(threaded: Child) -> None:
+    with pytest.raises(RqpsError, match=r"can't be held to CPU 1023: Invalid argument"):
+        placement.apply(threaded.pid, [1023])
+
+
+def test_a_process_that_is_gone_can_not_be_placed() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(RqpsError, match=f"process {process.pid} has ended"):
+        placement.verify(process.pid, CPUS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "threads", "cpus", "sentence"),
+    [
+        (None, 1, 2, "Server and load generator share CPU 1, since with 1 client they take turns."),
+        (
+            None,
+            4,
+            4,
+            "The server has CPUs 0-2 and the load generator CPU 3, since with 4 clients both are busy.",
+        ),
+        ("same-cpu", 4, 4, "Server and load generator share CPU 3, since the study asks for it."),
+    ],
+)
+def test_the_choice_is_explained(kind: placement.Kind | None, threads: int, cpus: int, sentence: str) -> None:
+    assert placement.reason(kind, placement.choose(kind, threads, range(cpus)), threads) == sentence
