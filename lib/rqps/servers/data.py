@@ -80,9 +80,7 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
         say(f"{source.build.name}: loading {name}")
         copy(start_from / "data", work / "data")
         log = work / "load.err"
-        with running(
-            source.build, work / "data", arguments=(*arguments, "--skip-log-bin"), log=log
-        ) as server:
+        with running(source.build, work / "data", arguments=(*arguments, "--skip-log-bin"), log=log) as server:
             load(server)
         _forget_redo_log(source.build, work / "data")
 
@@ -126,7 +124,7 @@ def _system_tables(build: Build) -> bytes:
     if missing:
         raise RqpsError(
             f"{build.name}: {share} has no {' and no '.join(missing)}",
-            fix="give the path of a whole server tree; its share directory holds the scripts that make the system tables",
+            fix="give the path of a whole server tree: its share directory holds the scripts for the system tables",
         )
     return b"USE mysql;\n" + b"\n".join((share / name).read_bytes() for name in scripts)
 
@@ -155,8 +153,7 @@ def _call(source: Origin, work: Path, mode: list[str], sql: bytes = b"") -> None
     if done.returncode != 0:
         said = (done.stderr + done.stdout).decode(errors="replace").splitlines()
         raise RqpsError(
-            f"{build.name} ({build.version}): its empty data directory could not be made:\n"
-            + "\n".join(said[-15:]),
+            f"{build.name} ({build.version}): its empty data directory could not be made:\n" + "\n".join(said[-15:]),
             fix="see what the server says above; a library that is missing is named there",
         )
 

@@ -124,9 +124,7 @@ def start(
     return server
 
 
-def server_command(
-    build: Build, data: Path, private: Path, log: Path, arguments: tuple[str, ...]
-) -> list[str]:
+def server_command(build: Build, data: Path, private: Path, log: Path, arguments: tuple[str, ...]) -> list[str]:
     """The whole command line. Options of the package come before those of the config, which may differ."""
     return [
         *build.argv,

@@ -11,6 +11,7 @@ every step. It holds the program to its CPUs and then does one of two things:
 `keep` writes `pid N` when the program runs and `exit CODE` when it ended.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -128,10 +129,8 @@ def _wait(child: int, patience_s: float) -> int:
 
 
 def _tell(line: str) -> None:
-    try:
+    with contextlib.suppress(BrokenPipeError):  # nobody is left to be told
         os.write(1, f"{line}\n".encode())
-    except BrokenPipeError:  # nobody is left to be told
-        pass
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ class Form:
     expected: Mapping[str, str]
 
 
-def _log_bin(value: Value, known: Mapping[str, str]) -> Form | None:
+def _log_bin(value: Value, _known: Mapping[str, str]) -> Form | None:
     return Form((f"--{'log-bin=binlog' if is_on(value) else 'skip-log-bin'}",), {"log_bin": on_off(value)})
 
 
@@ -50,9 +50,7 @@ def _ssl(value: Value, known: Mapping[str, str]) -> Form | None:
         return None
     if "tls_version" in known:  # skip-ssl is gone in 8.4
         return Form(("--tls-version=",), {"tls_version": ""})
-    return Form(
-        ("--skip-ssl",), {"have_ssl": "DISABLED"} if known.get("have_ssl") != "NO" else {"have_ssl": "NO"}
-    )
+    return Form(("--skip-ssl",), {"have_ssl": "DISABLED"} if known.get("have_ssl") != "NO" else {"have_ssl": "NO"})
 
 
 def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Form | None:

@@ -1,7 +1,18 @@
 """The workloads: what load is put on a server, and reading the load generator's answer."""
 
-from pydantic import BaseModel
+from typing import TYPE_CHECKING
 
+from rqps.workloads.parameters import Parameters
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
-PARAMETERS: dict[str, type[BaseModel]] = {"sysbench": SysbenchParameters}
+if TYPE_CHECKING:
+    from rqps.workloads.workload import Workload
+
+PARAMETERS: dict[str, type[Parameters]] = {"sysbench": SysbenchParameters}
+
+
+def workload(name: str) -> "Workload":
+    """A workload by its name. What it needs to run is only imported here: whoever reads runs.yaml needs none of it."""
+    from rqps.workloads.sysbench.workload import Sysbench
+
+    return {"sysbench": Sysbench}[name]()

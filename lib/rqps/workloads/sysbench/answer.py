@@ -49,7 +49,7 @@ def _add(second: int, reports: list[dict[str, Any]]) -> Second:
         errors=sum(report["errors"] for report in reports),
         sum_us=sum(report["sum_us"] for report in reports),
         max_us=max(report["max_us"] for report in reports),
-        buckets=added({bucket: count for bucket, count in report["buckets"]} for report in reports),
+        buckets=added(dict(report["buckets"]) for report in reports),
     )
 
 

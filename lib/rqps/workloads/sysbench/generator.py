@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,66 +21,84 @@ START_PATIENCE_S = 120
 LUA = Path(str(files(__package__) / "lua"))
 
 
-@dataclass
 class Generator:
-    """A running sysbench and what it has written so far."""
+    """A running sysbench, and what it has written so far. `what` names the step in messages."""
 
-    process: "subprocess.Popen[str]"
-    log: Path
-    lines: list[str] = field(default_factory=list)
-    origin_ns: int | None = None
-    reader: threading.Thread | None = None
+    def __init__(self, process: "subprocess.Popen[str]", server: Server, what: str, log: Path) -> None:
+        self.process = process
+        self.server = server
+        self.what = what
+        self.log = log
+        self.lines: list[str] = []
+        self._origin_ns: int | None = None
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-    def read(self) -> None:
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def wait_for_origin(self) -> int:
+        """Waits until all threads have connected and the first began; gives the origin of the measured part."""
+        deadline = time.monotonic() + START_PATIENCE_S
+        while self._origin_ns is None:
+            if self.process.poll() is not None or self.server.ended():
+                raise self._failure()
+            if time.monotonic() > deadline:
+                raise RqpsError(
+                    f"{self.what}: sysbench did not begin within {START_PATIENCE_S} s", fix=f"see {self.log.name}"
+                )
+            time.sleep(0.01)
+        return self._origin_ns
+
+    def wait_until(self, moment_ns: int) -> None:
+        """Waits for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
+        while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
+            if self.process.poll() not in (None, 0) or self.server.ended():
+                raise self._failure()
+            time.sleep(min(left_s, 0.25))
+
+    def wait_for_end(self, patience_s: float) -> None:
+        """Waits until sysbench has ended well."""
+        try:
+            code = self.process.wait(timeout=patience_s)
+        except subprocess.TimeoutExpired:
+            raise RqpsError(
+                f"{self.what}: sysbench did not end within {patience_s:.0f} s of the measured part's end",
+                fix="a statement hangs: see the server's process list while it runs",
+            ) from None
+        if code != 0:
+            raise self._failure()
+        self._reader.join()
+
+    def end(self) -> None:
+        """Ends it, if it has not, and keeps what it said."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        self.log.write_text("".join(self.lines))
+
+    def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
-            if self.origin_ns is None:
-                self.origin_ns = read_origin(line)
+            if self._origin_ns is None:
+                self._origin_ns = read_origin(line)
 
-    def failure(self, what: str, server: Server) -> RqpsError:
+    def _failure(self) -> RqpsError:
         """Why it ended: the server's end comes first, since sysbench only tells that it lost it."""
-        said = [line.rstrip() for line in self.lines if "FATAL" in line or "rror" in line][-5:]
-        if server.ended(within_s=1):
+        if self.server.ended(within_s=1):
             return RqpsError(
-                f"{what}: the server ended in the middle of it ({server.how_it_ended()}); the end of its error log:\n"
-                + server.last_words(),
+                f"{self.what}: the server ended in the middle of it, {self.server.how_it_ended()}; "
+                f"the end of its error log:\n{self.server.last_words()}",
                 fix="look for what ended it there; the kernel's log tells if memory ran out",
             )
+        self.end()
+        said = [line.rstrip() for line in self.lines if "FATAL" in line or "rror" in line][-5:]
         return RqpsError(
-            f"{what}: sysbench ended with code {self.process.returncode}: " + "\n".join(said),
+            f"{self.what}: sysbench ended with code {self.process.returncode}: " + "\n".join(said),
             fix=f"read the whole of what it said, {self.log.name}",
         )
-
-
-def argv(
-    server: Server, script: str, parameters: SysbenchParameters, step: Step | None, seed: int
-) -> list[str]:
-    """The command line of one step, or of loading where there is no step."""
-    options: dict[str, object] = {
-        "db-driver": "mysql",
-        "mysql-socket": server.socket,
-        "mysql-user": "root",
-        "mysql-db": DATABASE,
-        "rand-type": "uniform",
-        "rand-seed": seed,
-        "tables": parameters.tables,
-        "table-size": parameters.table_rows,
-    }
-    if step:
-        options |= {
-            "threads": parameters.threads,
-            "warmup-seconds": parameters.warmup_seconds,
-            "measured-seconds": parameters.seconds,
-            "prepared": "on" if parameters.prepared else "off",
-            "time": 0,  # our own loop ends by the clock
-            **{name.replace("_", "-"): value for name, value in step.options.items()},
-        }
-    return [
-        *sysbench().argv,
-        str(LUA / f"{script}.lua"),
-        *(f"--{name}={value}" for name, value in options.items()),
-    ]
 
 
 @contextmanager
@@ -89,65 +106,28 @@ def generating(
     server: Server, step: Step, parameters: SysbenchParameters, *, seed: int, cpus: tuple[int, ...], log: Path
 ) -> Iterator[Generator]:
     """sysbench putting the load of one step, from its first connection to its end."""
-    command = keeper.command("exec", [*argv(server, step.script, parameters, step, seed), "run"], cpus=cpus)
+    options = {
+        "threads": parameters.threads,
+        "warmup-seconds": parameters.warmup_seconds,
+        "measured-seconds": parameters.seconds,
+        "prepared": "on" if parameters.prepared else "off",
+        "time": 0,  # our own loop ends by the clock
+        **{name.replace("_", "-"): value for name, value in step.options.items()},
+    }
     process = subprocess.Popen(
-        command,
+        keeper.command("exec", _argv(server, step.script, "run", parameters, seed, options), cpus=cpus),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=_environment(),
-        start_new_session=True,
+        start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
     )
-    generator = Generator(process, log)
-    generator.reader = threading.Thread(target=generator.read, daemon=True)
-    generator.reader.start()
+    generator = Generator(process, server, step.name, log)
     try:
         yield generator
     finally:
-        process.kill()  # nothing, when it has ended
-        process.wait()
-        generator.reader.join()
-        log.write_text("".join(generator.lines))
-
-
-def wait_for_origin(generator: Generator, server: Server, what: str) -> int:
-    """Waits until all threads have connected and the first one began; the origin of the measured part."""
-    deadline = time.monotonic() + START_PATIENCE_S
-    while generator.origin_ns is None:
-        if generator.process.poll() is not None or server.ended():
-            raise generator.failure(what, server)
-        if time.monotonic() > deadline:
-            raise RqpsError(
-                f"{what}: sysbench did not begin within {START_PATIENCE_S} s", fix=f"see {generator.log.name}"
-            )
-        time.sleep(0.01)
-    return generator.origin_ns
-
-
-def wait_until(moment_ns: int, generator: Generator, server: Server, what: str) -> None:
-    """Waits for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
-    while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
-        if generator.process.poll() not in (None, 0) or server.ended():
-            generator.process.kill()
-            raise generator.failure(what, server)
-        time.sleep(min(left_s, 0.25))
-
-
-def wait_for_end(generator: Generator, server: Server, what: str, patience_s: float) -> None:
-    """Waits until sysbench has ended well."""
-    try:
-        code = generator.process.wait(timeout=patience_s)
-    except subprocess.TimeoutExpired:
-        generator.process.kill()
-        raise RqpsError(
-            f"{what}: sysbench did not end within {patience_s:.0f} s of the measured part's end",
-            fix="a statement hangs: see the server's process list while it runs",
-        ) from None
-    if code != 0:
-        raise generator.failure(what, server)
-    assert generator.reader is not None
-    generator.reader.join()
+        generator.end()
 
 
 def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
@@ -157,7 +137,7 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
     connection.close()
     done = subprocess.run(
-        keeper.command("exec", [*argv(server, "load", parameters, None, seed), "load"], cpus=()),
+        keeper.command("exec", _argv(server, "load", "load", parameters, seed, {}), cpus=()),
         capture_output=True,
         text=True,
         env=_environment(),
@@ -169,6 +149,29 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
             f"{server.build.name}: the tables could not be loaded:\n{(done.stdout + done.stderr)[-2000:]}",
             fix=f"the server's error log ends with:\n{server.last_words()}",
         )
+
+
+def _argv(
+    server: Server,
+    script: str,
+    command: str,
+    parameters: SysbenchParameters,
+    seed: int,
+    more: dict[str, str | int],
+) -> list[str]:
+    options = {
+        "db-driver": "mysql",
+        "mysql-socket": server.socket,
+        "mysql-user": "root",
+        "mysql-db": DATABASE,
+        "rand-type": "uniform",
+        "rand-seed": seed,
+        "tables": parameters.tables,
+        "table-size": parameters.table_rows,
+        **more,
+    }
+    script_file = str(LUA / f"{script}.lua")
+    return [*sysbench().argv, script_file, *(f"--{name}={value}" for name, value in options.items()), command]
 
 
 def _environment() -> dict[str, str]:

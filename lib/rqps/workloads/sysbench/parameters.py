@@ -2,16 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from rqps.workloads.parameters import Parameters
 from rqps.workloads.sysbench.steps import all_steps
 
 Count = Annotated[int, Field(ge=1)]
 
 
-class SysbenchParameters(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+class SysbenchParameters(Parameters):
     steps: tuple[str, ...] = Field(default_factory=lambda: tuple(all_steps()), min_length=1, strict=False)
     """Done in this order, on the same server, one after the other."""
     tables: Count = 1

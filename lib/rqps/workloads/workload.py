@@ -1,0 +1,65 @@
+"""What a workload has to offer so that a run can be made of it."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rqps.servers.instance import Server
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the load generator says of a step, as columns and rows of the raw tables."""
+
+    columns: dict[str, Any]
+    """Of the one row in `steps`: operations, transactions, errors, latencies."""
+    intervals: list[dict[str, Any]]
+    latencies: list[dict[str, Any]]
+
+
+class Load(Protocol):
+    """A load generator at work on one step."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait_for_origin(self) -> int:
+        """Waits until the load began; the moment of CLOCK_MONOTONIC, in ns, at which the measured part begins."""
+
+    def wait_until(self, moment_ns: int) -> None:
+        """Waits for a moment; raises when the server or the generator ended before it."""
+
+    def wait_for_end(self, patience_s: float) -> None:
+        """Waits until the generator has ended well."""
+
+
+class Workload(Protocol):
+    """A family of steps. `parameters` are always of the workload's own type."""
+
+    def data_name(self, parameters: Any) -> str:
+        """A name for the loaded tables: equal names mean equal bytes."""
+
+    def load(self, server: Server, parameters: Any) -> None:
+        """Makes and fills the tables on an empty server."""
+
+    def prepare(self, server: Server, parameters: Any) -> None:
+        """Checks the tables and warms the server up, before the first step."""
+
+    def steps(self, parameters: Any) -> Sequence[str]:
+        """The steps in their order."""
+
+    def check(self, server: Server, step: str, parameters: Any) -> None:
+        """Proves before a step that the server will do what the step is named for."""
+
+    def generating(
+        self, server: Server, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
+    ) -> AbstractContextManager[Load]:
+        """The load of one step."""
+
+    def answer(self, step: str, parameters: Any, load: Any) -> Answer:
+        """What came of a step, when it has ended."""
+
+    def tools(self) -> dict[str, str]:
+        """The load generators and their versions."""
