@@ -1,0 +1,64 @@
+"""A config: a named set of server options, which may extend another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+NAME_PATTERN = r"^[A-Za-z0-9_-]+$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+"""Of a build, a config or a study. It becomes part of a folder's name, and `.` parts build from config."""
+
+
+def _one_line(value: Any) -> Any:
+    if value is None:
+        raise ValueError("has no value; write one, '' for an empty text")
+    if isinstance(value, list | dict):
+        raise ValueError("an option has one value, not a list or a mapping")
+    if isinstance(value, str) and not value.isprintable():
+        raise ValueError("an option's value is one line without control characters")
+    return value
+
+
+OptionValue = Annotated[bool | int | float | str, BeforeValidator(_one_line)]
+
+
+class ConfigSpec(BaseModel):
+    """Server options by the names of today; `extends` takes over those of another config."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True)
+    __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
+
+    extends: Name | None = None
+    """The config whose options this one takes over, where it says nothing else."""
+
+    @property
+    def options(self) -> Mapping[str, str | int | float | bool]:
+        """As written: a key that ends in `?` is optional."""
+        return self.model_extra or {}
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a config asks for; an optional one is left out where a version does not have it."""
+
+    value: str | int | float | bool
+    optional: bool = False
+
+
+def option_name(key: str) -> str:
+    """The server's variable that a key means.
+
+    >>> option_name("innodb-flush-neighbors?")
+    'innodb_flush_neighbors'
+    """
+    return key.removesuffix("?").replace("-", "_")
+
+
+def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
+    """All options of a config, those it takes over first."""
+    config = configs[name]
+    inherited = resolve(configs, config.extends) if config.extends else {}
+    own = {option_name(key): Option(value, key.endswith("?")) for key, value in config.options.items()}
+    return inherited | own

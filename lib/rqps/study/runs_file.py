@@ -1,0 +1,56 @@
+"""runs.yaml as typed values."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rqps.study.builds import BuildSpec
+from rqps.study.configs import ConfigSpec, Name
+from rqps.workloads import PARAMETERS
+
+
+def step_names(workload: str) -> tuple[str, ...]:
+    """All steps of a workload: it does them all when none are named, so its default names them."""
+    names: tuple[str, ...] = PARAMETERS[workload].model_fields["steps"].get_default(call_default_factory=True)
+    return names
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class StudySpec(_Strict):
+    """A question, and the runs that answer it."""
+
+    question: Annotated[str, Field(min_length=1, examples=["What did 8.0 cost since 5.6?"])]
+    """In a sentence; it heads the report."""
+    workload: Annotated[str, Field(examples=["sysbench"])]
+    """What load is put on the servers."""
+    dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]
+    """What is compared, each as build.config."""
+    base: Annotated[str, Field(examples=["my5624.base"])]
+    """The one of `dbms` that the others are compared with."""
+    rounds: Annotated[int, Field(ge=1, le=999, examples=[6])]
+    """How often each dbms runs; fewer than 4 give no verdict, 6 give an interval."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """What the workload may be told: its steps, sizes and times."""
+    placement: Literal["same-cpu", "split", "free"] | None = None
+    """Which CPUs server and load generator share; chosen for the host if not given."""
+    seed: Annotated[int, Field(ge=0)] | None = None
+    """Of the random order; follows from the study's name if not given."""
+
+    @property
+    def typed_parameters(self) -> BaseModel:
+        """`parameters` as the workload's own model, with its defaults."""
+        return PARAMETERS[self.workload].model_validate(self.parameters)
+
+
+class RunsFile(_Strict):
+    """Builds, configs, and the studies that put them together."""
+
+    builds: dict[Name, BuildSpec]
+    """Server binaries by name, and where each comes from."""
+    configs: dict[Name, ConfigSpec]
+    """Named sets of server options."""
+    studies: dict[Name, StudySpec]
+    """What is to be measured."""

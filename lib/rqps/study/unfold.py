@@ -1,0 +1,114 @@
+"""A study unfolds into its runs, in the order in which they are done."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from rqps.errors import RqpsError
+from rqps.study.builds import BuildSpec
+from rqps.study.configs import Option, resolve
+from rqps.study.problems import instead
+from rqps.study.runs_file import RunsFile, StudySpec
+
+
+@dataclass(frozen=True)
+class Run:
+    """One dbms in one round on a host: the unit that succeeds, fails or is resumed."""
+
+    study: str
+    question: str
+    base: str
+    run: str
+    """Its id, also its folder's name: `r01@my8033.base@HOST`."""
+    host: str
+    dbms: str
+    build: str
+    build_spec: BuildSpec
+    config: str
+    options: Mapping[str, Option]
+    round: int
+    position: int
+    """Its place in the study's random order, from 0."""
+    seed: int
+    workload: str
+    parameters: BaseModel
+    placement: Literal["same-cpu", "split", "free"] | None
+    identity: str
+    """Digest of all that is asked for; runs that differ in it can't be pooled."""
+
+
+def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
+    """The runs of a study on a host: round after round, in each every dbms once, in random order."""
+    spec = study_of(runs_file, study)
+    seed = default_seed(study) if spec.seed is None else spec.seed
+    ordered = [(number, dbms) for number in range(1, spec.rounds + 1) for dbms in order(spec.dbms, seed, number)]
+    return tuple(
+        _run(runs_file, study, host, seed, number, dbms, position) for position, (number, dbms) in enumerate(ordered)
+    )
+
+
+def study_of(runs_file: RunsFile, study: str) -> StudySpec:
+    """A study by its name."""
+    if study not in runs_file.studies:
+        raise RqpsError(
+            f"unknown study {study!r}; {instead(study, runs_file.studies, 'studies')}",
+            fix="name one of these studies, or add yours to runs.yaml",
+        )
+    return runs_file.studies[study]
+
+
+def default_seed(study: str) -> int:
+    """A study's seed where it names none: the same on every machine and in every year."""
+    return int.from_bytes(hashlib.sha256(study.encode()).digest()[:4])
+
+
+def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
+    """The order of one round.
+
+    Sorting by a digest shuffles as well as a generator does, and a round's order depends on nothing but the
+    seed, its number and who takes part: rounds can be added, or a dbms, and the others keep their order.
+    """
+    return tuple(sorted(dbms, key=lambda one: hashlib.sha256(f"{seed} {number} {one}".encode()).digest()))
+
+
+def _run(runs_file: RunsFile, study: str, host: str, seed: int, number: int, dbms: str, position: int) -> Run:
+    spec = runs_file.studies[study]
+    build, _, config = dbms.partition(".")
+    build_spec = runs_file.builds[build]
+    options = resolve(runs_file.configs, config)
+    return Run(
+        study=study,
+        question=spec.question,
+        base=spec.base,
+        run=f"r{number:02}@{dbms}@{host}",
+        host=host,
+        dbms=dbms,
+        build=build,
+        build_spec=build_spec,
+        config=config,
+        options=options,
+        round=number,
+        position=position,
+        seed=seed,
+        workload=spec.workload,
+        parameters=spec.typed_parameters,
+        placement=spec.placement,
+        identity=identity(build_spec, options, spec),
+    )
+
+
+def identity(build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySpec) -> str:
+    """16 digits that change when anything changes that is asked of a run's server or its load."""
+    asked: dict[str, Any] = {
+        "build": build_spec.model_dump(mode="json", exclude_none=True),
+        "options": {name: [option.value, option.optional] for name, option in options.items()},
+        "workload": spec.workload,
+        "parameters": spec.typed_parameters.model_dump(mode="json"),
+        "placement": spec.placement,
+    }
+    canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]

@@ -1,0 +1,188 @@
+"""runs.yaml: every mistake is told at once, with its line, its path and what to write instead."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps.errors import RqpsError
+from rqps.study import RunsFile, read_runs_file
+from rqps.study.schema import schema_text
+from rqps.study.unfold import unfold
+
+ROOT = Path(__file__).parents[1]
+
+GOOD = """\
+builds:
+  old: {mysql: "5.6.24"}
+  new: {mysql: "8.0.33"}
+configs:
+  base:
+    innodb_buffer_pool_size: 1G
+    performance_schema: on
+  ps0: {extends: base, performance_schema: off}
+studies:
+  demo:
+    question: What did it cost?
+    workload: sysbench
+    dbms: [old.base, new.base, new.ps0]
+    base: old.base
+    rounds: 6
+    parameters: {steps: [point-query, insert], table_rows: 1000}
+"""
+
+
+def read(text: str, tmp_path: Path) -> RunsFile:
+    file = tmp_path / "runs.yaml"
+    file.write_text(text)
+    return read_runs_file(file)
+
+
+def told(text: str, tmp_path: Path) -> list[str]:
+    """The lines of the error, without the folder in front."""
+    with pytest.raises(RqpsError) as caught:
+        read(text, tmp_path)
+    return caught.value.message.replace(f"{tmp_path}/", "").splitlines()
+
+
+def changed(old: str, new: str) -> str:
+    assert GOOD.count(old) == 1, old
+    return GOOD.replace(old, new)
+
+
+def mistakes() -> list[tuple[str, ...]]:
+    text = (Path(__file__).parent / "runs_yaml_mistakes.txt").read_text()
+    blocks = [block.splitlines() for block in text.split("\n\n") if not block.startswith("#")]
+    return [tuple(line[2:].encode().decode("unicode_escape") for line in block) for block in blocks]
+
+
+def test_a_good_file_becomes_values(tmp_path: Path) -> None:
+    runs_file = read(GOOD, tmp_path)
+    assert runs_file.builds["old"].mysql == "5.6.24"
+    assert runs_file.configs["ps0"].extends == "base"
+    assert runs_file.configs["base"].options == {"innodb_buffer_pool_size": "1G", "performance_schema": True}
+    study = runs_file.studies["demo"]
+    assert study.dbms == ("old.base", "new.base", "new.ps0")
+    assert study.typed_parameters.model_dump()["table_rows"] == 1000
+    assert study.placement is None
+    assert study.seed is None
+
+
+@pytest.mark.parametrize(("old", "new", "line"), mistakes())
+def test_a_mistake_is_told_with_its_line_and_the_remedy(old: str, new: str, line: str, tmp_path: Path) -> None:
+    lines = told(changed(old, new), tmp_path)
+    assert any(one.startswith(line) for one in lines), lines
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace('"5.6.24"', "5.6")
+        .replace("rounds: 6", "rounds: 0\n    rounds: 3")
+        .replace("new.ps0", "nw.ps0")
+        .replace("extends: base", "extends: bse")
+        .replace("insert", "insrt")
+    )
+    lines = [re.match(r"runs.yaml:(\d+): ([^ ]+):", line) for line in told(text, tmp_path)]
+    assert [(int(m[1]), m[2]) for m in lines if m] == [
+        (2, "builds.old.mysql"),
+        (8, "configs.ps0.extends"),
+        (13, "studies.demo.dbms[2]"),
+        (15, "studies.demo.rounds"),
+        (16, "studies.demo.rounds"),
+        (17, "studies.demo.parameters.steps[1]"),
+    ]
+
+
+def test_a_circle_is_told_at_the_configs_in_it_only(tmp_path: Path) -> None:
+    text = changed("  base:\n", "  a: {extends: b}\n  b: {extends: a}\n  c: {extends: a}\n  base:\n")
+    assert told(text, tmp_path) == [
+        "runs.yaml:5: configs.a.extends: goes in a circle: a -> b -> a; a config can't extend itself",
+        "runs.yaml:6: configs.b.extends: goes in a circle: b -> a -> b; a config can't extend itself",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
+def test_an_empty_file_is_told_what_it_needs(text: str, tmp_path: Path) -> None:
+    assert any("builds" in line and "studies" in line for line in told(text, tmp_path))
+
+
+def test_off_is_an_option_value_and_sizes_stay_words(tmp_path: Path) -> None:
+    options = read(GOOD, tmp_path).configs
+    assert options["ps0"].options == {"performance_schema": False}
+    assert options["base"].options["innodb_buffer_pool_size"] == "1G"
+
+
+def test_a_missing_file_and_a_folder_are_told_by_name(tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "none.yaml", "there is no such file"), (tmp_path, "can't be read")):
+        with pytest.raises(RqpsError, match=words) as caught:
+            read_runs_file(path)
+        assert str(path) in caught.value.message
+        assert caught.value.fix
+
+
+def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs.yaml").write_bytes(b"builds: {\xff}")
+    with pytest.raises(RqpsError, match="byte 9 is not UTF-8 text"):
+        read_runs_file(tmp_path / "runs.yaml")
+
+
+@st.composite
+def spoilt_files(draw: st.DrawFn) -> str:
+    """A good file in which some place holds anything at all."""
+    value = yaml.safe_load(GOOD)
+    anything = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+        max_leaves=4,
+    )
+    here: Any = value
+    while True:
+        key = draw(st.sampled_from(sorted(here) if isinstance(here, dict) else range(len(here))))
+        if not isinstance(here[key], dict | list) or draw(st.booleans()):
+            here[key] = draw(anything)
+            return yaml.safe_dump(value, default_flow_style=draw(st.booleans()))
+        here = here[key]
+
+
+@given(text=spoilt_files())
+def test_whatever_the_file_holds_it_is_read_or_explained(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.getbasetemp() / "spoilt.yaml"
+    file.write_text(text, encoding="utf-8")
+    try:
+        read_runs_file(file)
+    except RqpsError as error:
+        explained = error.message
+    else:
+        return
+    assert re.match(rf"{re.escape(str(file))}:\d+: .", explained)
+
+
+def test_the_repository_s_own_file_is_good_and_its_studies_unfold() -> None:
+    runs_file = read_runs_file(ROOT / "runs.yaml")
+    assert {"demo", "releases", "defaults"} <= set(runs_file.studies)
+    for study in runs_file.studies:
+        assert unfold(runs_file, study, "host")
+
+
+def test_the_defaults_study_sets_no_option_at_all() -> None:
+    runs_file = read_runs_file(ROOT / "runs.yaml")
+    assert all(not run.options for run in unfold(runs_file, "defaults", "host"))
+
+
+def test_editors_get_the_schema_of_the_models() -> None:
+    first_line = (ROOT / "runs.yaml").read_text().splitlines()[0]
+    assert first_line == "# yaml-language-server: $schema=runs.schema.json"
+    assert (ROOT / "runs.schema.json").read_text() == schema_text(), (
+        "the models have changed: python -m rqps.study.schema > runs.schema.json"
+    )
+
+
+def test_the_schema_completes_steps_and_refuses_unknown_keys() -> None:
+    definitions = json.loads(schema_text())["$defs"]
+    assert "point-query" in definitions["SysbenchParameters"]["properties"]["steps"]["items"]["enum"]
+    assert definitions["StudySpec"]["additionalProperties"] is False
+    assert definitions["StudySpec"]["properties"]["workload"]["enum"] == ["sysbench"]

@@ -1,0 +1,155 @@
+"""A study unfolds into runs: every dbms once a round, in an order that is random, recorded and stable."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps.errors import RqpsError
+from rqps.study import Option, Run, RunsFile, unfold
+from rqps.study.unfold import order
+
+seeds = st.integers(min_value=0, max_value=2**32)
+a_dbms = st.from_regex(r"[a-z0-9_-]{1,8}\.[a-z0-9_-]{1,8}", fullmatch=True)
+some_dbms = st.lists(a_dbms, min_size=1, max_size=8, unique=True)
+six = tuple(f"build{n}.base" for n in range(6))
+
+
+def study(**changes: Any) -> RunsFile:
+    """A runs.yaml of one study, as its reader would hand it over."""
+    spec = {
+        "question": "What did it cost?",
+        "workload": "sysbench",
+        "dbms": ("old.base", "new.base", "new.ps0"),
+        "base": "old.base",
+        "rounds": 4,
+        "parameters": {"steps": ["insert"], "seconds": 4},
+    }
+    return RunsFile.model_validate(
+        {
+            "builds": {"old": {"mysql": "5.6.24"}, "new": {"mysql": changes.pop("new", "8.0.33")}},
+            "configs": {
+                "base": {"big_tables": True, "sort-buffer-size": "1M", "query_cache_type?": False},
+                "ps0": changes.pop("ps0", {"extends": "base", "sort_buffer_size": "2M"}),
+            },
+            "studies": {"demo": {**spec, **changes}},
+        }
+    )
+
+
+def runs_of(dbms: str, runs: tuple[Run, ...]) -> list[Run]:
+    return [run for run in runs if run.dbms == dbms]
+
+
+@given(seed=seeds, dbms=some_dbms, number=st.integers(1, 99))
+def test_each_round_holds_each_dbms_exactly_once(seed: int, dbms: list[str], number: int) -> None:
+    assert sorted(order(tuple(dbms), seed, number)) == sorted(dbms)
+
+
+@given(seed=seeds)
+def test_the_order_differs_among_rounds(seed: int) -> None:
+    assert len({order(six, seed, number) for number in range(1, 7)}) > 1
+
+
+@given(seed=seeds, number=st.integers(1, 99), left_out=st.sampled_from(six))
+def test_a_further_dbms_leaves_the_order_of_the_others(seed: int, number: int, left_out: str) -> None:
+    fewer = tuple(dbms for dbms in six if dbms != left_out)
+    assert order(fewer, seed, number) == tuple(d for d in order(six, seed, number) if d != left_out)
+
+
+@given(seed=seeds, dbms=st.permutations(six))
+def test_the_order_does_not_depend_on_how_the_file_lists_the_dbms(seed: int, dbms: list[str]) -> None:
+    assert order(tuple(dbms), seed, 1) == order(six, seed, 1)
+
+
+def test_over_many_rounds_every_order_is_as_frequent_as_the_others() -> None:
+    """3 dbms have 6 orders; in 6000 rounds each has 1000 ± 29, and 5 of those are never passed by chance."""
+    orders = [order(("a.x", "b.x", "c.x"), seed=1, number=number) for number in range(6000)]
+    assert all(abs(orders.count(one) - 1000) < 5 * 29 for one in set(orders))
+    assert len(set(orders)) == 6
+
+
+def test_a_further_round_keeps_the_earlier_ones() -> None:
+    four, five = unfold(study(rounds=4), "demo", "h"), unfold(study(rounds=5), "demo", "h")
+    assert five[: len(four)] == four
+    assert len(five) == len(four) + 3
+
+
+def test_the_same_file_and_seed_give_the_same_runs() -> None:
+    assert unfold(study(), "demo", "h") == unfold(study(), "demo", "h")
+
+
+def test_the_order_follows_the_seed_that_is_recorded() -> None:
+    by_seed = {tuple(run.run for run in unfold(study(seed=seed), "demo", "h")) for seed in range(5)}
+    assert len(by_seed) == 5
+    assert all(run.seed == 3 for run in unfold(study(seed=3), "demo", "h"))
+
+
+def test_the_default_seed_never_changes() -> None:
+    """Were it another one, resuming a study would measure it in another order."""
+    assert unfold(study(), "demo", "h")[0].seed == 714559852
+
+
+def test_positions_and_ids_count_through_the_study() -> None:
+    runs = unfold(study(), "demo", "box.example")
+    assert [run.position for run in runs] == list(range(12))
+    assert [run.round for run in runs] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    assert {run.run for run in runs[:3]} == {
+        "r01@old.base@box.example",
+        "r01@new.base@box.example",
+        "r01@new.ps0@box.example",
+    }
+
+
+def test_a_config_takes_over_what_it_extends() -> None:
+    (run, *_) = runs_of("new.ps0", unfold(study(), "demo", "h"))
+    assert run.options == {
+        "big_tables": Option(True),
+        "sort_buffer_size": Option("2M"),
+        "query_cache_type": Option(False, optional=True),
+    }
+
+
+def test_identity_is_the_same_in_every_round_and_another_for_every_dbms() -> None:
+    runs = unfold(study(), "demo", "h")
+    by_dbms = {dbms: {run.identity for run in runs_of(dbms, runs)} for dbms in ("old.base", "new.base", "new.ps0")}
+    assert all(len(identities) == 1 for identities in by_dbms.values())
+    assert len(set.union(*by_dbms.values())) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"new": "8.0.34"},
+        {"ps0": {"extends": "base", "sort_buffer_size": "3M"}},
+        {"ps0": {"extends": "base", "sort_buffer_size?": "2M"}},
+        {"parameters": {"steps": ["insert"], "seconds": 5}},
+        {"parameters": {"steps": ["insert"], "seconds": 4, "threads": 2}},
+        {"placement": "free"},
+    ],
+)
+def test_identity_changes_with_whatever_is_asked_for(change: dict[str, Any]) -> None:
+    (before, *_) = runs_of("new.ps0", unfold(study(), "demo", "h"))
+    (after, *_) = runs_of("new.ps0", unfold(study(**change), "demo", "h"))
+    assert before.identity != after.identity
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"question": "Another one?"},
+        {"rounds": 9},
+        {"seed": 5},
+        {"ps0": {"sort_buffer_size": "2M", "query_cache_type?": False, "big_tables": True}},
+        {"parameters": {"seconds": 4, "steps": ["insert"], "threads": 1}},
+    ],
+)
+def test_identity_stays_when_the_same_is_asked_for_otherwise(change: dict[str, Any]) -> None:
+    (before, *_) = runs_of("new.ps0", unfold(study(), "demo", "h"))
+    (after, *_) = runs_of("new.ps0", unfold(study(**change), "demo", "h"))
+    assert before.identity == after.identity
+
+
+def test_an_unknown_study_is_told_with_the_nearest() -> None:
+    with pytest.raises(RqpsError, match="unknown study 'dmo'; did you mean 'demo'\\?"):
+        unfold(study(), "dmo", "h")
