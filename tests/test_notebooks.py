@@ -1,0 +1,129 @@
+"""Notebooks are prose first, short, clean as committed, and show what they promise."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+ANALYSIS = [path for path in NOTEBOOKS if path.parent.name == "analysis"]
+LINES = 3
+CHECKED = "nbval-check-output"  # nbval compares the output of cells with this tag, and of no others
+
+every_notebook = pytest.mark.parametrize(
+    "notebook", NOTEBOOKS, ids=[str(path.relative_to(ROOT / "notebooks")) for path in NOTEBOOKS]
+)
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=nbformat.NO_CONVERT)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def code(path: Path) -> list[NotebookNode]:
+    return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    return list(cell.metadata.get("tags", []))
+
+
+def is_set_up(cell: NotebookNode) -> bool:
+    """Parameters or imports, which need no prose of their own."""
+    statements = ast.parse(cell.source).body
+    return "parameters" in tags(cell) or all(isinstance(each, ast.Import | ast.ImportFrom) for each in statements)
+
+
+def text_of(outputs: list[NotebookNode]) -> str:
+    shown = [output.get("text", "") for output in outputs]
+    shown += [str(value) for output in outputs for value in output.get("data", {}).values()]
+    return "".join(shown).strip()
+
+
+def test_there_are_notebooks_to_run_and_to_read() -> None:
+    assert {path.parent.name for path in NOTEBOOKS} >= {"run", "analysis"}
+
+
+@every_notebook
+def test_the_logic_is_in_the_library(notebook: Path) -> None:
+    for cell in code(notebook):
+        defined = [
+            node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        ]
+        assert not defined, cell.source
+
+
+@every_notebook
+def test_code_cells_have_few_lines(notebook: Path) -> None:
+    for cell in code(notebook):
+        lines = [line for line in cell.source.splitlines() if line.strip()]
+        assert 1 <= len(lines) <= (LINES + 2 if "parameters" in tags(cell) else LINES), cell.source
+
+
+@every_notebook
+def test_prose_comes_before_code(notebook: Path) -> None:
+    cells = read(notebook).cells
+    assert cells[0].cell_type == "markdown"
+    assert cells[0].source.startswith("# ")
+    for before, cell in pairwise(cells):
+        if cell.cell_type == "code" and not is_set_up(cell):
+            assert before.cell_type == "markdown" or is_set_up(before), cell.source
+
+
+@every_notebook
+def test_one_cell_holds_the_parameters(notebook: Path) -> None:
+    """Without the tag papermill puts its values first, and the notebook's own overwrite them."""
+    assert len([cell for cell in code(notebook) if "parameters" in tags(cell)]) == 1
+
+
+@every_notebook
+def test_nothing_of_the_machine_it_was_written_on_stays(notebook: Path) -> None:
+    for cell in code(notebook):
+        strings = [node.value for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Constant)]
+        assert not [text for text in strings if isinstance(text, str) and text.startswith(("/", "~"))], cell.source
+    assert not re.search(rf"{re.escape(str(ROOT))}|{re.escape(str(Path.home()))}\b", notebook.read_text())
+
+
+@every_notebook
+def test_metadata_is_the_same_whoever_saved_it(notebook: Path) -> None:
+    content = read(notebook)
+    nbformat.validate(content)
+    assert content.nbformat == 4
+    assert content.metadata.kernelspec.name == "python3"
+    assert content.metadata.keys() <= {"kernelspec", "language_info"}
+    assert content.metadata.get("language_info", {}).keys() <= {"name"}
+    assert {key for cell in content.cells for key in cell.metadata} <= {"tags", "jupyter"}
+
+
+@every_notebook
+def test_only_checked_cells_keep_their_output(notebook: Path) -> None:
+    """nbval passes a checked cell that is empty, and fails one that has output but no count."""
+    for cell in code(notebook):
+        if CHECKED in tags(cell):
+            assert text_of(cell.outputs), f"run it and keep what it shows: {cell.source}"
+            assert cell.execution_count, cell.source
+        else:
+            assert not cell.outputs, cell.source
+            assert cell.execution_count is None, cell.source
+
+
+@pytest.mark.parametrize("notebook", ANALYSIS, ids=[path.stem for path in ANALYSIS])
+def test_an_analysis_shows_of_the_sample_what_was_committed(notebook: Path, tmp_path: Path) -> None:
+    assert any(CHECKED in tags(cell) for cell in code(notebook))
+    (tmp_path / "sample").symlink_to(ROOT / "data" / "sample")  # and nothing that was measured here
+    nbval = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=300"]
+    done = subprocess.run(
+        [*nbval, "--override-ini=addopts=", "-p", "no:cacheprovider", str(notebook)],
+        cwd=ROOT,
+        env={**os.environ, "RQPS_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
