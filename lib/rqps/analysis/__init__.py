@@ -1,0 +1,27 @@
+"""Pure functions from frames to frames: what the numbers say, and how sure that is."""
+
+from rqps.analysis.conditions import config_changes, hidden_differences, same_for_all, varying
+from rqps.analysis.findings import findings
+from rqps.analysis.metrics import METRICS, measured
+from rqps.analysis.relative import comparable, config_effect, given_back, relative
+from rqps.analysis.summary import absolute, summarise, summarise_given_back
+from rqps.analysis.warnings import all_warnings, carried
+
+__all__ = [
+    "METRICS",
+    "absolute",
+    "all_warnings",
+    "carried",
+    "comparable",
+    "config_changes",
+    "config_effect",
+    "findings",
+    "given_back",
+    "hidden_differences",
+    "measured",
+    "relative",
+    "same_for_all",
+    "summarise",
+    "summarise_given_back",
+    "varying",
+]

@@ -1,5 +1,6 @@
 """Manifests as frames: a run a row, a condition a row, a warning a row."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,13 @@ _RUN: dict[str, pl.DataType] = {
     "error": pl.String(),
 }
 
-_RUNS = {**IDENTITY, **_RUN, "placement": pl.String(), "folder": pl.String()}
+_RUNS = {
+    **IDENTITY,
+    **_RUN,
+    "placement": pl.String(),
+    "parameters": pl.String(),  # as JSON with sorted keys, so that equal ones are equal
+    "folder": pl.String(),
+}
 _CONDITIONS = {**IDENTITY, "kind": pl.String(), "name": pl.String(), "value": pl.String()}
 _WARNINGS = {**IDENTITY, "kind": pl.String(), "step": pl.String(), "text": pl.String()}
 
@@ -54,6 +61,7 @@ def runs_frame(runs: Sequence[tuple[Path, Manifest]]) -> pl.DataFrame:
             **identity(manifest),
             **{name: getattr(manifest, name) for name in _RUN},
             "placement": manifest.placement.kind,
+            "parameters": json.dumps(manifest.parameters, sort_keys=True),
             "folder": str(folder),
         }
         for folder, manifest in runs
@@ -80,11 +88,7 @@ def conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
 
 def warnings_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
     """One row a warning that a run gave."""
-    rows = [
-        {**identity(manifest), **warning.model_dump()}
-        for manifest in manifests
-        for warning in manifest.warnings
-    ]
+    rows = [{**identity(manifest), **warning.model_dump()} for manifest in manifests for warning in manifest.warnings]
     return pl.DataFrame(rows, schema=_WARNINGS)
 
 

@@ -1,0 +1,123 @@
+"""What differed between runs: what the study varies, and what nobody asked to vary."""
+
+import polars as pl
+
+from rqps.store.flat import IDENTITY
+
+# Of one instance, one moment or one directory: they differ between any two starts of the same server.
+_OF_THE_INSTANCE = (
+    r"^(hostname|port|socket|timestamp|rand_seed\d|insert_id|last_insert_id|error_count|warning_count"
+    r"|pseudo_thread_id|server_uuid|proxy_user|external_user|identity|pid_file|general_log_file"
+    r"|statement_id|gtid_(executed|purged|next|owned)|.*_(dir|file|path|basename|index)|.*dir)$"
+)
+# They name the build itself, which is what a study of builds varies.
+_OF_THE_BUILD = r"^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
+
+_DIFFERENCES = ("host", "base", "dbms", "name", "base_value", "value")
+
+
+def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: str) -> pl.DataFrame:
+    """Server variables in which a dbms differs from the base, although no config asked for it.
+
+    Variables that only one of the two servers knows are left out: they are part of being another version.
+    """
+    known = _variables(settings).group_by("host", "dbms", "name").agg(pl.col("value").first())
+    options = conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
+    asked = options.select("host", "dbms", "name", pl.col("value").alias("asked")).unique()
+    of_base = known.filter(dbms=base).select("host", "name", base="dbms", base_value="value")
+    asked_of_base = asked.filter(dbms=base).select("host", "name", pl.col("asked").alias("asked_of_base"))
+    return (
+        known.filter(pl.col("dbms") != base)
+        .join(of_base, on=["host", "name"])
+        .filter(pl.col("value") != pl.col("base_value"))
+        .join(asked, on=["host", "dbms", "name"], how="left")
+        .join(asked_of_base, on=["host", "name"], how="left")
+        .filter(pl.col("asked").eq_missing(pl.col("asked_of_base")))
+        .select(*_DIFFERENCES)
+        .sort("host", "dbms", "name")
+    )
+
+
+def unsteady_settings(settings: pl.LazyFrame) -> pl.DataFrame:
+    """Warnings for a dbms whose settings were not the same in all its rounds."""
+    values = (
+        _variables(settings)
+        .group_by("host", "dbms", "name")
+        .agg(pl.col("value").unique().sort(), *(pl.col(name).first() for name in ("study", "build", "config")))
+    )
+    text = pl.format("{} differs between rounds: {}", "name", pl.col("value").list.join(" or "))
+    return _warnings(values.filter(pl.col("value").list.len() > 1).sort("host", "dbms", "name"), text)
+
+
+def unasked_settings(differences: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """One warning a dbms that differs from the base in settings that no config names."""
+    whose = runs.select("study", "host", "dbms", "build", "config").unique()
+    counted = (
+        differences.group_by("host", "base", "dbms").agg(pl.len().alias("settings")).join(whose, on=["host", "dbms"])
+    )
+    text = pl.format("settings that differ from {} though no config asks for it: {}", "base", "settings")
+    return _warnings(counted.sort("host", "dbms"), text)
+
+
+def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
+    """What each dbms asks for that another of the same build does not: `dbms, instead_of, change`."""
+    options = conditions.filter(kind="option").select("dbms", "build", "name", "value").unique()
+    dbms = options.select("build", "dbms").unique()
+    pairs = dbms.join(dbms.rename({"dbms": "instead_of"}), on="build")
+    mine = pairs.join(options.drop("build"), on="dbms")
+    theirs = pairs.join(options.drop("build").rename({"dbms": "instead_of"}), on="instead_of")
+    keys = ["build", "dbms", "instead_of", "name"]
+    return (
+        mine.join(theirs.rename({"value": "instead"}), on=keys, how="full", coalesce=True)
+        .filter(pl.col("value").ne_missing(pl.col("instead")))
+        .sort("name")
+        .group_by("dbms", "instead_of")
+        .agg(pl.format("{}={}", "name", pl.col("value").fill_null("not set")).str.join(", ").alias("change"))
+        .sort("dbms", "instead_of")
+    )
+
+
+def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
+    """Facts with one value in all runs of a host: `host, kind, name, value`."""
+    return (
+        _spread(conditions)
+        .filter(pl.col("values").list.len() == 1)
+        .select("host", "kind", "name", pl.col("values").list.first().alias("value"))
+    )
+
+
+def varying(conditions: pl.DataFrame) -> pl.DataFrame:
+    """Facts, but for options, that were not the same in all runs of a host: `host, kind, name, values`."""
+    return _spread(conditions.filter(pl.col("kind") != "option")).filter(pl.col("values").list.len() > 1)
+
+
+def _spread(conditions: pl.DataFrame) -> pl.DataFrame:
+    return conditions.group_by("host", "kind", "name", maintain_order=True).agg(
+        pl.col("value").unique(maintain_order=True).alias("values")
+    )
+
+
+def _variables(settings: pl.LazyFrame) -> pl.DataFrame:
+    name, value = pl.col("name"), pl.col("value")
+    ours = settings.filter(
+        pl.col("kind") == "variable",
+        ~name.str.contains(_OF_THE_INSTANCE),
+        ~name.str.contains(_OF_THE_BUILD),
+        ~value.str.starts_with("/"),
+    )
+    return ours.sort("host", "dbms", "round").collect()
+
+
+def _warnings(frame: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
+    return frame.select(
+        "study",
+        pl.lit(None, pl.String).alias("run"),
+        "host",
+        "dbms",
+        "build",
+        "config",
+        pl.lit(None, IDENTITY["round"]).alias("round"),
+        pl.lit("settings").alias("kind"),
+        pl.lit(None, pl.String).alias("step"),
+        text.alias("text"),
+    )

@@ -1,0 +1,96 @@
+"""What is compared: throughput, and what an operation costs (a counter's difference over operations)."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from rqps.store.flat import IDENTITY
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One thing to compare, with the words for tables and axes."""
+
+    name: str
+    title: str
+    unit: str
+    more_is_better: bool = False
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("operations_per_s", "throughput", "operations/s", more_is_better=True),
+        Metric("server_cpu_us_per_operation", "server CPU", "µs/operation"),
+        Metric("client_cpu_us_per_operation", "client CPU", "µs/operation"),
+        Metric("server_context_switches_per_operation", "server context switches", "per operation"),
+        Metric("host_context_switches_per_operation", "host context switches", "per operation"),
+        Metric("host_reads_per_operation", "reads of the disk", "per operation"),
+        Metric("host_read_kb_per_operation", "read from the disk", "KB/operation"),
+        Metric("host_write_kb_per_operation", "written to the disk", "KB/operation"),
+    )
+}
+COMPARED = ("operations_per_s", "server_cpu_us_per_operation", "client_cpu_us_per_operation")
+
+_COUNTERS = {
+    "server_cpu_us_per_operation": pl.col("server_cpu_s") * 1e6,
+    "client_cpu_us_per_operation": pl.col("client_cpu_s") * 1e6,
+    "server_context_switches_per_operation": pl.col("server_context_switches"),
+    "host_context_switches_per_operation": pl.col("host_context_switches"),
+    "host_reads_per_operation": pl.col("host_reads"),
+    "host_read_kb_per_operation": pl.col("host_read_kb"),
+    "host_write_kb_per_operation": pl.col("host_write_kb"),
+}
+
+_USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
+
+
+def measured(steps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """One row a step, run and metric: `metric, value`. A step with errors or no operations gives no value.
+
+    Rows are in the order of tables: steps as they were run, older versions before newer ones.
+    """
+    wide = steps.filter(_USABLE).with_columns(
+        (total / pl.col("operations")).alias(name) for name, total in _COUNTERS.items()
+    )
+    return (
+        wide.unpivot(
+            on=list(METRICS),
+            index=[*IDENTITY, "step", "position", "threads"],
+            variable_name="metric",
+            value_name="value",
+        )
+        .filter(pl.col("value").is_finite())
+        .join(_ranks(runs), on="dbms")
+        .sort("host", "position", "metric", "rank", "round")
+    )
+
+
+def _ranks(runs: pl.DataFrame) -> pl.DataFrame:
+    numbers = pl.col("version").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
+    ordered = runs.select("dbms", numbers=numbers).unique("dbms").sort("numbers", "dbms")
+    return ordered.select("dbms").with_row_index("rank")
+
+
+def unusable(steps: pl.DataFrame) -> pl.DataFrame:
+    """Warnings for the steps that give no number: errors, or nothing done."""
+    reason = (
+        pl.when(pl.col("errors") > 0)
+        .then(pl.format("{} errors in {} operations: not compared", "errors", "operations"))
+        .otherwise(pl.format("{} operations: not compared", "operations"))
+    )
+    return steps.filter(~_USABLE.fill_null(False)).select(
+        *IDENTITY, pl.lit("errors").alias("kind"), "step", reason.alias("text")
+    )
+
+
+def missed_targets(steps: pl.DataFrame) -> pl.DataFrame:
+    """Warnings for the steps that had a rate to hold and did not."""
+    reason = pl.format(
+        "{} operations/s instead of {}: the rate was not held",
+        pl.col("operations_per_s").round(1),
+        pl.col("target_per_s").round(1),
+    )
+    return steps.filter(pl.col("target_held").not_()).select(
+        *IDENTITY, pl.lit("target").alias("kind"), "step", reason.alias("text")
+    )

@@ -1,0 +1,106 @@
+"""Ratios of me to base, round by round. Only what differs in nothing but the dbms is ever divided."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rqps.analysis.metrics import COMPARED, measured
+from rqps.errors import RqpsError
+
+_ONE_OF_A_DBMS = ("build_digest", "identity")
+_ONE_OF_A_HOST = ("workload", "parameters", "placement")
+
+
+def relative(steps: pl.DataFrame, runs: pl.DataFrame, base: str, metrics: Sequence[str] = COMPARED) -> pl.DataFrame:
+    """One row a step, dbms, metric and round: `base_value`, `me_value` and their `ratio`.
+
+    Rounds are paired on the same host; a round without its base, or without a usable step, gives no ratio.
+    """
+    comparable(runs)
+    if base not in set(runs["dbms"]):
+        there = ", ".join(sorted(set(runs["dbms"]))) or "none yet"
+        raise RqpsError(f"no finished run of the base {base!r}", fix=f"choose a base of: {there}")
+    return _paired(measured(steps, runs), [(base, me) for me in _others(runs, base)], metrics)
+
+
+def config_effect(
+    steps: pl.DataFrame, runs: pl.DataFrame, base: str, metrics: Sequence[str] = COMPARED
+) -> pl.DataFrame:
+    """The same within each build: its other configs against the base's config, or its first one."""
+    comparable(runs)
+    config = base.partition(".")[2]
+    pairs = []
+    for (build,), of_build in runs.sort("dbms").group_by("build", maintain_order=True):
+        names = sorted(set(of_build["dbms"]))
+        first = f"{build}.{config}" if f"{build}.{config}" in names else names[0]
+        pairs += [(first, me) for me in names if me != first]
+    return _paired(measured(steps, runs), pairs, metrics)
+
+
+def given_back(ratios: pl.DataFrame, effects: pl.DataFrame) -> pl.DataFrame:
+    """By how much another config of a build moves rQPS: two ratios to one base, subtracted round by round."""
+    keys = ["host", "step", "metric", "round"]
+    mine = ratios.select(*keys, "base", "dbms", "ratio")
+    pairs = effects.select(*keys, "position", "dbms", instead_of="base")
+    return (
+        pairs.join(mine, on=[*keys, "dbms"], maintain_order="left")
+        .join(
+            mine.rename({"dbms": "instead_of", "ratio": "instead"}),
+            on=[*keys, "base", "instead_of"],
+            maintain_order="left",
+        )
+        .with_columns((pl.col("ratio") - pl.col("instead")).alias("difference"))
+    )
+
+
+def comparable(runs: pl.DataFrame) -> None:
+    """Refuse to pool what differs: another binary, other options, another table size, other placement."""
+    for names, columns in ((("host", "dbms"), _ONE_OF_A_DBMS), (("host",), _ONE_OF_A_HOST)):
+        for column in columns:
+            for key, group in runs.group_by(names, maintain_order=True):
+                kinds = group.group_by(column, maintain_order=True).agg(pl.col("run").sort())
+                if kinds.height > 1:
+                    raise _mixed(" on ".join(str(part) for part in reversed(key)), column, kinds)
+
+
+def _mixed(whose: str, column: str, kinds: pl.DataFrame) -> RqpsError:
+    groups = "; ".join(
+        f"{value} in {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" for value, names in kinds.rows()
+    )
+    return RqpsError(
+        f"{whose}: runs with different {column} can't be compared as one: {groups}",
+        fix="move the folders of one kind out of the study's, or measure them as a study of their own",
+    )
+
+
+def _others(runs: pl.DataFrame, base: str) -> list[str]:
+    return [dbms for dbms in sorted(set(runs["dbms"])) if dbms != base]
+
+
+def _paired(values: pl.DataFrame, pairs: Sequence[tuple[str, str]], metrics: Sequence[str]) -> pl.DataFrame:
+    keys = ["host", "step", "metric", "round"]
+    wanted = values.filter(pl.col("metric").is_in(list(metrics)))
+    of_base = wanted.select(*keys, "threads", base="dbms", base_value="value", base_run="run")
+    names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
+    return (
+        wanted.join(names, on="dbms")
+        .join(of_base, on=[*keys, "threads", "base"])
+        # A ratio to nothing is no number: an operation that cost no CPU is below what can be seen.
+        .filter(pl.col("base_value") > 0)
+        .select(
+            *keys,
+            "position",
+            "base",
+            "dbms",
+            "build",
+            "config",
+            "base_value",
+            pl.col("value").alias("me_value"),
+            (pl.col("value") / pl.col("base_value")).alias("ratio"),
+            "base_run",
+            "run",
+            "rank",
+        )
+        .sort("host", "position", "metric", "rank", "base", "round")
+        .drop("rank")
+    )

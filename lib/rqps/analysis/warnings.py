@@ -1,0 +1,43 @@
+"""Warnings travel with the number: which of them a comparison has to carry."""
+
+from typing import Any
+
+import polars as pl
+
+from rqps.analysis.conditions import hidden_differences, unasked_settings, unsteady_settings
+from rqps.analysis.metrics import missed_targets, unusable
+
+
+def all_warnings(
+    warnings: pl.DataFrame,
+    runs: pl.DataFrame,
+    steps: pl.DataFrame,
+    settings: pl.LazyFrame,
+    conditions: pl.DataFrame,
+    base: str,
+) -> pl.DataFrame:
+    """What the runs noticed, steps that give no number, missed rates, and settings that differ unasked."""
+    return pl.concat(
+        [
+            warnings,
+            unusable(steps),
+            missed_targets(steps),
+            unsteady_settings(settings),
+            unasked_settings(hidden_differences(settings, conditions, base), runs),
+        ]
+    )
+
+
+def carried(summary: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+    """The summary with `warnings`: the kinds that concern me or base, in this step or in all of them."""
+    rows = warnings.select("host", "dbms", "step", "kind").unique().sort("kind").to_dicts()
+    kinds = [sorted({str(row["kind"]) for row in rows if _concerns(row, of)}) for of in summary.iter_rows(named=True)]
+    return summary.with_columns(pl.Series("warnings", kinds, dtype=pl.List(pl.String)))
+
+
+def _concerns(warning: dict[str, Any], number: dict[str, Any]) -> bool:
+    return (
+        warning["host"] == number["host"]
+        and warning["dbms"] in (number["dbms"], number["base"])
+        and warning["step"] in (None, number["step"])
+    )

@@ -1,0 +1,278 @@
+"""Ratios are paired by round, never pooled across what differs, and say no more than the rounds support."""
+
+import itertools
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rqps.analysis import (
+    absolute,
+    all_warnings,
+    carried,
+    config_changes,
+    config_effect,
+    findings,
+    given_back,
+    hidden_differences,
+    relative,
+    summarise,
+    summarise_given_back,
+)
+from rqps.analysis.interval import coverage, estimate, needs, verdict
+from rqps.errors import RqpsError
+from rqps.store import Study
+from synthetic import DBMS, Shape, manifest, write_run, write_study
+
+BASE = "my1.base"
+values = st.floats(0.2, 5.0)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("data")))
+
+
+@given(st.lists(values, min_size=1, max_size=40), st.randoms())
+def test_an_interval_is_ordered_around_its_median_and_blind_to_order(found: list[float], chance) -> None:  # type: ignore[no-untyped-def]
+    got = estimate(found)
+    assert got.n == len(found)
+    if got.low is not None and got.high is not None:
+        assert min(found) <= got.low <= got.median <= got.high <= max(found)
+    chance.shuffle(found)
+    assert estimate(found) == got
+
+
+@pytest.mark.parametrize(("n", "k"), [(n, k) for n in range(2, 13) for k in range(1, n // 2 + 1)])
+def test_the_stated_coverage_is_the_true_one(n: int, k: int) -> None:
+    # Each value is below the true median or above it, like a coin; the interval misses when fewer than k fall on
+    # one side. All 2^n ways are counted here.
+    held = sum(k <= sum(sides) <= n - k for sides in itertools.product((0, 1), repeat=n))
+    assert coverage(n, k) == pytest.approx(held / 2**n, abs=1e-15)
+
+
+@given(st.integers(2, 200))
+def test_the_interval_is_the_narrowest_of_at_least_95_percent_or_the_widest(n: int) -> None:
+    got = estimate([float(value) for value in range(n)])
+    assert got.low is not None
+    k = round(got.low) + 1
+    if n < 6:
+        assert (k, got.coverage) == (1, 1 - 2.0 ** (1 - n))
+        assert got.coverage < 0.95
+    else:
+        assert got.coverage >= 0.95
+        assert k == n // 2 or coverage(n, k + 1) < 0.95
+
+
+@given(st.lists(values, min_size=1, max_size=5))
+def test_few_rounds_are_never_sure(found: list[float]) -> None:
+    assert verdict(estimate(found)) == "unsure"
+    assert "6 rounds or more" in needs(estimate(found))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([0.60, 0.62, 0.61, 0.65, 0.63, 0.62], "slower"),
+        ([1.05, 1.10, 1.06, 1.07, 1.30, 1.08], "faster"),
+        ([0.99, 1.01, 1.00, 1.00, 0.985, 1.019], "same"),
+        ([0.97, 1.01, 1.00, 1.00, 0.99, 1.02], "unsure"),
+        ([0.985, 0.99, 0.99, 0.99, 0.985, 0.99], "same"),
+    ],
+)
+def test_the_verdict_follows_the_interval(found: list[float], expected: str) -> None:
+    assert verdict(estimate(found)) == expected
+    assert bool(needs(estimate(found))) == (expected == "unsure")
+
+
+@given(st.lists(values, min_size=6, max_size=30))
+def test_swapping_the_sides_swaps_the_verdict(found: list[float]) -> None:
+    there, back = estimate(found), estimate([1 / value for value in found])
+    opposite = {"slower": "faster", "faster": "slower", "same": "same", "unsure": "unsure"}
+    # 2 % below is not exactly 2 % above: right at that edge a verdict may become `same` or cease to be.
+    near = abs(max(there.low or 1, 2 - (there.high or 1)) - 0.98) < 0.001 or "same" in (verdict(there), verdict(back))
+    assert near or verdict(back) == opposite[verdict(there)]
+
+
+def test_an_unsure_number_says_how_many_rounds_it_would_take() -> None:
+    assert needs(estimate([0.97, 1.01, 1.00, 1.00, 0.99, 1.02])) == "about 14 rounds at this spread"
+    assert "more than 60 rounds" in needs(estimate([0.5, 1.5, 0.99, 1.01, 0.7, 1.4]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.randoms())
+def test_pairs_are_of_one_round_whatever_the_order_of_rows(study: Study, chance) -> None:  # type: ignore[no-untyped-def]
+    rows = list(range(study.steps.height))
+    chance.shuffle(rows)
+    shuffled = relative(study.steps[rows], study.runs, BASE)
+    assert shuffled.equals(relative(study.steps, study.runs, BASE))
+    assert (shuffled["run"].str.slice(0, 3) == shuffled["base_run"].str.slice(0, 3)).all()
+    assert (shuffled["ratio"] - shuffled["me_value"] / shuffled["base_value"]).abs().max() == 0
+
+
+def test_the_ratio_is_of_the_numbers_in_the_raw_table(study: Study) -> None:
+    row = relative(study.steps, study.runs, BASE).row(0, named=True)
+    raw = {name: study.steps.filter(run=row[name], step=row["step"]).to_dicts()[0] for name in ("run", "base_run")}
+    assert row["metric"] == "client_cpu_us_per_operation"
+    cost = {name: 1e6 * step["client_cpu_s"] / step["operations"] for name, step in raw.items()}
+    assert row["ratio"] == pytest.approx(cost["run"] / cost["base_run"], rel=1e-12)
+
+
+def test_a_round_without_its_base_gives_no_ratio(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=3)
+    (data / "raw/study=synthetic/run=r02@my1.base@here/manifest.json").unlink()
+    study = rqps.load("synthetic", data=data)
+    assert set(relative(study.steps, study.runs, BASE)["round"]) == {1, 3}
+
+
+@pytest.mark.parametrize("wrong", [{"operations": 0}, {"errors": 3}, {"operations_per_s": None}])
+def test_a_step_with_errors_or_without_operations_is_a_warning_and_no_number(
+    study: Study, wrong: dict[str, int | None]
+) -> None:
+    bad = (pl.col("run") == "r01@my2.base@here") & (pl.col("step") == "point-query")
+    steps = study.steps.with_columns(
+        pl.when(bad).then(pl.lit(value)).otherwise(pl.col(name)).cast(study.steps.schema[name]).alias(name)
+        for name, value in wrong.items()
+    )
+    summary = summarise(relative(steps, study.runs, BASE))
+    key = {"dbms": "my2.base", "step": "point-query", "metric": "operations_per_s"}
+    assert summary.filter(**key)["n"].to_list() == [5]
+    assert summary.select(pl.col("median", "low", "high").is_finite().all()).row(0) == (True, True, True)
+    warned = all_warnings(study.warnings, study.runs, steps, study.settings, study.conditions, BASE)
+    assert warned.filter(kind="errors")["run"].to_list() == ["r01@my2.base@here"]
+    assert "errors" in carried(summary, warned).filter(**key)["warnings"].to_list()[0]
+
+
+def test_nothing_is_divided_by_nothing(study: Study) -> None:
+    idle = study.steps.with_columns(
+        server_cpu_s=pl.when(pl.col("dbms") == BASE).then(0.0).otherwise(pl.col("server_cpu_s"))
+    )
+    assert set(relative(idle, study.runs, BASE)["metric"]) == {"operations_per_s", "client_cpu_us_per_operation"}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"build_digest": "other"}, "build_digest"),
+        ({"identity": "other options"}, "identity"),
+        ({"parameters": {"table_rows": 9}}, "parameters"),
+        ({"workload": "point-lookups"}, "workload"),
+    ],
+)
+def test_what_differs_is_never_pooled(tmp_path: Path, change: dict[str, object], named: str) -> None:
+    data = write_study(tmp_path, rounds=2)
+    shape = Shape(rounds=3)
+    for dbms in DBMS:
+        write_run(data / "raw/study=synthetic", manifest(dbms, 3, shape, **change), shape)
+    study = rqps.load("synthetic", data=data)
+    with pytest.raises(RqpsError, match=named) as caught:
+        relative(study.steps, study.runs, BASE)
+    assert "r03@" in str(caught.value)
+    with pytest.raises(RqpsError, match=named):
+        absolute(study.steps, study.runs)
+
+
+def test_hosts_are_kept_apart(tmp_path: Path) -> None:
+    data, shape = write_study(tmp_path, rounds=2), Shape(rounds=2)
+    for round_, dbms in itertools.product((1, 2), DBMS):
+        facts = manifest(dbms, round_, shape, host="there", run=f"r{round_:02}@{dbms}@there", build_digest="x")
+        write_run(data / "raw/study=synthetic", facts, shape)
+    study = rqps.load("synthetic", data=data)
+    ratios = relative(study.steps, study.runs, BASE)
+    assert set(summarise(ratios)["host"]) == {"here", "there"}
+    assert set(summarise(ratios)["n"]) == {2}
+    assert (ratios["run"].str.split("@").list.last() == ratios["base_run"].str.split("@").list.last()).all()
+
+
+def test_an_unknown_base_lists_those_that_ran(study: Study) -> None:
+    with pytest.raises(RqpsError, match=r"base 'my9\.base'") as caught:
+        relative(study.steps, study.runs, "my9.base")
+    assert "my1.base, my2.base, my2.ps0" in caught.value.fix
+
+
+def test_a_config_is_weighed_within_its_build(study: Study) -> None:
+    effects = config_effect(study.steps, study.runs, BASE)
+    assert set(zip(effects["base"], effects["dbms"], strict=True)) == {("my2.base", "my2.ps0")}
+    ratio = summarise(effects).filter(metric="operations_per_s", step="point-query")["median"].item()
+    assert ratio == pytest.approx(0.8 / 0.7, rel=0.02)
+    ratios = relative(study.steps, study.runs, BASE)
+    back = summarise_given_back(given_back(ratios, effects)).filter(metric="operations_per_s")
+    assert back["instead_of"].to_list() == ["my2.base"] * 2
+    assert back["median"].to_list() == pytest.approx([0.1, 0.1], abs=0.02)
+
+
+def test_what_a_config_changes_is_read_from_its_options(study: Study) -> None:
+    changes = config_changes(study.conditions)
+    assert changes.filter(dbms="my2.ps0")["change"].to_list() == ["performance_schema=OFF"]
+
+
+def test_settings_that_differ_unasked_are_a_warning(study: Study) -> None:
+    other = (pl.col("dbms") == "my2.base") & (pl.col("name") == "query_cache_type")
+    moved = study.settings.with_columns(pl.when(other).then(pl.lit("ON")).otherwise("value").alias("value"))
+    found = hidden_differences(moved, study.conditions, BASE)
+    assert found.select("dbms", "name", "base_value", "value").rows() == [
+        ("my2.base", "query_cache_type", "OFF", "ON")
+    ]
+    assert hidden_differences(study.settings, study.conditions, BASE).is_empty()
+    warned = all_warnings(study.warnings, study.runs, study.steps, moved, study.conditions, BASE)
+    assert warned.filter(kind="settings")["text"].to_list() == [
+        "settings that differ from my1.base though no config asks for it: 1"
+    ]
+
+
+def test_settings_that_changed_between_rounds_are_a_warning(study: Study) -> None:
+    one = (pl.col("run") == "r02@my2.base@here") & (pl.col("name") == "query_cache_type")
+    moved = study.settings.with_columns(pl.when(one).then(pl.lit("ON")).otherwise("value").alias("value"))
+    warned = all_warnings(study.warnings, study.runs, study.steps, moved, study.conditions, BASE)
+    assert "query_cache_type differs between rounds: OFF or ON" in warned["text"].to_list()
+
+
+def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
+    summary = summarise(relative(study.steps, study.runs, BASE)).filter(metric="operations_per_s")
+    got = [
+        "{step} {dbms} {median:.3f} [{low:.3f}, {high:.3f}] {n} {verdict}".format(**row)
+        for row in summary.iter_rows(named=True)
+    ]
+    assert got == [
+        "point-query my2.base 0.700 [0.692, 0.706] 6 slower",
+        "point-query my2.ps0 0.800 [0.793, 0.807] 6 slower",
+        "update-index my2.base 0.702 [0.699, 0.704] 6 slower",
+        "update-index my2.ps0 0.800 [0.797, 0.804] 6 slower",
+    ]
+
+
+def test_the_absolute_table_is_of_medians(study: Study) -> None:
+    table = absolute(study.steps, study.runs)
+    row = table.filter(metric="operations_per_s", step="point-query", dbms=BASE).to_dicts()[0]
+    raw = study.steps.filter(step="point-query", dbms=BASE)["operations_per_s"]
+    assert row["median"] == raw.median()
+    assert (row["low"], row["high"]) == (raw.min(), raw.max())
+
+
+def test_findings_say_what_the_numbers_say(study: Study) -> None:
+    ratios, effects = relative(study.steps, study.runs, BASE), config_effect(study.steps, study.runs, BASE)
+    gains = summarise_given_back(given_back(ratios, effects))
+    said = findings(summarise(ratios), summarise(effects), gains, config_changes(study.conditions))
+    assert said == (
+        "my2.base is slower than my1.base in 2 of 2 steps. It does 0.70 (point-query, 0.69–0.71) to 0.70 "
+        "(update-index, 0.70–0.70), medians of 6 rounds, of the throughput of my1.base.",
+        "point-query: my2.base does 0.70 (0.69–0.71, 6 rounds) of my1.base, and the server spends 1.43 "
+        "(1.42–1.43, 6 rounds) times the CPU on an operation; with my2.ps0 instead it is +0.10 "
+        "(+0.09 to +0.10, 6 rounds).",
+        "update-index: my2.base does 0.70 (0.70–0.70, 6 rounds) of my1.base, and the server spends 1.42 "
+        "(1.41–1.43, 6 rounds) times the CPU on an operation; with my2.ps0 instead it is +0.10 "
+        "(+0.09 to +0.10, 6 rounds).",
+        "Same build, other config: my2.ps0 (performance_schema=OFF) is faster than my2.base in 2 of 2 steps. It "
+        "does 1.14 (update-index, 1.13–1.14) to 1.14 (point-query, 1.13–1.15), medians of 6 rounds, of my2.base.",
+    )
+
+
+def test_too_few_rounds_find_nothing_but_what_it_would_take(tmp_path: Path) -> None:
+    study = rqps.load("synthetic", data=write_study(tmp_path, rounds=3))
+    ratios, effects = relative(study.steps, study.runs, BASE), config_effect(study.steps, study.runs, BASE)
+    gains = summarise_given_back(given_back(ratios, effects))
+    said = findings(summarise(ratios), summarise(effects), gains, config_changes(study.conditions))
+    assert said[0].startswith("my2.base is not shown to be slower or faster than my1.base in any of 2 steps.")
+    assert "can't tell in 4 of 4 comparisons; it would take 6 rounds or more" in said[-1]
