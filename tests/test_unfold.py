@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.study import Option, Run, RunsFile, unfold
+from rqps.study import Option, Run, RunsFile, first_rounds, unfold
 from rqps.study.unfold import order
 
 seeds = st.integers(min_value=0, max_value=2**32)
@@ -153,3 +153,14 @@ def test_identity_stays_when_the_same_is_asked_for_otherwise(change: dict[str, A
 def test_an_unknown_study_is_told_with_the_nearest() -> None:
     with pytest.raises(RqpsError, match="unknown study 'dmo'; did you mean 'demo'\\?"):
         unfold(study(), "dmo", "h")
+
+
+def test_the_first_rounds_are_those_of_the_whole_study() -> None:
+    whole = unfold(study(), "demo", "h")
+    assert unfold(first_rounds(study(), "demo", 2), "demo", "h") == whole[:6]
+
+
+@pytest.mark.parametrize("rounds", [0, 5])
+def test_more_rounds_than_the_study_has_are_refused(rounds: int) -> None:
+    with pytest.raises(RqpsError, match=f"{rounds} rounds asked for, and the study has 4"):
+        first_rounds(study(), "demo", rounds)

@@ -4,7 +4,7 @@ from rqps.study.builds import BuildSpec
 from rqps.study.configs import ConfigSpec, Option
 from rqps.study.read import read_runs_file
 from rqps.study.runs_file import RunsFile, StudySpec
-from rqps.study.unfold import Run, study_of, unfold
+from rqps.study.unfold import Run, first_rounds, study_of, unfold
 
 __all__ = [
     "BuildSpec",
@@ -13,6 +13,7 @@ __all__ = [
     "Run",
     "RunsFile",
     "StudySpec",
+    "first_rounds",
     "read_runs_file",
     "study_of",
     "unfold",

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rqps.study.builds import BuildSpec
 from rqps.study.configs import ConfigSpec, Name
 from rqps.workloads import PARAMETERS
+from rqps.workloads.parameters import Parameters
 
 
 def step_names(workload: str) -> tuple[str, ...]:
@@ -40,7 +41,7 @@ class StudySpec(_Strict):
     """Of the random order; follows from the study's name if not given."""
 
     @property
-    def typed_parameters(self) -> BaseModel:
+    def typed_parameters(self) -> Parameters:
         """`parameters` as the workload's own model, with its defaults."""
         return PARAMETERS[self.workload].model_validate(self.parameters)
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from rqps.errors import RqpsError
 from rqps.study.builds import BuildSpec
 from rqps.study.configs import Option, resolve
 from rqps.study.problems import instead
 from rqps.study.runs_file import RunsFile, StudySpec
+from rqps.workloads.parameters import Parameters
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Run:
     """Its place in the study's random order, from 0."""
     seed: int
     workload: str
-    parameters: BaseModel
+    parameters: Parameters
     placement: Literal["same-cpu", "split", "free"] | None
     identity: str
     """Digest of all that is asked for; runs that differ in it can't be pooled."""
@@ -59,6 +58,18 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
             fix="name one of these studies, or add yours to runs.yaml",
         )
     return runs_file.studies[study]
+
+
+def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
+    """The file with only the first rounds of a study, for a quick try; the whole study goes on from them."""
+    spec = study_of(runs_file, study)
+    if not 1 <= rounds <= spec.rounds:
+        raise RqpsError(
+            f"{study}: {rounds} rounds asked for, and the study has {spec.rounds}",
+            fix=f"ask for 1 to {spec.rounds}, or write more into runs.yaml",
+        )
+    fewer = spec.model_copy(update={"rounds": rounds})
+    return runs_file.model_copy(update={"studies": {**runs_file.studies, study: fewer}})
 
 
 def default_seed(study: str) -> int:
