@@ -1,0 +1,55 @@
+"""The user's cache directory: what is made in it is made once, whole, by one process at a time."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """Where builds, tools and loaded tables are kept: `RQPS_CACHE`, or `rqps` in the user's cache directory."""
+    if chosen := os.environ.get("RQPS_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base).expanduser().absolute() / "rqps"
+    return Path.home() / ".cache" / "rqps"
+
+
+@contextmanager
+def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of a file or folder. The kernel lets go of it when the process ends, however it ends.
+
+    `busy` is called when another process holds it: it may say that we wait, or raise to give up.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def made_once(folder: Path, make: Callable[[Path], None], busy: Callable[[], None] = lambda: None) -> Path:
+    """`folder`, made by `make` if it is not there yet.
+
+    It is made under another name and renamed when whole, so a folder that is there is complete. What an earlier
+    process left half made is thrown away.
+    """
+    if folder.is_dir():
+        return folder
+    partial = folder.with_name(f".{folder.name}.partial")
+    with locked(folder, busy):
+        if folder.is_dir():
+            return folder
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            partial.mkdir(parents=True)
+            make(partial)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder

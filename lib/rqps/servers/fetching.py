@@ -1,0 +1,112 @@
+"""From an archive to a tree in the cache: room on the disk, digest, unpacking, and what went wrong said plainly."""
+
+import errno
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from rqps.errors import RqpsError
+from rqps.servers.archive import check_digest, unpack
+from rqps.servers.cache import cache_dir, made_once
+from rqps.servers.layout import layout
+from rqps.servers.progress import Progress, Say, megabytes
+
+NEVER_NEEDED = (
+    "*.a",
+    "*mysql-test/*",
+    "*sql-bench/*",
+    "*/man[0-9]/*",
+    "*docs/*",
+    "*-debug",
+    "*_embedded",
+    "*plugin/debug/*",
+    "*lib/mecab/*",
+)
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """An archive that is to become a tree: where it comes from in words, its promises, and what of it to keep."""
+
+    words: str
+    sha256: str | None = None
+    keep: Sequence[str] = ()
+    archive_bytes: int | None = None
+    kept_bytes: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Its place in the cache: another source, digest or choice is another place."""
+        described = json.dumps([self.words, self.sha256, list(self.keep)])
+        key = hashlib.sha256(described.encode()).hexdigest()[:12]
+        name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.words)
+        return cache_dir() / "builds" / f"{name[-60:].strip('-')}-{key}"
+
+    def wanted(self, place: PurePosixPath) -> bool:
+        if self.keep:
+            return any(fnmatchcase(str(place), glob) for glob in self.keep)
+        return not any(fnmatchcase(str(place), glob) for glob in NEVER_NEEDED)
+
+
+def made_from_archive(name: str, wish: Wish, get: Callable[[Path], Path], say: Say) -> Path:
+    """The tree of a wish. `get` fetches the archive into the work folder that it is given."""
+
+    def make(partial: Path) -> None:
+        need_room(wish)
+        work, tree = partial / "work", partial / "tree"
+        work.mkdir()
+        tree.mkdir()
+        size = f", {megabytes(wish.archive_bytes)}" if wish.archive_bytes else ""
+        say(f"{name}: fetching {wish.words}{size}")
+        archive = get(work)
+        if wish.sha256:
+            check_digest(archive, wish.sha256, Progress(say, f"{name}: checking", archive.stat().st_size).update)
+        unpack(archive, tree, wish.wanted, Progress(say, f"{name}: unpacking", wish.kept_bytes).update)
+        shutil.rmtree(work)
+        if layout(tree) is None:
+            raise RqpsError(
+                f"{name}: {wish.words} has no mysqld in it",
+                fix="give the archive of a server: bin/mysqld must be in it",
+            )
+
+    with full_disk_told(cache_dir()):
+        made_once(wish.folder, make, lambda: say(f"{name}: another rqps is fetching {wish.words}: waiting for it"))
+    return wish.folder / "tree"
+
+
+def need_room(wish: Wish) -> None:
+    """Fail before the fetch rather than in the middle of it, where sizes are known."""
+    if wish.archive_bytes is None or wish.kept_bytes is None:
+        return
+    needed = wish.archive_bytes + wish.kept_bytes
+    free = shutil.disk_usage(wish.folder.parent).free
+    if free < needed:
+        raise RqpsError(
+            f"{wish.words} needs {megabytes(needed)} on the disk of {cache_dir()}, which has {megabytes(free)} left",
+            fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+        )
+
+
+@contextmanager
+def full_disk_told(folder: Path) -> Iterator[None]:
+    """Turn a full or forbidden disk into an error that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL_DISK:
+            raise RqpsError(
+                f"the disk of {folder} is full, or a limit is reached: {error.strerror}",
+                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise RqpsError(
+                f"{error.filename or folder} can't be written: {error.strerror}",
+                fix="make it writable for this user, or set RQPS_CACHE to a directory that is",
+            ) from error
+        raise

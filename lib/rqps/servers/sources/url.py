@@ -1,0 +1,72 @@
+"""A tarball or zip by URL."""
+
+import http.client
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from rqps import __version__
+from rqps.errors import RqpsError
+from rqps.servers.archive import CHUNK_BYTES, MOST_BYTES
+from rqps.servers.fetching import Wish, made_from_archive
+from rqps.servers.progress import Progress, Say
+
+SECONDS_OF_SILENCE = 60
+
+
+@dataclass(frozen=True)
+class Url:
+    url: str
+    sha256: str
+
+    @property
+    def words(self) -> str:
+        return self.url
+
+    @property
+    def wish(self) -> Wish:
+        return Wish(self.url, self.sha256)
+
+    def present(self) -> Path | None:
+        return tree if (tree := self.wish.folder / "tree").is_dir() else None
+
+    def fetch(self, name: str, say: Say) -> Path:
+        return made_from_archive(name, self.wish, lambda work: download(self.url, work, name, say), say)
+
+
+def download(url: str, work: Path, name: str, say: Say) -> Path:
+    """Fetch `url` into the folder `work`."""
+    target = work / (PurePosixPath(unquote(urlsplit(url).path)).name or "archive")
+    request = urllib.request.Request(url, headers={"User-Agent": f"rqps/{__version__}"})
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS_OF_SILENCE) as answer:
+            _copy(answer, target, Progress(say, f"{name}: downloading", answer.length))
+    except urllib.error.HTTPError as error:
+        raise RqpsError(
+            f"builds.{name}: {url} is answered with {error.code} {error.reason}",
+            fix="open it in a browser; correct the url",
+        ) from error
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error or type(error).__name__
+        raise RqpsError(
+            f"builds.{name}: {url} can't be fetched: {reason}",
+            fix="see whether the network, or the proxy in https_proxy, works; then do the same again",
+        ) from error
+    return target
+
+
+def _copy(answer: http.client.HTTPResponse, target: Path, progress: Progress) -> None:
+    promised, done = answer.length, 0
+    with target.open("xb") as file:
+        while piece := answer.read(CHUNK_BYTES):
+            file.write(piece)
+            done += len(piece)
+            progress.update(done)
+            if done > MOST_BYTES:
+                raise RqpsError(
+                    f"{answer.url} does not end: {MOST_BYTES / 1e9:.0f} GB and more", fix="correct the url"
+                )
+    if promised is not None and done != promised:
+        raise http.client.IncompleteRead(b"", promised - done)
