@@ -16,7 +16,7 @@ from rqps.errors import RqpsError
 from rqps.servers.build import Build
 from rqps.servers.cache import cache_dir, made_once
 from rqps.servers.instance import Server, as_this_user, query, running
-from rqps.servers.options import Asked, plain
+from rqps.servers.options import Asked, argument
 
 Say = Callable[[str], None]
 
@@ -59,7 +59,7 @@ class Origin:
 
 def origin(build: Build, asked: Mapping[str, Asked]) -> Origin:
     """The origin of the data of a dbms; two configs that shape data alike share it."""
-    return Origin(build, {name: plain(asked[name].value) for name in SHAPING if name in asked})
+    return Origin(build, {name: argument(asked[name].value, build.version) for name in SHAPING if name in asked})
 
 
 def variables(source: Origin, say: Say) -> dict[str, str]:
@@ -72,9 +72,8 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
     """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
     start_from = _empty(source, say)
     known = variables(source, say)
-    arguments = [
-        f"--{key.replace('_', '-')}={value}" for key, value in (QUICK | source.shape).items() if key in known
-    ]
+    quick = {key: value for key, value in {**QUICK, **source.shape}.items() if key in known}
+    arguments = [f"--{key.replace('_', '-')}={value}" for key, value in quick.items()]
 
     def make(work: Path) -> None:
         say(f"{source.build.name}: loading {name}")
@@ -94,6 +93,7 @@ def _empty(source: Origin, say: Say) -> Path:
         say(f"{source.build.name}: initialising an empty data directory")
         initialise(source, work)
         (work / "variables.json").write_text(json.dumps(_ask_for_variables(source, work), indent=1))
+        _forget_redo_log(source.build, work / "data")
 
     return made_once(source.folder / "empty", make, _wait_for_other(source, say))
 

@@ -82,12 +82,12 @@ def translate(asked: Mapping[str, Asked], known: Mapping[str, str], *, dbms: str
     unknown: list[str] = []
     for name, option in asked.items():
         variable = name.replace("-", "_")
-        special = FORMS.get(variable, lambda *_: None)(option.value, known)
+        special = FORMS[variable](option.value, known) if variable in FORMS else None
         if special:
             arguments += special.arguments
             expected |= special.expected
         elif variable in known:
-            arguments.append(f"--{name.replace('_', '-')}={plain(option.value)}")
+            arguments.append(f"--{name.replace('_', '-')}={argument(option.value, version)}")
             expected[variable] = plain(option.value)
         elif option.optional:
             left_out.append(name)
@@ -127,8 +127,13 @@ def canonical(value: Value) -> str:
     return str(int(number)) if number == int(number) else str(number)
 
 
+def argument(value: Value, version: str) -> str:
+    """A value as it stands on a command line; InnoDB of 5.5 takes ON for an invalid value and goes on without it."""
+    return canonical(value) if isinstance(value, bool) and version.startswith("5.5.") else plain(value)
+
+
 def plain(value: Value) -> str:
-    """A value as it stands on a command line."""
+    """A value as the server reports it."""
     return on_off(value) if isinstance(value, bool) else str(value)
 
 

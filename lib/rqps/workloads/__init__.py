@@ -12,7 +12,7 @@ PARAMETERS: dict[str, type[Parameters]] = {"sysbench": SysbenchParameters}
 
 
 def workload(name: str) -> "Workload":
-    """A workload by its name. What it needs to run is only imported here: whoever reads runs.yaml needs none of it."""
+    """A workload by its name. What it runs with is imported only here: to read runs.yaml none of it is needed."""
     from rqps.workloads.sysbench.workload import Sysbench
 
     return {"sysbench": Sysbench}[name]()

@@ -25,14 +25,14 @@ class Load(Protocol):
     @property
     def pid(self) -> int: ...
 
-    def wait_for_origin(self) -> int:
-        """Waits until the load began; the moment of CLOCK_MONOTONIC, in ns, at which the measured part begins."""
+    def wait_for_begin(self) -> int:
+        """Waits until the measured part begins; the moment of CLOCK_MONOTONIC, in ns, at which it does."""
 
-    def wait_until(self, moment_ns: int) -> None:
-        """Waits for a moment; raises when the server or the generator ended before it."""
+    def wait_for_end(self) -> None:
+        """Waits until the measured part has ended."""
 
-    def wait_for_end(self, patience_s: float) -> None:
-        """Waits until the generator has ended well."""
+    def wait_until_gone(self) -> None:
+        """Waits until the generator has ended, and well."""
 
 
 class Workload(Protocol):
@@ -50,7 +50,7 @@ class Workload(Protocol):
     def steps(self, parameters: Any) -> Sequence[str]:
         """The steps in their order."""
 
-    def check(self, server: Server, step: str, parameters: Any) -> None:
+    def check(self, server: Server, step: str) -> None:
         """Proves before a step that the server will do what the step is named for."""
 
     def generating(

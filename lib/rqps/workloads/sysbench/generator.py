@@ -18,16 +18,20 @@ from rqps.workloads.sysbench.steps import Step
 
 DATABASE = "rqps"
 START_PATIENCE_S = 120
+STATEMENT_PATIENCE_S = 60
 LUA = Path(str(files(__package__) / "lua"))
 
 
 class Generator:
     """A running sysbench, and what it has written so far. `what` names the step in messages."""
 
-    def __init__(self, process: "subprocess.Popen[str]", server: Server, what: str, log: Path) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[str]", server: Server, what: str, seconds: int, log: Path
+    ) -> None:
         self.process = process
         self.server = server
         self.what = what
+        self.seconds = seconds
         self.log = log
         self.lines: list[str] = []
         self._origin_ns: int | None = None
@@ -38,8 +42,8 @@ class Generator:
     def pid(self) -> int:
         return self.process.pid
 
-    def wait_for_origin(self) -> int:
-        """Waits until all threads have connected and the first began; gives the origin of the measured part."""
+    def wait_for_begin(self) -> int:
+        """Waits until all threads have connected and warmed up; the origin of the measured part."""
         deadline = time.monotonic() + START_PATIENCE_S
         while self._origin_ns is None:
             if self.process.poll() is not None or self.server.ended():
@@ -49,22 +53,21 @@ class Generator:
                     f"{self.what}: sysbench did not begin within {START_PATIENCE_S} s", fix=f"see {self.log.name}"
                 )
             time.sleep(0.01)
+        self._wait_until(self._origin_ns)
         return self._origin_ns
 
-    def wait_until(self, moment_ns: int) -> None:
-        """Waits for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
-        while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
-            if self.process.poll() not in (None, 0) or self.server.ended():
-                raise self._failure()
-            time.sleep(min(left_s, 0.25))
+    def wait_for_end(self) -> None:
+        """Waits until the measured part has ended by the clock."""
+        assert self._origin_ns is not None
+        self._wait_until(self._origin_ns + self.seconds * 1_000_000_000)
 
-    def wait_for_end(self, patience_s: float) -> None:
-        """Waits until sysbench has ended well."""
+    def wait_until_gone(self) -> None:
+        """Waits until the last statement came to its end and sysbench ended well."""
         try:
-            code = self.process.wait(timeout=patience_s)
+            code = self.process.wait(timeout=STATEMENT_PATIENCE_S)
         except subprocess.TimeoutExpired:
             raise RqpsError(
-                f"{self.what}: sysbench did not end within {patience_s:.0f} s of the measured part's end",
+                f"{self.what}: sysbench did not end within {STATEMENT_PATIENCE_S} s of the measured part's end",
                 fix="a statement hangs: see the server's process list while it runs",
             ) from None
         if code != 0:
@@ -77,6 +80,13 @@ class Generator:
         self.process.wait()
         self._reader.join()
         self.log.write_text("".join(self.lines))
+
+    def _wait_until(self, moment_ns: int) -> None:
+        """Waits for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
+        while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
+            if self.process.poll() not in (None, 0) or self.server.ended():
+                raise self._failure()
+            time.sleep(min(left_s, 0.25))
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -123,7 +133,7 @@ def generating(
         env=_environment(),
         start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
     )
-    generator = Generator(process, server, step.name, log)
+    generator = Generator(process, server, step.name, parameters.seconds, log)
     try:
         yield generator
     finally:

@@ -34,7 +34,7 @@ class Sysbench:
     def steps(self, parameters: SysbenchParameters) -> Sequence[str]:
         return parameters.steps
 
-    def check(self, server: Server, step: str, parameters: SysbenchParameters) -> None:
+    def check(self, server: Server, step: str) -> None:
         connection = server.connect()
         check.check_plan(connection, all_steps()[step])
         connection.close()

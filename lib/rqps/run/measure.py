@@ -1,0 +1,139 @@
+"""The steps of a run, one after the other: load on the server, counters at both ends, a row a second."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from rqps import placement
+from rqps.observe.device import device_of
+from rqps.observe.ends import between, read_end, warnings_between
+from rqps.observe.sampler import Sampler
+from rqps.observe.settings import read_settings
+from rqps.observe.status import read_status, status_rows
+from rqps.run.job import Job
+from rqps.run.serve import Serving
+from rqps.servers.instance import Server
+from rqps.store.manifest import Warning_
+from rqps.store.schemas import INTERVALS, LATENCIES, STATUS, STEPS
+from rqps.workloads.workload import Load
+
+STEAL_WORTH_TELLING = 0.02
+"""Of the host's CPU time; above it, the numbers are the neighbours' as well."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was measured of one step, by raw table."""
+
+    steps: pl.DataFrame
+    intervals: pl.DataFrame
+    latencies: pl.DataFrame
+    counters: pl.DataFrame
+    status: pl.DataFrame
+    warnings: tuple[Warning_, ...]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was observed of one step while it ran."""
+
+    columns: dict[str, Any]
+    counters: pl.DataFrame
+    warnings: tuple[Warning_, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The raw tables of a run, and what a reader of them has to know."""
+
+    tables: dict[str, pl.DataFrame]
+    warnings: tuple[Warning_, ...]
+
+
+def measure(job: Job, serving: Serving) -> Measured:
+    """Measures every step of the run."""
+    connection = serving.server.connect()
+    settings = read_settings(connection)
+    connection.close()
+    steps = [_step(job, serving, position) for position in range(len(job.workload.steps(job.run.parameters)))]
+    tables = {
+        name: pl.concat([getattr(step, name) for step in steps])
+        for name in ("steps", "intervals", "latencies", "counters", "status")
+    }
+    return Measured({**tables, "settings": settings}, tuple(found for step in steps for found in step.warnings))
+
+
+def _step(job: Job, serving: Serving, position: int) -> Step:
+    server, parameters = serving.server, job.run.parameters
+    names = job.workload.steps(parameters)
+    name = names[position]
+    job.doing(f"{name} {position + 1}/{len(names)}")
+    job.workload.check(server, name)
+    before = _status(server, name, "before")
+    log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"
+    seed = step_seed(job.run.seed, job.run.round, name)
+    with job.workload.generating(
+        server, name, parameters, seed=seed, cpus=job.placement.client_cpus, log=log
+    ) as load:
+        observed = _observe(job, server, load, name)
+        load.wait_until_gone()
+    answer = job.workload.answer(name, parameters, load)
+    after = _status(server, name, "after")
+    row = {"step": name, "position": position, **answer.columns, **observed.columns}
+    return Step(
+        steps=pl.DataFrame([row], schema=STEPS),
+        intervals=pl.DataFrame(answer.intervals, schema=INTERVALS),
+        latencies=pl.DataFrame(answer.latencies, schema=LATENCIES),
+        counters=observed.counters,
+        status=pl.concat([before, after]),
+        warnings=(*observed.warnings, *_warnings(row)),
+    )
+
+
+def _observe(job: Job, server: Server, load: Load, step: str) -> Observed:
+    """Reads all counters at the two ends of the measured part, and a row a second between them."""
+    device = device_of(server.data)
+    origin_ns = load.wait_for_begin()
+    first = read_end(server.pid, load.pid, device)
+    started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
+    placement.verify(load.pid, job.placement.client_cpus)
+    with Sampler(server.pid, load.pid, device, origin_ns) as sampler:
+        load.wait_for_end()
+        last = read_end(server.pid, load.pid, device)
+    return Observed(
+        columns={"started_at": started_at, **between(first, last)},
+        counters=sampler.frame(step),
+        warnings=warnings_between(first, last, step),
+    )
+
+
+def _status(server: Server, step: str, moment: str) -> pl.DataFrame:
+    connection = server.connect()
+    rows = status_rows(step, moment, read_status(connection))
+    connection.close()
+    return rows
+
+
+def step_seed(seed: int, round_number: int, step: str) -> int:
+    """The seed of a step's random values: the same for every dbms of a round, another one in every round."""
+    digest = hashlib.sha256(f"{seed} {round_number} {step}".encode()).digest()
+    return int.from_bytes(digest[:4]) % (2**31 - 1) + 1
+
+
+def _warnings(row: dict[str, Any]) -> Iterator[Warning_]:
+    """What a step's own numbers tell against it."""
+    step = row["step"]
+    if row["operations"] == 0:
+        yield Warning_(kind="nothing done", text="not one operation came to its end", step=step)
+    if row["errors"]:
+        text = f"{row['errors']} transactions were refused and done again"
+        yield Warning_(kind="errors", text=text, step=step)
+    steal_s, busy_s = row["host_cpu_steal_s"], row["host_cpu_user_s"] + row["host_cpu_system_s"]
+    if steal_s > STEAL_WORTH_TELLING * (steal_s + busy_s):
+        text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"
+        yield Warning_(kind="steal", text=text, step=step)

@@ -1,0 +1,28 @@
+"""Everything that takes long and need not be measured, done before the first run: fetching and loading."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rqps.run.job import Say, resolve
+from rqps.servers import data
+from rqps.servers.build import Build
+from rqps.study import Run
+from rqps.workloads import workload
+
+
+def make_ready(runs: Sequence[Run], say: Say) -> None:
+    """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once."""
+    for run in {run.dbms: run for run in runs}.values():
+        build, _ = resolve(run, say)
+        loaded_data(run, build, say)
+
+
+def loaded_data(run: Run, build: Build, say: Say) -> Path:
+    """The data directory that every round of this dbms starts from a copy of."""
+    load = workload(run.workload)
+    return data.loaded(
+        data.origin(build, run.options),
+        load.data_name(run.parameters),
+        lambda server: load.load(server, run.parameters),
+        say,
+    )

@@ -1,0 +1,108 @@
+"""The run's server: started on a fresh copy of the loaded tables, verified, and stopped."""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rqps import placement
+from rqps.errors import RqpsError
+from rqps.run.job import Job
+from rqps.run.ready import loaded_data
+from rqps.servers import data, instance
+from rqps.servers.cache import cache_dir
+from rqps.servers.instance import Connection, Server, query
+from rqps.servers.options import mismatches
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server that has what was asked for, and what it says of itself."""
+
+    server: Server
+    version: str
+    version_comment: str
+    verified: pl.DataFrame
+    """Every option asked for, beside what the server reports."""
+
+
+def start(job: Job) -> Serving:
+    """Starts the server of a run on its own copy of the tables, and verifies all that was asked for."""
+    job.doing("starting the server")
+    server = _start_on_a_copy(job, loaded_data(job.run, job.build, print))
+    try:
+        serving = _verify(job, server)
+        job.doing("warming up the server")
+        job.workload.prepare(server, job.run.parameters)
+    except BaseException:
+        instance.stop(server)
+        raise
+    return serving
+
+
+def _start_on_a_copy(job: Job, loaded: Path) -> Server:
+    scratch = _scratch()
+    try:
+        data.copy(loaded, scratch / "data")
+        server = instance.start(
+            job.build,
+            scratch / "data",
+            arguments=job.translated.arguments,
+            cpus=job.placement.server_cpus,
+            log=job.logs / "mysqld.err",
+            scratch=(scratch,),
+        )
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    with (job.folder / "pids.txt").open("a") as pids:
+        pids.write(f"{server.keeper.pid}\n")
+    return server
+
+
+def stop(job: Job, serving: Serving) -> None:
+    """Stops the server in order; its data directory goes with it."""
+    job.doing("stopping the server")
+    instance.stop(serving.server)
+
+
+def _scratch() -> Path:
+    """A folder for one server's data, on the file system of the loaded tables so that copies can share blocks."""
+    base = Path(os.environ.get("RQPS_SCRATCH") or cache_dir() / "scratch")
+    base.mkdir(parents=True, exist_ok=True)
+    for left_over in base.glob("run-*-*"):  # of a process that was killed, keeper and all
+        if not Path(f"/proc/{left_over.name.split('-')[1]}").exists():
+            shutil.rmtree(left_over, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"run-{os.getpid()}-", dir=base))
+
+
+def _verify(job: Job, server: Server) -> Serving:
+    connection = server.connect()
+    reported = _variables(connection)
+    wrong = mismatches(job.translated.expected, reported)
+    if not reported["version"].startswith(job.build.version):
+        wrong.insert(0, f"version: asked for {job.build.version}, the server has {reported['version']}")
+    if wrong:
+        raise RqpsError(
+            f"{job.run.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
+            fix=f"change config {job.run.config!r} in {job.runs_yaml.name} to what this server and host can do",
+        )
+    placement.verify(server.pid, job.placement.server_cpus)
+    connection.close()
+    expected = job.translated.expected
+    return Serving(
+        server=server,
+        version=reported["version"],
+        version_comment=reported.get("version_comment", ""),
+        verified=pl.DataFrame(
+            {"option": list(expected), "asked": list(expected.values()), "server": [reported[n] for n in expected]},
+            schema={"option": pl.String, "asked": pl.String, "server": pl.String},
+        ),
+    )
+
+
+def _variables(connection: Connection) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in query(connection, "SHOW GLOBAL VARIABLES")}
