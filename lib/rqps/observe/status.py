@@ -1,7 +1,7 @@
 """What the server says of itself: its status counters, before and after a step."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 import pymysql
@@ -16,7 +16,7 @@ def read_status(connection: "pymysql.Connection[Any]") -> dict[str, str]:
         return {str(name).lower(): str(value) for name, value in cursor.fetchall()}
 
 
-def status_rows(step: str, moment: Literal["before", "after"], status: Mapping[str, str]) -> pl.DataFrame:
-    """One reading as rows of the table `status`."""
+def status_rows(step: str, moment: str, status: Mapping[str, str]) -> pl.DataFrame:
+    """One reading as rows of the table `status`; the moment is before or after."""
     rows = [{"step": step, "moment": moment, "name": name, "value": value} for name, value in status.items()]
     return pl.DataFrame(rows, schema=STATUS)
