@@ -1,0 +1,112 @@
+"""A folder in which `rqps run` works with a notebook that needs no servers."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rqps.execute import RunState, state
+from rqps.study import read_runs_file
+
+TESTS = Path(__file__).parent
+RUNS = """
+builds:
+  my1: {{path: /nowhere/my1}}
+  my2: {{path: /nowhere/my2}}
+configs:
+  base: {{max_connections: 100}}
+studies:
+  demo:
+    question: Does it hold?
+    workload: sysbench
+    dbms: [my1.base, my2.base]
+    base: my1.base
+    rounds: {rounds}
+    seed: 1
+    parameters: {{steps: [point-query], seconds: {seconds}, warmup_seconds: 0}}
+"""
+
+
+class House:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.study = path / "data/raw/study=demo"
+        self.log = path / "order.log"
+        run = path / "notebooks/run"
+        run.mkdir(parents=True)
+        shutil.copy(TESTS / "notebooks/scripted.ipynb", run / "sysbench.ipynb")
+        self.ask()
+        self.script({})
+
+    def ask(self, rounds: int = 1, seconds: int = 1) -> None:
+        (self.path / "runs.yaml").write_text(RUNS.format(rounds=rounds, seconds=seconds))
+
+    def script(self, faults: dict[str, str]) -> None:
+        """How runs go wrong: `{"r1 my1.base": "raise"}`."""
+        (self.path / "script.json").write_text(json.dumps(faults))
+
+    def states(self) -> list[RunState]:
+        runs_file = read_runs_file(self.path / "runs.yaml")
+        return list(state(runs_file, "demo", self.path / "data", host="here"))
+
+    def first(self) -> str:
+        run = self.states()[0].run
+        return f"r{run.round} {run.dbms}"
+
+    def told(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def start(self, *options: str, **popen: Any) -> "subprocess.Popen[str]":
+        command = [sys.executable, str(TESTS / "notebooks/rqps_run.py"), str(self.path), "demo", *options]
+        env = os.environ | {
+            "PYTHONPATH": f"{TESTS}:{TESTS / 'notebooks'}",
+            "RQPS_CACHE": str(self.path / "cache"),
+            "PYTHONUNBUFFERED": "1",
+        }
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.Popen(command, env=env, text=True, **(pipes | popen))
+
+    def run(self, *options: str, **popen: Any) -> tuple[int, str]:
+        process = self.start(*options, **popen)
+        words, _ = process.communicate(timeout=180)
+        return process.returncode, words
+
+    def until(self, met: Callable[[], object], patience_s: float = 60) -> None:
+        deadline = time.monotonic() + patience_s
+        while not met():
+            assert time.monotonic() < deadline, "\n".join(self.told())
+            time.sleep(0.05)
+
+    def kernels(self) -> list[int]:
+        """Processes, other than the driver, whose environment or command line names this folder."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(self.path) in words and int(process.name) != os.getpid():
+                found.append(int(process.name))
+        return found
+
+    def partials(self) -> list[str]:
+        return [path.name for path in self.study.glob(".run=*")]
+
+    def folders(self) -> list[str]:
+        return sorted(re.sub(r"@here", "", path.name) for path in self.study.glob("run=*"))
+
+    def failures(self) -> list[str]:
+        return sorted(re.sub(r"@here", "", path.name) for path in self.study.glob("failed/*"))
+
+
+def end(process: "subprocess.Popen[str]", number: signal.Signals) -> tuple[int, str]:
+    process.send_signal(number)
+    words, _ = process.communicate(timeout=120)
+    return process.returncode, words

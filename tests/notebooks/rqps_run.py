@@ -1,0 +1,34 @@
+"""`rqps run` with the scripted notebook: python rqps_run.py HOUSE STUDY [--archive]."""
+
+import sys
+from pathlib import Path
+
+from rqps.errors import RqpsError
+from rqps.execute import run_study
+from rqps.study import read_runs_file
+
+
+def main(house: Path, study: str, *options: str) -> int:
+    def make_ready(runs, say) -> None:  # type: ignore[no-untyped-def]
+        with (house / "order.log").open("a") as log:
+            log.write(f"setup {len(runs)}\n")
+
+    try:
+        outcome = run_study(
+            read_runs_file(house / "runs.yaml"),
+            study,
+            runs_yaml=house / "runs.yaml",
+            data=house / "data",
+            notebooks=house / "notebooks",
+            archive="--archive" in options,
+            host="here",
+            make_ready=make_ready,
+        )
+    except RqpsError as error:
+        print(f"rqps: {error}", file=sys.stderr)
+        return 1
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

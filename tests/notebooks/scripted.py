@@ -1,0 +1,100 @@
+"""What the scripted notebook does: a run without servers that goes wrong as it is told to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from synthetic import manifest
+
+from rqps.errors import RqpsError
+from rqps.store import write_manifest
+from rqps.study import read_runs_file, unfold
+
+# Stands for a keeper: when the pipe from its owner closes, it takes a while to end, and says so.
+KEEPER = """
+import sys, time
+sys.stdin.read()
+time.sleep(1.5)
+with open(sys.argv[1], "a") as log: log.write(f"stopped {sys.argv[2]}\\n")
+"""
+
+
+class Act:
+    def __init__(self, runs_yaml: str, study: str, run: str, folder: str) -> None:
+        house = Path(runs_yaml).parent
+        self.log = house / "order.log"
+        self.folder = Path(folder)
+        runs = unfold(read_runs_file(Path(runs_yaml)), study, run.rpartition("@")[2])
+        self.run = next(each for each in runs if each.run == run)
+        self.name = f"r{self.run.round} {self.run.dbms}"
+        self.fault = json.loads((house / "script.json").read_text()).get(self.name)
+
+    def tell(self, what: str) -> None:
+        with self.log.open("a") as log:
+            log.write(f"{what} {self.name}\n")
+
+    def prepare(self) -> None:
+        self.tell("prepare")
+        if self.fault == "dies at once":
+            os._exit(3)
+        self.keeper = subprocess.Popen(
+            [sys.executable, "-c", KEEPER, str(self.log), self.name], stdin=subprocess.PIPE, start_new_session=True
+        )
+        with (self.folder / "pids.txt").open("a") as pids:
+            pids.write(f"{self.keeper.pid}\n")
+
+    def measure(self) -> None:
+        self.tell("run")
+        (self.folder / "progress.txt").write_text("point-query 1/1")
+        try:
+            self._go_wrong()
+        finally:
+            assert self.keeper.stdin
+            self.keeper.stdin.close()
+            self.keeper.wait()
+            self.tell("cleanup")
+
+    def _go_wrong(self) -> None:
+        if self.fault == "raise":
+            raise ValueError("the third wheel came off")
+        if self.fault == "refuse":
+            raise RqpsError("my.cnf: no such option", fix="leave it out")
+        if self.fault == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault in ("sleep", "hold on"):
+            deadline = time.monotonic() + 600
+            while time.monotonic() < deadline:
+                try:
+                    time.sleep(1)
+                except KeyboardInterrupt:
+                    if self.fault == "sleep":
+                        raise
+        if self.fault == "fill":
+            (self.folder / "steps.parquet").write_bytes(b"x" * 64_000_000)
+
+    def conclude(self) -> None:
+        if self.fault == "nothing":
+            return
+        changes = {"identity": "another"} if self.fault == "other" else {}
+        if self.fault == "says failed":
+            changes |= {"outcome": "failed", "error": "my1 did not start"}
+        whole = manifest(
+            self.run.dbms,
+            self.run.round,
+            **{"study": self.run.study, "run": self.run.run, "identity": self.run.identity, **changes},
+        )
+        write_manifest(self.folder, whole)
+        if self.fault == "garbage":
+            (self.folder / "manifest.json").write_text('{"schema_version": 1, "run"')
+
+    def after(self) -> None:
+        if self.fault == "stumble":
+            raise ValueError("no picture today")
+        if self.fault == "kill late":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "big":
+            print("x" * 64_000_000)
