@@ -7,14 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rqps.errors import RqpsError
+
 
 def cache_dir() -> Path:
     """Where builds, tools and loaded tables are kept: `RQPS_CACHE`, or `rqps` in the user's cache directory."""
     if chosen := os.environ.get("RQPS_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return Path(base).expanduser().absolute() / "rqps"
-    return Path.home() / ".cache" / "rqps"
+        folder = Path(chosen).expanduser().absolute()
+    elif base := os.environ.get("XDG_CACHE_HOME"):
+        folder = Path(base).expanduser().absolute() / "rqps"
+    else:
+        folder = Path.home() / ".cache" / "rqps"
+    if set(str(folder)) & set(':;"\n'):
+        raise RqpsError(
+            f"the cache directory {str(folder)!r} has a : ; \" or line end in its name, which loaders can't take",
+            fix="set RQPS_CACHE to a directory with a plainer name",
+        )
+    return folder
 
 
 @contextmanager

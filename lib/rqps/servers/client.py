@@ -36,6 +36,7 @@ def run_client(
         client = subprocess.Popen(
             command,
             cwd=work,
+            env={**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""},  # what it says is read
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

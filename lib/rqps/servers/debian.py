@@ -4,9 +4,12 @@ apt does it, in a tree of its own (lists, state, an empty list of installed pack
 proxies and keys: signatures are checked as always, nothing is installed, and an ordinary user can do it.
 """
 
+import hashlib
+import os
 import re
 import shutil
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,14 +19,17 @@ from rqps.servers.client import find_client, run_client
 from rqps.servers.fetching import full_disk_told
 from rqps.servers.progress import Progress, Say, megabytes
 
-_NO_APT = "this works on Debian and Ubuntu; elsewhere take another source"
+_ELSEWHERE = "this works on Debian and Ubuntu; elsewhere take another source"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LOADER = "ld-linux-x86-64.so.2"
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
-FOR_INSTALLING_ONLY = re.compile(
-    r"perl(-base|-modules-.*)?|libperl5.*|debconf|cdebconf|dpkg|adduser|passwd|init-system-helpers"
+NOT_NEEDED = re.compile(
+    r"perl(-base|-modules-.*)?|libperl5.*|dpkg|tar|debconf|adduser|passwd|init-system-helpers|usrmerge"  # to install
+    r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # to be a desktop
+    r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # to use a graphics card
 )
-"""What only the scripts that install a package use. That nothing else needs it is seen when a program starts."""
+"""Dependencies that what we start does not use. That nothing was left out too much is seen when it starts."""
+LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
 
 _SETTINGS = """\
 #clear APT::Update;
@@ -69,31 +75,41 @@ class _Package:
     size_bytes: int
 
 
-def unpacked(package: str, suite: str | None, say: Say, *, alone: bool = False, name: str | None = None) -> Path:
-    """A private tree with `package` of a Debian suite (None: of this machine's own sources) and what it depends on.
+def unpacked(
+    package: str,
+    suite: str | None,
+    say: Say,
+    *,
+    keep: tuple[str, ...] = (),
+    alone: bool = False,
+    name: str | None = None,
+) -> Path:
+    """A private tree with `package` of a Debian suite and what it depends on. The first call fetches it.
 
-    `alone` leaves out what it depends on. The first call fetches, later ones only look.
+    Without a suite it comes from the machine's own sources, and is run by the machine's own loader and libc. `keep`
+    names what to keep of the tree (globs, `*` matches `/`); `alone` leaves out what the package depends on.
     """
-    folder = place(package, suite, alone=alone)
-    name = name or package
+    folder, name = place(package, suite, keep=keep, alone=alone), name or package
 
     def make(partial: Path) -> None:
-        find_client("dpkg-deb", _NO_APT)
-        settings = _fresh_lists(suite, name, say)
-        chosen = _closure(package, suite, settings, alone=alone)
-        work = partial / "work"
-        work.mkdir()
-        total = sum(each.size_bytes for each in chosen)
-        say(f"{name}: fetching Debian packages, {len(chosen)} of them, {megabytes(total)}")
-        exact = [f"{each.name}={each.version}" for each in chosen]
-        apt = find_client("apt-get", _NO_APT)
-        run_client(
-            [apt, "-c", str(settings), "-q", "download", *exact], work, Progress(say, f"{name}: downloading", total)
-        )
-        (partial / "tree").mkdir()
+        find_client("apt-get", _ELSEWHERE)
+        find_client("dpkg-deb", _ELSEWHERE)
+        lists = cache_dir() / "apt" / (suite or "this-machine")
+        (work := partial / "work").mkdir()
+        (tree := partial / "tree").mkdir()
+        with locked(lists, lambda: say(f"{name}: waiting for another fetch of Debian packages to end")):
+            settings = _fresh_lists(suite, lists, name, say)
+            chosen = _closure(package, suite, settings, alone=alone)
+            total = sum(each.size_bytes for each in chosen)
+            say(f"{name}: fetching {package} and its libraries, {len(chosen)} Debian packages, {megabytes(total)}")
+            exact = [f"{each.name}={each.version}" for each in chosen]
+            download = ["apt-get", "-c", str(settings), "-q", "download", *exact]
+            run_client(download, work, Progress(say, f"{name}: downloading", total))
         for archive in sorted(work.glob("*.deb")):
-            run_client(["dpkg-deb", "-x", str(archive), str(partial / "tree")], work)
+            run_client(["dpkg-deb", "-x", str(archive), str(tree)], work)
         shutil.rmtree(work)
+        if keep:
+            _keep_only(tree, keep)
         (partial / "packages.txt").write_text("".join(f"{line}\n" for line in exact))
 
     with full_disk_told(cache_dir()):
@@ -101,9 +117,26 @@ def unpacked(package: str, suite: str | None, say: Say, *, alone: bool = False, 
     return folder / "tree"
 
 
-def place(package: str, suite: str | None, *, alone: bool = False) -> Path:
+def place(package: str, suite: str | None, *, keep: tuple[str, ...] = (), alone: bool = False) -> Path:
     """Where the tree of a package is kept; it is there when it was fetched."""
-    return cache_dir() / "debian" / f"{package}-{suite or 'this-machine'}{'-alone' if alone else ''}"
+    parts = [package, suite or "this-machine", "alone" if alone else "", _short_digest(keep) if keep else ""]
+    return cache_dir() / "debian" / "-".join(filter(None, parts))
+
+
+def _short_digest(keep: tuple[str, ...]) -> str:
+    return hashlib.sha256("\n".join(keep).encode()).hexdigest()[:8]
+
+
+def _keep_only(tree: Path, keep: tuple[str, ...]) -> None:
+    for place, folders, names in os.walk(tree, topdown=False):
+        for name in names:
+            path = Path(place, name)
+            if not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in keep):
+                path.unlink()
+        for folder in folders:
+            path = Path(place, folder)
+            if not path.is_symlink() and not any(path.iterdir()):
+                path.rmdir()
 
 
 def library_folders(tree: Path) -> list[Path]:
@@ -120,30 +153,25 @@ def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
     return (str(loader), "--library-path", ":".join(map(str, folders)), str(program))
 
 
-def _fresh_lists(suite: str | None, name: str, say: Say) -> Path:
-    """apt's settings for a private tree whose package lists are up to date."""
-    apt = find_client("apt-get", _NO_APT)
-    tree = cache_dir() / "apt" / (suite or "this-machine")
-    with locked(tree):
-        for folder in ("lists/partial", "archives/partial"):
-            (tree / folder).mkdir(parents=True, exist_ok=True)
-        (tree / "status").touch()
-        settings = tree / "apt.conf"
-        text = _SETTINGS + (_OTHER_SUITE if suite else "")
-        settings.write_text(text.format(tree=tree))
-        say(f"{name}: reading Debian's list of packages{f' of {suite}' if suite else ''}")
-        failures = []
-        for source in _sources(suite, tree) if suite else [None]:
-            if source is not None:
-                (tree / "sources.list").write_text(source)
-            try:
-                run_client(
-                    [apt, "-c", str(settings), "-q", "update"], tree, Progress(say, f"{name}: package lists", None)
-                )
-            except RqpsError as error:
-                failures.append(error)
-            else:
-                return settings
+def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
+    """apt's settings for a private tree, `lists`, whose package lists are up to date. The caller holds its lock."""
+    for folder in ("lists/partial", "archives/partial"):
+        (lists / folder).mkdir(parents=True, exist_ok=True)
+    (lists / "status").touch()
+    settings = lists / "apt.conf"
+    settings.write_text((_SETTINGS + (_OTHER_SUITE if suite else "")).format(tree=lists))
+    say(f"{name}: reading Debian's list of packages{f' of {suite}' if suite else ''}")
+    update = ["apt-get", "-c", str(settings), "-q", "update"]
+    failures = []
+    for source in _sources(suite, lists) if suite else [None]:
+        if source is not None:
+            (lists / "sources.list").write_text(source)
+        try:
+            run_client(update, lists, Progress(say, f"{name}: package lists", None))
+        except RqpsError as error:
+            failures.append(error)
+        else:
+            return settings
     raise failures[0]
 
 
@@ -154,7 +182,7 @@ def _sources(suite: str, tree: Path) -> list[str]:
 
 
 def _mirrors(suite: str, tree: Path) -> list[str]:
-    apt = find_client("apt-get", _NO_APT)
+    apt = find_client("apt-get", _ELSEWHERE)
     said = run_client(
         [apt, "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(ORIGIN)", "Created-By: Packages"], tree
     )
@@ -175,8 +203,17 @@ def _mirrors(suite: str, tree: Path) -> list[str]:
 
 def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) -> list[_Package]:
     """The packages to fetch: `package` and all that it depends on, but for what only installing needs."""
-    apt = find_client("apt-get", _NO_APT)
-    command = [apt, "-c", str(settings), "install", "--no-install-recommends", "--print-uris", "-qq", "-y", package]
+    command = [
+        "apt-get",
+        "-c",
+        str(settings),
+        "install",
+        "--no-install-recommends",
+        "--print-uris",
+        "-qq",
+        "-y",
+        package,
+    ]
     try:
         said = run_client(command, settings.parent)
     except RqpsError as error:
@@ -187,7 +224,8 @@ def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) ->
     found = [_package(line) for line in said.splitlines() if line.startswith("'")]
     if alone:
         return [each for each in found if each.name == package]
-    return [each for each in found if not FOR_INSTALLING_ONLY.fullmatch(each.name)]
+    needed = [each for each in found if not NOT_NEEDED.fullmatch(each.name)]
+    return needed if suite else [each for each in needed if not LIBC.fullmatch(each.name)]
 
 
 def _package(line: str) -> _Package:

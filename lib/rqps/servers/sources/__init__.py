@@ -78,7 +78,7 @@ def source(name: str, spec: BuildSpec) -> Source:
     if spec.npm is not None:
         return Npm(spec.npm, _wish(f"npm {spec.npm}", spec, entry))
     if spec.debian is not None:
-        return Debian(spec.debian, str(spec.suite))
+        return Debian(spec.debian, str(spec.suite), tuple(entry.keep) if entry else ())
     return OnPath()
 
 

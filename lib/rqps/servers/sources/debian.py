@@ -13,16 +13,17 @@ from rqps.servers.progress import Say
 class Debian:
     package: str
     suite: str
+    keep: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
         return f"debian {self.suite} {self.package}"
 
     def present(self) -> Path | None:
-        return tree if (tree := debian.place(self.package, self.suite) / "tree").is_dir() else None
+        return tree if (tree := debian.place(self.package, self.suite, keep=self.keep) / "tree").is_dir() else None
 
     def fetch(self, name: str, say: Say) -> Path:
-        tree = debian.unpacked(self.package, self.suite, say, name=name)
+        tree = debian.unpacked(self.package, self.suite, say, keep=self.keep, name=name)
         if layout(tree) is None:
             raise RqpsError(
                 f"builds.{name}.debian: {self.package} of {self.suite} has no mysqld in it",

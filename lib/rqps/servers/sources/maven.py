@@ -56,4 +56,6 @@ class Maven:
     def _run(self, mvn: str, repository: Path, work: Path, progress: Progress, arrives: Path) -> None:
         own = [f"-Dmaven.repo.local={repository}", f"{PLUGIN}:get"]
         wished = [f"-Dartifact={self.coordinates}", "-Dtransitive=false"]
-        run_client([mvn, "--quiet", "--batch-mode", *own, *wished], work, progress, grows=arrives)
+        run_client(
+            [mvn, "--quiet", "--batch-mode", "--update-snapshots", *own, *wished], work, progress, grows=arrives
+        )
