@@ -7,12 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from rqps.observe.machine import DISK_FACTS, SYSTEM_FACTS, describe_machine
 from rqps.observe.machine_disk import can_reflink, nearest_existing
 
 LAPTOP = {
-    "proc/cpuinfo": "model name\t: A CPU @ 3 GHz\ncpu MHz\t\t: 1000.0\nflags\t: fpu aperfmperf\n\ncpu MHz\t\t: 2000.0\n",
+    "proc/cpuinfo": "model name\t: A CPU @ 3 GHz\ncpu MHz\t\t: 1000.0\nflags\t: fpu\n\ncpu MHz\t\t: 2000.0\n",
     "proc/meminfo": "MemTotal:  16000 kB\nMemAvailable:  9000 kB\nSwapTotal:  4000 kB\nSwapFree:  3500 kB\n",
     "proc/loadavg": "0.50 0.20 0.10 1/100 999\n",
     "proc/uptime": "100.5 200.0\n",

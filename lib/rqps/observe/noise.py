@@ -1,0 +1,119 @@
+"""How evenly this machine works when nothing is measured: equal pieces of work, timed on each CPU at once.
+
+The part that spins is this file run as a program, with Python's standard library alone, so that it starts in
+milliseconds and shares no interpreter with anything else.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+PIECE_LOOPS = 20_000
+WINDOW_NS = 100_000_000
+START_DELAY_S = 0.3
+MOST_CPUS = 8
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What happened to one CPU's equal work. Shares are of the time it took."""
+
+    cpu: int
+    piece_us: float
+    """What a piece takes undisturbed: a tenth of them were faster."""
+    lost_share: float
+    """All time beyond the undisturbed one, whoever took it."""
+    waited_share: float
+    """While other processes of this machine had the CPU."""
+    stolen_share: float
+    """While the hypervisor had given the CPU to somebody else, as the kernel counts it."""
+    spread: float
+    """Of the work done in a tenth of a second: from the 10th to the 90th percentile, over the median."""
+    longest_ms: float
+    """The longest interruption."""
+
+
+def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
+    """Spin on all these CPUs at once, or on some of them evenly chosen where there are many."""
+    every = sorted(cpus)
+    chosen = every if len(every) <= MOST_CPUS else [every[i * len(every) // MOST_CPUS] for i in range(MOST_CPUS)]
+    start_ns = time.monotonic_ns() + round(START_DELAY_S * 1e9)
+    spinners = [
+        subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, str(cpu), str(start_ns), str(seconds)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for cpu in chosen
+    ]
+    try:
+        return [Noise(**json.loads(spinner.communicate()[0])) for spinner in spinners]
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+
+
+def summarise(cpu: int, ends_ns: list[int], cpu_ns: int, stolen_s: float) -> Noise:
+    """What the ends of the pieces tell; the first one is the start."""
+    pieces = [later - earlier for earlier, later in pairwise(ends_ns)]
+    whole_ns = ends_ns[-1] - ends_ns[0]
+    pace_ns = percentile(pieces, 10)
+    work = _work_a_window(ends_ns)
+    return Noise(
+        cpu=cpu,
+        piece_us=pace_ns / 1e3,
+        lost_share=max(0.0, 1 - len(pieces) * pace_ns / whole_ns),
+        waited_share=max(0.0, 1 - cpu_ns / whole_ns),
+        stolen_share=stolen_s * 1e9 / whole_ns,
+        spread=(percentile(work, 90) - percentile(work, 10)) / percentile(work, 50),
+        longest_ms=(max(pieces) - pace_ns) / 1e6,
+    )
+
+
+def _work_a_window(ends_ns: list[int]) -> list[float]:
+    """Pieces a second in each tenth of a second; of the whole where it was shorter."""
+    rates = []
+    first = 0
+    for last, end_ns in enumerate(ends_ns):
+        if end_ns - ends_ns[first] >= WINDOW_NS:
+            rates.append((last - first) / (end_ns - ends_ns[first]) * 1e9)
+            first = last
+    return rates or [(len(ends_ns) - 1) / (ends_ns[-1] - ends_ns[0]) * 1e9]
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The value below which that many are, without interpolation.
+
+    >>> percentile([4, 1, 3, 2, 5], 10), percentile([4, 1, 3, 2, 5], 50), percentile([7], 90)
+    (1, 3, 7)
+    """
+    return sorted(values)[percent * (len(values) - 1) // 100]
+
+
+def _spin(cpu: int, start_ns: int, seconds: float) -> Noise:
+    os.sched_setaffinity(0, {cpu})
+    time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
+    stolen_s, cpu_ns = _stolen_s(cpu), time.process_time_ns()
+    ends_ns = [time.perf_counter_ns()]
+    until_ns = ends_ns[0] + round(seconds * 1e9)
+    while ends_ns[-1] < until_ns:
+        for _ in range(PIECE_LOOPS):
+            pass
+        ends_ns.append(time.perf_counter_ns())
+    return summarise(cpu, ends_ns, time.process_time_ns() - cpu_ns, _stolen_s(cpu) - stolen_s)
+
+
+def _stolen_s(cpu: int) -> float:
+    line = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{cpu} "))
+    return int(line.split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    print(json.dumps(vars(_spin(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])))))

@@ -1,0 +1,251 @@
+"""The doctor sees what is really wrong with a machine, says what it does to the numbers, and how to mend it."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from child import SPINNING, Child
+from rqps.observe.activity import Busy, OurServer, busy_processes, our_servers
+from rqps.observe.checks.cpu import cpu_findings
+from rqps.observe.checks.finding import LEVELS, Finding
+from rqps.observe.checks.memory import memory_findings
+from rqps.observe.checks.now import load, noise_floor, other_processes, servers_of_ours
+from rqps.observe.checks.profiling import sampling
+from rqps.observe.checks.room import disk_room, file_system, open_files, socket_path
+from rqps.observe.checks.tools import tool_findings
+from rqps.observe.doctor import examine, render, worst
+from rqps.observe.noise import measure_noise, summarise
+from rqps.servers import keeper
+
+CPUS = sorted(os.sched_getaffinity(0))
+MS_NS = 1_000_000
+
+
+@pytest.fixture
+def burner() -> Iterator[Child]:
+    """A process that keeps the last CPU busy."""
+    with Child(SPINNING) as process:
+        os.sched_setaffinity(process.pid, CPUS[-1:])
+        process.send()
+        yield process
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
+    return examine(tmp_path_factory.mktemp("data"))
+
+
+def test_everything_is_looked_at(findings: list[Finding]) -> None:
+    names = [finding.name for finding in findings]
+    assert len(names) == len(set(names))
+    assert {
+        "load", "other processes", "servers of ours", "steal", "noise floor", "CPUs", "virtualisation", "memory",
+        "swap", "disk, data", "disk, cache", "file system", "open files", "socket path", "hardware counters",
+        "stack sampling", "perf", "user", "sysbench", "mvn", "npm", "apt-get", "git", "Chromium",
+    } <= set(names)  # fmt: skip
+
+
+def test_what_is_wrong_is_told_with_its_effect_and_how_to_mend_it(findings: list[Finding]) -> None:
+    for finding in findings:
+        assert finding.found
+        assert bool(finding.effect) == bool(finding.fix) == (finding.level != "ok"), finding
+
+
+def test_the_seconds_that_it_takes_are_announced(tmp_path: Path) -> None:
+    said: list[str] = []
+    examine(tmp_path, said.append)
+    assert [line.split()[0] for line in said] == ["watching", "spinning"]
+
+
+def test_a_busy_process_is_named_with_its_share(burner: Child) -> None:
+    found = {busy.pid: busy for busy in busy_processes(0.5)}
+    assert found[burner.pid].share > 0.2
+    finding = other_processes([found[burner.pid]])
+    assert finding.level == "warn"
+    assert f"({burner.pid})" in finding.found
+    assert found[burner.pid].name in finding.found
+
+
+@pytest.mark.usefixtures("burner")
+def test_the_noise_floor_sees_a_cpu_that_has_to_be_shared() -> None:
+    noise = {each.cpu: each for each in measure_noise(CPUS, seconds=1)}
+    assert set(noise) == set(CPUS[:8])
+    disturbed = noise[CPUS[-1]]
+    assert disturbed.waited_share > 0.3, "two spinners of equal weight share a CPU by halves"
+    assert disturbed.lost_share > 0.3
+    assert noise_floor(noise.values()).level == "bad"
+
+
+def test_even_work_has_no_noise_and_a_pause_is_measured() -> None:
+    even = [piece * MS_NS for piece in range(2001)]
+    quiet = summarise(3, even, cpu_ns=2000 * MS_NS, stolen_s=0)
+    assert (quiet.cpu, quiet.piece_us, quiet.lost_share, quiet.spread, quiet.longest_ms) == (3, 1000, 0, 0, 0)
+    assert noise_floor([quiet]).level == "ok"
+    paused = even[:501] + [end + 250 * MS_NS for end in even[501:]]
+    noisy = summarise(3, paused, cpu_ns=2000 * MS_NS, stolen_s=0.045)
+    assert noisy.lost_share == pytest.approx(1 / 9)
+    assert noisy.waited_share == pytest.approx(1 / 9)
+    assert noisy.stolen_share == pytest.approx(0.02)
+    assert noisy.longest_ms == 250
+    assert noise_floor([quiet, noisy]).level == "warn"
+
+
+@pytest.mark.parametrize(("load_1min", "level"), [(0.1, "ok"), (1.0, "note"), (3.0, "warn")])
+def test_load_counts_by_the_cpu(load_1min: float, level: str) -> None:
+    assert load(load_1min, cpus=4).level == level
+
+
+def test_no_permission_to_profile_is_told_with_the_level_that_forbids_it() -> None:
+    """A real child, an ordinary one also where we are root."""
+    script = """
+        import json, os
+        from rqps.observe.checks.profiling import profiling_findings
+        machine = {"perf_event_paranoid": int(open("/proc/sys/kernel/perf_event_paranoid").read())}
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+        turn(json.dumps([vars(finding) for finding in profiling_findings(machine)]))
+    """
+    with Child(script) as ordinary_user:
+        found = {each["name"]: each for each in json.loads(ordinary_user.said)}
+    paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    refused = found["stack sampling"]["level"] == "warn"
+    assert refused == (paranoid > 0)
+    if refused:
+        assert (
+            f"no permission to profile (kernel.perf_event_paranoid is {paranoid})" in found["stack sampling"]["found"]
+        )
+        assert "sysctl kernel.perf_event_paranoid" in found["stack sampling"]["fix"]
+
+
+def test_sampling_agrees_with_perf_itself() -> None:
+    perf = shutil.which("perf")
+    if perf is None:
+        assert sampling(None).name == "stack sampling"
+        return
+    command = [perf, "stat", "-a", "-e", "cpu-clock", "--", "true"]
+    assert (sampling(None).level == "ok") == (subprocess.run(command, capture_output=True).returncode == 0)
+
+
+def test_a_full_disk_is_bad_and_a_nearly_full_one_a_warning(tmp_path: Path) -> None:
+    free_gb = shutil.disk_usage(tmp_path).free / 2**30
+    assert disk_room("disk", tmp_path, least_gb=free_gb + 1).level == "bad"
+    assert disk_room("disk", tmp_path, least_gb=0, enough_gb=free_gb + 1).level == "warn"
+    assert disk_room("disk", tmp_path / "not" / "there" / "yet", least_gb=0, enough_gb=0).level == "ok"
+
+
+def test_memory_is_no_disk() -> None:
+    finding = file_system(Path("/dev/shm"))
+    assert finding.level == "warn"
+    assert "tmpfs" in finding.found
+
+
+def test_few_files_a_long_socket_path_are_found() -> None:
+    assert open_files(256, 1024).level == "warn"
+    assert open_files(1024, resource.RLIM_INFINITY).level == "ok"
+    assert socket_path(Path("/" + "x" * 100)).level == "bad"
+    assert socket_path(Path("/tmp")).level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "level"),
+    [
+        ({"governor": "powersave"}, "governor", "warn"),
+        ({"governor": "performance"}, "governor", "ok"),
+        ({"turbo": True}, "turbo", "note"),
+        ({"smt": True}, "SMT", "note"),
+        ({"virtualised": True, "hypervisor": "kvm"}, "virtualisation", "note"),
+        ({"clock_source": "hpet"}, "clock source", "warn"),
+        ({"address_randomisation": 0}, "address randomisation", "note"),
+        ({"cpu_quota_cpus": 1.5}, "CPU quota", "bad"),
+        ({"cpus_allowed": 1}, "CPUs", "warn"),
+        ({"transparent_huge_pages": "always"}, "huge pages", "note"),
+        ({"swap_kb": 9 << 20, "swap_used_kb": 1 << 20}, "swap", "warn"),
+        ({"memory_kb": 8 << 20, "memory_available_kb": 1 << 20}, "memory", "bad"),
+        ({"memory_kb": 8 << 20, "memory_available_kb": 3 << 20}, "memory", "warn"),
+    ],
+)
+def test_each_trait_of_a_machine_has_its_finding(machine: dict[str, object], name: str, level: str) -> None:
+    described = {"cpus_allowed": 8, **machine}
+    found = {finding.name: finding for finding in [*cpu_findings(described), *memory_findings(described)]}
+    assert found[name].level == level
+
+
+def test_what_a_machine_does_not_tell_gives_no_finding() -> None:
+    found = [finding.name for finding in [*cpu_findings({"cpus_allowed": 8}), *memory_findings({})]]
+    assert found == ["CPUs", "virtualisation", "swap"]
+
+
+def test_missing_programs_are_told_with_what_can_not_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = {finding.name: finding for finding in tool_findings()}
+    assert found["sysbench"].level == "bad"
+    assert {found[name].level for name in ("mvn", "npm", "apt-get", "git", "Chromium")} == {"note"}
+    (tmp_path / "apt-get").touch(mode=0o755)
+    assert {finding.name: finding for finding in tool_findings()}["sysbench"].level == "ok", "it can be fetched"
+
+
+def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -> None:
+    """Anything that is called like our mysqld will do."""
+    private = tmp_path / "rqps-abcdefgh"
+    private.mkdir()
+    argv = [sys.executable, "-c", "import time; time.sleep(60)", f"--socket={private}/mysqld.sock"]
+    alone = subprocess.Popen(argv)
+    kept = subprocess.Popen(
+        keeper.command("keep", argv, cpus=()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert kept.stdout
+    assert kept.stdin
+    kept_pid = int(kept.stdout.readline().split()[1])
+    try:
+        ours = {server.pid: server for server in our_servers()}
+        deadline_s = time.monotonic() + 10
+        while kept_pid not in ours and time.monotonic() < deadline_s:  # a keeper tells the id before it starts
+            ours = {server.pid: server for server in our_servers()}
+        assert ours[alone.pid].kept is False
+        assert ours[kept_pid].kept is True
+        assert kept.pid not in ours
+    finally:
+        alone.kill()
+        alone.wait()
+        kept.stdin.close()
+        kept.wait()
+
+
+def test_a_server_left_over_is_told_with_the_command_that_ends_it() -> None:
+    finding = servers_of_ours([OurServer(12, kept=True), OurServer(34, kept=False)])
+    assert (finding.level, finding.fix) == ("warn", "kill 34")
+    assert servers_of_ours([OurServer(12, kept=True)]).level == "note"
+    assert servers_of_ours([]).level == "ok"
+
+
+def test_the_worst_comes_first_and_nothing_is_lost(findings: list[Finding]) -> None:
+    text = render(findings, width=80)
+    assert max(len(line) for line in text.splitlines() if " " in line.strip()[12:]) <= 80
+    flat = " ".join(text.split())
+    for finding in findings:
+        for said in (finding.name, finding.found, finding.effect, finding.fix):
+            assert " ".join(said.split()) in flat
+    heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
+    order = ["Mend this", "This makes", "Good to", "Fine"]
+    assert [next(i for i, start in enumerate(order) if head.startswith(start)) for head in heads] == sorted(
+        i for i, level in enumerate(reversed(LEVELS)) if any(finding.level == level for finding in findings)
+    )
+
+
+def test_the_worst_level_decides() -> None:
+    assert worst([]) == "ok"
+    assert worst([Finding("a", "note", "x"), Finding("b", "warn", "x"), Finding("c", "ok", "x")]) == "warn"
+
+
+def test_a_quiet_machine_is_not_blamed() -> None:
+    assert other_processes([]).level == "ok"
+    assert other_processes([Busy(1, "init", 0.02)]).level == "ok"
