@@ -119,7 +119,7 @@ SETTINGS = pl.Schema(
         "kind": pl.String,  # variable, instrument, consumer, timer, actor, object, thread
         "name": pl.String,
         "value": pl.String,  # a variable's value; YES or NO for what can be enabled
-        "timed": pl.String,  # instruments only
+        "timed": pl.String,  # instruments and objects only
     }
 )
 
