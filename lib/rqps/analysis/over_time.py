@@ -1,0 +1,91 @@
+"""What happened second by second, summed up small enough to draw."""
+
+import polars as pl
+
+MOST_POINTS_A_LINE = 120
+
+
+def throughput_over_time(intervals: pl.LazyFrame) -> pl.DataFrame:
+    """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
+
+    Long steps are cut into at most 120 pieces.
+    """
+    keys = ["host", "step", "dbms"]
+    seconds = (
+        intervals.filter(pl.col("second") >= 0)
+        .group_by(*keys, "run", "second")
+        .agg(pl.col("operations").sum())
+        .with_columns(_piece_s().over(*keys).alias("piece_s"))
+        .with_columns((pl.col("second") // pl.col("piece_s") * pl.col("piece_s")).alias("second"))
+        .group_by(*keys, "run", "second")
+        .agg(pl.col("operations").mean())
+    )
+    spread = [
+        pl.col("operations").median().alias("median"),
+        pl.col("operations").min().alias("low"),
+        pl.col("operations").max().alias("high"),
+        pl.len().alias("n"),
+    ]
+    return seconds.group_by(*keys, "second").agg(spread).sort(*keys, "second").collect()
+
+
+def _piece_s() -> pl.Expr:
+    length = pl.col("second").max() + 1
+    return ((length + MOST_POINTS_A_LINE - 1) // MOST_POINTS_A_LINE).cast(pl.Int32)
+
+
+def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """The host and both processes along one run: `second` of the run, `measure`, `who`, `value` in its unit."""
+    begin = steps.select("run", "step", since=pl.col("started_at") - pl.col("started_at").min().over("run"))
+    at = pl.col("second") + pl.col("since").dt.total_milliseconds() / 1000
+    rates = counters.join(begin.lazy(), on=["run", "step"]).select(
+        "run", "step", at.alias("second"), *(rate.alias(name) for name, rate in _RATES.items())
+    )
+    long = rates.unpivot(index=["run", "step", "second"], variable_name="name", value_name="value").collect()
+    parts = pl.col("name").str.split(": ")
+    return (
+        long.with_columns(parts.list.get(0).alias("measure"), parts.list.get(1).alias("who"))
+        .join(pl.DataFrame({"name": list(_RATES)}).with_row_index("order"), on="name")
+        .sort("run", "order", "second")
+        .drop("name", "order")
+    )
+
+
+def _per_s(*names: str) -> pl.Expr:
+    return pl.sum_horizontal(names) / pl.col("interval_s")
+
+
+_RATES: dict[str, pl.Expr] = {
+    "CPUs busy: server": _per_s("server_cpu_s"),
+    "CPUs busy: client": _per_s("client_cpu_s"),
+    "CPUs busy: whole host": _per_s("host_cpu_user_s", "host_cpu_system_s"),
+    "CPUs busy: waiting for the disk": _per_s("host_cpu_iowait_s"),
+    "CPUs busy: stolen": _per_s("host_cpu_steal_s"),
+    "context switches/s: server": _per_s("server_context_switches"),
+    "context switches/s: client": _per_s("client_context_switches"),
+    "context switches/s: whole host": _per_s("host_context_switches"),
+    "disk, MB/s: read": _per_s("host_read_kb") / 1024,
+    "disk, MB/s: written": _per_s("host_write_kb") / 1024,
+    "memory, MB: server": pl.col("server_rss_kb") / 1024,
+    "memory, MB: client": pl.col("client_rss_kb") / 1024,
+}
+
+
+def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:
+    """Latency percentiles of every step and dbms: the median of the rounds, their lowest and highest, and n."""
+    names = ["latency_p50_us", "latency_p95_us", "latency_p99_us", "latency_p99_9_us", "latency_max_us"]
+    long = steps.unpivot(
+        on=names,
+        index=["host", "step", "position", "dbms", "round"],
+        variable_name="percentile",
+        value_name="latency_us",
+    ).filter(pl.col("latency_us") > 0)
+    value = pl.col("latency_us")
+    return (
+        long.with_columns(
+            pl.col("percentile").str.strip_prefix("latency_").str.strip_suffix("_us").str.replace("_", ".")
+        )
+        .group_by("host", "position", "step", "dbms", "percentile")
+        .agg(value.median().alias("median"), value.min().alias("low"), value.max().alias("high"), pl.len().alias("n"))
+        .sort("host", "position", "dbms", "median")
+    )

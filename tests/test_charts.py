@@ -1,0 +1,174 @@
+"""Charts say what the frames say, weigh little, show themselves without a network, and keep names as text."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from rqps import charts
+from rqps.analysis import absolute, all_warnings, carried, relative, same_for_all, summarise
+from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps.charts.renderer import MIME, bundle
+from rqps.store import Study
+from synthetic import Shape, write_study
+
+BASE = "my1.base"
+MANY = Shape(
+    dbms=(BASE, *(f"my{number}_rel_o2nofp.cz10a" for number in range(2, 11))),
+    steps=tuple(f"step-{number}_range=100" for number in range(47)),
+    rounds=2,
+)
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def all_charts(study: Study) -> dict[str, Any]:
+    base = study.card.base
+    ratios = relative(study.steps, study.runs, base)
+    summary = summarise(ratios)
+    warnings = all_warnings(study.warnings, study.runs, study.steps, study.settings, study.conditions, base)
+    run = study.runs["run"][0]
+    of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run))
+    return {
+        "heatmap": charts.heatmap(carried(summary, warnings)),
+        "rounds": charts.rounds(ratios, summary),
+        "cpu rounds": charts.rounds(ratios, summary, "server_cpu_us_per_operation"),
+        "cpu": charts.cpu_per_operation(absolute(study.steps, study.runs), base),
+        "throughput": charts.throughput(throughput_over_time(study.intervals)),
+        "counters": charts.counters(of_run),
+        "latency": charts.latency(latencies_of_steps(study.steps)),
+    }
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("small")))
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("big"), MANY))
+
+
+def rows_of(spec: dict[str, Any]) -> int:
+    return sum(len(rows) for rows in spec["datasets"].values())
+
+
+def test_every_chart_has_a_claim_and_says_how_many_rounds(small: Study) -> None:
+    for name, chart in all_charts(small).items():
+        spec = chart.to_dict()
+        claim, how = spec["usermeta"]["rqps"]["claim"], spec["usermeta"]["rqps"]["how"]
+        assert claim.endswith("."), name
+        assert "6 rounds" in how or "n is one run" in how, name
+        assert " ".join(spec["title"]["text"]) == claim
+        assert spec["description"] == f"{claim} {how}"
+
+
+def test_every_axis_has_its_unit(small: Study) -> None:
+    titles = {name: set(titles_of(chart.to_dict())) for name, chart in all_charts(small).items()}
+    assert "rQPS, operations/s, relative to my1.base (1: no difference)" in titles["rounds"]
+    assert "CPU of server and client per operation, my1.base = 1" in titles["cpu"]
+    assert {"operations/s", "seconds since the step began"} <= titles["throughput"]
+    assert "latency, µs (logarithmic)" in titles["latency"]
+
+
+def titles_of(spec: object) -> Iterator[str]:
+    if isinstance(spec, dict):
+        yield from [spec["title"]] if isinstance(spec.get("title"), str) else []
+        yield from (title for value in spec.values() for title in titles_of(value))
+    elif isinstance(spec, list):
+        yield from (title for value in spec for title in titles_of(value))
+
+
+def test_47_steps_of_10_builds_stay_light_and_drawable(big: Study) -> None:
+    for name, chart in all_charts(big).items():
+        spec = chart.to_dict()
+        assert rows_of(spec) <= 5000, name
+        assert len(json.dumps(spec)) < 300_000, name
+        assert len(bundle(spec)["image/png"]) < 2_000_000, name
+    assert len(all_charts(big)["heatmap"].to_dict()["datasets"]) == 1
+
+
+def test_a_chart_that_leaves_steps_out_says_so(big: Study) -> None:
+    for name in ("rounds", "throughput", "latency"):
+        meta = all_charts(big)[name].to_dict()["usermeta"]["rqps"]
+        assert "of 47 steps" in meta["claim"] + meta["how"], name
+
+
+def test_a_cell_of_the_heatmap_has_sign_median_and_interval(small: Study) -> None:
+    spec = all_charts(small)["heatmap"].to_dict()
+    (cells,) = spec["datasets"].values()
+    first = next(cell for cell in cells if cell["dbms"] == "my2.base" and cell["step"] == "point-query")
+    assert (first["label"], first["interval"], first["warned"]) == ("▼ 0.70 ⚠", "0.69–0.71", "steal")
+    assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"][2:4] == [0.95, 1.05]
+
+
+def test_a_chart_shows_itself_as_a_specification_and_a_picture(small: Study) -> None:
+    data = all_charts(small)["heatmap"]._repr_mimebundle_()
+    assert data[MIME]["$schema"].endswith("v6.4.1.json")
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert "text/html" not in data
+
+
+def test_the_relative_table_in_its_published_form(small: Study) -> None:
+    summary = summarise(relative(small.steps, small.runs, BASE))
+    assert charts.relative_text(summary) == "\n".join(
+        [
+            "Relative to: my1.base",
+            "col-1 : my2.base",
+            "col-2 : my2.ps0",
+            "",
+            "col-1                   col-2                   step",
+            "0.70 (0.69–0.71) ▼ n=6  0.80 (0.79–0.81) ▼ n=6  point-query",
+            "0.70 (0.70–0.70) ▼ n=6  0.80 (0.80–0.80) ▼ n=6  update-index",
+        ]
+    )
+
+
+def test_a_number_without_interval_says_so(tmp_path: Path) -> None:
+    study = rqps.load("synthetic", data=write_study(tmp_path, rounds=1))
+    summary = summarise(relative(study.steps, study.runs, BASE))
+    assert "0.70 (no interval) ? n=1" in charts.relative_text(summary)
+    assert "no interval" in charts.relative_table(summary).as_raw_html()
+    assert len(all_charts(study)) == 7
+
+
+def test_a_dbms_that_is_missing_from_a_step_leaves_a_gap(small: Study) -> None:
+    summary = summarise(relative(small.steps, small.runs, BASE))
+    gap = summary.filter(~((pl.col("dbms") == "my2.base") & (pl.col("step") == "point-query")))
+    line = next(line for line in charts.relative_text(gap).splitlines() if line.endswith("point-query"))
+    assert line.startswith(("-                       0.80", "0.80"))
+    assert "–" in charts.relative_table(gap).as_raw_html()
+
+
+def test_names_stay_text_in_tables_and_sentences(small: Study) -> None:
+    summary = summarise(relative(small.steps, small.runs, BASE))
+    named = summary.with_columns(pl.lit(HOSTILE).alias("step"), pl.lit(HOSTILE).alias("base")).unique(
+        ["metric", "dbms"]
+    )
+    warnings = small.warnings.with_columns(pl.lit(HOSTILE).alias("text"))
+    conditions = same_for_all(small.conditions).with_columns(pl.lit(HOSTILE).alias("value"))
+    shown = [
+        charts.relative_table(named).as_raw_html(),
+        charts.warnings_table(warnings).as_raw_html(),
+        charts.conditions_table(conditions).as_raw_html(),
+        charts.Sentences([HOSTILE])._repr_html_(),
+    ]
+    for html in shown:
+        assert "<img" not in html
+        assert "&lt;img" in html
+
+
+def test_tables_ask_for_nothing_from_outside(small: Study) -> None:
+    summary = summarise(relative(small.steps, small.runs, BASE))
+    tables = [charts.relative_table(summary), charts.absolute_table(absolute(small.steps, small.runs))]
+    assert not [table for table in tables if "http" in table.as_raw_html()]
+
+
+def test_two_hosts_are_two_columns(small: Study) -> None:
+    summary = summarise(relative(small.steps, small.runs, BASE))
+    both = pl.concat([summary, summary.with_columns(pl.lit("there").alias("host"))])
+    text = charts.relative_text(both)
+    assert "col-3 : my2.base on there" in text
