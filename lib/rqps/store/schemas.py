@@ -13,7 +13,7 @@ _PROCESS_COUNTERS: _Columns = {
     "cpu_user_s": pl.Float64,  # the kernel's own split, in ticks of 10 ms
     "cpu_system_s": pl.Float64,
     "context_switches": pl.Int64,
-    "reads": pl.Int64,  # read and write system calls
+    "reads": pl.Int64,  # read and write system calls on files; recv and send of a socket are not counted
     "writes": pl.Int64,
     "read_kb": pl.Float64,  # what reached the storage layer
     "write_kb": pl.Float64,
