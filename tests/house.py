@@ -13,20 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from rqps.execute import RunState, state
-from rqps.study import read_runs_file
+from rqps.study import Run, read_runs_file
 
 TESTS = Path(__file__).parent
 RUNS = """
 builds:
-  my1: {{path: /nowhere/my1}}
-  my2: {{path: /nowhere/my2}}
+{builds}
 configs:
   base: {{max_connections: 100}}
 studies:
   demo:
     question: Does it hold?
     workload: sysbench
-    dbms: [my1.base, my2.base]
+    dbms: [{dbms}]
     base: my1.base
     rounds: {rounds}
     seed: 1
@@ -45,8 +44,15 @@ class House:
         self.ask()
         self.script({})
 
-    def ask(self, rounds: int = 1, seconds: int = 1) -> None:
-        (self.path / "runs.yaml").write_text(RUNS.format(rounds=rounds, seconds=seconds))
+    def ask(self, rounds: int = 1, seconds: int = 1, builds: int = 2) -> None:
+        names = [f"my{number}" for number in range(1, builds + 1)]
+        text = RUNS.format(
+            builds="\n".join(f"  {name}: {{path: /nowhere/{name}}}" for name in names),
+            dbms=", ".join(f"{name}.base" for name in names),
+            rounds=rounds,
+            seconds=seconds,
+        )
+        (self.path / "runs.yaml").write_text(text)
 
     def script(self, faults: dict[str, str]) -> None:
         """How runs go wrong: `{"r1 my1.base": "raise"}`."""
@@ -56,9 +62,12 @@ class House:
         runs_file = read_runs_file(self.path / "runs.yaml")
         return list(state(runs_file, "demo", self.path / "data", host="here"))
 
-    def first(self) -> str:
-        run = self.states()[0].run
+    @staticmethod
+    def name(run: Run) -> str:
         return f"r{run.round} {run.dbms}"
+
+    def first(self) -> str:
+        return self.name(self.states()[0].run)
 
     def told(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []

@@ -1,15 +1,16 @@
 """`rqps run` with the scripted notebook: python rqps_run.py HOUSE STUDY [--archive]."""
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rqps.errors import RqpsError
 from rqps.execute import run_study
-from rqps.study import read_runs_file
+from rqps.study import Run, read_runs_file
 
 
 def main(house: Path, study: str, *options: str) -> int:
-    def make_ready(runs, say) -> None:  # type: ignore[no-untyped-def]
+    def make_ready(runs: Sequence[Run], _say: Callable[[str], None]) -> None:
         with (house / "order.log").open("a") as log:
             log.write(f"setup {len(runs)}\n")
 

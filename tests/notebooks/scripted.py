@@ -8,17 +8,16 @@ import sys
 import time
 from pathlib import Path
 
-from synthetic import manifest
-
 from rqps.errors import RqpsError
 from rqps.store import write_manifest
 from rqps.study import read_runs_file, unfold
+from synthetic import manifest
 
 # Stands for a keeper: when the pipe from its owner closes, it takes a while to end, and says so.
 KEEPER = """
 import sys, time
 sys.stdin.read()
-time.sleep(1.5)
+time.sleep(float(sys.argv[3]))
 with open(sys.argv[1], "a") as log: log.write(f"stopped {sys.argv[2]}\\n")
 """
 
@@ -42,7 +41,9 @@ class Act:
         if self.fault == "dies at once":
             os._exit(3)
         self.keeper = subprocess.Popen(
-            [sys.executable, "-c", KEEPER, str(self.log), self.name], stdin=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-S", "-c", KEEPER, str(self.log), self.name, "1.5" if self.fault == "kill" else "0.1"],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
         )
         with (self.folder / "pids.txt").open("a") as pids:
             pids.write(f"{self.keeper.pid}\n")
@@ -74,7 +75,7 @@ class Act:
                     if self.fault == "sleep":
                         raise
         if self.fault == "fill":
-            (self.folder / "steps.parquet").write_bytes(b"x" * 64_000_000)
+            (self.folder / "steps.parquet").write_bytes(b"x" * 4_000_000)
 
     def conclude(self) -> None:
         if self.fault == "nothing":
@@ -97,4 +98,4 @@ class Act:
         if self.fault == "kill late":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fault == "big":
-            print("x" * 64_000_000)
+            print("x" * 4_000_000)

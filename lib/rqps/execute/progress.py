@@ -45,7 +45,8 @@ class Progress:
     def _draw(self, at: str) -> None:
         elapsed_s = time.monotonic() - self._began
         share, left = self.estimate.share(elapsed_s), duration(self.estimate.left_s(elapsed_s))
-        line = progress_line(self._head(), at, share, left, self.console.width - 1, self.console.blocks)
+        bar = ("█░" if self.console.blocks else "#.") if self.console.terminal else ""
+        line = progress_line(self._head(), at, share, left, self.console.width - 1, bar)
         if self.console.terminal:
             self.console.show(line)
         else:
@@ -66,23 +67,23 @@ def doing(folder: Path) -> str:
     return "".join(each for each in lines[0] if each.isprintable()) if lines else "starting"
 
 
-def progress_line(head: str, doing: str, share: float, left: str, width: int, blocks: bool = True) -> str:
+def progress_line(head: str, doing: str, share: float, left: str, width: int, bar: str = "█░") -> str:
     """One line of at most `width` characters: the bar gives way first, then what is being done.
 
-    >>> progress_line("run 5/18  my8033.base round 2", "update-index 3/4", 0.27, "5 min 10 s", 90, blocks=False)
+    >>> progress_line("run 5/18  my8033.base round 2", "update-index 3/4", 0.27, "5 min 10 s", 90, bar="#.")
     'run 5/18  my8033.base round 2  update-index 3/4  ####............   27 %  5 min 10 s left'
     >>> progress_line("run 5/18  my8033.base round 2", "update-index 3/4", 0.27, "5 min 10 s", 60)
     'run 5/18  my8033.base round 2  upda…   27 %  5 min 10 s left'
     """
     tail = f"{share:4.0%}".replace("%", " %") + f"  {left} left"
     room = width - len(head) - len(doing) - len(tail) - 6
-    full, empty = "█░" if blocks else "#."
-    if room >= 4:
+    if room >= 4 and bar:
+        full, empty = bar[0], bar[1]
         size = min(room, BAR)
         filled = int(share * size)
         return f"{head}  {doing}  {full * filled}{empty * (size - filled)}  {tail}"
     room = width - len(head) - len(tail) - 4
     if room >= 4:
-        short = doing if len(doing) <= room else doing[: room - 1] + ("…" if blocks else ".")
+        short = doing if len(doing) <= room else doing[: room - 1] + "…"
         return f"{head}  {short}  {tail}"
     return f"{head}  {tail}"[:width]
