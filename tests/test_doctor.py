@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from rqps.observe.checks.room import disk_room, file_system, open_files, socket_
 from rqps.observe.checks.tools import tool_findings
 from rqps.observe.doctor import examine, render, worst
 from rqps.observe.noise import measure_noise, summarise
+from rqps.observe.process import read_process
 from rqps.servers import keeper
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -65,12 +67,14 @@ def test_the_seconds_that_it_takes_are_announced(tmp_path: Path) -> None:
 
 
 def test_a_busy_process_is_named_with_its_share(burner: Child) -> None:
-    found = {busy.pid: busy for busy in busy_processes(0.5)}
-    assert found[burner.pid].share > 0.2
-    finding = other_processes([found[burner.pid]])
+    earlier = read_process(burner.pid)
+    [busy] = [busy for busy in busy_processes(0.5) if busy.pid == burner.pid]
+    used = read_process(burner.pid) - earlier
+    assert used.cpu_s is not None
+    assert 0.01 <= busy.share <= 2 * used.cpu_s, "of half a second"
+    finding = other_processes([replace(busy, share=0.9)])
     assert finding.level == "warn"
-    assert f"({burner.pid})" in finding.found
-    assert found[burner.pid].name in finding.found
+    assert f"{busy.name} ({burner.pid}) 90%" in finding.found
 
 
 @pytest.mark.usefixtures("burner")

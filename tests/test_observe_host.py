@@ -68,21 +68,16 @@ def test_memory_has_no_device_and_so_no_reads() -> None:
     assert (used.reads, used.writes, used.read_kb, used.write_kb) == (None, None, None, None)
 
 
-def test_what_is_written_through_appears_at_the_device() -> None:
-    here = Path(__file__).parent
-    device = device_of(here)
+def test_what_is_written_through_appears_at_the_device(tmp_path: Path) -> None:
+    device = device_of(tmp_path)
     if device is None:  # such as a container's overlay: nothing can be told, and nothing is
         assert read_host(device).reads is None
         return
-    scratch = here / f".written-{os.getpid()}"
     with HostReader(device) as reader:
         earlier = reader.counters()
-        try:
-            with scratch.open("wb") as file:
-                file.write(os.urandom(4 << 20))
-                os.fsync(file.fileno())
-        finally:
-            scratch.unlink()
+        with (tmp_path / "written").open("wb") as file:
+            file.write(os.urandom(4 << 20))
+            os.fsync(file.fileno())
         used = reader.counters() - earlier
     assert used.write_kb is not None
     assert used.write_kb >= 4096
