@@ -51,7 +51,11 @@ def sysbench(say: Say = print) -> Tool:
             return Tool((found,), version)
     tree = _private("sysbench", say, fix)
     plugins = [str(folder) for folder in tree.glob("usr/lib/*/libmariadb*/plugin")]
-    environment = {**_libraries(tree), "MARIADB_PLUGIN_DIR": plugins[0] if plugins else ""}
+    environment = {
+        **_libraries(tree),
+        "LUA_PATH": f"{tree}/usr/share/sysbench/?.lua;;",
+        "MARIADB_PLUGIN_DIR": plugins[0] if plugins else "",
+    }
     return _checked((str(tree / "usr/bin/sysbench"),), environment, fix)
 
 

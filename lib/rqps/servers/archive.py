@@ -14,7 +14,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal
+from tarfile import HeaderError, ReadError
+from typing import IO, Literal, Self
 
 from rqps.errors import RqpsError
 
@@ -92,7 +93,7 @@ def _unpack(archive: Path, folder: Path, wanted: Wanted, update: Callable[[int],
 
 def _members(archive: Path) -> Iterator[Member]:
     try:
-        tarball = tarfile.open(archive)  # noqa: SIM115 "not a tarball" is told apart from damage further in
+        tarball = tarfile.open(archive, tarinfo=_StrictHeader)  # noqa: SIM115 closed below
     except tarfile.ReadError:
         if not zipfile.is_zipfile(archive):
             raise RqpsError(f"{archive.name}: neither a tarball nor a zip, or cut off", fix=FETCH_AGAIN) from None
@@ -103,10 +104,19 @@ def _members(archive: Path) -> Iterator[Member]:
     with tarball:
         for entry in tarball:
             yield _tar_member(tarball, entry)
-        # A header that is cut off or damaged ends the loop without an error; a whole tarball ends in two empty
-        # blocks, of which the loop reads one.
-        if tarball.fileobj is None or tarball.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-            raise tarfile.ReadError("it has no end mark")
+
+
+class _StrictHeader(tarfile.TarInfo):
+    """Only the end mark ends a tarball. Left alone, tarfile takes a damaged or missing header for the end."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except HeaderError as error:
+            if str(error) == "end of file header":  # its class has no public name
+                raise
+            raise ReadError(f"in place of a header or the end mark: {error}") from error
 
 
 def _zip_member(archive: Path, packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
@@ -187,7 +197,7 @@ def _link(archive: Path, root: Path, links: list[tuple[Member, PurePosixPath]]) 
             if not target.is_file():
                 raise _refused(archive, f"{place} is a hard link to {member.target}, which is not a file in it")
             (root / place).hardlink_to(target)
-        elif PurePosixPath(member.target).is_absolute():
+        elif PurePosixPath(member.target).is_absolute() or not member.target or "\0" in member.target:
             raise _refused(archive, f"{place} is a link to {member.target}, outside its folder")
         else:
             (root / place).symlink_to(member.target)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from rqps.errors import RqpsError
 from rqps.servers.cache import cache_dir, locked, made_once
 from rqps.servers.client import find_client, run_client
-from rqps.servers.fetching import full_disk_told
+from rqps.servers.fetching import disk_trouble_told
 from rqps.servers.progress import Progress, Say, megabytes
 
 _ELSEWHERE = "this works on Debian and Ubuntu; elsewhere take another source"
@@ -112,7 +112,7 @@ def unpacked(
             _keep_only(tree, keep)
         (partial / "packages.txt").write_text("".join(f"{line}\n" for line in exact))
 
-    with full_disk_told(cache_dir()):
+    with disk_trouble_told(cache_dir()):
         made_once(folder, make, lambda: say(f"{name}: another rqps is fetching {package}: waiting for it"))
     return folder / "tree"
 

@@ -75,7 +75,7 @@ def made_from_archive(name: str, wish: Wish, get: Callable[[Path], Path], say: S
                 fix="give the archive of a server: bin/mysqld must be in it",
             )
 
-    with full_disk_told(cache_dir()):
+    with disk_trouble_told(cache_dir()):
         made_once(wish.folder, make, lambda: say(f"{name}: another rqps is fetching {wish.words}: waiting for it"))
     return wish.folder / "tree"
 
@@ -94,8 +94,8 @@ def need_room(wish: Wish) -> None:
 
 
 @contextmanager
-def full_disk_told(folder: Path) -> Iterator[None]:
-    """Turn a full or forbidden disk into an error that says so."""
+def disk_trouble_told(folder: Path) -> Iterator[None]:
+    """Turn a full disk, or one that can't be written, into an error that says so."""
     try:
         yield
     except OSError as error:
@@ -104,9 +104,7 @@ def full_disk_told(folder: Path) -> Iterator[None]:
                 f"the disk of {folder} is full, or a limit is reached: {error.strerror}",
                 fix="free some room there, or set RQPS_CACHE to a directory on another disk",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise RqpsError(
-                f"{error.filename or folder} can't be written: {error.strerror}",
-                fix="make it writable for this user, or set RQPS_CACHE to a directory that is",
-            ) from error
-        raise
+        raise RqpsError(
+            f"{error.filename or folder} can't be used: {error.strerror}",
+            fix="make it writable for this user, or set RQPS_CACHE to a directory that is",
+        ) from error

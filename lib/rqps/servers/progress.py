@@ -50,6 +50,8 @@ class Progress:
             self.say(f"{self.what}: {self._how_far(done_bytes, now)}")
 
     def _how_far(self, done_bytes: int, now: float) -> str:
+        if done_bytes == 0:
+            return "waiting for the first bytes"
         if not self.total_bytes:
             return megabytes(done_bytes)
         text = f"{min(done_bytes / self.total_bytes, 1.0):.0%} of {megabytes(self.total_bytes)}"

@@ -26,7 +26,7 @@ class BuildSpec(BaseModel):
     `9.7` promises any 9.7.x."""
     path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
     """A directory with a server in it, absolute or below `~/`: an unpacked release or a build tree."""
-    url: Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.+")] | None = None
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
     """A tarball or a zip; `sha256` must be given with it."""
     maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None
     """`group:artifact:version`, then the archive's type and classifier where it has them."""

@@ -3,6 +3,7 @@
 import http.client
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
@@ -48,8 +49,8 @@ def download(url: str, work: Path, name: str, say: Say) -> Path:
             f"builds.{name}: {url} is answered with {error.code} {error.reason}",
             fix="open it in a browser; correct the url",
         ) from error
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error or type(error).__name__
+    except (urllib.error.URLError, http.client.HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise RqpsError(
             f"builds.{name}: {url} can't be fetched: {reason}",
             fix="see whether the network, or the proxy in https_proxy, works; then do the same again",
@@ -60,7 +61,7 @@ def download(url: str, work: Path, name: str, say: Say) -> Path:
 def _copy(answer: http.client.HTTPResponse, target: Path, progress: Progress) -> None:
     promised, done = answer.length, 0
     with target.open("xb") as file:
-        while piece := answer.read(CHUNK_BYTES):
+        for piece in _pieces(answer):
             file.write(piece)
             done += len(piece)
             progress.update(done)
@@ -69,4 +70,16 @@ def _copy(answer: http.client.HTTPResponse, target: Path, progress: Progress) ->
                     f"{answer.url} does not end: {MOST_BYTES / 1e9:.0f} GB and more", fix="correct the url"
                 )
     if promised is not None and done != promised:
-        raise http.client.IncompleteRead(b"", promised - done)
+        raise urllib.error.URLError(f"it was cut off after {done} of {promised} bytes")
+
+
+def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """What comes over the network; trouble with it is told apart from trouble with the disk."""
+    while True:
+        try:
+            piece = answer.read(CHUNK_BYTES)
+        except OSError as error:
+            raise urllib.error.URLError(error) from error
+        if not piece:
+            return
+        yield piece
