@@ -23,6 +23,7 @@ import time
 from typing import TypedDict
 
 PR_SET_PDEATHSIG = 1
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Order(TypedDict):
@@ -67,10 +68,15 @@ def _become(argv: list[str], cpus: list[int], parent: int) -> None:
 def _start(order: Order) -> int:
     """Starts the program as a child that does not read our pipe, and returns its process id."""
     keeper = os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # so that one that comes now is the program's, not lost
     child = os.fork()
     if child:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         return child
     try:
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)  # the pipe to the owner is the keeper's own
         _become(order["argv"], order["cpus"], keeper)
@@ -97,35 +103,26 @@ def _stop(child: int, patience_s: float) -> int:
 
 
 def _keep(order: Order) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: os.close(0))  # as if the owner had let go
-    child = _start(order)
-    _tell(f"pid {child}")
-    code = _wait(child, order["patience_s"])
-    for folder in order["scratch"]:
-        shutil.rmtree(folder, ignore_errors=True)
-    _tell(f"exit {code}")
-
-
-def _wait(child: int, patience_s: float) -> int:
-    """Waits for the program's end, or for the owner to let go of the pipe."""
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    asked_to_stop: list[int] = []
     wakeup, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
-    while True:
-        code = _ended(child)
-        if code is not None:
-            return code
-        try:
-            ready, _, _ = select.select([0, wakeup], [], [])
-            owner_gone = 0 in ready and not os.read(0, 1)
-        except OSError:  # we closed the pipe ourselves, on a signal
-            owner_gone = True
-        if owner_gone:
-            return _stop(child, patience_s)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for number in STOPPING:
+        signal.signal(number, lambda number, _: asked_to_stop.append(number))
+    child = _start(order)
+    _tell(f"pid {child}")
+    while (code := _ended(child)) is None and not asked_to_stop:
+        ready, _, _ = select.select([0, wakeup], [], [])
+        if 0 in ready and not os.read(0, 1):  # the owner let go
+            break
         if wakeup in ready:
             os.read(wakeup, 64)
+    if code is None:
+        code = _stop(child, order["patience_s"])
+    for folder in order["scratch"]:
+        shutil.rmtree(folder, ignore_errors=True)
+    _tell(f"exit {code}")
 
 
 def _tell(line: str) -> None:

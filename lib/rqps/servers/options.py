@@ -120,11 +120,13 @@ def canonical(value: Value) -> str:
         return "0"
     if text[:-1].isdigit() and text[-1] in _SIZES:
         return str(int(text[:-1]) * _SIZES[text[-1]])
+    if text.removeprefix("-").isdecimal():
+        return str(int(text))
     try:
         number = float(text)
     except ValueError:
         return text
-    return str(int(number)) if number == int(number) else str(number)
+    return str(int(number)) if number.is_integer() else str(number)
 
 
 def argument(value: Value, version: str) -> str:
