@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from child import SPINNING, Child
-from rqps.observe.activity import Busy, OurServer, busy_processes, our_servers
+from rqps.observe.activity import Activity, Busy, OurServer, our_servers, watch
 from rqps.observe.checks.cpu import cpu_findings
 from rqps.observe.checks.finding import LEVELS, Finding
 from rqps.observe.checks.memory import memory_findings
@@ -68,13 +68,27 @@ def test_the_seconds_that_it_takes_are_announced(tmp_path: Path) -> None:
 
 def test_a_busy_process_is_named_with_its_share(burner: Child) -> None:
     earlier = read_process(burner.pid)
-    [busy] = [busy for busy in busy_processes(0.5) if busy.pid == burner.pid]
+    activity = watch(0.5)
+    [busy] = [busy for busy in activity.busy if busy.pid == burner.pid]
     used = read_process(burner.pid) - earlier
     assert used.cpu_s is not None
     assert 0.01 <= busy.share <= 2 * used.cpu_s, "of half a second"
-    finding = other_processes([replace(busy, share=0.9)])
+    assert busy.share < activity.share + 0.1, "a tick or two are counted late"
+    finding = other_processes(Activity(0.9, (replace(busy, share=0.9),)))
     assert finding.level == "warn"
-    assert f"{busy.name} ({burner.pid}) 90%" in finding.found
+    assert f"use 90% of a CPU: {busy.name} ({burner.pid}) 90%" in finding.found
+
+
+def test_processes_too_short_to_be_named_are_counted() -> None:
+    with Child(
+        "import subprocess\nturn()\nwhile True: subprocess.run(['ls', '-lR', '/usr/share/doc'], stdout=-3)"
+    ) as busy:
+        busy.send()
+        activity = watch(0.5)
+    named = sum(one.share for one in activity.busy)
+    assert activity.share > 0.1
+    finding = other_processes(Activity(named + 0.5, activity.busy))
+    assert "some that came and went 50%" in finding.found
 
 
 @pytest.mark.usefixtures("burner")
@@ -251,5 +265,5 @@ def test_the_worst_level_decides() -> None:
 
 
 def test_a_quiet_machine_is_not_blamed() -> None:
-    assert other_processes([]).level == "ok"
-    assert other_processes([Busy(1, "init", 0.02)]).level == "ok"
+    assert other_processes(Activity(0.0, ())).level == "ok"
+    assert other_processes(Activity(0.02, (Busy(1, "init", 0.02),))).level == "ok"

@@ -1,10 +1,13 @@
 """What else runs on this machine, and which servers of ours are still there."""
 
+import os
 import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from rqps.observe.host import read_host
 
 OUR_SOCKET = re.compile(r"--socket=\S*/rqps-[^/]+/mysqld\.sock")
 KEEPER = "keeper.py"
@@ -27,17 +30,28 @@ class OurServer:
     kept: bool
 
 
-def busy_processes(seconds: float, least_share: float = 0.01) -> list[Busy]:
-    """All processes that used CPU in that many seconds from now, the busiest first."""
-    before, start_ns = _cpu_by_process(), time.monotonic_ns()
+@dataclass(frozen=True)
+class Activity:
+    """What used CPU while we watched, in shares of one CPU."""
+
+    share: float
+    """Of everything, also of processes that came or went meanwhile."""
+    busy: tuple[Busy, ...]
+    """Processes that were there all the time, the busiest first."""
+
+
+def watch(seconds: float, least_share: float = 0.01) -> Activity:
+    """Look on for that many seconds, from now."""
+    host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
-    after, elapsed_ns = _cpu_by_process(), time.monotonic_ns() - start_ns
-    found = [
+    used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
+    busy = [
         Busy(pid, name, share)
-        for pid in before.keys() & after.keys()
+        for pid in before.keys() & after.keys() - {os.getpid()}
         if (share := (after[pid] - before[pid]) / elapsed_ns) >= least_share and (name := _name(pid))
     ]
-    return sorted(found, key=lambda busy: -busy.share)
+    all_share = (used.cpu_user_s + used.cpu_system_s) * 1e9 / elapsed_ns
+    return Activity(all_share, tuple(sorted(busy, key=lambda one: -one.share)))
 
 
 def our_servers() -> list[OurServer]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Collection
 
-from rqps.observe.activity import Busy, OurServer, busy_processes, our_servers
+from rqps.observe.activity import Activity, OurServer, our_servers, watch
 from rqps.observe.checks.finding import Finding, Level
 from rqps.observe.noise import Noise, measure_noise
 
@@ -14,7 +14,7 @@ SPIN_S = 1.5
 def now_findings(say: Callable[[str], None]) -> list[Finding]:
     cpus = os.sched_getaffinity(0)
     say(f"watching other processes for {WATCH_S:g} s")
-    others = [busy for busy in busy_processes(WATCH_S) if busy.pid != os.getpid()]
+    others = watch(WATCH_S)
     say(f"spinning on each CPU for {SPIN_S:g} s to see how evenly it works")
     noise = measure_noise(cpus, SPIN_S)
     return [
@@ -36,15 +36,17 @@ def load(load_1min: float, cpus: int) -> Finding:
     return Finding("load", level, found) if level == "ok" else Finding("load", level, found, effect, fix)
 
 
-def other_processes(others: Collection[Busy]) -> Finding:
-    share = sum(busy.share for busy in others)
-    if share < 0.05:
-        return Finding("other processes", "ok", f"use {share:.0%} of a CPU")
-    named = ", ".join(f"{busy.name} ({busy.pid}) {busy.share:.0%}" for busy in list(others)[:4])
+def other_processes(others: Activity) -> Finding:
+    found = f"use {others.share:.0%} of a CPU"
+    if others.share < 0.1:
+        return Finding("other processes", "ok", found)
+    named = [f"{busy.name} ({busy.pid}) {busy.share:.0%}" for busy in others.busy[:4]]
+    unnamed = others.share - sum(busy.share for busy in others.busy)
+    named += [f"some that came and went {unnamed:.0%}"] if unnamed > 0.1 else []
     return Finding(
         "other processes",
-        "warn" if share > 0.2 else "note",
-        f"use {share:.0%} of a CPU: {named}",
+        "warn" if others.share > 0.3 else "note",
+        f"{found}: {', '.join(named)}" if named else found,
         "they take turns with the server and empty its caches",
         "end them, or measure when they are done",
     )
@@ -81,14 +83,16 @@ def steal(noise: Collection[Noise]) -> Finding:
 
 def noise_floor(noise: Collection[Noise]) -> Finding:
     """The most useful thing to know: how much equal work varies when nothing is measured."""
-    worst = max(noise, key=lambda each: (each.spread, each.lost_share))
+    worst = max(noise, key=lambda each: max(each.spread, each.lost_share))
     found = (
         f"equal work varies by {worst.spread:.1%} from one tenth of a second to the next on CPU {worst.cpu}; "
         f"{worst.lost_share:.1%} of its time was lost ({worst.waited_share:.1%} to other processes, "
         f"{worst.stolen_share:.1%} to other guests), at most {worst.longest_ms:.1f} ms at once"
     )
     most = max(worst.spread, worst.lost_share)
-    level: Level = "bad" if most > 0.25 else "warn" if most > 0.05 else "note" if most > 0.02 else "ok"
+    level: Level = "warn" if most > 0.05 else "note" if most > 0.02 else "ok"
+    if worst.lost_share > 0.25:
+        level = "bad"
     if level == "ok":
         return Finding("noise floor", level, found)
     effect = f"a short step moves by some {worst.spread:.0%} for no reason of its own"
