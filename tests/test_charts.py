@@ -28,7 +28,7 @@ def all_charts(study: Study) -> dict[str, Any]:
     base = study.card.base
     ratios = relative(study.steps, study.runs, base)
     summary = summarise(ratios)
-    warnings = all_warnings(study.warnings, study.runs, study.steps, study.settings, study.conditions, base)
+    warnings = all_warnings(study)
     run = study.runs["run"][0]
     of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run))
     return {

@@ -1,6 +1,7 @@
 """Ratios are paired by round, never pooled across what differs, and say no more than the rounds support."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -18,8 +19,11 @@ from rqps.analysis import (
     given_back,
     hidden_differences,
     relative,
+    same_for_all,
+    strongest,
     summarise,
     summarise_given_back,
+    where_from,
 )
 from rqps.analysis.interval import coverage, estimate, needs, verdict
 from rqps.errors import RqpsError
@@ -140,7 +144,7 @@ def test_a_step_with_errors_or_without_operations_is_a_warning_and_no_number(
     key = {"dbms": "my2.base", "step": "point-query", "metric": "operations_per_s"}
     assert summary.filter(**key)["n"].to_list() == [5]
     assert summary.select(pl.col("median", "low", "high").is_finite().all()).row(0) == (True, True, True)
-    warned = all_warnings(study.warnings, study.runs, steps, study.settings, study.conditions, BASE)
+    warned = all_warnings(replace(study, steps=steps))
     assert warned.filter(kind="errors")["run"].to_list() == ["r01@my2.base@here"]
     assert "errors" in carried(summary, warned).filter(**key)["warnings"].to_list()[0]
 
@@ -216,7 +220,7 @@ def test_settings_that_differ_unasked_are_a_warning(study: Study) -> None:
         ("my2.base", "query_cache_type", "OFF", "ON")
     ]
     assert hidden_differences(study.settings, study.conditions, BASE).is_empty()
-    warned = all_warnings(study.warnings, study.runs, study.steps, moved, study.conditions, BASE)
+    warned = all_warnings(replace(study, settings=moved))
     assert warned.filter(kind="settings")["text"].to_list() == [
         "settings that differ from my1.base though no config asks for it: 1"
     ]
@@ -225,8 +229,37 @@ def test_settings_that_differ_unasked_are_a_warning(study: Study) -> None:
 def test_settings_that_changed_between_rounds_are_a_warning(study: Study) -> None:
     one = (pl.col("run") == "r02@my2.base@here") & (pl.col("name") == "query_cache_type")
     moved = study.settings.with_columns(pl.when(one).then(pl.lit("ON")).otherwise("value").alias("value"))
-    warned = all_warnings(study.warnings, study.runs, study.steps, moved, study.conditions, BASE)
+    warned = all_warnings(replace(study, settings=moved))
     assert "query_cache_type differs between rounds: OFF or ON" in warned["text"].to_list()
+
+
+def test_a_machine_that_changed_between_runs_is_a_warning(study: Study) -> None:
+    one = (pl.col("run") == "r02@my2.base@here") & (pl.col("name") == "cpu.model")
+    moved = study.conditions.with_columns(pl.when(one).then(pl.lit("Other CPU")).otherwise("value").alias("value"))
+    warned = all_warnings(replace(study, conditions=moved))
+    assert "machine cpu.model differs between runs: Synthetic CPU or Other CPU" in warned["text"].to_list()
+    summary = carried(summarise(relative(study.steps, study.runs, BASE)), warned)
+    assert summary["warnings"].list.contains("conditions").all()
+
+
+def test_facts_of_a_moment_are_given_from_lowest_to_highest(study: Study) -> None:
+    load = study.conditions.filter(name="cpu.model").with_columns(
+        pl.lit("load_1min").alias("name"), pl.col("round").cast(pl.String).alias("value")
+    )
+    common = same_for_all(pl.concat([study.conditions, load]))
+    assert common.filter(name="load_1min")["value"].to_list() == ["1.0 to 6.0"]
+    assert common.filter(name="cpu.model")["value"].to_list() == ["Synthetic CPU"]
+    assert all_warnings(replace(study, conditions=pl.concat([study.conditions, load]))).height == 1
+
+
+def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
+    ratios = relative(study.steps, study.runs, BASE)
+    traced = where_from(ratios, study.runs, "update-index", "my2.ps0")
+    assert traced["round"].to_list() == [1, 2, 3, 4, 5, 6]
+    for row in traced.iter_rows(named=True):
+        raw = pl.read_parquet(study.folder / row["me_file"]).filter(pl.sql_expr(row["row"]))
+        assert (raw["operations"] / raw["elapsed_s"]).to_list() == pytest.approx([row["me_value"]])
+    assert strongest(summarise(ratios))[1] == "my2.base"
 
 
 def test_the_summed_up_table_is_as_it_was(study: Study) -> None:

@@ -16,6 +16,17 @@ _OF_THE_BUILD = r"^(version.*|license|innodb_version|protocol_version|admin_tls_
 _DIFFERENCES = ("host", "base", "dbms", "name", "base_value", "value")
 
 
+# Facts of a moment: they are different every time one looks.
+_OF_THE_MOMENT = (
+    "frequency_mhz",
+    "memory_available_kb",
+    "swap_used_kb",
+    "uptime_s",
+    "load_1min",
+    "disk_free_kb",
+)
+
+
 def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: str) -> pl.DataFrame:
     """Server variables in which a dbms differs from the base, although no config asked for it.
 
@@ -77,13 +88,23 @@ def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def unsteady_machine(conditions: pl.DataFrame, study: str) -> pl.DataFrame:
+    """Warnings for what changed on a host while the study was measured: its kernel, a tool, the placement."""
+    changed = varying(conditions).filter(~pl.col("name").is_in(_OF_THE_MOMENT))
+    text = pl.format("{} {} differs between runs: {}", "kind", "name", pl.col("values").list.join(" or "))
+    nobody = (pl.lit(None, pl.String).alias(name) for name in ("dbms", "build", "config"))
+    return _warnings(changed.with_columns(pl.lit(study).alias("study"), *nobody), text, kind="conditions")
+
+
 def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
-    """Facts with one value in all runs of a host: `host, kind, name, value`."""
-    return (
-        _spread(conditions)
-        .filter(pl.col("values").list.len() == 1)
-        .select("host", "kind", "name", pl.col("values").list.first().alias("value"))
-    )
+    """Facts with one value in all runs of a host, and the reach of those of a moment: `host, kind, name, value`."""
+    spread = _spread(conditions)
+    values = pl.col("values")
+    number = values.list.eval(pl.element().cast(pl.Float64, strict=False))
+    reach = pl.format("{} to {}", number.list.min(), number.list.max())
+    value = pl.when(values.list.len() == 1).then(values.list.first()).otherwise(reach).alias("value")
+    shown = (values.list.len() == 1) | pl.col("name").is_in(_OF_THE_MOMENT)
+    return spread.filter(shown).select("host", "kind", "name", value)
 
 
 def varying(conditions: pl.DataFrame) -> pl.DataFrame:
@@ -108,7 +129,7 @@ def _variables(settings: pl.LazyFrame) -> pl.DataFrame:
     return ours.sort("host", "dbms", "round").collect()
 
 
-def _warnings(frame: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
+def _warnings(frame: pl.DataFrame, text: pl.Expr, kind: str = "settings") -> pl.DataFrame:
     return frame.select(
         "study",
         pl.lit(None, pl.String).alias("run"),
@@ -117,7 +138,7 @@ def _warnings(frame: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
         "build",
         "config",
         pl.lit(None, IDENTITY["round"]).alias("round"),
-        pl.lit("settings").alias("kind"),
+        pl.lit(kind).alias("kind"),
         pl.lit(None, pl.String).alias("step"),
         text.alias("text"),
     )

@@ -20,7 +20,13 @@ def relative(steps: pl.DataFrame, runs: pl.DataFrame, base: str, metrics: Sequen
     if base not in set(runs["dbms"]):
         there = ", ".join(sorted(set(runs["dbms"]))) or "none yet"
         raise RqpsError(f"no finished run of the base {base!r}", fix=f"choose a base of: {there}")
-    return _paired(measured(steps, runs), [(base, me) for me in _others(runs, base)], metrics)
+    ratios = _paired(measured(steps, runs), [(base, me) for me in _others(runs, base)], metrics)
+    if ratios.is_empty():
+        raise RqpsError(
+            f"no round has both its base {base!r} and another dbms finished without errors: nothing to compare",
+            fix="run the study again: it measures what is missing",
+        )
+    return ratios
 
 
 def config_effect(

@@ -4,26 +4,27 @@ from typing import Any
 
 import polars as pl
 
-from rqps.analysis.conditions import hidden_differences, unasked_settings, unsteady_settings
+from rqps.analysis.conditions import (
+    hidden_differences,
+    unasked_settings,
+    unsteady_machine,
+    unsteady_settings,
+)
 from rqps.analysis.metrics import missed_targets, unusable
+from rqps.store.read import Study
 
 
-def all_warnings(
-    warnings: pl.DataFrame,
-    runs: pl.DataFrame,
-    steps: pl.DataFrame,
-    settings: pl.LazyFrame,
-    conditions: pl.DataFrame,
-    base: str,
-) -> pl.DataFrame:
-    """What the runs noticed, steps that give no number, missed rates, and settings that differ unasked."""
+def all_warnings(study: Study) -> pl.DataFrame:
+    """What the runs noticed, steps that give no number, missed rates, and conditions that differ unasked."""
+    hidden = hidden_differences(study.settings, study.conditions, study.card.base)
     return pl.concat(
         [
-            warnings,
-            unusable(steps),
-            missed_targets(steps),
-            unsteady_settings(settings),
-            unasked_settings(hidden_differences(settings, conditions, base), runs),
+            study.warnings,
+            unusable(study.steps),
+            missed_targets(study.steps),
+            unsteady_machine(study.conditions, study.card.study),
+            unsteady_settings(study.settings),
+            unasked_settings(hidden, study.runs),
         ]
     )
 
@@ -38,6 +39,6 @@ def carried(summary: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
 def _concerns(warning: dict[str, Any], number: dict[str, Any]) -> bool:
     return (
         warning["host"] == number["host"]
-        and warning["dbms"] in (number["dbms"], number["base"])
+        and warning["dbms"] in (None, number["dbms"], number["base"])
         and warning["step"] in (None, number["step"])
     )

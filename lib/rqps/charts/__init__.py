@@ -9,6 +9,7 @@ from rqps.charts.rounds import most_changed, rounds
 from rqps.charts.tables import (
     absolute_table,
     conditions_table,
+    config_table,
     plain_table,
     relative_table,
     relative_text,
@@ -22,6 +23,7 @@ __all__ = [
     "Sentences",
     "absolute_table",
     "conditions_table",
+    "config_table",
     "counters",
     "cpu_per_operation",
     "heatmap",

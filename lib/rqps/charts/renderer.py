@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from rqps.charts.png import repacked
 from rqps.charts.theme import PICTURE_WIDTH_PX
 
 MIME = "application/vnd.vegalite.v6+json"
@@ -37,4 +38,4 @@ def png(spec: dict[str, Any]) -> bytes:
     # A tall picture at full sharpness would weigh more than all the rest of its page.
     height = fixed.get("height")
     tall = isinstance(height, int | float) and height > TALL_PX
-    return vl_convert.vegalite_to_png(fixed, vl_version=VEGALITE, scale=PLAIN if tall else SHARP)
+    return repacked(vl_convert.vegalite_to_png(fixed, vl_version=VEGALITE, scale=PLAIN if tall else SHARP))

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 from great_tables import GT, loc, style
 
+from rqps.charts.text import Sentences
 from rqps.charts.theme import (
     FONTS,
     GRID,
@@ -85,6 +86,35 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
     )
 
 
+def config_table(effects: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> GT | Sentences:
+    """Within a build: what another config does of the first one's throughput and CPU, and gives back of rQPS."""
+    if effects.is_empty():
+        return Sentences(["No build of this study ran with two configs."])
+    keys = ["host", "step", "dbms", "base"]
+    cell = pl.struct(pl.all()).map_elements(_cell, pl.String).alias("cell")
+    wide = effects.with_columns(cell).pivot("metric", index=keys, values="cell", maintain_order=True)
+    gained = gains.filter(metric="operations_per_s").select(
+        "host", "step", "dbms", pl.struct(pl.all()).map_elements(_gain, pl.String).alias("gain"), base="instead_of"
+    )
+    what = changes.rename({"instead_of": "base"})
+    rows = wide.join(gained, on=keys, how="left", maintain_order="left")
+    rows = by_host(rows.join(what, on=["dbms", "base"], how="left", maintain_order="left"))
+    pair = pl.format("{} ({}) against {}", "dbms", pl.col("change").fill_null("same options"), "base")
+    shown = ["operations_per_s", "server_cpu_us_per_operation", "gain"]
+    named = {
+        "operations_per_s": "throughput",
+        "server_cpu_us_per_operation": "server CPU/o",
+        "gain": "rQPS given back",
+    }
+    table = _styled(rows.select(pair.alias("pair"), "step", *shown), "config", groupname_col="pair")
+    table = table.cols_label(dict(named)).fmt(_as_it_is, columns=shown).cols_align("center", columns=shown)
+    sure = coverage_of(effects["coverage"].to_list())
+    return table.tab_source_note(
+        f"Median of {rounds_of(effects['n'].to_list())}, {sure}. Throughput: {legend_of('operations_per_s')} "
+        "CPU/o: ▲ dearer, ▼ cheaper. Given back: how much higher rQPS against the study's base is, round by round."
+    )
+
+
 def plain_table(frame: pl.DataFrame, name: str, note: str = "", **labels: str) -> GT:
     """Any small frame as a table."""
     table = _styled(frame, name).cols_label(dict(labels))
@@ -144,6 +174,12 @@ def _cell(row: dict[str, Any]) -> str:
         f'<b style="white-space:nowrap">{signs_of(row["metric"])[row["verdict"]]} {row["median"]:.2f}{mark}</b><br>'
         f'<span style="{small}">{_interval(row, ".2f")} · n={row["n"]}</span>'
     )
+
+
+def _gain(row: dict[str, Any]) -> str:
+    reach = "no interval" if row["low"] is None else f"{row['low']:+.2f} to {row['high']:+.2f}"
+    small = "font-size:11px;white-space:nowrap"
+    return f'<b>{row["median"]:+.2f}</b><br><span style="{small}">{reach} · n={row["n"]}</span>'
 
 
 def _plain(row: dict[str, Any] | None) -> str:
