@@ -1,0 +1,205 @@
+"""What each command does with its words.
+
+A command first reads what the words name, where bad input shows, and gives back the call to make. What it needs is
+imported only then: `rqps --help` must not wait for polars.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rqps.errors import RqpsError
+
+if TYPE_CHECKING:
+    from rqps.servers.sources import Source
+    from rqps.study import BuildSpec, RunsFile
+
+FAILED = 1
+
+Call = Callable[[], int]
+"""Does it; the exit code."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the words name."""
+
+    runs_yaml: Path
+    runs_file: "RunsFile"
+    data: Path
+
+    @property
+    def notebooks(self) -> Path:
+        """Those beside runs.yaml, else those of this checkout."""
+        beside = self.runs_yaml.absolute().parent / "notebooks"
+        return beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
+
+
+def _asked(arguments: argparse.Namespace) -> _Asked:
+    from rqps.study import first_rounds, read_runs_file, study_of
+
+    runs_yaml = _runs_yaml(arguments)
+    runs_file = read_runs_file(runs_yaml)
+    if arguments.study is not None:
+        study_of(runs_file, arguments.study)
+    if getattr(arguments, "rounds", None) is not None:
+        runs_file = first_rounds(runs_file, arguments.study, arguments.rounds)
+    return _Asked(runs_yaml, runs_file, _data(arguments, runs_yaml))
+
+
+def _runs_yaml(arguments: argparse.Namespace) -> Path:
+    named: Path | None = arguments.runs_yaml or _nearest()
+    if named is None:
+        fix = "go to the checkout, or name one with --runs-yaml"
+        raise RqpsError(f"{Path.cwd()}: no runs.yaml here or above", fix=fix)
+    return named
+
+
+def _nearest() -> Path | None:
+    folders = (Path(), *Path.cwd().parents)
+    return next((folder / "runs.yaml" for folder in folders if (folder / "runs.yaml").is_file()), None)
+
+
+def _data(arguments: argparse.Namespace, runs_yaml: Path) -> Path:
+    named = arguments.data or (Path(os.environ["RQPS_DATA"]) if os.environ.get("RQPS_DATA") else None)
+    if named is None:
+        return runs_yaml.absolute().parent / "data"
+    if not named.is_dir():
+        raise RqpsError(f"{named}: there is no such data folder", fix=f"mkdir {named}, if that is what you mean")
+    return named.absolute()
+
+
+def doctor(arguments: argparse.Namespace) -> Call:
+    data = _data(arguments, _nearest() or Path("runs.yaml"))
+
+    def call() -> int:
+        from rqps.observe.doctor import examine, render, worst
+
+        findings = examine(data, say=_say)
+        print(render(findings))
+        return FAILED if worst(findings) == "bad" else 0
+
+    return call
+
+
+def servers(arguments: argparse.Namespace) -> Call:
+    from rqps.overview import servers_text
+    from rqps.servers.listing import rows
+    from rqps.servers.sources import locate
+    from rqps.study import read_runs_file
+
+    runs_yaml = arguments.runs_yaml or _nearest()
+    builds = read_runs_file(runs_yaml).builds if runs_yaml else {}  # the catalogue can be had without
+    if arguments.what == "list" and arguments.name is None:
+        return lambda: _print(servers_text(rows(builds)))
+    if arguments.what == "list" or arguments.name is None:
+        raise RqpsError(
+            f"servers {arguments.what}: "
+            + ("which one?" if arguments.name is None else f"{arguments.name} is too much"),
+            fix="rqps servers, or rqps servers fetch NAME with a name that it lists",
+        )
+    spec = _spec(arguments.name, builds)
+
+    def call() -> int:
+        build = locate(arguments.name, spec, _say)
+        return _print(f"{build.name}: MySQL {build.version}, {build.source}, in {build.directory}")
+
+    return call
+
+
+def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
+    from rqps.servers.catalogue import catalogue
+    from rqps.study import BuildSpec
+    from rqps.study.problems import instead
+
+    if name in builds:
+        return builds[name]
+    if name in catalogue():
+        return BuildSpec(mysql=name)
+    hint = instead(name, [*builds, *catalogue()], "builds and versions")
+    raise RqpsError(
+        f"unknown build {name!r}; {hint}", fix="name one that `rqps servers` lists, or add it to runs.yaml"
+    )
+
+
+def plan(arguments: argparse.Namespace) -> Call:
+    from rqps.execute import state
+    from rqps.overview import plan_text
+
+    asked = _asked(arguments)
+    sources = _sources(asked.runs_file, arguments.study)
+
+    def call() -> int:
+        servers = {
+            build: f"{origin.words}{'' if origin.present() else ', to be fetched'}"
+            for build, origin in sources.items()
+        }
+        return _print(plan_text(state(asked.runs_file, arguments.study, asked.data), servers))
+
+    return call
+
+
+def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
+    """Where each of a study's builds comes from; a version that nobody has shows here."""
+    from rqps.servers.sources import source
+
+    builds = {dbms.partition(".")[0] for dbms in runs_file.studies[study].dbms}
+    return {build: source(build, runs_file.builds[build]) for build in sorted(builds)}
+
+
+def run(arguments: argparse.Namespace) -> Call:
+    asked = _asked(arguments)
+    _sources(asked.runs_file, arguments.study)
+
+    def call() -> int:
+        from rqps.execute import run_study
+
+        return run_study(
+            asked.runs_file,
+            arguments.study,
+            runs_yaml=asked.runs_yaml,
+            data=asked.data,
+            notebooks=asked.notebooks,
+            archive=arguments.archive,
+        ).exit_code
+
+    return call
+
+
+def status(arguments: argparse.Namespace) -> Call:
+    from rqps.execute import state
+    from rqps.overview import status_text, summary
+
+    asked = _asked(arguments)
+    if arguments.study is not None:
+        return lambda: _print(status_text(state(asked.runs_file, arguments.study, asked.data)))
+    every = (state(asked.runs_file, study, asked.data) for study in asked.runs_file.studies)
+    return lambda: _print("\n".join(summary(states) for states in every))
+
+
+def report(arguments: argparse.Namespace) -> Call:
+    from rqps.store.find import study_folder
+
+    data = _data(arguments, _nearest() or Path("runs.yaml"))
+    study_folder(arguments.study, data)
+
+    def call() -> int:
+        from rqps.report import build
+
+        return _print(f"the page: {build(arguments.study, data, arguments.out or data / 'report')}")
+
+    return call
+
+
+def _say(text: str) -> None:
+    """What goes on meanwhile; the answer alone goes to stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print(text: str) -> int:
+    print(text)
+    return 0

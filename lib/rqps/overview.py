@@ -1,0 +1,140 @@
+"""What a study comes to and how far it is, as text for a terminal."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from rqps.execute.estimate import Estimate, planned_s
+from rqps.execute.state import RunState
+from rqps.servers.listing import Row
+from rqps.servers.progress import duration, megabytes
+from rqps.study import Option, Run
+
+STATES = ("done", "failed", "missing", "other")
+_IN_WORDS = {"other": "measured under other conditions"}
+
+
+def plan_text(states: Sequence[RunState], servers: Mapping[str, str]) -> str:
+    """What a study's servers are (in words, by build) and what they are told, its runs in order, and their time."""
+    runs = [each.run for each in states]
+    parts = [_head(runs), _servers(servers), _options(runs), _order(states), _time(states)]
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def status_text(states: Sequence[RunState]) -> str:
+    """One line a run, with the error of those that failed."""
+    width = max(len(each.run.run) for each in states)
+    return "\n".join([*(_run_line(each, width) for each in states), summary(states)])
+
+
+def servers_text(rows: Sequence[Row]) -> str:
+    """A line a server: name, version, whether it is here, size, source."""
+    cells = [("NAME", "VERSION", "FETCHED", "SIZE", "SOURCE")]
+    for row in rows:
+        size = megabytes(row.size_bytes) if row.size_bytes else "-"
+        cells.append((row.name, row.version or "-", "yes" if row.fetched else "no", size, row.source))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    )
+
+
+def summary(states: Sequence[RunState]) -> str:
+    """How far a study is, in one line.
+
+    >>> summary([])
+    'no runs'
+    """
+    if not states:
+        return "no runs"
+    counts = Counter[str](each.state for each in states)
+    told = ", ".join(f"{counts[state]} {_IN_WORDS.get(state, state)}" for state in STATES if counts[state])
+    return f"{states[0].run.study}: {len(states)} runs, {told}"
+
+
+def _head(runs: Sequence[Run]) -> Iterator[str]:
+    run = runs[0]
+    dbms = dict.fromkeys(each.dbms for each in runs)
+    parameters = run.parameters.model_dump(mode="json")
+    yield f"{run.study}: {run.question}"
+    yield f"  {len(dbms)} dbms × {runs[-1].round} rounds = {len(runs)} runs on {run.host}; base is {run.base}"
+    yield f"  {run.workload}: {', '.join(parameters.pop('steps', []))}"
+    yield f"  {', '.join(f'{name} {str(value).lower()}' for name, value in parameters.items())}"
+    yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
+
+
+def _servers(servers: Mapping[str, str]) -> Iterator[str]:
+    yield "servers"
+    width = max(map(len, servers))
+    yield from (f"  {build:{width}}  {words}" for build, words in servers.items())
+
+
+def _options(runs: Sequence[Run]) -> Iterator[str]:
+    """What one config asks beyond another is told as a difference, since that is what a study compares."""
+    yield "options, as asked for; each version gets them in its own form, and those with ? where it has them"
+    configs = {run.config: run for run in runs}
+    told: dict[str, Mapping[str, Option]] = {}
+    for config in sorted(configs, key=lambda name: (len(configs[name].options), name)):
+        options = configs[config].options
+        users = sorted({run.dbms for run in runs if run.config == config})
+        near = min(told, key=lambda name: len(_differences(options, told[name])), default=None)
+        differences = _differences(options, told[near]) if near else options
+        if near and len(differences) < len(options):
+            yield f"  {', '.join(users)}: as {near}, but" if differences else f"  {', '.join(users)}: as {near}"
+        else:
+            differences = options
+            yield f"  {', '.join(users)}:" + ("" if options else " none, all its defaults")
+        told[config] = options
+        yield from (f"    {_option(name, option)}" for name, option in sorted(differences.items()))
+
+
+def _differences(options: Mapping[str, Option], other: Mapping[str, Option]) -> dict[str, Option | None]:
+    names = options.keys() | other.keys()
+    return {name: options.get(name) for name in names if options.get(name) != other.get(name)}
+
+
+def _option(name: str, option: Option | None) -> str:
+    if option is None:
+        return f"{name} not set"
+    return f"{name}{'?' if option.optional else ''} = {_word(option.value)}"
+
+
+def _word(value: object) -> str:
+    """
+    >>> _word(True), _word("1G"), _word("")
+    ('ON', '1G', "''")
+    """
+    if isinstance(value, bool):
+        return "ON" if value else "OFF"
+    return str(value) if value != "" else "''"
+
+
+def _order(states: Sequence[RunState]) -> Iterator[str]:
+    yield "order of the runs"
+    width = max(len(_cell(each)) for each in states)
+    for number, round_ in groupby(states, key=lambda each: each.run.round):
+        cells = "  ".join(f"{_cell(each):{width}}" for each in round_)
+        yield f"  round {number:2}  {cells}".rstrip()
+
+
+def _cell(state: RunState) -> str:
+    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({state.state})"
+
+
+def _time(states: Sequence[RunState]) -> Iterator[str]:
+    todo = [planned_s(each.run) for each in states if each.state != "done"]
+    yield summary(states)
+    if todo:
+        left = Estimate(todo).left_s()
+        under_load = duration(sum(todo))
+        yield f"  about {duration(left)} for what is not done, {under_load} of it under load; fetching comes on top"
+    if any(each.state == "other" for each in states):
+        yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"
+
+
+def _run_line(state: RunState, width: int) -> str:
+    line = f"{state.run.run:{width}}  {_IN_WORDS.get(state.state, state.state)}"
+    if state.state == "failed":
+        times = "once" if state.attempts == 1 else f"{state.attempts} times"
+        return f"{line} {times}: {state.last_error}"
+    return line
