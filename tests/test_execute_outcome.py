@@ -108,7 +108,7 @@ def test_a_failure_is_told_at_once_and_at_the_end_and_kept(story: Story, fault: 
     assert (failed.state, failed.attempts) == ("failed", 1)
     assert failed.last_error is not None
     assert said in failed.last_error
-    at_once, at_the_end = story.words.split("demo: ")[0].split("\nfailed: ", 1)
+    at_once, at_the_end = story.words.split("demo: ")[0].split("failed: ", 1)
     assert said in at_once
     assert said in at_the_end
 

@@ -1,17 +1,26 @@
 """Ctrl-C and its kin at any moment: nothing is left running, nothing half-done stays, nothing earlier is lost."""
 
 import fcntl
+import json
 import os
 import pty
+import re
 import signal
-import subprocess
+import socket
+import struct
 import termios
+import time
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from house import House, end
+from rqps.execute.folders import StudyFolder
+from rqps.execute.keep import clear_stale
+from rqps.execute.processes import Process, boot_id
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture
@@ -22,8 +31,21 @@ def house(tmp_path: Path) -> House:
     return house
 
 
+@pytest.fixture
+def small_house(tmp_path: Path) -> House:
+    """Its only run never ends by itself."""
+    house = House(tmp_path)
+    house.ask(builds=1)
+    house.script({house.first(): "sleep"})
+    return house
+
+
+def is_measuring(house: House, count: int = 1) -> bool:
+    return len([line for line in house.told() if line.startswith("run ")]) == count
+
+
 def second_is_measuring(house: House) -> bool:
-    return len([line for line in house.told() if line.startswith("run ")]) == 2
+    return is_measuring(house, 2)
 
 
 def nothing_is_left(house: House, done: int = 1) -> None:
@@ -34,14 +56,21 @@ def nothing_is_left(house: House, done: int = 1) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_in_a_cell(house: House, number: signal.Signals) -> None:
-    process = house.start()
-    house.until(lambda: second_is_measuring(house))
+def test_in_a_cell(small_house: House, number: signal.Signals) -> None:
+    process = small_house.start()
+    small_house.until(lambda: is_measuring(small_house))
     code, words = end(process, number)
     assert code == 128 + number
-    nothing_is_left(house)
-    assert house.told()[-1].startswith("cleanup")  # the cell had its chance
+    nothing_is_left(small_house, done=0)
+    assert small_house.told()[-1].startswith("cleanup")  # the cell had its chance
     assert f"stopped by {number.name} with 1 missing; next: rqps run demo" in words
+
+
+def test_in_the_second_run_and_then_on_from_there(house: House) -> None:
+    process = house.start()
+    house.until(lambda: second_is_measuring(house))
+    assert end(process, signal.SIGINT)[0] == 130
+    nothing_is_left(house)
     house.script({})
     assert house.run()[0] == 0
     assert len(house.folders()) == 2
@@ -66,32 +95,44 @@ def test_between_runs(house: House) -> None:
     assert len(house.folders()) in (0, 1)
 
 
-def test_again_and_again_and_a_notebook_that_does_not_listen(house: House) -> None:
-    house.script({house.name(house.states()[1].run): "hold on"})
-    process = house.start()
-    house.until(lambda: second_is_measuring(house))
+def test_again_and_again_and_a_notebook_that_does_not_listen(small_house: House) -> None:
+    small_house.script({small_house.first(): "hold on"})
+    process = small_house.start()
+    small_house.until(lambda: is_measuring(small_house))
     for _ in range(3):
         process.send_signal(signal.SIGINT)
+        time.sleep(0.7)
     code, _ = end(process, signal.SIGTERM)
     assert code == 130  # the first one counts
-    nothing_is_left(house)
+    nothing_is_left(small_house, done=0)
 
 
-def test_by_ctrl_c_in_a_terminal(house: House) -> None:
+def test_by_ctrl_c_in_a_terminal_whose_live_line_fits(small_house: House) -> None:
     ours, theirs = pty.openpty()
-    process = house.start(
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    process = small_house.start(
         stdin=theirs,
-        stdout=subprocess.PIPE,
+        stdout=theirs,
+        stderr=theirs,
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
-    house.until(lambda: second_is_measuring(house))
-    os.write(ours, b"\x03")
-    process.communicate(timeout=60)
-    os.close(ours)
     os.close(theirs)
-    assert process.returncode == 130
-    nothing_is_left(house)
+    drawn = ""
+    while "point-query 1/1" not in drawn:
+        drawn += os.read(ours, 4096).decode()
+    os.write(ours, b"\x03")
+    with suppress(OSError):  # the terminal's end
+        while more := os.read(ours, 4096):
+            drawn += more.decode()
+    os.close(ours)
+    assert process.wait(60) == 130
+    nothing_is_left(small_house, done=0)
+    lines = [line for line in re.split(r"\r\x1b\[K|[\r\n]+|\^C", drawn) if line.startswith("run 1/1")]
+    assert len(lines) > 1
+    assert max(map(len, lines)) < 60
+    assert lines[0].startswith("run 1/1  my1.base round 1  starting")
+    assert lines[0].endswith(" s left")
 
 
 def test_what_a_killed_rqps_left_is_cleared_away_by_the_next(house: House) -> None:
@@ -112,12 +153,32 @@ def test_what_a_killed_rqps_left_is_cleared_away_by_the_next(house: House) -> No
     assert house.kernels() == []
 
 
-def test_a_second_rqps_run_is_refused_while_one_is_measuring(house: House) -> None:
-    process = house.start()
-    house.until(lambda: second_is_measuring(house))
-    code, words = house.run()
+def test_a_second_rqps_run_is_refused_while_one_is_measuring(small_house: House) -> None:
+    process = small_house.start()
+    small_house.until(lambda: is_measuring(small_house))
+    code, words = small_house.run()
     assert code == 1
     assert f"another rqps run (pid {process.pid}, study demo, since 20" in words
-    assert len(house.partials()) == 1
+    assert len(small_house.partials()) == 1
     assert end(process, signal.SIGINT)[0] == 130
-    nothing_is_left(house)
+    nothing_is_left(small_house, done=0)
+
+
+def test_half_done_folders_of_the_living_and_of_other_hosts_are_left_alone(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path)
+    me = {"host": socket.gethostname(), "boot": boot_id(), **asdict(Process.me())}
+    owners = {
+        "living": me,
+        "elsewhere": me | {"host": "elsewhere", "pid": 1},
+        "before-boot": me | {"boot": "before"},
+        "ended": me | {"started_ticks": 1},
+        "unwritten": None,
+    }
+    for run, owner in owners.items():
+        folder.partial(run).mkdir()
+        if owner:
+            (folder.partial(run) / "owner.json").write_text(json.dumps(owner))
+    said: list[str] = []
+    clear_stale(folder, said.append)
+    assert {path.name for path in folder.partials()} == {".run=living.partial", ".run=elsewhere.partial"}
+    assert len(said) == 3

@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rqps.execute.failure import explain
@@ -51,7 +51,8 @@ class Attempt:
         error = self._ended.exception()
         if error is None:
             return None
-        with (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
+        # A full disk may be the very error.
+        with suppress(OSError), (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error))
         return explain(error, self._kernel.poll() if self._kernel else None)
 
