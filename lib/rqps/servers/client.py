@@ -1,6 +1,7 @@
 """Running the clients of package registries: mvn, npm, apt-get."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from rqps.servers.progress import Progress
 
 SECONDS_BETWEEN_LOOKS = 0.3
 LAST_LINES = 6
+_ERROR_LINE = re.compile(r"^[EW]: |\[ERROR\]|^npm (ERR!|error)")
 
 
 def find_client(client: str, how_to_get: str) -> str:
@@ -85,9 +87,9 @@ def size_bytes(folder: Path) -> int:
 
 def _failed(name: str, status: int, said: str, work: Path) -> RqpsError:
     lines = [line.rstrip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if "ERR" in line.upper() or line.startswith("W:")] or lines
+    told = [line for line in lines if _ERROR_LINE.search(line)][:LAST_LINES] or lines[-LAST_LINES:]
     free = shutil.disk_usage(work).free
-    last = "\n  ".join(told[:LAST_LINES])
+    last = "\n  ".join(told)
     return RqpsError(
         f"{name} failed (exit status {status}), with {free / 1e9:.1f} GB free in {work.parent}:\n  {last}",
         fix=f"see whether the network and {name}'s own settings (mirror, proxy) work, and whether the disk is full; "

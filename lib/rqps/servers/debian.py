@@ -6,8 +6,10 @@ proxies and keys: signatures are checked as always, nothing is installed, and an
 
 import hashlib
 import os
+import platform
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -160,14 +162,14 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
     (lists / "status").touch()
     settings = lists / "apt.conf"
     settings.write_text((_SETTINGS + (_OTHER_SUITE if suite else "")).format(tree=lists))
-    say(f"{name}: reading Debian's list of packages{f' of {suite}' if suite else ''}")
+    say(f"{name}: reading the list of Debian packages of {suite or 'this machine'}")
     update = ["apt-get", "-c", str(settings), "-q", "update"]
     failures = []
     for source in _sources(suite, lists) if suite else [None]:
         if source is not None:
             (lists / "sources.list").write_text(source)
         try:
-            run_client(update, lists, Progress(say, f"{name}: package lists", None))
+            run_client(update, lists, Progress(say, f"{name}: package lists", None), lists / "lists")
         except RqpsError as error:
             failures.append(error)
         else:
@@ -175,30 +177,36 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
     raise failures[0]
 
 
-def _sources(suite: str, tree: Path) -> list[str]:
+def _sources(suite: str, lists: Path) -> list[str]:
     """One line for sources.list for every Debian mirror that this machine uses."""
-    signed = f"signed-by={KEYRING} " if KEYRING.exists() else ""
-    return [f"deb [arch=amd64 {signed}] {mirror} {suite} main\n" for mirror in _mirrors(suite, tree)]
-
-
-def _mirrors(suite: str, tree: Path) -> list[str]:
-    apt = find_client("apt-get", _ELSEWHERE)
-    said = run_client(
-        [apt, "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(ORIGIN)", "Created-By: Packages"], tree
-    )
-    mirrors: list[str] = []
-    for line in said.splitlines():
-        mirror, release, origin = line.split(maxsplit=2)
-        # Where the machine's own lists were never read, apt knows no origin yet and shows the name itself.
-        if origin in ("Debian", "$(ORIGIN)") and "-security" not in release and mirror not in mirrors:
-            mirrors.append(mirror)
-    if not mirrors:
+    asked = run_client(["apt-get", "update", "--print-uris"], lists)
+    found = mirrors(asked, platform.freedesktop_os_release())
+    if not found:
         raise RqpsError(
             f"this machine uses no Debian mirror, so Debian's {suite} can't be fetched",
             fix="add one to /etc/apt/sources.list.d (Ubuntu: with the package debian-archive-keyring), or take "
             "another source for this build: path, url, maven or npm",
         )
-    return mirrors
+    signed = f"signed-by={KEYRING} " if KEYRING.exists() else ""
+    return [f"deb [arch=amd64 {signed}] {mirror} {suite} main\n" for mirror in found]
+
+
+def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
+    """The Debian mirrors among what apt would ask for on an update: known by name, or by the release they serve here.
+
+    That works where no list was ever fetched, as in a fresh container; apt's own `indextargets` tells nothing then.
+
+    >>> mirrors("'http://a.example/apt/dists/stable/InRelease' x 0", {"ID": "debian"})
+    ['http://a.example/apt']
+    """
+    own = {"stable", "oldstable", "testing", "unstable", "sid", machine.get("VERSION_CODENAME", "")}
+    served = re.findall(r"^'(\S+)/dists/(\S+)/InRelease' ", asked, flags=re.MULTILINE)
+    debian = [
+        mirror
+        for mirror, release in served
+        if mirror.endswith("/debian") or (machine.get("ID") == "debian" and release in own)
+    ]
+    return list(dict.fromkeys(debian))
 
 
 def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) -> list[_Package]:

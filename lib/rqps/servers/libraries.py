@@ -22,8 +22,8 @@ def missing(program: Path, environment: Mapping[str, str]) -> list[str]:
     """The libraries that the system's loader does not find for a program. The program itself is not run."""
     try:
         listed = subprocess.run(
-            [LOADER, "--list", str(program)],
-            env={**os.environ, **environment},
+            [LOADER, str(program)],
+            env={**os.environ, **environment, "LD_TRACE_LOADED_OBJECTS": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

