@@ -45,7 +45,7 @@ def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
         rqps_version=rqps.__version__,
         git_revision=revision,
         tools={**job.workload.tools(), "python": platform.python_version(), "polars": pl.__version__},
-        machine=job.machine,
+        machine=dict(job.machine),
         started_at=job.started_at,
         ended_at=ended_at,
         elapsed_s=(ended_at - job.started_at).total_seconds(),

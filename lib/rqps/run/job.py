@@ -1,21 +1,24 @@
 """What a run is about to do, with everything looked up."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rqps import placement
 from rqps.errors import RqpsError
+from rqps.observe.machine import describe_machine
 from rqps.servers import data
 from rqps.servers.build import Build
+from rqps.servers.cache import cache_dir
 from rqps.servers.options import Translated, translate
 from rqps.servers.sources import locate
 from rqps.store.manifest import Placement
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import workload
-from rqps.workloads.workload import Workload
+from rqps.workloads.protocol import Workload
 
 Say = Callable[[str], None]
 
@@ -31,6 +34,8 @@ class Job:
     translated: Translated
     placement: Placement
     workload: Workload
+    machine: Mapping[str, Any]
+    """As it was before the server started."""
     started_at: datetime
 
     @property
@@ -52,7 +57,7 @@ def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
     where = placement.choose(asked.placement, threads(asked))
     placement.apply(os.getpid(), where.observer_cpus)
     build, translated = resolve(asked, print)
-    path = Path(folder)
+    path = Path(folder).resolve()
     (path / "logs").mkdir(parents=True, exist_ok=True)
     return Job(
         run=asked,
@@ -62,6 +67,7 @@ def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
         translated=translated,
         placement=where,
         workload=workload(asked.workload),
+        machine=describe_machine(cache_dir()),
         started_at=datetime.now(UTC),
     )
 

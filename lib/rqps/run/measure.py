@@ -1,6 +1,7 @@
 """The steps of a run, one after the other: load on the server, counters at both ends, a row a second."""
 
 import hashlib
+import platform
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from rqps.run.job import Job
 from rqps.run.serve import Serving
 from rqps.servers.instance import Server
 from rqps.store.manifest import Warning_
-from rqps.store.schemas import INTERVALS, LATENCIES, STATUS, STEPS
-from rqps.workloads.workload import Load
+from rqps.store.schemas import INTERVALS, LATENCIES, STEPS
+from rqps.workloads.protocol import Load
 
 STEAL_WORTH_TELLING = 0.02
 """Of the host's CPU time; above it, the numbers are the neighbours' as well."""
@@ -58,7 +59,7 @@ class Measured:
 def measure(job: Job, serving: Serving) -> Measured:
     """Measures every step of the run."""
     connection = serving.server.connect()
-    settings = read_settings(connection)
+    settings = _without_places(read_settings(connection), job, serving.server)
     connection.close()
     steps = [_step(job, serving, position) for position in range(len(job.workload.steps(job.run.parameters)))]
     tables = {
@@ -109,6 +110,22 @@ def _observe(job: Job, server: Server, load: Load, step: str) -> Observed:
         columns={"started_at": started_at, **between(first, last)},
         counters=sampler.frame(step),
         warnings=warnings_between(first, last, step),
+    )
+
+
+def _without_places(settings: pl.DataFrame, job: Job, server: Server) -> pl.DataFrame:
+    """Settings that hold paths and names of this machine say nothing of a server and differ in every run."""
+    places = {
+        str(server.data.parent): "<scratch>",
+        str(server.socket.parent): "<private>",
+        str(job.build.directory): "<build>",
+        str(job.folder): "<run>",
+        platform.node(): "<host>",
+    }
+    value = pl.col("value")
+    is_name = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
+    return settings.with_columns(
+        pl.when(is_name).then(value.str.replace_many(list(places), list(places.values()))).otherwise(value)
     )
 
 

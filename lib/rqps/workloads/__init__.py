@@ -6,7 +6,7 @@ from rqps.workloads.parameters import Parameters
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
 if TYPE_CHECKING:
-    from rqps.workloads.workload import Workload
+    from rqps.workloads.protocol import Workload
 
 PARAMETERS: dict[str, type[Parameters]] = {"sysbench": SysbenchParameters}
 

@@ -10,6 +10,7 @@ local ffi = require("ffi")
 ffi.cdef [[
 typedef struct { int64_t s; int64_t ns; } rqps_time;
 int clock_gettime(int clock, rqps_time *time);
+int usleep(unsigned int us);
 ]]
 
 local rqps = {}
@@ -193,6 +194,7 @@ function thread_run(thread)
          count(latency_us)
       end
    end
+   ffi.C.usleep(100000) -- the counters of this thread are read now, and go with it
 end
 
 return rqps
