@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.study import RunsFile, read_runs_file
@@ -148,6 +148,7 @@ def spoilt_files(draw: st.DrawFn) -> str:
         here = here[key]
 
 
+@settings(max_examples=300)
 @given(text=spoilt_files())
 def test_whatever_the_file_holds_it_is_read_or_explained(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.getbasetemp() / "spoilt.yaml"

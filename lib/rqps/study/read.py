@@ -62,11 +62,11 @@ def _unquoted_versions(document: Document) -> Iterator[Problem]:
 def _parameter_problems(document: Document) -> Iterator[Problem]:
     studies = document.value.get("studies") if isinstance(document.value, dict) else None
     for name, study in studies.items() if isinstance(studies, dict) else ():
-        if not isinstance(study, dict) or study.get("workload") not in PARAMETERS:
+        if not isinstance(study, dict):
             continue
-        parameters = study.get("parameters", {})
-        if isinstance(parameters, dict):
+        workload, parameters = study.get("workload"), study.get("parameters", {})
+        if isinstance(workload, str) and workload in PARAMETERS and isinstance(parameters, dict):
             try:
-                PARAMETERS[study["workload"]].model_validate_json(json.dumps(parameters))
+                PARAMETERS[workload].model_validate_json(json.dumps(parameters))
             except ValidationError as error:
                 yield from problems_of(error, document, ("studies", name, "parameters"))
