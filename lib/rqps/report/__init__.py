@@ -1,0 +1,5 @@
+"""Executed notebooks as pages that need nothing else: no network, no server, no notebook."""
+
+from rqps.report.build import build
+
+__all__ = ["build"]

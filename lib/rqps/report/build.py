@@ -1,0 +1,154 @@
+"""A study as a folder of pages: an index, the analysis notebooks, and the notebook of every run."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import rqps
+from rqps.errors import RqpsError
+from rqps.execute.attempt import LOGS, Attempt
+from rqps.execute.parameters_check import check_parameters
+from rqps.report.index import Page, facts_of, findings_of, run_rows
+from rqps.report.pages import index_page, notebook_page
+from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
+from rqps.store.find import data_folder
+from rqps.store.read import Study, load
+
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
+TICK_S = 0.5
+
+
+@dataclass(frozen=True)
+class _Report:
+    study: Study
+    data: Path
+    folder: Path
+    made: str
+    progress: Progress
+
+
+def build(study: str, data: Path | str | None = None, out: Path | str | None = None) -> Path:
+    """Render a study to `out/STUDY/` and return its index. `out` is `report` in the data folder if not given."""
+    root = data_folder(data).resolve()
+    read = load(study, root)
+    notebooks = analysis_notebooks()
+    target = (Path(out) if out else root / "report").resolve() / study
+    target.parent.mkdir(parents=True, exist_ok=True)
+    runs = read.runs.height + read.failed.height
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}.") as unfinished:
+        folder = Path(unfinished) / study
+        (folder / "runs").mkdir(parents=True)
+        progress = Progress(len(notebooks) * NOTEBOOK_S + runs * RUN_PAGE_S)
+        report = _Report(read, root, folder, _made(), progress)
+        _write_index(report, notebooks)
+        progress.end()
+        _put(folder, target)
+    return target / "index.html"
+
+
+def analysis_notebooks() -> Sequence[Path]:
+    """The notebooks that are rendered for every study."""
+    found = sorted(path for path in NOTEBOOKS.glob("*.ipynb") if not path.name.startswith("."))
+    if not found:
+        raise RqpsError(
+            f"{NOTEBOOKS}: no analysis notebooks", fix="install rqps from a whole checkout: pip install -e ."
+        )
+    return found
+
+
+def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
+    card = report.study.card
+    files = {row["folder"]: _run_page(report, row) for row in _all_runs(report.study)}
+    findings, nothing = findings_of(report.study)
+    pages = [] if nothing else [_analysis_page(report, notebook) for notebook in notebooks]
+    page = index_page(
+        title=f"{card.study} · rqps",
+        heading=card.question,
+        when=facts_of(report.study)[0][1],
+        card=card,
+        findings=findings,
+        nothing=nothing,
+        pages=pages,
+        facts=facts_of(report.study)[1:],
+        runs=run_rows(report.study, report.study.runs, files),
+        failed=run_rows(report.study, report.study.failed, files),
+        made=report.made,
+    )
+    (report.folder / "index.html").write_text(page, encoding="utf-8")
+
+
+def _analysis_page(report: _Report, notebook: Path) -> Page:
+    """Execute a notebook for this study, and render what came of it."""
+    parameters = {"study": report.study.card.study, "data": str(report.data)}
+    check_parameters(notebook, parameters)
+    with tempfile.TemporaryDirectory(prefix="rqps-report-") as place:
+        _execute(notebook, Path(place), parameters, report.progress)
+        title, html = notebook_page(
+            Path(place) / "notebook.ipynb",
+            study=report.study.card.study,
+            lead=report.study.card.question,
+            home="index.html",
+            made=report.made,
+        )
+    report.progress.done(NOTEBOOK_S)
+    (report.folder / f"{notebook.stem}.html").write_text(html, encoding="utf-8")
+    return Page(f"{notebook.stem}.html", title, "with every chart, table, condition and warning")
+
+
+def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:
+    (place / LOGS).mkdir()
+    attempt = Attempt(notebook, place, parameters)
+    try:
+        while not attempt.wait(TICK_S):
+            progress.tick(f"executing {notebook.name}")
+    finally:
+        attempt.stop()
+    if error := attempt.error():
+        raise RqpsError(
+            f"{notebook.name} did not come to its end for study {parameters['study']}: {error}",
+            fix=f"open {notebook.name} in JupyterLab, set `study` and run it to see where it stops",
+        )
+
+
+def _all_runs(study: Study) -> list[dict[str, Any]]:
+    return [*study.runs.iter_rows(named=True), *study.failed.iter_rows(named=True)]
+
+
+def _run_page(report: _Report, run: dict[str, Any]) -> str | None:
+    """The page of a run's own notebook; a run that failed early may have none."""
+    folder = Path(run["folder"])
+    report.progress.tick(f"rendering {run['run']}")
+    file = None
+    if (folder / "notebook.ipynb").is_file():
+        name = ("" if run["outcome"] == "ok" else "failed-") + folder.name.removeprefix("run=")
+        lead = f"{run['dbms']} ({run['version']}), round {run['round']} on {run['host']}"
+        lead += f" failed: {run['error']}" if run["outcome"] != "ok" else ""
+        _, html = notebook_page(
+            folder / "notebook.ipynb",
+            study=report.study.card.study,
+            lead=lead,
+            home="../index.html",
+            made=report.made,
+        )
+        file = f"runs/{name}.html"
+        (report.folder / file).write_text(html, encoding="utf-8")
+    report.progress.done(RUN_PAGE_S)
+    return file
+
+
+def _put(made: Path, target: Path) -> None:
+    """Replace the pages that were there by the new ones."""
+    if target.exists():
+        old = made.with_name("old")
+        target.rename(old)
+        shutil.rmtree(old)
+    made.rename(target)
+
+
+def _made() -> str:
+    now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."

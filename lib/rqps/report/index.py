@@ -1,0 +1,114 @@
+"""What the first page of a study says: findings, conditions, and its runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from rqps import analysis
+from rqps.errors import RqpsError
+from rqps.servers.progress import duration
+from rqps.store.read import Study
+
+MACHINE = {
+    "cpu_model": "CPU",
+    "cpus_allowed": "CPUs",
+    "hypervisor": "virtual machine",
+    "memory_kb": "memory",
+    "file_system": "file system",
+    "kernel": "kernel",
+    "distribution": "distribution",
+}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A link to a page."""
+
+    file: str
+    title: str
+    about: str
+
+
+def findings_of(study: Study) -> tuple[Sequence[str], str]:
+    """Findings as sentences, or why there are none."""
+    if study.runs.is_empty():
+        return (), "No run of this study has finished yet."
+    base = study.card.base
+    try:
+        ratios = analysis.relative(study.steps, study.runs, base)
+    except RqpsError as error:
+        return (), str(error)
+    effects = analysis.config_effect(study.steps, study.runs, base)
+    gains = analysis.summarise_given_back(analysis.given_back(ratios, effects))
+    changes = analysis.config_changes(study.conditions)
+    return analysis.findings(analysis.summarise(ratios), analysis.summarise(effects), gains, changes), ""
+
+
+def facts_of(study: Study) -> list[tuple[str, str]]:
+    """The first is when and where; then what was compared and on what machine."""
+    card, runs = study.card, study.runs
+    facts = [("compared", f"{', '.join(card.dbms)}; base is {card.base}")]
+    facts.append(("load", f"{card.workload}: {_parameters(card.parameters)}"))
+    finished = f"{runs.height} of {len(card.dbms) * card.rounds} runs finished"
+    failed = f", {study.failed.height} tries failed" if study.failed.height else ""
+    facts.append(("runs", f"{card.rounds} rounds planned; {finished}{failed}"))
+    for (host,), _ in runs.group_by("host", maintain_order=True):
+        facts.append((f"machine {host}", _machine(study.conditions.filter(host=host))))
+        placed = study.conditions.filter(pl.col("host") == host, pl.col("kind") == "placement")
+        facts.append(("placement", _placement(placed)))
+    return [("when", _when(runs)), *facts]
+
+
+def run_rows(study: Study, runs: pl.DataFrame, files: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """Runs for a table, with the number of their warnings and their page."""
+    warned = dict(study.warnings.group_by("run").len().rows())
+    return [
+        {
+            "name": row["run"],
+            "dbms": row["dbms"],
+            "round": row["round"],
+            "host": row["host"],
+            "started": _moment(row["started_at"]),
+            "took": duration(row["elapsed_s"]),
+            "warnings": warned.get(row["run"], 0),
+            "error": row["error"] or "",
+            "file": files[row["folder"]],
+        }
+        for row in runs.sort("started_at", "run").iter_rows(named=True)
+    ]
+
+
+def _when(runs: pl.DataFrame) -> str:
+    if runs.is_empty():
+        return "Nothing measured yet."
+    first, last = runs.select(pl.col("started_at").min(), pl.col("ended_at").max()).row(0)
+    hosts = ", ".join(runs["host"].unique().sort())
+    until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"Measured on {hosts} from {first:%Y-%m-%d %H:%M} to {until} UTC, {runs.height} runs."
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def _parameters(parameters: Mapping[str, Any]) -> str:
+    told = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else value for name, value in parameters.items()
+    }
+    return "; ".join(f"{name} {value}" for name, value in told.items())
+
+
+def _machine(conditions: pl.DataFrame) -> str:
+    known: dict[str, str] = dict(conditions.filter(kind="machine").select("name", "value").unique("name").rows())
+    if "memory_kb" in known:
+        known["memory_kb"] = f"{int(known['memory_kb']) / 1024**2:.0f} GB"
+    return "; ".join(f"{title} {known[name]}" for name, title in MACHINE.items() if name in known) or "not described"
+
+
+def _placement(conditions: pl.DataFrame) -> str:
+    known: dict[str, str] = dict(conditions.select("name", "value").unique("name").rows())
+    who = [f"{name} on CPU {known[f'{name}_cpus']}" for name in ("server", "client", "observer")]
+    return f"{known['kind']}: {', '.join(who)}"

@@ -1,0 +1,132 @@
+"""The cells of an executed notebook as parts of a page: prose, folded code, charts, tables, text, errors."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from markupsafe import Markup
+from nbconvert.filters import ansi2html, strip_ansi
+from nbconvert.filters.highlight import Highlight2HTML
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+
+from rqps.charts.renderer import MIME
+
+_HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+
+
+_NOTHING = Markup("")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that stands on the page. `html` is ours and goes out as it is; all else is escaped."""
+
+    kind: str
+    html: Markup = _NOTHING
+    text: str = ""
+    number: int = 0
+    claim: str = ""
+    how: str = ""
+    min_width_px: int = 0
+    png: str = ""
+
+
+@dataclass(frozen=True)
+class Heading:
+    anchor: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    number: int
+    json: Markup
+
+
+@dataclass
+class Content:
+    """A notebook taken apart."""
+
+    title: str = ""
+    parts: list[Part] = field(default_factory=list)
+    contents: list[Heading] = field(default_factory=list)
+    specs: list[Spec] = field(default_factory=list)
+
+
+def content_of(notebook: NotebookNode) -> Content:
+    """Take a notebook apart: its first heading is the title of the page."""
+    content = Content()
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            _add_prose(content, cell.source)
+        elif cell.cell_type == "code" and cell.source.strip():
+            highlight = Highlight2HTML()  # type: ignore[no-untyped-call]
+            content.parts.append(Part("code", html=Markup(highlight(cell.source))))
+            for output in cell.outputs:
+                content.parts.extend(_parts(content, output))
+    return content
+
+
+def _add_prose(content: Content, source: str) -> None:
+    if not content.title and source.startswith("# "):
+        first, _, source = source.partition("\n")
+        content.title = first.removeprefix("# ").strip()
+    renderer = IPythonRenderer(escape=True, allow_harmful_protocols=False, exclude_anchor_links=True)
+    html = MarkdownWithMath(renderer=renderer).render(source)
+
+    def anchored(found: re.Match[str]) -> str:
+        heading = Heading(f"section-{len(content.contents) + 1}", Markup(_TAG.sub("", found[1])).unescape())
+        content.contents.append(heading)
+        return f'<h2 id="{heading.anchor}">{found[1]}</h2>'
+
+    content.parts.append(Part("prose", html=Markup(_HEADING.sub(anchored, html))))
+
+
+def _parts(content: Content, output: NotebookNode) -> Iterator[Part]:
+    if output.output_type == "stream":
+        yield Part("text", text=strip_ansi(output.text))  # type: ignore[no-untyped-call]
+    elif output.output_type == "error":
+        told = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
+        yield Part("error", html=Markup(ansi2html(told)))  # type: ignore[no-untyped-call]
+    else:
+        yield _shown(content, output.data)
+
+
+def _shown(content: Content, data: dict[str, Any]) -> Part:
+    """The richest form that a page can show without asking anybody."""
+    if MIME in data and "image/png" in data:
+        number = len(content.specs) + 1
+        content.specs.append(Spec(number, json_in_html(data[MIME])))
+        told = data[MIME].get("usermeta", {}).get("rqps", {})
+        return Part(
+            "chart",
+            number=number,
+            claim=told.get("claim", "A chart."),
+            how=told.get("how", ""),
+            min_width_px=int(told.get("minWidth", 0)),
+            png=_one_line(data["image/png"]),
+        )
+    if "text/html" in data:
+        return Part("table", html=Markup(data["text/html"]))
+    if "image/png" in data:
+        return Part("picture", png=_one_line(data["image/png"]), text=data.get("text/plain", ""))
+    return Part("text", text=data.get("text/plain", ""))
+
+
+def json_in_html(value: object) -> Markup:
+    """JSON for a script element, which nothing inside can end.
+
+    >>> json_in_html({"a": "</script>"})
+    Markup('{"a":"\\\\u003c/script>"}')
+    """
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def _one_line(base64: str) -> str:
+    return escape("".join(base64.split()))

@@ -1,0 +1,69 @@
+"""Pages from templates. Each is one file that asks for nothing: style, scripts and pictures are inside."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from rqps.charts.renderer import VEGALITE
+from rqps.report.outputs import content_of
+
+# The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
+
+
+def notebook_page(notebook: Path, *, study: str, lead: str, home: str, made: str) -> tuple[str, str]:
+    """The title and the page of an executed notebook. `home` is where the study's index is from there."""
+    content = content_of(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
+    title = content.title or notebook.stem
+    page = _render(
+        "notebook.html.j2",
+        title=f"{title} · {study}",
+        heading=title,
+        lead=lead,
+        study=f"study {study}",
+        home=home,
+        made=made,
+        contents=content.contents,
+        parts=content.parts,
+        specs=content.specs,
+        vega=vega() if content.specs else "",
+        js=asset("page.js"),
+    )
+    return title, page
+
+
+def index_page(**told: Any) -> str:
+    """The page that leads to all others."""
+    return _render("index.html.j2", contents=(), **told)
+
+
+@cache
+def vega() -> Markup:
+    """Vega, Vega-Lite and the embedder in one script, once a page."""
+    bundle: str = vl_convert.javascript_bundle(vl_version=VEGALITE)  # type: ignore[call-arg]
+    return Markup(bundle.replace("</script", "<\\/script"))
+
+
+@cache
+def asset(name: str) -> Markup:
+    return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("rqps.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+
+
+def _render(template: str, **values: Any) -> str:
+    return _templates().get_template(template).render(policy=POLICY, css=asset("page.css"), **values)

@@ -1,0 +1,27 @@
+"use strict";
+// Each chart takes the place of its picture. Where this does not run, or fails, the picture stays.
+(() => {
+  const drawings = [...document.querySelectorAll("script[data-chart]")].map(async (data) => {
+    const figure = document.getElementById(data.dataset.chart);
+    const place = figure.querySelector(".chart");
+    const spec = JSON.parse(data.textContent);
+    const axes = spec.usermeta?.rqps?.axes;
+    const room = () => Math.max(160, place.clientWidth - axes);
+    delete spec.title;  // the caption says it, and wraps
+    if (axes) spec.spec.width = room();
+    const drawing = document.createElement("div");
+    drawing.style.width = "100%";
+    place.append(drawing);
+    const { view } = await vegaEmbed(drawing, spec, { actions: false, renderer: "svg" });
+    place.querySelector("img").remove();
+    figure.classList.add("drawn");
+    if (axes) {
+      new ResizeObserver(() => view.signal("child_width", room()).runAsync()).observe(place);
+    }
+  });
+  Promise.allSettled(drawings).then((ended) => {
+    const failed = ended.filter((each) => each.status === "rejected");
+    failed.forEach((each) => console.error(each.reason));
+    document.documentElement.dataset.charts = `${ended.length - failed.length} of ${ended.length}`;
+  });
+})();
