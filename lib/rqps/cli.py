@@ -131,7 +131,7 @@ def _status(parser: _Parser) -> None:
 def _report(parser: _Parser) -> None:
     parser.command(commands.report, "rqps report demo", "rqps report demo --out /tmp/demo")
     parser.add_argument("study", metavar="STUDY", help="measured here, or one that came with the checkout")
-    text = "where the pages go; the folder report in the data folder if not given"
+    text = "the pages go to FOLDER/STUDY; report in the data folder if not given"
     parser.add_argument("--out", type=Path, metavar="FOLDER", help=text)
     _add_data(parser)
 

@@ -190,7 +190,7 @@ def report(arguments: argparse.Namespace) -> Call:
     def call() -> int:
         from rqps.report import build
 
-        return _print(f"the page: {build(arguments.study, data, arguments.out or data / 'report')}")
+        return _print(f"the page: {build(arguments.study, data, arguments.out)}")
 
     return call
 
