@@ -159,6 +159,24 @@ def test_the_mysqld_on_path_is_found(tmp_path: Path, said: list[str], monkeypatc
     assert (build.mysqld, build.version, build.source) == (mysqld, "8.4.2", "mysqld on PATH")
 
 
+def test_a_directory_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
+    """As an ordinary user, which root becomes for it."""
+    server_in(tmp_path / "secret")
+    (tmp_path / "secret").chmod(0)
+    code = (
+        "import os, sys\n"
+        "from rqps.errors import RqpsError\n"
+        "from rqps.servers import sources\n"
+        "from rqps.study.builds import BuildSpec\n"
+        "os.geteuid() or os.seteuid(65534)\n"
+        "try: sources.locate('mine', BuildSpec(path=sys.argv[1]), print)\n"
+        "except RqpsError as error: sys.exit(str(error))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "secret"], capture_output=True, text=True)
+    (tmp_path / "secret").chmod(0o755)
+    assert "can't be read by this user" in done.stderr
+
+
 def test_no_mysqld_on_path_is_an_error(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(on_path, "BESIDE_PATH", ())

@@ -1,5 +1,6 @@
 """The user's cache directory: what is made in it is made once, whole, by one process at a time."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rqps.errors import RqpsError
+
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def cache_dir() -> Path:
@@ -62,3 +65,20 @@ def made_once(folder: Path, make: Callable[[Path], None], busy: Callable[[], Non
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def disk_trouble_told(folder: Path) -> Iterator[None]:
+    """Turn a full disk, or one that can't be written, into an error that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL_DISK:
+            raise RqpsError(
+                f"the disk of {folder} is full, or a limit is reached: {error.strerror}",
+                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+            ) from error
+        raise RqpsError(
+            f"{error.filename or folder} can't be used: {error.strerror}",
+            fix="make it writable for this user, or set RQPS_CACHE to a directory that is",
+        ) from error

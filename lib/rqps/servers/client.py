@@ -12,7 +12,8 @@ from rqps.servers.progress import Progress
 
 SECONDS_BETWEEN_LOOKS = 0.3
 LAST_LINES = 6
-_ERROR_LINE = re.compile(r"^[EW]: |\[ERROR\]|^npm (ERR!|error)")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ERROR_LINE = re.compile(r"^[EW]: |^Err:|^\[ERROR\] (?!To see|Re-run|For more|\[Help)\S|^npm (ERR!|error)")
 
 
 def find_client(client: str, how_to_get: str) -> str:
@@ -86,7 +87,7 @@ def size_bytes(folder: Path) -> int:
 
 
 def _failed(name: str, status: int, said: str, work: Path) -> RqpsError:
-    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
+    lines = [line.rstrip() for line in _COLOUR.sub("", said).splitlines() if line.strip()]
     told = [line for line in lines if _ERROR_LINE.search(line)][:LAST_LINES] or lines[-LAST_LINES:]
     free = shutil.disk_usage(work).free
     last = "\n  ".join(told)

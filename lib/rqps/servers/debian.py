@@ -16,9 +16,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from rqps.errors import RqpsError
-from rqps.servers.cache import cache_dir, locked, made_once
+from rqps.servers.cache import cache_dir, disk_trouble_told, locked, made_once
 from rqps.servers.client import find_client, run_client
-from rqps.servers.fetching import disk_trouble_told
 from rqps.servers.progress import Progress, Say, megabytes
 
 _ELSEWHERE = "this works on Debian and Ubuntu; elsewhere take another source"
@@ -171,6 +170,8 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
         try:
             run_client(update, lists, Progress(say, f"{name}: package lists", None), lists / "lists")
         except RqpsError as error:
+            shutil.rmtree(lists / "lists", ignore_errors=True)  # half of one may fill the disk
+            (lists / "lists/partial").mkdir(parents=True)
             failures.append(error)
         else:
             return settings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rqps.errors import RqpsError
 from rqps.servers.archive import sha256
-from rqps.servers.cache import cache_dir
+from rqps.servers.cache import cache_dir, disk_trouble_told
 
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)")
 SECONDS_TO_ANSWER = 60
@@ -37,7 +37,8 @@ def facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -
     known = remembered(mysqld)
     if known is None:
         known = Facts(_ask_version(argv, environment), sha256(mysqld))
-        _remember(mysqld, known)
+        with disk_trouble_told(cache_dir()):
+            _remember(mysqld, known)
     return known
 
 

@@ -1,18 +1,16 @@
 """From an archive to a tree in the cache: room on the disk, digest, unpacking, and what went wrong said plainly."""
 
-import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from rqps.errors import RqpsError
 from rqps.servers.archive import check_digest, unpack
-from rqps.servers.cache import cache_dir, made_once
+from rqps.servers.cache import cache_dir, disk_trouble_told, made_once
 from rqps.servers.layout import layout
 from rqps.servers.progress import Progress, Say, megabytes
 
@@ -27,7 +25,6 @@ NEVER_NEEDED = (
     "*plugin/debug/*",
     "*lib/mecab/*",
 )
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
@@ -91,20 +88,3 @@ def need_room(wish: Wish) -> None:
             f"{wish.words} needs {megabytes(needed)} on the disk of {cache_dir()}, which has {megabytes(free)} left",
             fix="free some room there, or set RQPS_CACHE to a directory on another disk",
         )
-
-
-@contextmanager
-def disk_trouble_told(folder: Path) -> Iterator[None]:
-    """Turn a full disk, or one that can't be written, into an error that says so."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL_DISK:
-            raise RqpsError(
-                f"the disk of {folder} is full, or a limit is reached: {error.strerror}",
-                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
-            ) from error
-        raise RqpsError(
-            f"{error.filename or folder} can't be used: {error.strerror}",
-            fix="make it writable for this user, or set RQPS_CACHE to a directory that is",
-        ) from error

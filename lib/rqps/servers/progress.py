@@ -56,7 +56,7 @@ class Progress:
             return megabytes(done_bytes)
         text = f"{min(done_bytes / self.total_bytes, 1.0):.0%} of {megabytes(self.total_bytes)}"
         began_at, began_with = self.began or (now, 0)
-        if now <= began_at or done_bytes <= began_with:
+        if now <= began_at or done_bytes - began_with < self.total_bytes / 50:
             return text
         bytes_per_s = (done_bytes - began_with) / (now - began_at)
         return f"{text}, {duration(max(0, self.total_bytes - done_bytes) / bytes_per_s)} left"

@@ -37,7 +37,15 @@ class Source(Protocol):
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     """The build that `spec` asks for: fetched if needed, its version and digest known, its promise held."""
-    origin = source(name, spec)
+    try:
+        return _locate(name, spec, source(name, spec), say)
+    except PermissionError as error:
+        raise RqpsError(
+            f"builds.{name}: {error.filename} can't be read by this user", fix="let this user read and run it"
+        ) from error
+
+
+def _locate(name: str, spec: BuildSpec, origin: Source, say: Say) -> Build:
     found = layout(tree := origin.fetch(name, say))
     if found is None:
         raise RqpsError(

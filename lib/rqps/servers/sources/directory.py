@@ -17,7 +17,10 @@ class Directory:
         return f"directory {self.path}"
 
     def present(self) -> Path | None:
-        return self.path if self.path.is_dir() and layout(self.path) else None
+        try:
+            return self.path if self.path.is_dir() and layout(self.path) else None
+        except PermissionError:
+            return None
 
     def fetch(self, name: str, say: Say) -> Path:  # noqa: ARG002 a directory is there or is not
         if not self.path.is_dir():

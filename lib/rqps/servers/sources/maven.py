@@ -57,5 +57,8 @@ class Maven:
         own = [f"-Dmaven.repo.local={repository}", f"{PLUGIN}:get"]
         wished = [f"-Dartifact={self.coordinates}", "-Dtransitive=false"]
         run_client(
-            [mvn, "--quiet", "--batch-mode", "--update-snapshots", *own, *wished], work, progress, grows=arrives
+            [mvn, "--quiet", "--batch-mode", "--update-snapshots", *own, *wished],
+            work,
+            progress,
+            grows=arrives,
         )
