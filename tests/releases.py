@@ -8,10 +8,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from rqps.servers.build import Build
+from rqps.servers.sources import locate
+from rqps.study.builds import BuildSpec
 
 
 def mysqld_script(version: str) -> bytes:
     return f"#!/bin/sh\necho 'mysqld  Ver {version} for Linux on x86_64 (stand-in)'\n".encode()
+
+
+def find(said: list[str], **keys: str | bool) -> Build:
+    """The build that these keys of runs.yaml ask for; what is said meanwhile goes to `said`."""
+    return locate("mine", BuildSpec.model_validate(keys), said.append)
+
+
+def server_in(folder: Path, place: str = "bin", version: str = "8.0.40") -> Path:
+    """A mysqld in a folder, as somebody's own build has it."""
+    (folder / place).mkdir(parents=True, exist_ok=True)
+    mysqld = folder / place / "mysqld"
+    mysqld.write_bytes(mysqld_script(version))
+    mysqld.chmod(0o755)
+    return mysqld
 
 
 def release(version: str, top: str = "mysql", filling: int = 0) -> bytes:
