@@ -44,7 +44,14 @@ class Job:
 
     def doing(self, what: str) -> None:
         """Tells whoever watches what is being done now."""
-        (self.folder / "progress.txt").write_text(what)
+        unfinished = self.folder / ".progress.txt"
+        unfinished.write_text(what)
+        unfinished.rename(self.folder / "progress.txt")
+
+    def note_process(self, pid: int) -> None:
+        """Tells whoever cleans up after us that this process has to be waited for."""
+        with (self.folder / "pids.txt").open("a") as pids:
+            pids.write(f"{pid}\n")
 
 
 def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:

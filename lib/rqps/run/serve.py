@@ -47,20 +47,18 @@ def _start_on_a_copy(job: Job, loaded: Path) -> Server:
     scratch = _scratch()
     try:
         data.copy(loaded, scratch / "data")
-        server = instance.start(
+        return instance.start(
             job.build,
             scratch / "data",
             arguments=job.translated.arguments,
             cpus=job.placement.server_cpus,
             log=job.logs / "mysqld.err",
             scratch=(scratch,),
+            kept_by=job.note_process,
         )
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    with (job.folder / "pids.txt").open("a") as pids:
-        pids.write(f"{server.keeper.pid}\n")
-    return server
 
 
 def stop(job: Job, serving: Serving) -> None:

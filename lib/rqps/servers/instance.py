@@ -5,7 +5,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,8 +92,12 @@ def start(
     cpus: tuple[int, ...] = (),
     log: Path,
     scratch: tuple[Path, ...] = (),
+    kept_by: Callable[[int], object] = lambda _: None,
 ) -> Server:
-    """Starts a server and waits until it answers. `scratch` is removed when it has ended."""
+    """Starts a server and waits until it answers. `scratch` is removed when it has ended.
+
+    `kept_by` is told the process id of its keeper as soon as there is one.
+    """
     private = Path(tempfile.mkdtemp(prefix="rqps-"))
     socket = private / "mysqld.sock"
     if len(str(socket)) > SOCKET_PATH_LIMIT:
@@ -113,6 +117,7 @@ def start(
         cwd=private,
         start_new_session=True,  # a Ctrl-C in the terminal is for us: the keeper stops the server when we say so
     )
+    kept_by(process.pid)
     assert process.stdout is not None
     told = process.stdout.readline().split()
     server = Server(build, int(told[1]) if told else 0, socket, data, log, process)

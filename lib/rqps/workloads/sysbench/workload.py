@@ -7,12 +7,12 @@ from typing import Any
 
 from rqps.servers.instance import Server
 from rqps.tools import sysbench
+from rqps.workloads.protocol import Answer
 from rqps.workloads.sysbench import answer as reading
 from rqps.workloads.sysbench import check, generator
 from rqps.workloads.sysbench.latency import summary
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import all_steps
-from rqps.workloads.protocol import Answer
 
 LOAD_SEED = 20_240_229
 """Of the rows: the same for every build and study, so that all work on the same table."""

@@ -1,0 +1,171 @@
+"""Every version of the catalogue, started and measured for real."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rqps.errors import RqpsError
+from rqps.observe.ends import between, read_end
+from rqps.run.job import resolve
+from rqps.run.ready import loaded_data
+from rqps.servers import data, instance
+from rqps.servers.build import Build
+from rqps.servers.instance import Server, query
+from rqps.servers.options import Translated, mismatches
+from rqps.study import Run, read_runs_file, unfold
+from rqps.workloads.sysbench import answer, check, generator
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import all_steps
+
+pytestmark = pytest.mark.live
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+QUICK = SysbenchParameters(table_rows=5000, seconds=1, warmup_seconds=1)
+every_build = pytest.mark.parametrize(
+    "dbms", ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"]
+)
+
+
+def small(dbms: str) -> Run:
+    """The dbms as the sample study has it, with few rows."""
+    run = RUNS[dbms]
+    return Run(**{**vars(run), "parameters": QUICK})
+
+
+def prepared(dbms: str, folder: Path) -> tuple[Build, Translated, Path]:
+    run = small(dbms)
+    build, translated = resolve(run, print)
+    copied = folder / "data"
+    data.copy(loaded_data(run, build, print), copied)
+    return build, translated, copied
+
+
+@pytest.fixture
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("server")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@every_build
+def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms: str, short: Path) -> None:
+    build, translated, copied = prepared(dbms, short)
+    with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
+        connection = server.connect()
+        reported = {str(name).lower(): str(value) for name, value in query(connection, "SHOW GLOBAL VARIABLES")}
+        assert reported["version"].startswith(build.version)
+        assert mismatches(translated.expected, reported) == []
+        assert (
+            not query(connection, "SHOW GLOBAL VARIABLES LIKE 'skip_networking'")
+            or reported["skip_networking"] == "ON"
+        )
+        check.check_tables(connection, QUICK)
+        for name in all_steps():
+            measure(server, name, short)
+    assert not Path(f"/proc/{server.pid}").exists()
+    assert not server.socket.parent.exists()
+    assert "ready for connections" in (short / "mysqld.err").read_text(errors="replace")
+
+
+def measure(server: Server, name: str, folder: Path) -> None:
+    """One step on a running server: what the client counted is what the server counted."""
+    step = all_steps()[name]
+    connection = server.connect()
+    check.check_plan(connection, step)
+    before = statements(connection)
+    with generator.generating(server, step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
+        load.wait_for_begin()
+        first = read_end(server.pid, load.pid, None)
+        load.wait_for_end()
+        used = between(first, read_end(server.pid, load.pid, None))
+        load.wait_until_gone()
+    seconds = answer.read_seconds(load.lines, QUICK.threads)
+    counted = sum(second.transactions for second in seconds)
+    assert [second.second for second in seconds] == [-1, 0]
+    assert answer.whole(seconds).transactions > 0
+    # The last transaction ends after the measured part and is not counted; nor is what connects and prepares.
+    assert 0 <= statements(connection) - before - counted <= 10
+    assert used["server_cpu_s"] is not None
+    assert 0 < used["server_cpu_s"] < 5
+
+
+def statements(connection: instance.Connection) -> int:
+    """Statements that the server did for the load: selects by their own counter, since SHOW is none of them."""
+    names = ("Com_select", "Com_update", "Com_insert")
+    found = dict(query(connection, "SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
+    return sum(int(found[name]) for name in names)
+
+
+def test_a_round_starts_from_the_same_bytes(short: Path) -> None:
+    """What one server did to its copy is not in the next one."""
+    build, translated, copied = prepared("my8033.base", short)
+    with instance.running(build, copied, arguments=translated.arguments, log=short / "1.err") as server:
+        query(server.connect(), "DELETE FROM rqps.sbtest1 WHERE id <= 100")
+    shutil.rmtree(copied)
+    _, _, copied = prepared("my8033.base", short)
+    with instance.running(build, copied, arguments=translated.arguments, log=short / "2.err") as server:
+        check.check_tables(server.connect(), QUICK)
+
+
+def test_a_server_that_does_not_start_shows_the_end_of_its_error_log(short: Path) -> None:
+    build, translated, copied = prepared("my8033.base", short)
+    arguments = (*translated.arguments, "--innodb-no-such-option=1")
+    with pytest.raises(RqpsError, match=r"(?s)did not start.*unknown variable 'innodb-no-such-option=1'"):
+        instance.start(build, copied, arguments=arguments, log=short / "mysqld.err")
+    assert not list(Path(os.environ["TMPDIR"]).glob("rqps-????????/mysqld*"))
+
+
+@pytest.mark.parametrize("name", ["point-query", "insert"])
+def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name: str, short: Path) -> None:
+    build, translated, copied = prepared("my5624.base", short)
+    server = instance.start(build, copied, arguments=translated.arguments, log=short / "mysqld.err")
+    step = all_steps()[name]
+    with generator.generating(server, step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
+        load.wait_for_begin()
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(RqpsError, match=f"{name}: the server ended in the middle of it, by SIGKILL"):
+            load.wait_until_gone()
+    instance.stop(server)
+    assert load.process.returncode is not None
+
+
+def test_a_table_that_is_not_as_asked_fails_the_run(short: Path) -> None:
+    build, translated, copied = prepared("my5624.base", short)
+    with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
+        connection = server.connect()
+        query(connection, "DELETE FROM rqps.sbtest1 WHERE id = 7")
+        with pytest.raises(RqpsError, match="asked for 5000 rows, found 4999"):
+            check.check_tables(connection, QUICK)
+        query(connection, "ALTER TABLE rqps.sbtest1 DROP INDEX k_1")
+        with pytest.raises(RqpsError, match="range-covered-si: the server reads by no index, not by k_1"):
+            check.check_plan(connection, all_steps()["range-covered-si"])
+
+
+def test_the_server_of_a_killed_process_stops(short: Path) -> None:
+    """As a notebook's kernel that is killed: nobody is left who could stop the server."""
+    code = (
+        "import sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; import test_live_servers as live; from rqps.servers import instance\n"
+        "folder = Path(sys.argv[2]); build, translated, copied = live.prepared('my5624.base', folder)\n"
+        "server = instance.start(build, copied, arguments=translated.arguments, log=folder / 'mysqld.err')\n"
+        "print('up', server.pid, flush=True); time.sleep(600)"
+    )
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code, str(Path(__file__).parent), str(short)], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    pid = next(int(line.split()[1]) for line in owner.stdout if line.startswith("up"))
+    owner.kill()
+    owner.wait()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{pid}").exists()
+    assert "Shutdown complete" in (short / "mysqld.err").read_text()
