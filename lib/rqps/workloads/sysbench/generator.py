@@ -146,8 +146,9 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
     connection.close()
+    options: dict[str, str | int] = {"index-first": "on" if parameters.index_first else "off"}
     done = subprocess.run(
-        keeper.command("exec", _argv(server, "load", "load", parameters, seed, {}), cpus=()),
+        keeper.command("exec", _argv(server, "load", "load", parameters, seed, options), cpus=()),
         capture_output=True,
         text=True,
         env=_environment(),

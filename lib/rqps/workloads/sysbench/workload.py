@@ -20,7 +20,8 @@ LOAD_SEED = 20_240_229
 
 class Sysbench:
     def data_name(self, parameters: SysbenchParameters) -> str:
-        return f"sysbench-{parameters.tables}x{parameters.table_rows}"
+        index_first = "-index-first" if parameters.index_first else ""
+        return f"sysbench-{parameters.tables}x{parameters.table_rows}{index_first}"
 
     def load(self, server: Server, parameters: SysbenchParameters) -> None:
         generator.load(server, parameters, LOAD_SEED)

@@ -1,6 +1,10 @@
 -- Makes the tables: rows in the order of their ids from one thread, so that a seed gives the same bytes again.
 local rqps = require("rqps")
 
+local function create_index(connection, number)
+   connection:query(("CREATE INDEX k_%d ON %s (k)"):format(number, rqps.table_name(number)))
+end
+
 local function load_table(connection, number)
    local name = rqps.table_name(number)
    connection:query(([[
@@ -11,12 +15,17 @@ local function load_table(connection, number)
          pad CHAR(60) NOT NULL DEFAULT '',
          PRIMARY KEY (id)
       ) ENGINE = InnoDB]]):format(name))
+   if sysbench.opt.index_first then
+      create_index(connection, number)
+   end
    connection:bulk_insert_init("INSERT INTO " .. name .. " (k, c, pad) VALUES")
    for _ = 1, sysbench.opt.table_size do
       connection:bulk_insert_next(("(%d, '%s', '%s')"):format(rqps.random_id(), rqps.digits(10), rqps.digits(5)))
    end
    connection:bulk_insert_done()
-   connection:query(("CREATE INDEX k_%d ON %s (k)"):format(number, name))
+   if not sysbench.opt.index_first then
+      create_index(connection, number)
+   end
    connection:query("ANALYZE TABLE " .. name)
 end
 

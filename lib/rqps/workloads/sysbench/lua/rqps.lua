@@ -27,6 +27,7 @@ sysbench.cmdline.options = {
    measured_seconds = {"Seconds of the measured part", 10},
    prepared = {"Use prepared statements", true},
    column = {"Column of a range: id or k", "id"},
+   index_first = {"Create the secondary index before the rows are loaded, not after", false},
    range_size = {"Distance of a range's two ends", 100},
 }
 
