@@ -101,6 +101,13 @@ def write_study(data: Path, shape: Shape | None = None, **changes: Any) -> Path:
     return data
 
 
+MANY = Shape(
+    dbms=("my1.base", *(f"my{number}_rel_o2nofp.cz10a" for number in range(2, 11))),
+    steps=tuple(f"step-{number}_range=100" for number in range(47)),
+    rounds=2,
+)
+
+
 def write_run(folder: Path, facts: Manifest, shape: Shape) -> Path:
     run = folder / f"run={facts.run}"
     for name, rows in tables(facts, shape).items():

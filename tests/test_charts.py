@@ -13,14 +13,9 @@ from rqps.analysis import absolute, all_warnings, carried, relative, same_for_al
 from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.charts.renderer import MIME, bundle
 from rqps.store import Study
-from synthetic import Shape, write_study
+from synthetic import MANY, write_study
 
 BASE = "my1.base"
-MANY = Shape(
-    dbms=(BASE, *(f"my{number}_rel_o2nofp.cz10a" for number in range(2, 11))),
-    steps=tuple(f"step-{number}_range=100" for number in range(47)),
-    rounds=2,
-)
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 

@@ -292,10 +292,10 @@ def test_findings_say_what_the_numbers_say(study: Study) -> None:
         "my2.base is slower than my1.base in 2 of 2 steps. It does 0.70 (point-query, 0.69–0.71) to 0.70 "
         "(update-index, 0.70–0.70), medians of 6 rounds, of the throughput of my1.base.",
         "point-query: my2.base does 0.70 (0.69–0.71, 6 rounds) of my1.base, and the server spends 1.43 "
-        "(1.42–1.43, 6 rounds) times the CPU on an operation; with my2.ps0 instead it is +0.10 "
+        "(1.42–1.43, 6 rounds) times the CPU on an operation; with my2.ps0 instead rQPS is 0.10 higher "
         "(+0.09 to +0.10, 6 rounds).",
         "update-index: my2.base does 0.70 (0.70–0.70, 6 rounds) of my1.base, and the server spends 1.42 "
-        "(1.41–1.43, 6 rounds) times the CPU on an operation; with my2.ps0 instead it is +0.10 "
+        "(1.41–1.43, 6 rounds) times the CPU on an operation; with my2.ps0 instead rQPS is 0.10 higher "
         "(+0.09 to +0.10, 6 rounds).",
         "Same build, other config: my2.ps0 (performance_schema=OFF) is faster than my2.base in 2 of 2 steps. It "
         "does 1.14 (update-index, 1.13–1.14) to 1.14 (point-query, 1.13–1.15), medians of 6 rounds, of my2.base.",

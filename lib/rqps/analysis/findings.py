@@ -89,7 +89,7 @@ def _step(row: Row, summary: pl.DataFrame, gains: pl.DataFrame) -> str:
         text += f", and the server spends {_number(cpu[0])} times the CPU on an operation"
     same = {"metric": THROUGHPUT, "step": row["step"], "instead_of": row["dbms"]}
     for gain in gains.filter(**same).to_dicts():
-        text += f"; with {gain['dbms']} instead it is {_signed(gain)}"
+        text += f"; with {gain['dbms']} instead rQPS is {_moved(gain)}"
     return text + "."
 
 
@@ -112,10 +112,11 @@ def _number(row: Row) -> str:
     return f"{row['median']:.2f} ({_interval(row)}, {row['n']} round{'s' if row['n'] > 1 else ''})"
 
 
-def _signed(row: Row) -> str:
+def _moved(row: Row) -> str:
+    way = "higher" if row["median"] >= 0 else "lower"
     if row["low"] is None:
-        return f"{row['median']:+.2f} (no interval, 1 round)"
-    return f"{row['median']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f}, {row['n']} rounds)"
+        return f"{abs(row['median']):.2f} {way} (no interval, 1 round)"
+    return f"{abs(row['median']):.2f} {way} ({row['low']:+.2f} to {row['high']:+.2f}, {row['n']} rounds)"
 
 
 def _interval(row: Row) -> str:

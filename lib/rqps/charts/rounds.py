@@ -9,6 +9,8 @@ from rqps.charts.rows import height_of, row_axis, slim, with_rows
 from rqps.charts.theme import INK, VERDICT_COLOURS, by_host, coverage_of, in_order, rounds_of, titled
 
 MOST_ROWS = 72
+# By itself the wheel scrolls the page, as everywhere.
+_ZOOM = alt.selection_interval(bind="scales", encodings=["x"], zoom="wheel![event.altKey]")
 _FEW = alt.Axis(tickCount=8)
 _AROUND = alt.Scale(zero=False, padding=14)
 _OF_ROW = ("row", "base", "n", "median", "low", "high", "coverage", "verdict", "needs")
@@ -48,7 +50,7 @@ def rounds(ratios: pl.DataFrame, summary: pl.DataFrame, metric: str = "operation
         alt.Chart(dots).mark_circle(size=30, opacity=0.75, color=INK).encode(x=x, y=axis, tooltip=of_round),
         summed.mark_tick(thickness=3, size=15).encode(x="median:Q"),
     ).properties(width="container", height=height)
-    return titled(chart.interactive(bind_y=False), _claim(of_metric, shown), _how(rows, what), min_width_px=330)
+    return titled(chart.add_params(_ZOOM), _claim(of_metric, shown), _how(rows, what), min_width_px=330)
 
 
 def most_changed(summary: pl.DataFrame, at_most: int) -> list[str]:
@@ -70,6 +72,6 @@ def _claim(summary: pl.DataFrame, shown: list[str]) -> str:
 def _how(rows: pl.DataFrame, what: str) -> str:
     return (
         f"{what} relative to {rows['base'][0]}. A dot is a round ({rounds_of(rows['n'].to_list())}), the tick their "
-        f"median, the bar its interval ({coverage_of(rows['coverage'].to_list())}). Hover for the run; drag and "
-        "scroll to zoom."
+        f"median, the bar its interval ({coverage_of(rows['coverage'].to_list())}). Hover for the run; drag to "
+        "move, scroll with Alt to zoom."
     )

@@ -65,8 +65,7 @@ def content_of(notebook: NotebookNode) -> Content:
         if cell.cell_type == "markdown":
             _add_prose(content, cell.source)
         elif cell.cell_type == "code" and cell.source.strip():
-            highlight = Highlight2HTML()  # type: ignore[no-untyped-call]
-            content.parts.append(Part("code", html=Markup(highlight(cell.source))))
+            _add_code(content, cell.source)
             for output in cell.outputs:
                 content.parts.extend(_parts(content, output))
     return content
@@ -85,6 +84,15 @@ def _add_prose(content: Content, source: str) -> None:
         return f'<h2 id="{heading.anchor}">{found[1]}</h2>'
 
     content.parts.append(Part("prose", html=Markup(_HEADING.sub(anchored, html))))
+
+
+def _add_code(content: Content, source: str) -> None:
+    """Cells that follow each other and show nothing are folded into one."""
+    highlight = Highlight2HTML()  # type: ignore[no-untyped-call]
+    html = Markup(highlight(source))
+    if content.parts and content.parts[-1].kind == "code":
+        html = content.parts.pop().html + html
+    content.parts.append(Part("code", html=html))
 
 
 def _parts(content: Content, output: NotebookNode) -> Iterator[Part]:

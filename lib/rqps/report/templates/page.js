@@ -16,7 +16,7 @@
     place.querySelector("img").remove();
     figure.classList.add("drawn");
     if (axes) {
-      new ResizeObserver(() => view.signal("child_width", room()).runAsync()).observe(place);
+      new ResizeObserver(() => view.signal("child_width", room()).resize().runAsync()).observe(place);
     }
   });
   Promise.allSettled(drawings).then((ended) => {

@@ -1,0 +1,157 @@
+"""A real browser for tests, without a window and without a network, driven through a pipe."""
+
+import base64
+import fcntl
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rqps.tools import chromium
+
+FLAGS = (
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--remote-debugging-pipe",
+)
+LAUNCH = "import os, sys; a = sys.argv; os.dup2(int(a[1]), 3); os.dup2(int(a[2]), 4); os.execv(a[3], a[3:])"
+PATIENCE_S = 60.0
+
+
+class Browser:
+    """Chromium's own protocol: one JSON message, one zero byte."""
+
+    def __init__(self) -> None:
+        tool = chromium()
+        self._profile = tempfile.TemporaryDirectory(prefix="rqps-browser-", ignore_cleanup_errors=True)
+        profile = f"--user-data-dir={self._profile.name}"
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        # It takes 3 and 4, which may be anybody's here.
+        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 20) for each in (theirs_in, theirs_out)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCH, *map(str, high), *tool.argv, *FLAGS, profile],
+            env={**os.environ, **tool.environment},
+            pass_fds=high,
+            stderr=subprocess.DEVNULL,
+        )
+        for each in (theirs_in, theirs_out, *high):
+            os.close(each)
+        self._in, self._out = os.fdopen(ours_in, "rb", buffering=0), os.fdopen(ours_out, "wb", buffering=0)
+        self._numbers = itertools.count(1)
+        self._rest = b""
+        self.events: list[dict[str, Any]] = []
+
+    def __enter__(self) -> "Browser":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._out.close()  # that is how it is told to end
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._in.close()
+        self._profile.cleanup()
+
+    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
+        self._out.write(json.dumps(message).encode() + b"\0")
+        while True:
+            said = self._next()
+            if said.get("id") == number:
+                assert "error" not in said, f"{method}: {said['error']}"
+                answer: dict[str, Any] = said["result"]
+                return answer
+            self.events.append(said)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            more = os.read(self._in.fileno(), 1 << 20)
+            assert more, "the browser has ended"
+            self._rest += more
+        message, _, self._rest = self._rest.partition(b"\0")
+        said: dict[str, Any] = json.loads(message)
+        return said
+
+
+@dataclass
+class Tab:
+    """One opened page and what it did."""
+
+    browser: Browser
+    session: str
+    seen: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self, expression: str) -> Any:
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        return self.browser.call(method, self.session, **parameters)
+
+    def wait_for(self, expression: str) -> Any:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := self.run(expression)):
+            assert time.monotonic() < deadline, f"never true: {expression}"
+            time.sleep(0.1)
+        return found
+
+    def requests(self) -> list[str]:
+        """What the page asked for, beside what lies inside it."""
+        events = self._events("Network.requestWillBeSent")
+        return [url for event in events if not (url := event["request"]["url"]).startswith(("data:", "blob:"))]
+
+    def complaints(self) -> list[str]:
+        """Exceptions and errors in the console."""
+        thrown = [str(event["exceptionDetails"]) for event in self._events("Runtime.exceptionThrown")]
+        said = [str(e["args"]) for e in self._events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning")]
+        logged = [str(e["entry"]) for e in self._events("Log.entryAdded") if e["entry"]["level"] == "error"]
+        return thrown + said + logged
+
+    def screenshot(self, file: Path) -> Path:
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16_000), "scale": 1}
+        taken = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
+        file.write_bytes(base64.b64decode(taken["data"]))
+        return file
+
+    def _events(self, method: str) -> list[dict[str, Any]]:
+        mine = [event for event in self.browser.events if event.get("sessionId") == self.session]
+        return [event["params"] for event in mine if event["method"] == method]
+
+
+@contextmanager
+def opened(browser: Browser, page: Path, width: int, *, scripts: bool = True) -> Iterator[Tab]:
+    """A page in a tab of its own, loaded."""
+    target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+    tab = Tab(browser, browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
+    for domain in ("Page", "Runtime", "Network", "Log"):
+        tab.call(f"{domain}.enable")
+    phone = width < 600
+    tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=phone)
+    tab.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+    tab.call("Page.navigate", url=page.resolve().as_uri())
+    tab.wait_for("document.readyState === 'complete' && location.protocol === 'file:'")
+    try:
+        yield tab
+    finally:
+        browser.call("Target.closeTarget", targetId=target)

@@ -1,0 +1,50 @@
+"""A made-up study as a reader might get it at worst: with a failed run, and markup where people write text."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import rqps
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from rqps import charts
+from rqps.analysis import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps.charts.renderer import bundle
+from rqps.store import write_manifest, write_study_card
+from synthetic import Shape, card, manifest, write_study
+
+HOSTILE = "<img src=x onerror='window.hacked = 1'>"
+
+
+def write_report(data: Path, shape: Shape | None = None) -> Path:
+    """A made-up study with a failed run, the notebook of a run, and markup where people write text."""
+    shape = shape or Shape()
+    write_study(data, shape)
+    folder = data / "raw/study=synthetic"
+    write_study_card(folder, card(shape, question=f"What does {HOSTILE} cost?"))
+    failed = manifest(shape.dbms[1], 1, shape, outcome="failed", error=f"server killed {HOSTILE} in step insert")
+    write_manifest(folder / "failed" / f"run={failed.run}.1", failed)
+    first = folder / f"run=r01@{shape.dbms[0]}@here"
+    study = rqps.load("synthetic", data=data)
+    run = study.runs["run"][0]
+    steps = study.steps.filter(run=run)
+    shown = [
+        charts.throughput(throughput_over_time(study.intervals.filter(run=run))),
+        charts.counters(counters_over_time(study.counters.filter(run=run), steps)),
+        charts.latency(latencies_of_steps(steps)),
+    ]
+    nbformat.write(notebook_of(shown), first / "notebook.ipynb")  # type: ignore[no-untyped-call]
+    return data
+
+
+def notebook_of(shown: list[Any]) -> nbformat.NotebookNode:
+    """A notebook as it is after its run: prose, code, charts, text, and an error in colours."""
+    cells = [new_markdown_cell(f"# A run of {HOSTILE}\n\nProse with {HOSTILE} and `code`.\n\n## Charts")]
+    for chart in shown:
+        data = bundle(chart.to_dict())
+        data["image/png"] = base64.encodebytes(data["image/png"]).decode()
+        cells.append(new_code_cell("chart", outputs=[new_output("execute_result", data)]))
+    said = new_output("stream", name="stdout", text=f"{HOSTILE}\n\x1b[31mred\x1b[0m\n")
+    error = new_output("error", ename="RqpsError", evalue="no", traceback=[f"\x1b[31mRqpsError\x1b[0m: {HOSTILE}"])
+    cells.append(new_code_cell("print()", outputs=[said, error]))
+    return new_notebook(cells=cells)

@@ -1,0 +1,180 @@
+"""The pages as a reader gets them: in a browser without a network, on a desktop and on a phone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Browser, Tab, opened
+from rqps.report import build
+from synthetic import MANY
+from synthetic_report import write_report
+
+pytestmark = pytest.mark.page
+
+DESKTOP, PHONE = 1280, 390
+PAGES = ("index.html", "relative_throughput.html", "runs/r01@my1.base@here.html")
+
+each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+each_page = pytest.mark.parametrize("page", PAGES)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = write_report(tmp_path_factory.mktemp("data"))
+    return build("synthetic", data, data / "report").parent
+
+
+@pytest.fixture(scope="module")
+def big_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = write_report(tmp_path_factory.mktemp("big"), MANY)
+    return build("synthetic", data, data / "report").parent
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
+        yield running
+
+
+def charts_of(page: Path) -> int:
+    return page.read_text().count('<script type="application/json" data-chart=')
+
+
+def drawn(tab: Tab, page: Path) -> None:
+    """Every chart is a drawing, and no picture stands in for one."""
+    charts = charts_of(page)
+    tab.wait_for("document.documentElement.dataset.charts")
+    assert tab.run("document.documentElement.dataset.charts") == f"{charts} of {charts}"
+    assert tab.run("document.querySelectorAll('.chart svg').length") == charts
+    assert tab.run("document.querySelectorAll('.chart img').length") == 0
+    small = "[...document.querySelectorAll('.chart svg')].filter(s => s.getBoundingClientRect().height < 60).length"
+    assert tab.run(small) == 0
+
+
+def is_within_its_width(tab: Tab, width: int) -> None:
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    # What is wider scrolls inside its own box.
+    loose = (
+        "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .table, pre, svg')"
+        f" && e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert tab.run(loose) == []
+
+
+@each_page
+@each_width
+def test_a_page_draws_its_charts_asks_for_nothing_and_fits(
+    browser: Browser, report: Path, page: str, width: int
+) -> None:
+    file = report / page
+    with opened(browser, file, width) as tab:
+        if charts_of(file):
+            drawn(tab, file)
+        is_within_its_width(tab, width)
+        assert tab.requests() == [file.resolve().as_uri()]
+        assert tab.complaints() == []
+
+
+@each_width
+def test_charts_fit_the_width_they_have(browser: Browser, report: Path, width: int) -> None:
+    file = report / "relative_throughput.html"
+    with opened(browser, file, width) as tab:
+        drawn(tab, file)
+        width_of = "c.querySelector('svg').getBoundingClientRect().width"
+        wider = f"[...document.querySelectorAll('.chart')].filter(c => {width_of} > c.clientWidth + 2).map(c => c.id)"
+        assert tab.run(wider) == []
+        assert tab.run("document.querySelectorAll('.chart svg')[1].getBoundingClientRect().width") > 0.8 * min(
+            width - 48, 880
+        )
+
+
+def test_a_chart_follows_when_the_phone_is_turned(browser: Browser, report: Path) -> None:
+    file = report / "relative_throughput.html"
+    with opened(browser, file, PHONE) as tab:
+        drawn(tab, file)
+        tab.call("Emulation.setDeviceMetricsOverride", width=844, height=390, deviceScaleFactor=1, mobile=True)
+        every = "[...document.querySelectorAll('.chart svg')].every(s => s.getBoundingClientRect().width > 600)"
+        assert tab.wait_for(every)
+
+
+@each_page
+@each_width
+def test_where_scripts_are_blocked_the_pictures_are_there(
+    browser: Browser, report: Path, page: str, width: int
+) -> None:
+    file = report / page
+    with opened(browser, file, width, scripts=False) as tab:
+        assert tab.run("document.querySelectorAll('.chart svg').length") == 0
+        good = "[...document.querySelectorAll('.chart img')].filter(i => i.complete && i.naturalWidth > 300).length"
+        assert tab.run(good) == charts_of(file)
+        is_within_its_width(tab, width)
+        assert tab.requests() == [file.resolve().as_uri()]
+
+
+def test_hovering_over_a_number_tells_where_it_is_from(browser: Browser, report: Path) -> None:
+    file = report / "relative_throughput.html"
+    with opened(browser, file, DESKTOP) as tab:
+        drawn(tab, file)
+        cell = "document.querySelector('#chart-1 svg .layer_0_marks path')"
+        tab.run(f"{cell}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        box = tab.run(f"(({{x, y, width, height}}) => ({{x, y, width, height}}))({cell}.getBoundingClientRect())")
+        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + 4}
+        tab.call("Input.dispatchMouseEvent", type="mouseMoved", **at)
+        tab.call("Input.dispatchMouseEvent", type="mouseMoved", **{**at, "x": at["x"] + 3})
+        tooltip = tab.wait_for("document.querySelector('#vg-tooltip-element.visible')?.innerText")
+        for told in ("point-query", "my2.base", "interval", "rounds", "slower"):
+            assert told in tooltip
+
+
+def test_alt_and_wheel_zoom_where_the_wheel_alone_scrolls(browser: Browser, report: Path) -> None:
+    file = report / "relative_throughput.html"
+    with opened(browser, file, DESKTOP) as tab:
+        drawn(tab, file)
+        svg = "document.querySelector('#chart-2 svg')"
+        tab.run(f"{svg}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        labels = f"[...{svg}.querySelectorAll('.role-axis-label text')].map(t => t.textContent).join()"
+        before = tab.run(labels)
+        box = tab.run(f"(({{x, y, width, height}}) => ({{x, y, width, height}}))({svg}.getBoundingClientRect())")
+        wheel = {"type": "mouseWheel", "x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        tab.call("Input.dispatchMouseEvent", **wheel, deltaX=0, deltaY=-240, modifiers=1)
+        tab.wait_for(f"{labels} !== {before!r}")
+
+
+def test_code_is_folded_away_and_opens_without_scripts(browser: Browser, report: Path) -> None:
+    with opened(browser, report / "relative_throughput.html", DESKTOP, scripts=False) as tab:
+        assert tab.run("document.querySelectorAll('details.code[open]').length") == 0
+        assert tab.run("document.querySelectorAll('details.code').length") > 10
+        tab.run("document.querySelector('details.code summary').click()")
+        assert tab.run("document.querySelector('details.code pre').getBoundingClientRect().height") > 20
+
+
+def test_names_with_markup_in_them_stay_text(browser: Browser, report: Path) -> None:
+    """The made-up study's question, error and warning hold an image that would run a script."""
+    for page in PAGES:
+        with opened(browser, report / page, DESKTOP) as tab:
+            assert tab.run("document.querySelectorAll('img[src=x]').length") == 0
+            assert tab.run("window.hacked === undefined")
+
+
+def test_the_contents_and_the_links_lead_somewhere(browser: Browser, report: Path) -> None:
+    with opened(browser, report / "relative_throughput.html", DESKTOP) as tab:
+        lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.hash)).length"
+        assert tab.run("document.querySelectorAll('nav a').length") > 8
+        assert tab.run(lost) == 0
+    with opened(browser, report / "index.html", DESKTOP) as tab:
+        links = tab.run("[...document.querySelectorAll('a')].map(a => decodeURIComponent(new URL(a.href).pathname))")
+        assert sorted(Path(link).name for link in links) == ["r01@my1.base@here.html", "relative_throughput.html"]
+        assert [link for link in links if not Path(link).is_file()] == []
+
+
+@each_width
+def test_47_steps_of_10_builds_can_be_read(browser: Browser, big_report: Path, width: int) -> None:
+    file = big_report / "relative_throughput.html"
+    with opened(browser, file, width) as tab:
+        drawn(tab, file)
+        is_within_its_width(tab, width)
+        assert tab.complaints() == []
+        tightest = (
+            "Math.min(...[...document.querySelectorAll('#chart-1 .layer_0_marks path')].map(p => p.getBBox().width))"
+        )
+        assert tab.run(tightest) >= 55
