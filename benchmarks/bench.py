@@ -1,0 +1,64 @@
+"""What the benchmarks share: a real server under the base config, pairs in random order, a ratio with its spread."""
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rqps import placement
+from rqps.analysis.interval import estimate
+from rqps.run.job import resolve
+from rqps.run.ready import loaded_data
+from rqps.servers import data, instance
+from rqps.servers.instance import Server
+from rqps.store.manifest import Placement
+from rqps.study import read_runs_file, unfold
+from rqps.workloads.sysbench import check
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+
+
+@contextmanager
+def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server, Placement, Path]]:
+    """A warm server of a dbms of the study `releases`, placed as its runs are, and a folder for logs."""
+    run = next(run for run in unfold(read_runs_file(RUNS_YAML), "releases", "bench") if run.dbms == dbms)
+    where = placement.choose(None, parameters.threads)
+    build, translated = resolve(run, print)
+    folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
+    data.copy(loaded_data(run, build, print), folder / "data")
+    server = instance.start(
+        build,
+        folder / "data",
+        arguments=translated.arguments,
+        cpus=where.server_cpus,
+        log=folder / "mysqld.err",
+        scratch=(folder / "data",),
+    )
+    try:
+        placement.apply(os.getpid(), where.observer_cpus)
+        check.warm(server.connect(), parameters)
+        yield server, where, folder
+    finally:
+        instance.stop(server)
+        shutil.rmtree(folder)
+
+
+def compare(what: str, pairs: int, me: Callable[[], float], base: Callable[[], float]) -> None:
+    """Measures both sides of each pair in random order and prints the ratio me / base with its interval."""
+    print(f"{what}\n  pair      me        base      ratio")
+    ratios = []
+    for pair in range(1, pairs + 1):
+        sides = [("me", me), ("base", base)]
+        random.shuffle(sides)
+        found = {name: side() for name, side in sides}
+        ratios.append(found["me"] / found["base"])
+        print(f"  {pair:4} {found['me']:12,.3f} {found['base']:12,.3f} {ratios[-1]:8.4f}", flush=True)
+    summary = estimate(ratios)
+    print(
+        f"  median ratio {summary.median:.4f}, {summary.coverage:.0%} interval of the median "
+        f"{summary.low:.4f} to {summary.high:.4f}, from {min(ratios):.4f} to {max(ratios):.4f} in {pairs} pairs\n"
+    )
