@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rqps.analysis import (
     absolute,
     all_warnings,
+    builds,
     carried,
     config_changes,
     config_effect,
@@ -250,6 +251,13 @@ def test_facts_of_a_moment_are_given_from_lowest_to_highest(study: Study) -> Non
     assert common.filter(name="load_1min")["value"].to_list() == ["1.0 to 6.0"]
     assert common.filter(name="cpu.model")["value"].to_list() == ["Synthetic CPU"]
     assert all_warnings(replace(study, conditions=pl.concat([study.conditions, load]))).height == 1
+
+
+def test_a_build_is_told_with_the_options_that_not_all_have_alike(study: Study) -> None:
+    told = builds(study.runs, study.conditions)
+    assert told["dbms"].to_list() == list(DBMS)
+    assert told["options"].to_list() == [f"performance_schema={value}" for value in ("ON", "ON", "OFF")]
+    assert told["runs"].to_list() == [6, 6, 6]
 
 
 def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:

@@ -31,16 +31,19 @@ def strongest(summary: pl.DataFrame, metric: str = "operations_per_s") -> tuple[
 
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
-    """One row a dbms: the server that answered, where its binary came from, and how often it ran."""
-    options = conditions.filter(kind="option").select("dbms", "name", "value").unique().sort("name")
-    told = options.group_by("dbms").agg(pl.format("{}={}", "name", pl.col("value")).str.join(", ").alias("options"))
+    """One row a dbms: the server that answered, its binary, how often it ran, and the options not all have alike."""
+    options = conditions.filter(kind="option").select("dbms", "name", "value").unique()
+    one_value = pl.col("value").n_unique().over("name") == 1
+    alike = one_value & (pl.col("dbms").n_unique().over("name") == runs["dbms"].n_unique())
+    told = options.filter(~alike).sort("name").group_by("dbms")
+    differing = told.agg(pl.format("{}={}", "name", pl.col("value")).str.join(", ").alias("options"))
     counted = runs.group_by("host", "dbms", maintain_order=True).agg(
         pl.len().alias("runs"),
         *(pl.col(name).first() for name in ("version", "version_comment", "build_source", "build_digest")),
     )
     return (
-        counted.join(told, on="dbms", how="left", maintain_order="left")
-        .with_columns(pl.col("build_digest").str.slice(0, 12).alias("sha256"))
+        counted.join(differing, on="dbms", how="left", maintain_order="left")
+        .with_columns(pl.col("build_digest").str.slice(0, 12).alias("sha256"), pl.col("options").fill_null("–"))
         .select("dbms", "version", "version_comment", "build_source", "sha256", "runs", "options")
         .sort("version", "dbms")
     )

@@ -8,6 +8,7 @@ from rqps.charts.over_time import counters, throughput
 from rqps.charts.rounds import most_changed, rounds
 from rqps.charts.tables import (
     absolute_table,
+    builds_table,
     conditions_table,
     config_table,
     plain_table,
@@ -22,6 +23,7 @@ renderer.enable()
 __all__ = [
     "Sentences",
     "absolute_table",
+    "builds_table",
     "conditions_table",
     "config_table",
     "counters",

@@ -12,6 +12,7 @@ PANEL_PX = 130
 AXES_PX = 90
 MOST_STEPS = 6
 MOST_POINTS = 4500
+_SECONDS = alt.Axis(grid=False, tickMinStep=1, format="~g")
 # 40k, and 0.5 rather than 500m.
 _AXIS = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")
 
@@ -26,7 +27,7 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
     told: list[Any] = ["dbms:N", "second:Q", alt.Tooltip("n:Q", title="rounds")]
     told += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low", "high")]
     base = alt.Chart(slim(lines, "step", "dbms", "second", "median", "low", "high", "n")).encode(
-        x=alt.X("second:Q", title="seconds since the step began", axis=alt.Axis(grid=False, tickMinStep=1)),
+        x=alt.X("second:Q", title="seconds since the step began", axis=_SECONDS),
         color=colour,
         tooltip=told,
     )
@@ -46,7 +47,7 @@ def counters(series: pl.DataFrame) -> Any:
         alt.Chart(slim(_thinned(series), "measure", "who", "step", "second", "value"))
         .mark_line(strokeWidth=1.6)
         .encode(
-            x=alt.X("second:Q", title="seconds since the first step began", axis=alt.Axis(grid=False)),
+            x=alt.X("second:Q", title="seconds since the first step began", axis=_SECONDS),
             y=alt.Y("value:Q", title=None, axis=_AXIS),
             color=alt.Color("who:N", title=None, scale=alt.Scale(domain=who, range=list(SERIES))),
             detail="step:N",

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps.charts.rows import height_of, row_axis, slim, with_rows
-from rqps.charts.theme import INK, VERDICT_COLOURS, by_host, coverage_of, in_order, rounds_of, titled
+from rqps.charts.theme import INK, VERDICT_COLOURS, by_host, coverage_of, in_order, rounds_of, titled, verdict_words
 
 MOST_ROWS = 72
 # By itself the wheel scrolls the page, as everywhere.
@@ -32,11 +32,10 @@ def rounds(ratios: pl.DataFrame, summary: pl.DataFrame, metric: str = "operation
     rows, dots = slim(rows, *_OF_ROW), slim(dots, *_OF_ROUND)
     what = WORDS[metric]
     x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]} (1: no difference)", scale=_AROUND, axis=_FEW)
-    colour = alt.Color(
-        "verdict:N",
-        title=None,
-        scale=alt.Scale(domain=list(VERDICT_COLOURS), range=list(VERDICT_COLOURS.values())),
-    )
+    words = verdict_words(metric)
+    rows = rows.with_columns(pl.col("verdict").replace(words))
+    shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
+    colour = alt.Color("verdict:N", title=None, scale=shades)
     told: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N", "needs:N"]
     told += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")]
     told += [alt.Tooltip("coverage:Q", format=".1%")]

@@ -121,6 +121,13 @@ def plain_table(frame: pl.DataFrame, name: str, note: str = "", **labels: str) -
     return table.tab_source_note(note) if note else table
 
 
+def builds_table(builds: pl.DataFrame) -> GT:
+    """The servers that answered."""
+    named = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
+    note = "sha256: the first 12 digits of the digest of the mysqld file. Options that all have alike stand below."
+    return plain_table(builds, "builds", note, **named)
+
+
 def warnings_table(warnings: pl.DataFrame) -> GT:
     """One row a warning: what is the matter, and whom it concerns; the same thing is said once."""
     keys = ["kind", "host", "dbms", "step", "text"]

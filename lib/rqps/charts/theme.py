@@ -71,9 +71,17 @@ def signs_of(metric: str) -> dict[str, str]:
     return SIGNS if metric == "operations_per_s" else COST_SIGNS
 
 
+def verdict_words(metric: str) -> dict[str, str]:
+    """How a verdict is called: an operation is not slower for costing more, it is dearer."""
+    is_throughput = metric == "operations_per_s"
+    worse, better = ("slower", "faster") if is_throughput else ("dearer", "cheaper")
+    return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
+
+
 def legend_of(metric: str) -> str:
     """What the signs mean."""
-    worse, better = ("▼ slower", "▲ faster") if metric == "operations_per_s" else ("▲ dearer", "▼ cheaper")
+    words, signs = verdict_words(metric), signs_of(metric)
+    worse, better = (f"{signs[each]} {words[each]}" for each in ("slower", "faster"))
     return f"{worse}, {better}, = same within 2 %, ? the rounds can't tell."
 
 

@@ -1,5 +1,5 @@
 """Executed notebooks as pages that need nothing else: no network, no server, no notebook."""
 
-from rqps.report.build import build
+from rqps.report.site import build
 
 __all__ = ["build"]

@@ -31,31 +31,33 @@ class _Report:
     progress: Progress
 
 
-def build(study: str, data: Path | str | None = None, out: Path | str | None = None) -> Path:
+def build(
+    study: str, data: Path | str | None = None, out: Path | str | None = None, notebooks: Path = NOTEBOOKS
+) -> Path:
     """Render a study to `out/STUDY/` and return its index. `out` is `report` in the data folder if not given."""
     root = data_folder(data).resolve()
     read = load(study, root)
-    notebooks = analysis_notebooks()
+    analyses = analysis_notebooks(notebooks)
     target = (Path(out) if out else root / "report").resolve() / study
     target.parent.mkdir(parents=True, exist_ok=True)
     runs = read.runs.height + read.failed.height
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}.") as unfinished:
         folder = Path(unfinished) / study
         (folder / "runs").mkdir(parents=True)
-        progress = Progress(len(notebooks) * NOTEBOOK_S + runs * RUN_PAGE_S)
+        progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
         report = _Report(read, root, folder, _made(), progress)
-        _write_index(report, notebooks)
+        _write_index(report, analyses)
         progress.end()
         _put(folder, target)
     return target / "index.html"
 
 
-def analysis_notebooks() -> Sequence[Path]:
+def analysis_notebooks(folder: Path) -> Sequence[Path]:
     """The notebooks that are rendered for every study."""
-    found = sorted(path for path in NOTEBOOKS.glob("*.ipynb") if not path.name.startswith("."))
+    found = sorted(path for path in folder.glob("*.ipynb") if not path.name.startswith("."))
     if not found:
         raise RqpsError(
-            f"{NOTEBOOKS}: no analysis notebooks", fix="install rqps from a whole checkout: pip install -e ."
+            f"{folder}: no analysis notebooks", fix="install rqps from a whole checkout: pip install -e ."
         )
     return found
 

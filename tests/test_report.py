@@ -1,0 +1,204 @@
+"""A report is one folder of pages that carry everything they need, also where a study went wrong."""
+
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pytest
+from rqps.errors import RqpsError
+from rqps.report import build
+from rqps.report.outputs import content_of, json_in_html
+from rqps.report.progress import Progress
+from rqps.store import write_manifest, write_study_card
+from synthetic import Shape, card, manifest
+from synthetic_report import HOSTILE, notebook_of, write_report
+
+PAGE = "relative_throughput.html"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(tmp_path_factory.mktemp("data"), Shape(rounds=2))
+
+
+@pytest.fixture(scope="module")
+def report(data: Path) -> Path:
+    index = build("synthetic", data, data / "report")
+    assert index == (data / "report/synthetic/index.html").resolve()
+    return index.parent
+
+
+class Tags(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attributes)))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def pages(report: Path) -> list[Path]:
+    return sorted(report.rglob("*.html"))
+
+
+def test_there_is_a_page_for_the_study_each_notebook_and_each_run_that_has_one(report: Path) -> None:
+    names = [str(page.relative_to(report)) for page in pages(report)]
+    assert names == ["index.html", PAGE, "runs/r01@my1.base@here.html"]
+
+
+def test_nothing_in_a_page_points_outside(report: Path) -> None:
+    for page in pages(report):
+        for _, attributes in Tags(page.read_text()).found:
+            for name in ("src", "href", "action", "poster", "data", "srcset"):
+                target = attributes.get(name) or ""
+                assert not re.match(r"\s*(\w+:)?//", target), target
+                assert not target.startswith("/"), target
+        assert "@import" not in page.read_text()
+        (policy,) = (meta["content"] or "" for meta in Tags(page.read_text()).all("meta") if "http-equiv" in meta)
+        assert policy.startswith("default-src 'none'; img-src data:;")
+
+
+def test_a_page_has_one_bundle_and_every_chart_its_picture(report: Path) -> None:
+    page = (report / PAGE).read_text()
+    tags = Tags(page)
+    specs = [script for script in tags.all("script") if script.get("type") == "application/json"]
+    assert len(specs) == len(tags.all("figure")) == 6
+    assert len([script for script in tags.all("script") if not script.get("type")]) == 2
+    assert page.count("window.vegaEmbed=") == 1
+    pictures = [picture["src"] or "" for picture in tags.all("img")]
+    assert len(pictures) == 6
+    for picture in pictures:
+        assert base64.b64decode(picture.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
+    assert len(page) < 1_800_000
+
+
+def test_a_page_without_charts_carries_no_bundle(report: Path) -> None:
+    assert len((report / "index.html").read_text()) < 40_000
+
+
+def test_code_is_folded_away(report: Path) -> None:
+    page = (report / PAGE).read_text()
+    folded = re.findall(r"<details class=\"code\">.*?</details>", page, re.DOTALL)
+    shown = re.sub(r"<details class=\"code\">.*?</details>", "", page, flags=re.DOTALL)
+    assert len(folded) > 10
+    assert "analysis" in "".join(folded)
+    assert "rqps.load" not in re.sub(r"<script.*?</script>", "", shown, flags=re.DOTALL)
+
+
+def test_names_are_escaped_everywhere(report: Path) -> None:
+    for page in pages(report):
+        text = page.read_text()
+        assert HOSTILE not in text
+        assert "&lt;img src=x" in text
+
+
+def test_the_index_tells_question_findings_and_failures(report: Path) -> None:
+    index = (report / "index.html").read_text()
+    assert "<h1>What does &lt;img" in index
+    assert "it would take 6 rounds or more" in index
+    assert "server killed &lt;img" in index
+    assert "Measured on here from 2026-01-05 12:00 to 12:05 UTC, 6 runs." in index
+    assert "same-cpu: server on CPU 0, client on CPU 0, observer on CPU 1" in index
+    assert index.count("runs/r01%40my1.base%40here.html") == 1
+
+
+def test_the_numbers_of_the_page_are_the_study_s(report: Path) -> None:
+    page = (report / PAGE).read_text()
+    assert "Relative to: my1.base" in page
+    assert "col-1 : my2.base" in page
+
+
+def test_a_second_report_takes_the_place_of_the_first(data: Path, tmp_path: Path) -> None:
+    stale = tmp_path / "synthetic/runs/gone.html"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("of a run that is no more")
+    index = build("synthetic", data, tmp_path)
+    assert index.is_file()
+    assert not stale.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["synthetic"]
+
+
+def test_a_study_without_a_finished_run_has_a_page_that_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "raw/study=synthetic"
+    write_study_card(folder, card())
+    run = folder / "failed/run=r01@my2.base@here.1"
+    write_manifest(run, manifest("my2.base", 1, outcome="failed", error="no such option: query_cache"))
+    nbformat.write(notebook_of([]), run / "notebook.ipynb")  # type: ignore[no-untyped-call]
+    index = build("synthetic", tmp_path, tmp_path / "report")
+    text = index.read_text()
+    assert "No run of this study has finished yet." in text
+    assert "no such option: query_cache" in text
+    assert "runs/failed-r01%40my2.base%40here.1.html" in text
+    assert (index.parent / "runs/failed-r01@my2.base@here.1.html").is_file()
+    assert not (index.parent / PAGE).exists()
+
+
+def test_a_study_without_its_base_says_what_is_missing(tmp_path: Path) -> None:
+    write_report(tmp_path, Shape(rounds=1))
+    (tmp_path / "raw/study=synthetic/run=r01@my1.base@here/manifest.json").unlink()
+    index = build("synthetic", tmp_path, tmp_path / "report")
+    assert "no finished run of the base &#39;my1.base&#39;" in index.read_text()
+
+
+def test_an_unknown_study_leaves_nothing_behind(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(RqpsError, match="no study 'nothing'"):
+        build("nothing", data, tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_notebook_that_fails_is_named_and_the_old_pages_stay(data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "notebooks/broken.ipynb"
+    broken.parent.mkdir()
+    cells = [nbformat.v4.new_code_cell('study = "releases"\ndata = None', metadata={"tags": ["parameters"]})]
+    cells.append(nbformat.v4.new_code_cell("1 / 0"))
+    kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), broken)  # type: ignore[no-untyped-call]
+    old = tmp_path / "report/synthetic/index.html"
+    old.parent.mkdir(parents=True)
+    old.write_text("the old page")
+    with pytest.raises(RqpsError, match=r"broken\.ipynb did not come to its end") as caught:
+        build("synthetic", data, tmp_path / "report", broken.parent)
+    assert "ZeroDivisionError" in str(caught.value)
+    assert old.read_text() == "the old page"
+    assert [path.name for path in (tmp_path / "report").iterdir()] == ["synthetic"]
+
+
+def test_a_notebook_with_other_parameters_is_refused_before_it_runs(data: Path, tmp_path: Path) -> None:
+    cells = [nbformat.v4.new_code_cell('studdy = "releases"\ndata = None', metadata={"tags": ["parameters"]})]
+    kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    nbformat.write(notebook, tmp_path / "misspelt.ipynb")  # type: ignore[no-untyped-call]
+    with pytest.raises(RqpsError, match=r"is 'studdy' meant"):
+        build("synthetic", data, tmp_path / "report", tmp_path)
+
+
+def test_headings_become_contents_and_the_first_line_the_title() -> None:
+    cells = [nbformat.v4.new_markdown_cell("# A *title*\n\n## One & two\n\ntext\n\n## `three`")]
+    content = content_of(nbformat.v4.new_notebook(cells=cells))
+    assert content.title == "A *title*"
+    assert [(each.anchor, each.text) for each in content.contents] == [
+        ("section-1", "One & two"),
+        ("section-2", "three"),
+    ]
+
+
+def test_json_can_not_leave_its_script() -> None:
+    assert "</script" not in json_in_html({"title": "</script><script>alert(1)</script>", "x": "<!--"})
+    assert "<!--" not in json_in_html("<!--")
+
+
+def test_time_left_is_told_and_never_negative(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(100.0)
+    progress.told -= 10
+    progress.tick("executing a notebook")
+    progress.done(200.0)
+    progress.told -= 10
+    progress.tick("rendering a run")
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["executing a notebook, about 1 min 40 s left", "rendering a run, about 1 s left"]
