@@ -12,6 +12,8 @@ from rqps.workloads import workload
 
 def make_ready(runs: Sequence[Run], say: Say) -> None:
     """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once."""
+    for name in {run.workload: None for run in runs}:
+        workload(name).tools()  # fetched, or told to be missing, before anything is measured
     for run in {run.dbms: run for run in runs}.values():
         build, _ = resolve(run, say)
         loaded_data(run, build, say)
