@@ -47,6 +47,11 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("big"), MANY))
 
 
+@pytest.fixture(scope="module")
+def big_charts(big: Study) -> dict[str, Any]:
+    return all_charts(big)
+
+
 def rows_of(spec: dict[str, Any]) -> int:
     return sum(len(rows) for rows in spec["datasets"].values())
 
@@ -77,18 +82,18 @@ def titles_of(spec: object) -> Iterator[str]:
         yield from (title for value in spec for title in titles_of(value))
 
 
-def test_47_steps_of_10_builds_stay_light_and_drawable(big: Study) -> None:
-    for name, chart in all_charts(big).items():
+def test_47_steps_of_10_builds_stay_light_and_drawable(big_charts: dict[str, Any]) -> None:
+    for name, chart in big_charts.items():
         spec = chart.to_dict()
         assert rows_of(spec) <= 5000, name
         assert len(json.dumps(spec)) < 300_000, name
         assert len(bundle(spec)["image/png"]) < 2_000_000, name
-    assert len(all_charts(big)["heatmap"].to_dict()["datasets"]) == 1
+    assert len(big_charts["heatmap"].to_dict()["datasets"]) == 1
 
 
-def test_a_chart_that_leaves_steps_out_says_so(big: Study) -> None:
+def test_a_chart_that_leaves_steps_out_says_so(big_charts: dict[str, Any]) -> None:
     for name in ("rounds", "throughput", "latency"):
-        meta = all_charts(big)[name].to_dict()["usermeta"]["rqps"]
+        meta = big_charts[name].to_dict()["usermeta"]["rqps"]
         assert "of 47 steps" in meta["claim"] + meta["how"], name
 
 

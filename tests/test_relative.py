@@ -213,6 +213,13 @@ def test_what_a_config_changes_is_read_from_its_options(study: Study) -> None:
     assert changes.filter(dbms="my2.ps0")["change"].to_list() == ["performance_schema=OFF"]
 
 
+def test_rounds_that_are_missing_are_a_warning(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=2)
+    (data / "raw/study=synthetic/run=r02@my2.ps0@here/manifest.json").unlink()
+    warned = all_warnings(rqps.load("synthetic", data=data)).filter(kind="rounds")
+    assert warned.select("dbms", "text").rows() == [("my2.ps0", "1 of 2 rounds have finished")]
+
+
 def test_settings_that_differ_unasked_are_a_warning(study: Study) -> None:
     other = (pl.col("dbms") == "my2.base") & (pl.col("name") == "query_cache_type")
     moved = study.settings.with_columns(pl.when(other).then(pl.lit("ON")).otherwise("value").alias("value"))

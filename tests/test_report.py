@@ -129,7 +129,7 @@ def test_a_study_without_a_finished_run_has_a_page_that_says_so(tmp_path: Path) 
     write_study_card(folder, card())
     run = folder / "failed/run=r01@my2.base@here.1"
     write_manifest(run, manifest("my2.base", 1, outcome="failed", error="no such option: query_cache"))
-    nbformat.write(notebook_of([]), run / "notebook.ipynb")  # type: ignore[no-untyped-call]
+    nbformat.write(notebook_of([]), run / "notebook.ipynb")
     index = build("synthetic", tmp_path, tmp_path / "report")
     text = index.read_text()
     assert "No run of this study has finished yet." in text
@@ -158,7 +158,7 @@ def test_a_notebook_that_fails_is_named_and_the_old_pages_stay(data: Path, tmp_p
     cells = [nbformat.v4.new_code_cell('study = "releases"\ndata = None', metadata={"tags": ["parameters"]})]
     cells.append(nbformat.v4.new_code_cell("1 / 0"))
     kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), broken)  # type: ignore[no-untyped-call]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), broken)
     old = tmp_path / "report/synthetic/index.html"
     old.parent.mkdir(parents=True)
     old.write_text("the old page")
@@ -173,7 +173,7 @@ def test_a_notebook_with_other_parameters_is_refused_before_it_runs(data: Path, 
     cells = [nbformat.v4.new_code_cell('studdy = "releases"\ndata = None', metadata={"tags": ["parameters"]})]
     kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
-    nbformat.write(notebook, tmp_path / "misspelt.ipynb")  # type: ignore[no-untyped-call]
+    nbformat.write(notebook, tmp_path / "misspelt.ipynb")
     with pytest.raises(RqpsError, match=r"is 'studdy' meant"):
         build("synthetic", data, tmp_path / "report", tmp_path)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
+from rqps.analysis import all_warnings
 from rqps.errors import RqpsError
 from rqps.store import load_run, read_manifest, write_manifest, write_study_card, write_table
 from rqps.store.schemas import STEPS, TABLES
@@ -59,6 +60,13 @@ def test_failed_runs_are_kept_apart_with_their_error(tmp_path: Path) -> None:
     assert load_run(failed).steps.is_empty()
 
 
+def test_one_run_can_be_read_by_itself(data: Path) -> None:
+    run = load_run(data / "raw/study=synthetic/run=r02@my2.ps0@here")
+    assert run.steps["run"].unique().to_list() == ["r02@my2.ps0@here"]
+    assert (run.card.dbms, run.card.rounds) == (("my2.ps0",), 1)
+    assert all_warnings(run).is_empty()
+
+
 def test_raw_goes_before_sample(tmp_path: Path) -> None:
     data = write_study(tmp_path, rounds=1)
     write_study_card(data / "sample/study=synthetic", card(rounds=9))
@@ -86,9 +94,7 @@ def test_an_unknown_study_lists_what_is_there(data: Path) -> None:
     assert "synthetic" in caught.value.fix
 
 
-def test_no_data_folder_is_an_error_that_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_data_folder_is_an_error_that_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RQPS_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RqpsError, match="no data folder") as caught:

@@ -20,6 +20,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
     return pl.concat(
         [
             study.warnings,
+            missing_rounds(study),
             unusable(study.steps),
             missed_targets(study.steps),
             unsteady_machine(study.conditions, study.card.study),
@@ -27,6 +28,20 @@ def all_warnings(study: Study) -> pl.DataFrame:
             unasked_settings(hidden, study.runs),
         ]
     )
+
+
+def missing_rounds(study: Study) -> pl.DataFrame:
+    """Warnings for a dbms that has finished fewer rounds than the study plans."""
+    finished = {(str(row[0]), str(row[1])): int(row[2]) for row in study.runs.group_by("host", "dbms").len().rows()}
+    rows = []
+    for host in study.runs["host"].unique().sort():
+        for dbms in study.card.dbms:
+            if (done := finished.get((host, dbms), 0)) < study.card.rounds:
+                text = f"{done} of {study.card.rounds} rounds have finished"
+                build, _, config = dbms.partition(".")
+                names = {"host": host, "dbms": dbms, "build": build, "config": config}
+                rows.append({"study": study.card.study, **names, "kind": "rounds", "text": text})
+    return pl.DataFrame(rows, schema=study.warnings.schema)
 
 
 def carried(summary: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 import polars as pl
+from markupsafe import Markup
 
-from rqps import analysis
+from rqps import analysis, charts
 from rqps.errors import RqpsError
 from rqps.servers.progress import duration
 from rqps.store.read import Study
@@ -23,6 +24,9 @@ MACHINE = {
 }
 
 
+_NO_TABLE = Markup("")
+
+
 @dataclass(frozen=True)
 class Page:
     """A link to a page."""
@@ -32,19 +36,31 @@ class Page:
     about: str
 
 
-def findings_of(study: Study) -> tuple[Sequence[str], str]:
-    """Findings as sentences, or why there are none."""
+@dataclass(frozen=True)
+class Findings:
+    """What a study says in short, or why it says nothing."""
+
+    sentences: Sequence[str] = ()
+    table: Markup = _NO_TABLE
+    nothing: str = ""
+
+
+def findings_of(study: Study) -> Findings:
+    """Findings as sentences, with the table of all ratios."""
     if study.runs.is_empty():
-        return (), "No run of this study has finished yet."
+        return Findings(nothing="No run of this study has finished yet.")
     base = study.card.base
     try:
         ratios = analysis.relative(study.steps, study.runs, base)
     except RqpsError as error:
-        return (), str(error)
+        return Findings(nothing=str(error))
     effects = analysis.config_effect(study.steps, study.runs, base)
     gains = analysis.summarise_given_back(analysis.given_back(ratios, effects))
     changes = analysis.config_changes(study.conditions)
-    return analysis.findings(analysis.summarise(ratios), analysis.summarise(effects), gains, changes), ""
+    summary = analysis.summarise(ratios)
+    sentences = analysis.findings(summary, analysis.summarise(effects), gains, changes)
+    table = charts.relative_table(analysis.carried(summary, analysis.all_warnings(study)))
+    return Findings(sentences, Markup(table.as_raw_html()))
 
 
 def facts_of(study: Study) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 
 def notebook_page(notebook: Path, *, study: str, lead: str, home: str, made: str) -> tuple[str, str]:
     """The title and the page of an executed notebook. `home` is where the study's index is from there."""
-    content = content_of(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
+    content = content_of(nbformat.read(notebook, as_version=4))
     title = content.title or notebook.stem
     page = _render(
         "notebook.html.j2",

@@ -65,15 +65,14 @@ def analysis_notebooks(folder: Path) -> Sequence[Path]:
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     card = report.study.card
     files = {row["folder"]: _run_page(report, row) for row in _all_runs(report.study)}
-    findings, nothing = findings_of(report.study)
-    pages = [] if nothing else [_analysis_page(report, notebook) for notebook in notebooks]
+    findings = findings_of(report.study)
+    pages = [] if findings.nothing else [_analysis_page(report, notebook) for notebook in notebooks]
     page = index_page(
         title=f"{card.study} · rqps",
         heading=card.question,
         when=facts_of(report.study)[0][1],
         card=card,
         findings=findings,
-        nothing=nothing,
         pages=pages,
         facts=facts_of(report.study)[1:],
         runs=run_rows(report.study, report.study.runs, files),

@@ -50,7 +50,8 @@ def load_run(folder: str | Path) -> Study:
     """Read the folder of one run as a study of that run alone; for one that failed too."""
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
-    return _study(read_study_card(above), above, (folder,), ())
+    card = read_study_card(above).model_copy(update={"dbms": (read_manifest(folder).dbms,), "rounds": 1})
+    return _study(card, above, (folder,), ())
 
 
 def read_manifest(folder: Path) -> Manifest:
