@@ -257,6 +257,9 @@ def test_facts_of_a_moment_are_given_from_lowest_to_highest(study: Study) -> Non
     common = same_for_all(pl.concat([study.conditions, load]))
     assert common.filter(name="load_1min")["value"].to_list() == ["1.0 to 6.0"]
     assert common.filter(name="cpu.model")["value"].to_list() == ["Synthetic CPU"]
+    assert common.filter(kind="option")["name"].to_list() == ["max_connections"]
+    without = study.conditions.filter(~((pl.col("name") == "max_connections") & (pl.col("dbms") == BASE)))
+    assert same_for_all(without).filter(kind="option").is_empty()
     assert all_warnings(replace(study, conditions=pl.concat([study.conditions, load]))).height == 1
 
 

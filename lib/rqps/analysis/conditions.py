@@ -15,7 +15,6 @@ _OF_THE_BUILD = r"^(version.*|license|innodb_version|protocol_version|admin_tls_
 
 _DIFFERENCES = ("host", "base", "dbms", "name", "base_value", "value")
 
-
 # Facts of a moment: they are different every time one looks.
 _OF_THE_MOMENT = (
     "frequency_mhz",
@@ -103,7 +102,8 @@ def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
     number = values.list.eval(pl.element().cast(pl.Float64, strict=False))
     reach = pl.format("{} to {}", number.list.min(), number.list.max())
     value = pl.when(values.list.len() == 1).then(values.list.first()).otherwise(reach).alias("value")
-    shown = (values.list.len() == 1) | pl.col("name").is_in(_OF_THE_MOMENT)
+    in_all = pl.col("runs") == pl.col("runs").max().over("host")
+    shown = in_all & ((values.list.len() == 1) | pl.col("name").is_in(_OF_THE_MOMENT))
     return spread.filter(shown).select("host", "kind", "name", value)
 
 
@@ -114,7 +114,7 @@ def varying(conditions: pl.DataFrame) -> pl.DataFrame:
 
 def _spread(conditions: pl.DataFrame) -> pl.DataFrame:
     return conditions.group_by("host", "kind", "name", maintain_order=True).agg(
-        pl.col("value").unique(maintain_order=True).alias("values")
+        pl.col("value").unique(maintain_order=True).alias("values"), pl.col("run").n_unique().alias("runs")
     )
 
 
