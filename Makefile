@@ -39,7 +39,7 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
-	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python "$$benchmark"; done
+	@for benchmark in observation generator wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
 
 lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev \

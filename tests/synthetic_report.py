@@ -33,7 +33,7 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
         charts.counters(counters_over_time(study.counters.filter(run=run), steps)),
         charts.latency(latencies_of_steps(steps)),
     ]
-    nbformat.write(notebook_of(shown), first / "notebook.ipynb")  # type: ignore[no-untyped-call]
+    nbformat.write(notebook_of(shown), first / "notebook.ipynb")
     return data
 
 
@@ -47,4 +47,5 @@ def notebook_of(shown: list[Any]) -> nbformat.NotebookNode:
     said = new_output("stream", name="stdout", text=f"{HOSTILE}\n\x1b[31mred\x1b[0m\n")
     error = new_output("error", ename="RqpsError", evalue="no", traceback=[f"\x1b[31mRqpsError\x1b[0m: {HOSTILE}"])
     cells.append(new_code_cell("print()", outputs=[said, error]))
-    return new_notebook(cells=cells)
+    notebook: nbformat.NotebookNode = new_notebook(cells=cells)
+    return notebook

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from rqps.servers import keeper
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rqps.errors import RqpsError
 from rqps.servers.options import Translated, argument, canonical, mismatches, translate
 from rqps.study import Option

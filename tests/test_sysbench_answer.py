@@ -6,7 +6,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rqps.errors import RqpsError
 from rqps.workloads.sysbench.answer import read_origin, read_seconds, whole
 from rqps.workloads.sysbench.latency import BUCKETS_PER_DOUBLING, PERCENTILES, edge_us, percentile_us, summary

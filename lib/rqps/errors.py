@@ -6,9 +6,9 @@ class RqpsError(Exception):
 
     `message` says what is wrong: the file, the key, the bad value. `fix` says what to do next.
 
-    >>> print(RqpsError("runs.yaml: builds.my56: no such directory /opt/my56", fix="give the path of an unpacked server"))
+    >>> print(RqpsError("runs.yaml: builds.my56: no such directory /opt/my56", fix="unpack a server there"))
     runs.yaml: builds.my56: no such directory /opt/my56
-      what to do: give the path of an unpacked server
+      what to do: unpack a server there
     """
 
     def __init__(self, message: str, *, fix: str = "") -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from rqps.errors import RqpsError
 from rqps.store import write_manifest
@@ -80,7 +81,7 @@ class Act:
     def conclude(self) -> None:
         if self.fault == "nothing":
             return
-        changes = {"identity": "another"} if self.fault == "other" else {}
+        changes: dict[str, Any] = {"identity": "another"} if self.fault == "other" else {}
         if self.fault == "says failed":
             changes |= {"outcome": "failed", "error": "my1 did not start"}
         whole = manifest(

@@ -25,9 +25,7 @@ LUA = Path(str(files(__package__) / "lua"))
 class Generator:
     """A running sysbench, and what it has written so far. `what` names the step in messages."""
 
-    def __init__(
-        self, process: "subprocess.Popen[str]", server: Server, what: str, seconds: int, log: Path
-    ) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", server: Server, what: str, seconds: int, log: Path) -> None:
         self.process = process
         self.server = server
         self.what = what
@@ -98,11 +96,7 @@ class Generator:
     def _failure(self) -> RqpsError:
         """Why it ended: the server's end comes first, since sysbench only tells that it lost it."""
         if self.server.ended(within_s=1):
-            return RqpsError(
-                f"{self.what}: the server ended in the middle of it, {self.server.how_it_ended()}; "
-                f"the end of its error log:\n{self.server.last_words()}",
-                fix="look for what ended it there; the kernel's log tells if memory ran out",
-            )
+            return self.server.end_of(self.what)
         self.end()
         said = [line.rstrip() for line in self.lines if "FATAL" in line or "rror" in line][-5:]
         return RqpsError(

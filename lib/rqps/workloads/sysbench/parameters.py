@@ -16,8 +16,8 @@ class SysbenchParameters(Parameters):
     tables: Count = 1
     table_rows: Count = 100_000
     index_first: bool = False
-    """Create the secondary index before the rows are loaded. After them, as the published tests do, its pages are full:
-    on a small table a short update step then measures how they split and merge again."""
+    """Create the secondary index before the rows are loaded. After them, as the published tests do, its pages are
+    full: on a small table a short update step then measures how they split and merge again."""
     threads: Count = 1
     seconds: Count = 30
     """The measured part of a step."""

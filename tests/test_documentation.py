@@ -1,0 +1,87 @@
+"""What the README shows exists and works: commands, links, the study it writes out, tables, words."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rqps.cli import _parser
+from rqps.servers.catalogue import catalogue
+from rqps.store.schemas import TABLES
+from rqps.study import read_runs_file, unfold
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = [
+    path for path in ROOT.glob("**/*.md") if not any(part.startswith(".") for part in path.parts[len(ROOT.parts) :])
+]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+COMMANDS = [line.split() for block in blocks("sh") for line in block.splitlines()]
+
+
+def made_by_make() -> set[str]:
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    return set(re.findall(r"^  make (\w+)", shown, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_of_the_readme_exists(words: list[str]) -> None:
+    program, *arguments = words
+    if program == "make":
+        assert set(arguments) <= made_by_make()
+    else:
+        assert program == ".venv/bin/rqps"
+        _parser().parse_args(arguments)
+
+
+def test_the_targets_named_in_the_text_exist_and_can_be_made() -> None:
+    named = {*re.findall(r"`make (\w+)`", README), *made_by_make()} - {"install"}
+    assert named == made_by_make()
+    for target in named:
+        subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+def test_links_lead_to_files_that_are_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def test_the_study_of_the_readme_can_be_planned(tmp_path: Path) -> None:
+    (written,) = blocks("yaml")
+    (tmp_path / "runs.yaml").write_text(written)
+    runs_file = read_runs_file(tmp_path / "runs.yaml")
+    (study,) = runs_file.studies
+    assert ["plan", study] in [words[1:] for words in COMMANDS]
+    assert len(unfold(runs_file, study, "here")) == 3 * 6
+
+
+def test_the_example_in_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQPS_DATA", str(ROOT / "data"))
+    (example,) = blocks("python")
+    *first, last = example.strip().splitlines()
+    names: dict[str, object] = {}
+    exec("\n".join(first), names)
+    shown = eval(last, names)
+    assert isinstance(shown, pl.DataFrame)
+    assert shown.height > 0
+
+
+def test_the_table_of_files_has_every_table_and_no_other_column() -> None:
+    described = dict(re.findall(r"^\| `(\w+)\.parquet` \|(.*)$", README, flags=re.MULTILINE))
+    assert described.keys() == TABLES.keys()
+    for name, text in described.items():
+        columns = re.findall(r"`(…?)(\w+)`", text)
+        assert [
+            part for start, part in columns if not any(c.endswith(part) if start else c == part for c in TABLES[name])
+        ] == []
+
+
+def test_every_version_of_the_catalogue_is_named() -> None:
+    assert [version for version in catalogue() if version not in README] == []
