@@ -4,11 +4,13 @@ import hashlib
 import platform
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
+import pymysql
 
 from rqps import placement
 from rqps.observe.device import device_of
@@ -61,7 +63,10 @@ def measure(job: Job, serving: Serving) -> Measured:
     connection = serving.server.connect()
     settings = _without_places(read_settings(connection), job, serving.server)
     connection.close()
-    steps = [_step(job, serving, position) for position in range(len(job.workload.steps(job.run.parameters)))]
+    steps = []
+    for position, name in enumerate(job.workload.steps(job.run.parameters)):
+        with _living(serving.server, name):
+            steps.append(_step(job, serving, position, name))
     tables = {
         name: pl.concat([getattr(step, name) for step in steps])
         for name in ("steps", "intervals", "latencies", "counters", "status")
@@ -69,11 +74,20 @@ def measure(job: Job, serving: Serving) -> Measured:
     return Measured({**tables, "settings": settings}, tuple(found for step in steps for found in step.warnings))
 
 
-def _step(job: Job, serving: Serving, position: int) -> Step:
+@contextmanager
+def _living(server: Server, step: str) -> Iterator[None]:
+    """Says of a connection that broke because the server ended that the server ended."""
+    try:
+        yield
+    except pymysql.err.Error:
+        if server.ended(within_s=1):
+            raise server.end_of(step) from None
+        raise
+
+
+def _step(job: Job, serving: Serving, position: int, name: str) -> Step:
     server, parameters = serving.server, job.run.parameters
-    names = job.workload.steps(parameters)
-    name = names[position]
-    job.doing(f"{name} {position + 1}/{len(names)}")
+    job.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
     job.workload.check(server, name)
     before = _status(server, name, "before")
     log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"

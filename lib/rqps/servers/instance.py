@@ -53,6 +53,14 @@ class Server:
             return False
         return True
 
+    def end_of(self, what: str) -> RqpsError:
+        """The error for something that the server did not live through."""
+        return RqpsError(
+            f"{what}: the server ended in the middle of it, {self.how_it_ended()}; "
+            f"the end of its error log:\n{self.last_words()}",
+            fix="look for what ended it there; the kernel's log tells if memory ran out",
+        )
+
     def how_it_ended(self) -> str:
         """Its exit code or the signal that ended it, as its keeper told."""
         assert self.keeper.stdout is not None
