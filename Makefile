@@ -20,7 +20,7 @@ help:  ## list what can be made
 
 demo: $(STAMP)  ## measure MySQL 5.6 against 8.0 on this machine and render the page
 	@$(BIN)/rqps run demo && result=0 || result=$$?
-	test $$result -ge 128 || $(BIN)/rqps report demo  # the rounds that succeeded are worth a page
+	test $$result -gt 1 || $(BIN)/rqps report demo  # where some runs failed, the others are worth a page
 	exit $$result
 
 test: style types tests  ## check style and types, then run every test, on real servers and in a real browser
