@@ -43,6 +43,7 @@ def relative_table(summary: pl.DataFrame, metric: str = "operations_per_s") -> G
         cell = rows.filter(dbms=name).select("step", pl.struct(pl.all()).map_elements(_cell, pl.String).alias(name))
         wide = wide.join(cell, on="step", how="left", maintain_order="left")
     table = _styled(wide, f"relative-{metric}").fmt(_as_it_is, columns=dbms).cols_align("center", columns=dbms)
+    table = table.tab_style(style.css("white-space: nowrap"), loc.body(columns="step"))
     for row in rows.iter_rows(named=True):
         at = loc.body(columns=row["dbms"], rows=pl.col("step") == row["step"])
         if metric == "operations_per_s":
