@@ -321,13 +321,11 @@ def test_findings_say_what_the_numbers_say(study: Study) -> None:
 
 
 def test_of_many_dbms_only_those_that_changed_most_are_told(study: Study) -> None:
-    summary = summarise(relative(study.steps, study.runs, BASE)).filter(dbms="my2.base")
-    many = [
-        summary.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=pl.col("median") / (1 + k))
-        for k in range(7)
-    ]
-    nothing = summary.clear()
-    said = findings(pl.concat(many), nothing, nothing, config_changes(study.conditions))
+    ratios = relative(study.steps, study.runs, BASE)
+    one, median = summarise(ratios).filter(dbms="my2.base"), pl.col("median")
+    many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(7)]
+    no_gains = summarise_given_back(given_back(ratios, ratios.clear()))
+    said = findings(pl.concat(many), one.clear(), no_gains, config_changes(study.conditions))
     assert [sentence.split()[0] for sentence in said[:5]] == [f"other{number}.base" for number in range(2, 7)]
     assert said[5].startswith("Of 7 dbms compared, these are the 5 that changed most")
 
