@@ -1,6 +1,6 @@
 """Pure functions from frames to charts and tables. Importing this makes charts show themselves everywhere."""
 
-from rqps.charts import renderer
+from rqps.charts import light, renderer  # noqa: F401 (light comes before whatever imports altair)
 from rqps.charts.cost import cpu_per_operation
 from rqps.charts.heatmap import heatmap
 from rqps.charts.latency import latency
