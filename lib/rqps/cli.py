@@ -112,11 +112,11 @@ def _run(parser: _Parser) -> None:
         commands.run,
         "rqps run demo             all that is missing",
         "rqps run demo --rounds 1  a quick try",
-        "rqps run demo --archive   set aside what was measured under other conditions, and begin anew",
+        "rqps run demo --archive   set aside what was measured before, and measure it all again",
     )
     parser.add_argument("study", metavar="STUDY", help="its name in runs.yaml")
     _add_rounds(parser)
-    parser.add_argument("--archive", action="store_true", help="set older data of other conditions aside")
+    parser.add_argument("--archive", action="store_true", help="set what was measured before aside")
     _add_runs_yaml(parser)
     _add_data(parser)
 

@@ -102,14 +102,12 @@ def run_study(
 def _prepare_folder(order: _Order, runs_file: RunsFile, runs: Sequence[Run], archive: bool) -> None:
     path, console = order.folder.path, order.console
     keep.clear_stale(order.folder, console.say)
-    try:
-        refuse_mixture(order.folder, runs)
-    except RqpsError:
-        if not archive:
-            raise
+    if archive and path.exists():
         old = path.with_name(f"{path.name}.until-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
         path.rename(old)
         console.say(f"set aside: {old}")
+    else:
+        refuse_mixture(order.folder, runs)
     spec = runs_file.studies[order.study]
     card = StudyCard(
         study=order.study,
