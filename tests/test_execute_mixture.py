@@ -28,7 +28,7 @@ def test_changed_parameters_are_named_and_the_old_data_set_aside_on_request(tmp_
         path: path.read_bytes() for path in old.rglob("*") if path.is_file()
     }
 
-    code, words = house.run("--archive")  # of the same conditions: it stays where it is
+    code, words = house.run("--archive")  # of the same conditions, to measure them again
     assert code == 0
-    assert "2 there already" in words
-    assert len(list(house.study.parent.iterdir())) == 2
+    assert "2 runs measured" in words
+    assert len(list(house.study.parent.iterdir())) == 3
