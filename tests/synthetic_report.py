@@ -37,6 +37,14 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
     return data
 
 
+def only_relative_throughput(folder: Path) -> Path:
+    """A folder with that one analysis notebook: the others have tests of their own."""
+    folder.mkdir(parents=True)
+    notebook = Path(__file__).parent.parent / "notebooks/analysis/relative_throughput.ipynb"
+    (folder / notebook.name).write_bytes(notebook.read_bytes())
+    return folder
+
+
 def notebook_of(shown: list[Any]) -> nbformat.NotebookNode:
     """A notebook as it is after its run: prose, code, charts, text, and an error in colours."""
     cells = [new_markdown_cell(f"# A run of {HOSTILE}\n\nProse with {HOSTILE} and `code`.\n\n## Charts")]

@@ -9,7 +9,15 @@ import polars as pl
 import pytest
 import rqps
 from rqps import charts
-from rqps.analysis import absolute, all_warnings, carried, relative, same_for_all, summarise
+from rqps.analysis import (
+    absolute,
+    all_warnings,
+    carried,
+    hidden_differences,
+    relative,
+    same_for_all,
+    summarise,
+)
 from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.charts.renderer import MIME, bundle
 from rqps.store import Study
@@ -68,8 +76,8 @@ def test_every_chart_has_a_claim_and_says_how_many_rounds(small: Study) -> None:
 
 def test_every_axis_has_its_unit(small: Study) -> None:
     titles = {name: set(titles_of(chart.to_dict())) for name, chart in all_charts(small).items()}
-    assert "rQPS, operations/s, relative to my1.base (1: no difference)" in titles["rounds"]
-    assert "CPU of server and client per operation, my1.base = 1" in titles["cpu"]
+    assert "operations/s, relative to my1.base" in titles["rounds"]
+    assert "CPU per operation, my1.base = 1" in titles["cpu"]
     assert {"operations/s", "seconds since the step began"} <= titles["throughput"]
     assert "latency, µs (logarithmic)" in titles["latency"]
 
@@ -103,6 +111,29 @@ def test_a_cell_of_the_heatmap_has_sign_median_and_interval(small: Study) -> Non
     first = next(cell for cell in cells if cell["dbms"] == "my2.base" and cell["step"] == "point-query")
     assert (first["label"], first["interval"], first["warned"]) == ("▼ 0.70 ⚠", "0.69–0.71", "steal")
     assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"][2:4] == [0.95, 1.05]
+
+
+def test_what_warns_of_every_number_is_said_once(small: Study) -> None:
+    summary = carried(summarise(relative(small.steps, small.runs, BASE)), all_warnings(small))
+    of_all = summary.with_columns(pl.concat_list(pl.lit("settings"), pl.col("warnings")).alias("warnings"))
+    spec = charts.heatmap(of_all).to_dict()
+    (cells,) = spec["datasets"].values()
+    assert sorted(cell["warned"] for cell in cells) == ["", "", "", "steal"]
+    assert "A warning on settings concerns every number here." in spec["usermeta"]["rqps"]["how"]
+    assert charts.relative_table(of_all).as_raw_html().count("⚠") == 1
+
+
+def test_settings_that_differ_stand_in_one_row_each(small: Study) -> None:
+    long = "index_merge=on," * 20
+    rows = [("my2.base", "sql_mode", "", HOSTILE), ("my2.ps0", "sql_mode", "", "STRICT"), ("my2.ps0", "x", "1", long)]
+    frame = pl.DataFrame(rows, schema=["dbms", "name", "base_value", "value"], orient="row")
+    html = charts.differences_table(frame.with_columns(host=pl.lit("here"), base=pl.lit(BASE))).as_raw_html()
+    assert html.count("sql_mode") == 1
+    assert "(empty)" in html
+    assert "<img" not in html
+    assert f'title="{long}"' in html
+    alike = charts.differences_table(hidden_differences(small.settings, small.conditions, BASE))
+    assert repr(alike) == "- None: all settings that no config asks for are alike."
 
 
 def test_a_chart_shows_itself_as_a_specification_and_a_picture(small: Study) -> None:

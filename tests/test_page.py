@@ -7,7 +7,7 @@ import pytest
 from browser import Browser, Tab, opened
 from rqps.report import build
 from synthetic import MANY
-from synthetic_report import write_report
+from synthetic_report import only_relative_throughput, write_report
 
 pytestmark = pytest.mark.page
 
@@ -19,15 +19,20 @@ each_page = pytest.mark.parametrize("page", PAGES)
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = write_report(tmp_path_factory.mktemp("data"))
-    return build("synthetic", data, data / "report").parent
+def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
 
 
 @pytest.fixture(scope="module")
-def big_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
+    data = write_report(tmp_path_factory.mktemp("data"))
+    return build("synthetic", data, data / "report", notebooks).parent
+
+
+@pytest.fixture(scope="module")
+def big_report(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
     data = write_report(tmp_path_factory.mktemp("big"), MANY)
-    return build("synthetic", data, data / "report").parent
+    return build("synthetic", data, data / "report", notebooks).parent
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from rqps.report.outputs import content_of, json_in_html
 from rqps.report.progress import Progress
 from rqps.store import write_manifest, write_study_card
 from synthetic import Shape, card, manifest
-from synthetic_report import HOSTILE, notebook_of, write_report
+from synthetic_report import HOSTILE, notebook_of, only_relative_throughput, write_report
 
 PAGE = "relative_throughput.html"
 
@@ -24,8 +24,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(data: Path) -> Path:
-    index = build("synthetic", data, data / "report")
+def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
+
+
+@pytest.fixture(scope="module")
+def report(data: Path, notebooks: Path) -> Path:
+    index = build("synthetic", data, data / "report", notebooks)
     assert index == (data / "report/synthetic/index.html").resolve()
     return index.parent
 
@@ -114,11 +119,11 @@ def test_the_numbers_of_the_page_are_the_study_s(report: Path) -> None:
     assert "col-1 : my2.base" in page
 
 
-def test_a_second_report_takes_the_place_of_the_first(data: Path, tmp_path: Path) -> None:
+def test_a_second_report_takes_the_place_of_the_first(data: Path, notebooks: Path, tmp_path: Path) -> None:
     stale = tmp_path / "synthetic/runs/gone.html"
     stale.parent.mkdir(parents=True)
     stale.write_text("of a run that is no more")
-    index = build("synthetic", data, tmp_path)
+    index = build("synthetic", data, tmp_path, notebooks)
     assert index.is_file()
     assert not stale.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["synthetic"]

@@ -10,6 +10,8 @@ _OF_THE_INSTANCE = (
     r"|pseudo_thread_id|server_uuid|proxy_user|external_user|identity|pid_file|general_log_file"
     r"|statement_id|gtid_(executed|purged|next|owned)|.*_(dir|file|path|basename|index)|.*dir)$"
 )
+# Sizes of its tables, which follow from its being on or off; what it collects is in instruments and consumers.
+_OF_PERFORMANCE_SCHEMA = r"^performance_schema_"
 # They name the build itself, which is what a study of builds varies.
 _OF_THE_BUILD = r"^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 
@@ -124,9 +126,12 @@ def _variables(settings: pl.LazyFrame) -> pl.DataFrame:
         pl.col("kind") == "variable",
         ~name.str.contains(_OF_THE_INSTANCE),
         ~name.str.contains(_OF_THE_BUILD),
+        ~name.str.contains(_OF_PERFORMANCE_SCHEMA),
         ~value.str.starts_with("/"),
     )
-    return ours.sort("host", "dbms", "round").collect()
+    # 90.000000 is 90, and ./ is the same place as a single dot.
+    plain = value.str.replace(r"^(-?\d+)\.0+$", "$1").str.replace(r"/$", "")
+    return ours.with_columns(plain.alias("value")).sort("host", "dbms", "round").collect()
 
 
 def _warnings(frame: pl.DataFrame, text: pl.Expr, kind: str = "settings") -> pl.DataFrame:

@@ -5,6 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from rqps.analysis.interval import WANTED_COVERAGE
+
 MOST_STEPS = 3
 MOST_DBMS = 5
 THROUGHPUT = "operations_per_s"
@@ -95,7 +97,7 @@ def _step(row: Row, summary: pl.DataFrame, gains: pl.DataFrame) -> str:
         text += f", and the server spends {_number(cpu[0])} times the CPU on an operation"
     same = {"metric": THROUGHPUT, "step": row["step"], "instead_of": row["dbms"]}
     for gain in gains.filter(**same).to_dicts():
-        text += f"; with {gain['dbms']} instead rQPS is {_moved(gain)}"
+        text += f"; {_moved(gain)}"
     return text + "."
 
 
@@ -119,10 +121,13 @@ def _number(row: Row) -> str:
 
 
 def _moved(row: Row) -> str:
-    way = "higher" if row["median"] >= 0 else "lower"
-    if row["low"] is None:
-        return f"{abs(row['median']):.2f} {way} (no interval, 1 round)"
-    return f"{abs(row['median']):.2f} {way} ({row['low']:+.2f} to {row['high']:+.2f}, {row['n']} rounds)"
+    """What another config gives back, where the rounds can tell that it gives back anything."""
+    if row["low"] is None or row["coverage"] < WANTED_COVERAGE or row["low"] <= 0 <= row["high"]:
+        reach = "no interval" if row["low"] is None else f"{row['low']:+.2f} to {row['high']:+.2f}"
+        return f"whether {row['dbms']} changes that, the rounds can't tell ({row['median']:+.2f}, {reach})"
+    way = "gives back" if row["median"] > 0 else "takes another"
+    low, high = sorted((abs(row["low"]), abs(row["high"])))
+    return f"{row['dbms']} {way} {abs(row['median']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"
 
 
 def _interval(row: Row) -> str:

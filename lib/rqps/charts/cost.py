@@ -26,15 +26,15 @@ def cpu_per_operation(absolute: pl.DataFrame, base: str) -> Any:
     bars = with_rows(by_host(bars.filter(pl.col("step").is_in(shown))))
     totals = with_rows(_totals(bars))
     axis, height = row_axis(bars), height_of(bars)
-    bars, totals = slim(bars, *_OF_BAR), slim(totals, "row", "share", "label")
-    x = alt.X("share:Q", stack="zero", title=f"CPU of server and client per operation, {base} = 1", axis=_FEW)
+    bars, totals = slim(bars, *_OF_BAR), slim(totals, "row", "end", "label")
+    x = alt.X("share:Q", stack="zero", title=f"CPU per operation, {base} = 1", axis=_FEW)
     told: list[Any] = ["row:N", "who:N", alt.Tooltip("n:Q", title="rounds")]
     told += [alt.Tooltip(f"{name}:Q", format=",.2f", title=f"{name}, µs") for name in ("median", "low", "high")]
     told += [alt.Tooltip("coverage:Q", format=".1%")]
     colour = alt.Color(
         "who:N", title=None, scale=alt.Scale(domain=["server", "client"], range=["#2f6d9b", "#b9cbd8"])
     )
-    room = alt.Scale(domainMax=1.32 * float(totals["share"].max() or 1))  # type: ignore[arg-type]
+    room = alt.Scale(domainMax=1.32 * float(totals["end"].max() or 1))  # type: ignore[arg-type]
     chart = alt.layer(
         alt.Chart(bars)
         .mark_bar(height=13)
@@ -44,7 +44,7 @@ def cpu_per_operation(absolute: pl.DataFrame, base: str) -> Any:
         .encode(x="low_share:Q", x2="high_share:Q", y=axis, tooltip=told),
         alt.Chart(totals)
         .mark_text(align="left", dx=5, fontSize=11, color=INK)
-        .encode(x="share:Q", y=axis, text="label:N"),
+        .encode(x="end:Q", y=axis, text="label:N"),
     ).properties(width="container", height=height)
     how = (
         f"CPU time from the processes' own counters at a step's ends, over its operations: median of "
@@ -72,7 +72,9 @@ def _bars(absolute: pl.DataFrame, base: str) -> pl.DataFrame:
 def _totals(bars: pl.DataFrame) -> pl.DataFrame:
     parts = pl.col("median").sort_by("part").map_elements("{:,.1f}".format, return_dtype=pl.String)
     return bars.group_by("host", "step", "dbms", maintain_order=True).agg(
-        pl.col("share").sum(), parts.str.join(" + ").alias("label")
+        pl.col("share").sum(),
+        pl.max_horizontal(pl.col("share").sum(), pl.col("high_share").filter(who="server").max()).alias("end"),
+        parts.str.join(" + ").alias("label"),
     )
 
 

@@ -17,6 +17,7 @@ from rqps.charts.theme import (
     rounds_of,
     signs_of,
     titled,
+    told_apart,
 )
 
 ROW_PX = 34
@@ -29,7 +30,8 @@ _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 
 def heatmap(summary: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """One cell a step and dbms: the sign of the verdict, the median ratio, and its interval below."""
-    cells = _cells(summary.filter(metric=metric))
+    numbers, of_all = told_apart(summary.filter(metric=metric))
+    cells = _cells(numbers)
     steps, dbms = in_order(cells["step"]), in_order(cells["dbms"])
     top: dict[str, Any] = {"orient": "top", "labelAngle": 0, "labelLimit": 0, "labelOverlap": False}
     if len(dbms) > 5 or max(map(len, dbms)) > 11:
@@ -63,23 +65,17 @@ def heatmap(summary: pl.DataFrame, metric: str = "operations_per_s") -> Any:
         base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=ink),
         base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=ink),
     ).properties(width="container", height=ROW_PX * len(steps))
-    return titled(chart, _claim(cells), _how(cells), min_width_px=LABELS_PX + COLUMN_PX * len(dbms))
+    return titled(chart, _claim(cells), _how(cells) + of_all, min_width_px=LABELS_PX + COLUMN_PX * len(dbms))
 
 
 def _cells(summary: pl.DataFrame) -> pl.DataFrame:
     sign = pl.col("verdict").replace_strict(signs_of(summary["metric"][0]), return_dtype=pl.String)
     two = [pl.col(name).round(2).map_elements("{:.2f}".format, return_dtype=pl.String) for name in ("low", "high")]
-    warned = pl.col("warnings").list.join(", ") if "warnings" in summary.columns else pl.lit("")
-    mark = pl.when(warned != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
+    mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
     value = pl.col("median").map_elements("{:.2f}".format, return_dtype=pl.String)
-    return (
-        by_host(summary)
-        .with_columns(
-            pl.format("{} {}{}", sign, value, mark).alias("label"),
-            pl.format("{}–{}", *two).fill_null("1 round").alias("interval"),
-            warned.alias("warned"),
-        )
-        .drop("warnings", strict=False)
+    return by_host(summary).with_columns(
+        pl.format("{} {}{}", sign, value, mark).alias("label"),
+        pl.format("{}–{}", *two).fill_null("1 round").alias("interval"),
     )
 
 

@@ -11,6 +11,7 @@ from rqps.charts.theme import by_host, in_order, rounds_of, titled
 PERCENTILES = ("p50", "p95", "p99", "p99.9", "max")
 COLOURS = ("#0b3c5d", "#1f78a4", "#5aa7c7", "#e08244", "#a63c06")
 MOST_ROWS = 72
+_LOG = alt.Scale(type="log", nice=False, padding=12)
 
 
 def latency(latencies: pl.DataFrame, steps: list[str] | None = None) -> Any:
@@ -24,7 +25,7 @@ def latency(latencies: pl.DataFrame, steps: list[str] | None = None) -> Any:
     colour = alt.Color("percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=list(COLOURS)))
     told: list[Any] = ["row:N", "percentile:N", alt.Tooltip("n:Q", title="rounds")]
     told += [alt.Tooltip(f"{name}:Q", format=",.0f", title=f"{name}, µs") for name in ("median", "low", "high")]
-    x = alt.X("median:Q", title="latency, µs (logarithmic)", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s"))
+    x = alt.X("median:Q", title="latency, µs (logarithmic)", scale=_LOG, axis=alt.Axis(format="~s"))
     base = alt.Chart(kept).encode(y=axis, color=colour, tooltip=told)
     chart = alt.layer(
         base.mark_rule(strokeWidth=2, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),

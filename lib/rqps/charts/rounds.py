@@ -9,6 +9,7 @@ from rqps.charts.rows import height_of, row_axis, slim, with_rows
 from rqps.charts.theme import INK, VERDICT_COLOURS, by_host, coverage_of, in_order, rounds_of, titled, verdict_words
 
 MOST_ROWS = 72
+STEADY = 0.05
 # By itself the wheel scrolls the page, as everywhere.
 _ZOOM = alt.selection_interval(bind="scales", encodings=["x"], zoom="wheel![event.altKey]")
 _FEW = alt.Axis(tickCount=8)
@@ -16,9 +17,9 @@ _AROUND = alt.Scale(zero=False, padding=14)
 _OF_ROW = ("row", "base", "n", "median", "low", "high", "coverage", "verdict", "needs")
 _OF_ROUND = ("row", "run", "base_run", "round", "ratio", "me_value", "base_value")
 WORDS = {
-    "operations_per_s": "rQPS, operations/s",
-    "server_cpu_us_per_operation": "CPU of the server per operation",
-    "client_cpu_us_per_operation": "CPU of the client per operation",
+    "operations_per_s": "operations/s",
+    "server_cpu_us_per_operation": "server CPU per operation",
+    "client_cpu_us_per_operation": "client CPU per operation",
 }
 
 
@@ -31,7 +32,7 @@ def rounds(ratios: pl.DataFrame, summary: pl.DataFrame, metric: str = "operation
     axis, height = row_axis(rows), height_of(rows)
     rows, dots = slim(rows, *_OF_ROW), slim(dots, *_OF_ROUND)
     what = WORDS[metric]
-    x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]} (1: no difference)", scale=_AROUND, axis=_FEW)
+    x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]}", scale=_AROUND, axis=_FEW)
     words = verdict_words(metric)
     rows = rows.with_columns(pl.col("verdict").replace(words))
     shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
@@ -65,12 +66,13 @@ def _claim(summary: pl.DataFrame, shown: list[str]) -> str:
     some = f" Shown: the {len(shown)} of {steps} steps that changed most." if len(shown) < steps else ""
     if spread is None:
         return f"One round shows no spread.{some}"
-    return f"Half of the intervals are narrower than {100 * spread:.1f} % of their median.{some}"
+    told = "narrower" if spread < STEADY else "wider"
+    return f"Half of the intervals are {told} than {100 * spread:.2g} % of their median.{some}"
 
 
 def _how(rows: pl.DataFrame, what: str) -> str:
+    count, sure = rounds_of(rows["n"].to_list()), coverage_of(rows["coverage"].to_list())
     return (
-        f"{what} relative to {rows['base'][0]}. A dot is a round ({rounds_of(rows['n'].to_list())}), the tick their "
-        f"median, the bar its interval ({coverage_of(rows['coverage'].to_list())}). Hover for the run; drag to "
-        "move, scroll with Alt to zoom."
+        f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({count}), the tick their median, "
+        f"the bar its interval ({sure}). Hover for the run; drag to move, scroll with Alt to zoom."
     )

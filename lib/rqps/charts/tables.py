@@ -20,7 +20,10 @@ from rqps.charts.theme import (
     legend_of,
     rounds_of,
     signs_of,
+    told_apart,
 )
+
+LONGEST_VALUE = 40
 
 # As the published tables have them: cost per operation beside throughput.
 ABSOLUTE = {
@@ -36,7 +39,8 @@ ABSOLUTE = {
 
 def relative_table(summary: pl.DataFrame, metric: str = "operations_per_s") -> GT:
     """Steps by dbms: the median ratio, its interval, rounds and verdict; what to know of a number in the margin."""
-    rows = by_host(summary.filter(metric=metric))
+    numbers, of_all = told_apart(summary.filter(metric=metric))
+    rows = by_host(numbers)
     dbms = in_order(rows["dbms"])
     wide = pl.DataFrame({"step": in_order(rows["step"])})
     for name in dbms:
@@ -50,7 +54,9 @@ def relative_table(summary: pl.DataFrame, metric: str = "operations_per_s") -> G
             paint = [style.fill(colour_of(row["median"])), style.text(color=ink_on(row["median"]))]
             table = table.tab_style(paint, at)
     notes = f"{rounds_of(rows['n'].to_list())}; {coverage_of(rows['coverage'].to_list())} of the median."
-    return table.tab_source_note(f"Relative to: {rows['base'][0]}. Median ratio of {notes} {legend_of(metric)}")
+    return table.tab_source_note(
+        f"Relative to: {rows['base'][0]}. Median ratio of {notes} {legend_of(metric)}{of_all}"
+    )
 
 
 def relative_text(summary: pl.DataFrame, metric: str = "operations_per_s") -> str:
@@ -75,13 +81,14 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
     rounds = rows.filter(metric="operations_per_s").select("step", "dbms", pl.col("n").alias("rounds"))
     wide = wide.select("step", "dbms", *shown).join(rounds, on=["step", "dbms"], maintain_order="left")
     sure = coverage_of(rows["coverage"].to_list())
+    what = f"Medians, below them the {sure}" if rows["n"].max() != 1 else "One round, so there is no interval"
     return (
         _styled(wide, "absolute", groupname_col="step", rowname_col="dbms")
         .fmt(_as_it_is, columns=shown)
         .cols_label({name: ABSOLUTE[name] for name in shown})
         .cols_align("right", columns=[*shown, "rounds"])
         .tab_source_note(
-            f"Medians, below them the {sure}. µs/o is CPU time per operation of the process; cs/o, r/o, rKB/o and "
+            f"{what}. µs/o is CPU time per operation of the process; cs/o, r/o, rKB/o and "
             "wKB/o are the whole host's context switches, disk reads and KB per operation."
         )
     )
@@ -129,12 +136,29 @@ def builds_table(builds: pl.DataFrame) -> GT:
     return plain_table(builds, "builds", note, **named)
 
 
+def differences_table(differences: pl.DataFrame) -> GT | Sentences:
+    """One row a setting, one column a dbms; where a dbms has the base's value its cell is empty."""
+    if differences.is_empty():
+        return Sentences(["None: all settings that no config asks for are alike."])
+    rows = by_host(differences).with_columns(pl.col("base_value", "value").map_elements(_short, pl.String))
+    base = str(rows["base"][0])
+    wide = rows.pivot("dbms", index=["name", "base_value"], values="value", maintain_order=True).sort("name")
+    shown = [name for name in wide.columns if name != "name"]
+    note = f"An empty cell: the same as {base}. Hover over a value that is cut off."
+    return (
+        _styled(wide, "differences")
+        .cols_label({"base_value": base})
+        .fmt(_as_told, columns=shown)
+        .tab_source_note(note)
+    )
+
+
 def warnings_table(warnings: pl.DataFrame) -> GT:
     """One row a warning: what is the matter, and whom it concerns; the same thing is said once."""
     keys = ["kind", "host", "dbms", "step", "text"]
     rounds = pl.col("round").drop_nulls().unique().sort().cast(pl.String).str.join(", ")
     rows = warnings.group_by(keys, maintain_order=True).agg(rounds.alias("rounds")).sort("kind", maintain_order=True)
-    rows = rows.with_columns(pl.col("step").fill_null("all"), pl.col("rounds").replace("", "all"))
+    rows = rows.with_columns(pl.col("dbms", "step").fill_null("all"), pl.col("rounds").replace("", "all"))
     if rows.is_empty():
         rows = pl.DataFrame({"kind": ["none"], "text": ["No run gave a warning."]})
     return _styled(rows.select("kind", *[name for name in rows.columns if name != "kind"]), "warnings")
@@ -174,9 +198,20 @@ def _as_it_is(value: str | None) -> str:
     return value or "–"
 
 
+def _as_told(value: str | None) -> str:
+    return value or ""
+
+
+def _short(value: str) -> str:
+    """A value as text, cut where it is longer than a cell should be."""
+    if len(value) <= LONGEST_VALUE:
+        return escape(value) or "(empty)"
+    return f'<span title="{escape(value)}">{escape(value[:LONGEST_VALUE])}…</span>'
+
+
 def _cell(row: dict[str, Any]) -> str:
-    warned = row.get("warnings") or []
-    mark = f' <span title="{escape(", ".join(warned))}">⚠</span>' if warned else ""
+    warned = row.get("warned") or ""
+    mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
     small = "font-size:11px;white-space:nowrap"
     return (
         f'<b style="white-space:nowrap">{signs_of(row["metric"])[row["verdict"]]} {row["median"]:.2f}{mark}</b><br>'
@@ -198,8 +233,10 @@ def _plain(row: dict[str, Any] | None) -> str:
 
 def _value(row: dict[str, Any]) -> str:
     form = ",.0f" if row["metric"] == "operations_per_s" else ",.2f" if row["median"] < 100 else ",.0f"
-    small = f'<br><span style="font-size:11px;color:{MUTED};white-space:nowrap">{_interval(row, form)}</span>'
-    return f"{row['median']:{form}}{small}"
+    if row["low"] is None:
+        return f"{row['median']:{form}}"
+    small = f"font-size:11px;color:{MUTED};white-space:nowrap"
+    return f'{row["median"]:{form}}<br><span style="{small}">{_interval(row, form)}</span>'
 
 
 def _interval(row: dict[str, Any], form: str) -> str:

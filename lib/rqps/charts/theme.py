@@ -66,6 +66,17 @@ def by_host(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.format("{} on {}", "dbms", "host").alias("dbms"))
 
 
+def told_apart(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """`warned`: the warnings of a number that not all have; and a sentence on those that all have."""
+    if "warnings" not in numbers.columns:
+        return numbers.with_columns(pl.lit("").alias("warned")), ""
+    every = [set(kinds) for kinds in numbers["warnings"].to_list()]
+    common = set.intersection(*every) if every else set()
+    own = [", ".join(sorted(kinds - common)) for kinds in every]
+    of_all = f" A warning on {', '.join(sorted(common))} concerns every number here." if common else ""
+    return numbers.drop("warnings").with_columns(pl.Series("warned", own, pl.String)), of_all
+
+
 def signs_of(metric: str) -> dict[str, str]:
     """An arrow points where the number goes: throughput down is slower, cost up is."""
     return SIGNS if metric == "operations_per_s" else COST_SIGNS
@@ -120,6 +131,7 @@ _CONFIG: dict[str, Any] = {
     "background": "#ffffff",
     "view": {"stroke": None, "continuousWidth": PICTURE_WIDTH_PX},
     "axis": {**_TEXT, **_AXIS, "titleFontWeight": "normal"},
+    "axisX": {"titleAnchor": "end"},  # on a phone a centred one would not fit
     "legend": {**_TEXT, "orient": "top", "symbolOpacity": 1, "titleFontWeight": "normal"},
     "header": {**_TEXT, "labelFontWeight": "bold", "title": None},
     "title": {**_TITLE, "subtitleColor": MUTED, "subtitleFontSize": 12},

@@ -15,7 +15,7 @@ from rqps.store.read import Study
 
 MACHINE = {
     "cpu_model": "CPU",
-    "cpus_allowed": "CPUs",
+    "cpus": "CPUs",
     "hypervisor": "virtual machine",
     "memory_kb": "memory",
     "file_system": "file system",

@@ -15,6 +15,9 @@ from nbformat import NotebookNode
 
 from rqps.charts.renderer import MIME
 
+# A table longer than that is folded: the page is to be read, and the table to be looked up.
+MOST_ROWS = 55
+
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
 
@@ -30,6 +33,7 @@ class Part:
     html: Markup = _NOTHING
     text: str = ""
     number: int = 0
+    """Of a chart; of a folded table its rows."""
     claim: str = ""
     how: str = ""
     min_width_px: int = 0
@@ -120,7 +124,8 @@ def _shown(content: Content, data: dict[str, Any]) -> Part:
             png=_one_line(data["image/png"]),
         )
     if "text/html" in data:
-        return Part("table", html=Markup(data["text/html"]))
+        rows = data["text/html"].count("<tr")
+        return Part("table", html=Markup(data["text/html"]), number=rows if rows > MOST_ROWS else 0)
     if "image/png" in data:
         return Part("picture", png=_one_line(data["image/png"]), text=data.get("text/plain", ""))
     return Part("text", text=data.get("text/plain", ""))
