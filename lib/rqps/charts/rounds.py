@@ -73,6 +73,6 @@ def _claim(summary: pl.DataFrame, shown: list[str]) -> str:
 def _how(rows: pl.DataFrame, what: str) -> str:
     count, sure = rounds_of(rows["n"].to_list()), coverage_of(rows["coverage"].to_list())
     return (
-        f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({count}), the tick their median, "
-        f"the bar its interval ({sure}). Hover for the run; drag to move, scroll with Alt to zoom."
+        f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({count}), the tick their "
+        f"median, the bar its interval ({sure}). Hover for the run; drag to move, scroll with Alt to zoom."
     )
