@@ -23,6 +23,7 @@ from rqps.charts.theme import (
 ROW_PX = 34
 COLUMN_PX = 64
 LABELS_PX = 150
+LINE_PX = 14
 
 # A name is broken at its dots and underscores where a column is too narrow for it.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
@@ -34,8 +35,10 @@ def heatmap(summary: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     cells = _cells(numbers)
     steps, dbms = in_order(cells["step"]), in_order(cells["dbms"])
     top: dict[str, Any] = {"orient": "top", "labelAngle": 0, "labelLimit": 0, "labelOverlap": False}
-    if len(dbms) > 5 or max(map(len, dbms)) > 11:
+    if len(dbms) > 3 or max(map(len, dbms)) > 11:
         top["labelExpr"] = _BROKEN
+        # Lines of a label grow downwards from where a single one would stand: into the cells.
+        top["labelPadding"] = 2 + LINE_PX * max(name.count(".") + name.count("_") for name in dbms)
     plain: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
     base = alt.Chart(cells).encode(
         x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **plain)),

@@ -23,7 +23,7 @@ from rqps.charts.theme import (
     told_apart,
 )
 
-LONGEST_VALUE = 40
+LONGEST_VALUE = 24
 
 # As the published tables have them: cost per operation beside throughput.
 ABSOLUTE = {
