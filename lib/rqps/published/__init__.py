@@ -1,0 +1,37 @@
+"""Figures of published studies: read strictly, calculated again, and held against themselves and against ours."""
+
+from rqps.published.beside import beside, what_differs
+from rqps.published.check import KINDS
+from rqps.published.contradictions import checked, contradictions
+from rqps.published.read import Published, read
+from rqps.published.recompute import agreement, recomputed
+from rqps.published.views import (
+    in_short,
+    nanoseconds,
+    quoted_ratios,
+    quotes,
+    response_times,
+    rqps_table,
+    tally,
+    where_from,
+)
+
+__all__ = [
+    "KINDS",
+    "Published",
+    "agreement",
+    "beside",
+    "checked",
+    "contradictions",
+    "in_short",
+    "nanoseconds",
+    "quoted_ratios",
+    "quotes",
+    "read",
+    "recomputed",
+    "response_times",
+    "rqps_table",
+    "tally",
+    "what_differs",
+    "where_from",
+]
