@@ -17,7 +17,7 @@ from rqps.observe.activity import Activity, Busy, OurServer, our_servers, watch
 from rqps.observe.checks.cpu import cpu_findings
 from rqps.observe.checks.finding import LEVELS, Finding
 from rqps.observe.checks.memory import memory_findings
-from rqps.observe.checks.now import load, noise_floor, other_processes, servers_of_ours
+from rqps.observe.checks.now import load, noise_floor, other_processes, servers_of_ours, shared_core
 from rqps.observe.checks.profiling import sampling
 from rqps.observe.checks.room import disk_room, file_system, open_files, socket_path
 from rqps.observe.checks.tools import tool_findings
@@ -113,6 +113,15 @@ def test_even_work_has_no_noise_and_a_pause_is_measured() -> None:
     assert noisy.stolen_share == pytest.approx(0.02)
     assert noisy.longest_ms == 250
     assert noise_floor([quiet, noisy]).level == "warn"
+
+
+def test_a_cpu_that_slows_down_while_the_others_work_shares_a_core() -> None:
+    pieces = {ms: [piece * ms * MS_NS for piece in range(1001)] for ms in (10, 16)}
+    alone, slowed = (summarise(1, ends_ns, cpu_ns=ends_ns[-1], stolen_s=0) for ends_ns in pieces.values())
+    (finding,) = shared_core(alone, [replace(slowed, cpu=0), slowed])
+    assert "CPU 1 takes 60% longer" in finding.found
+    assert shared_core(alone, [replace(alone, cpu=0), alone]) == []
+    assert shared_core(alone, [alone]) == []
 
 
 @pytest.mark.parametrize(("load_1min", "level"), [(0.1, "ok"), (1.0, "note"), (3.0, "warn")])

@@ -15,8 +15,9 @@ def now_findings(say: Callable[[str], None]) -> list[Finding]:
     cpus = os.sched_getaffinity(0)
     say(f"watching other processes for {WATCH_S:g} s")
     others = watch(WATCH_S)
-    say(f"spinning on each CPU for {SPIN_S:g} s to see how evenly it works")
+    say(f"spinning on all CPUs and on one, for {SPIN_S:g} s each, to see how evenly they work")
     noise = measure_noise(cpus, SPIN_S)
+    (alone,) = measure_noise([max(cpus)], SPIN_S)
     return [
         load(os.getloadavg()[0], len(cpus)),
         other_processes(others),
@@ -24,6 +25,7 @@ def now_findings(say: Callable[[str], None]) -> list[Finding]:
         steal(noise),
         noise_floor(noise),
         *alike(noise),
+        *shared_core(alone, noise),
     ]
 
 
@@ -113,5 +115,22 @@ def alike(noise: Collection[Noise]) -> list[Finding]:
             f"CPU {slow.cpu} takes {slow.piece_us / fast.piece_us - 1:.0%} longer than CPU {fast.cpu} for equal work",
             "what is measured depends on where the kernel puts the server",
             f"let only CPUs of one kind be used: taskset -c {fast.cpu},… rqps run STUDY",
+        )
+    ]
+
+
+def shared_core(alone: Noise, noise: Collection[Noise]) -> list[Finding]:
+    """Virtual CPUs are often threads of one core, which the machine does not tell its guest."""
+    together = next(each for each in noise if each.cpu == alone.cpu)
+    slower = together.piece_us / alone.piece_us - 1
+    if len(noise) < 2 or slower < 0.1:
+        return []
+    return [
+        Finding(
+            "shared core",
+            "warn",
+            f"CPU {alone.cpu} takes {slower:.0%} longer for equal work while the others work too",
+            "whatever else runs slows the server down, also on a CPU of its own, and no counter shows it",
+            "leave the machine alone while it measures; compare CPU per operation only with that in mind",
         )
     ]
