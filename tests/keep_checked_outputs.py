@@ -16,7 +16,7 @@ SAMPLE = Path(__file__).parent.parent / "data/sample"
 
 
 def keep(notebook: Path) -> None:
-    content = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+    content = nbformat.read(notebook, as_version=4)
     with tempfile.TemporaryDirectory() as data:
         (Path(data) / "sample").symlink_to(SAMPLE)  # and nothing that was measured here
         os.environ["RQPS_DATA"] = data
@@ -26,7 +26,7 @@ def keep(notebook: Path) -> None:
         if cell.cell_type == "code" and CHECKED not in cell.metadata.get("tags", ()):
             cell.outputs, cell.execution_count = [], None
     content.metadata.language_info = {"name": "python"}
-    nbformat.write(content, notebook)  # type: ignore[no-untyped-call]
+    nbformat.write(content, notebook)
 
 
 if __name__ == "__main__":

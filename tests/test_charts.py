@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 import rqps
+from great_tables import GT
 from rqps import charts
 from rqps.analysis import (
     absolute,
@@ -127,7 +128,9 @@ def test_settings_that_differ_stand_in_one_row_each(small: Study) -> None:
     long = "index_merge=on," * 20
     rows = [("my2.base", "sql_mode", "", HOSTILE), ("my2.ps0", "sql_mode", "", "STRICT"), ("my2.ps0", "x", "1", long)]
     frame = pl.DataFrame(rows, schema=["dbms", "name", "base_value", "value"], orient="row")
-    html = charts.differences_table(frame.with_columns(host=pl.lit("here"), base=pl.lit(BASE))).as_raw_html()
+    table = charts.differences_table(frame.with_columns(host=pl.lit("here"), base=pl.lit(BASE)))
+    assert isinstance(table, GT)
+    html = table.as_raw_html()
     assert html.count("sql_mode") == 1
     assert "(empty)" in html
     assert "<img" not in html

@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
@@ -41,7 +42,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 @given(st.lists(values, min_size=1, max_size=40), st.randoms())
-def test_an_interval_is_ordered_around_its_median_and_blind_to_order(found: list[float], chance) -> None:  # type: ignore[no-untyped-def]
+def test_an_interval_is_ordered_around_its_median_and_blind_to_order(found: list[float], chance: Random) -> None:
     got = estimate(found)
     assert got.n == len(found)
     if got.low is not None and got.high is not None:
@@ -108,7 +109,7 @@ def test_an_unsure_number_says_how_many_rounds_it_would_take() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.randoms())
-def test_pairs_are_of_one_round_whatever_the_order_of_rows(study: Study, chance) -> None:  # type: ignore[no-untyped-def]
+def test_pairs_are_of_one_round_whatever_the_order_of_rows(study: Study, chance: Random) -> None:
     rows = list(range(study.steps.height))
     chance.shuffle(rows)
     shuffled = relative(study.steps[rows], study.runs, BASE)
