@@ -27,6 +27,8 @@ from rqps.workloads.protocol import Load
 
 STEAL_WORTH_TELLING = 0.02
 """Of the host's CPU time; above it, the numbers are the neighbours' as well."""
+OTHERS_WORTH_TELLING = 0.15
+"""Of one CPU, used by whoever is neither the server nor the load generator."""
 
 
 @dataclass(frozen=True)
@@ -168,3 +170,7 @@ def _warnings(row: dict[str, Any]) -> Iterator[Warning_]:
     if steal_s > STEAL_WORTH_TELLING * (steal_s + busy_s):
         text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"
         yield Warning_(kind="steal", text=text, step=step)
+    others = (busy_s - row["server_cpu_s"] - row["client_cpu_s"]) / row["elapsed_s"]
+    if others > OTHERS_WORTH_TELLING:
+        text = f"other processes kept {others:.0%} of a CPU busy meanwhile, which slows the server down"
+        yield Warning_(kind="others", text=text, step=step)
