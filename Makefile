@@ -13,7 +13,7 @@ SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: help demo test style types tests lab bench lock clean moved
+.PHONY: help demo test style types tests lab bench sample lock clean moved
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -40,6 +40,15 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
 	@for benchmark in observation generator wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
+
+sample: $(STAMP)  ## measure the study in data/sample again, for a quarter of an hour, and put its tables there
+	$(BIN)/rqps run releases
+	rm -rf data/sample/study=releases
+	cd data/raw
+	find study=releases -mindepth 1 -maxdepth 2 \( -name '*.parquet' -o -name '*.json' \) -not -path '*/failed/*' \
+	  -exec cp --parents '{}' ../sample \;
+	cd ../..
+	$(BIN)/python tests/keep_checked_outputs.py notebooks/analysis/*.ipynb
 
 lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev \
