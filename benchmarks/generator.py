@@ -15,7 +15,7 @@ from rqps.tools import sysbench
 from rqps.workloads.sysbench.answer import read_seconds
 from rqps.workloads.sysbench.generator import DATABASE, generating
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.steps import all_steps
+from rqps.workloads.sysbench.steps import find
 
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--pairs", type=int, default=20)
@@ -32,7 +32,7 @@ with serving("my8033.base", parameters) as (server, where, folder):
     def ours_us_per_query() -> float:
         before_s = cpu_s_of_children()
         with generating(
-            server, all_steps()["point-query"], parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
+            server, find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
         ) as load:
             load.wait_until_gone()
         used_s = cpu_s_of_children() - before_s

@@ -13,7 +13,7 @@ from rqps.observe.status import read_status
 from rqps.workloads.sysbench.answer import read_seconds, whole
 from rqps.workloads.sysbench.generator import generating
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.steps import all_steps
+from rqps.workloads.sysbench.steps import find
 
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--pairs", type=int, default=20)
@@ -26,7 +26,7 @@ with serving("my8033.base", parameters) as (server, where, folder):
 
     def operations_per_s(observed: bool) -> float:
         with generating(
-            server, all_steps()["point-query"], parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
+            server, find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
         ) as load:
             connection = server.connect()
             origin_ns = load.wait_for_begin()

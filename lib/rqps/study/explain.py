@@ -11,7 +11,7 @@ from rqps.study.builds import BuildSpec
 from rqps.study.configs import ConfigSpec
 from rqps.study.document import Document
 from rqps.study.problems import Place, Problem, instead
-from rqps.study.runs_file import RunsFile, StudySpec, step_names
+from rqps.study.runs_file import RunsFile, StudySpec
 from rqps.workloads import PARAMETERS
 
 _LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
@@ -35,11 +35,6 @@ def problems_of(error: ValidationError, document: Document, prefix: Place = ()) 
         place = (*prefix, *detail["loc"])
         if place[-1:] == ("[key]",):
             place = place[:-1]
-        if place[-1:] == ("steps",) and detail["type"] == "value_error":
-            unknown = list(_unknown_steps(place, document.value))
-            if unknown:
-                yield from unknown
-                continue
         yield Problem(place, _sentence(detail, place, document))
 
 
@@ -137,11 +132,3 @@ def model_at(place: Place, value: Any) -> type[BaseModel]:
             return PARAMETERS[value["studies"][name]["workload"]]
         case _:
             return RunsFile
-
-
-def _unknown_steps(place: Place, value: Any) -> Iterator[Problem]:
-    study = value["studies"][place[1]]
-    known = step_names(study["workload"])
-    for index, step in enumerate(study["parameters"]["steps"]):
-        if step not in known:
-            yield Problem((*place, index), f"unknown step {step!r}; {instead(str(step), known, 'steps')}")

@@ -10,12 +10,6 @@ from rqps.workloads import PARAMETERS
 from rqps.workloads.parameters import Parameters
 
 
-def step_names(workload: str) -> tuple[str, ...]:
-    """All steps of a workload: it does them all when none are named, so its default names them."""
-    names: tuple[str, ...] = PARAMETERS[workload].model_fields["steps"].get_default(call_default_factory=True)
-    return names
-
-
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 

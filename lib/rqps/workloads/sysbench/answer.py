@@ -26,14 +26,23 @@ def read_origin(line: str) -> int | None:
     return int(json.loads(line)["origin_ns"]) if line.startswith('{"origin_ns"') else None
 
 
-def read_seconds(lines: Iterable[str], threads: int) -> list[Second]:
-    """Every second with what all threads did in it. A second that a thread did not report is an error."""
+def read_end(line: str) -> int | None:
+    """When a thread ended its last transaction, on the same clock, if this line tells it."""
+    return int(json.loads(line)["ended_ns"]) if line.startswith('{"ended_ns"') else None
+
+
+def read_seconds(lines: Iterable[str], threads: int, whole_within_s: int | None = None) -> list[Second]:
+    """Every second with what all threads did in it. A second that a thread did not report is an error.
+
+    Where transactions are whole, threads end one after the other when `whole_within_s` seconds have passed.
+    """
     by_second: dict[int, list[dict[str, Any]]] = {}
     for line in lines:
         if line.startswith('{"thread"'):
             report = json.loads(line)
             by_second.setdefault(report["second"], []).append(report)
-    short = [second for second, reports in by_second.items() if len(reports) != threads]
+    must = [second for second in by_second if whole_within_s is None or second < whole_within_s]
+    short = [second for second in must if len(by_second[second]) != threads]
     if short or not by_second:
         raise RqpsError(
             f"sysbench reported {len(by_second)} seconds, of which {len(short)} lack a thread of {threads}",

@@ -1,4 +1,7 @@
-"""What has to be true of the tables before a step is measured, asked of the server itself."""
+"""What has to be true of the server and its tables before a step is measured, asked of the server itself."""
+
+import re
+from typing import Any
 
 from pymysql.cursors import DictCursor
 
@@ -8,27 +11,61 @@ from rqps.workloads.sysbench.generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
+OUR_CONNECTIONS = 2
+"""For control, beside the load's."""
+COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
+LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made again"
+
+
+def check_connections(connection: Connection, parameters: SysbenchParameters) -> None:
+    """The server takes as many clients as the load has."""
+    most = int(query(connection, "SELECT @@max_connections")[0][0])
+    threads = max(parameters.threads, parameters.tables if parameters.steps != parameters.measured else 1)
+    if threads + OUR_CONNECTIONS > most:
+        raise RqpsError(
+            f"max_connections is {most}, and {threads} threads are asked for, with {OUR_CONNECTIONS} for control",
+            fix=f"set max_connections to {threads + OUR_CONNECTIONS} or more in the config, or ask for fewer threads",
+        )
+
 
 def check_tables(connection: Connection, parameters: SysbenchParameters) -> None:
-    """Each table is there, is InnoDB's, and holds the rows that were asked for."""
+    """Each table is there, is InnoDB's, and has the columns, the indexes and the rows that were asked for."""
+    found = query(connection, f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{DATABASE}'")
+    _must_be(DATABASE, "tables", parameters.tables, int(found[0][0]))
     for number in range(1, parameters.tables + 1):
-        table = f"{DATABASE}.sbtest{number}"
-        found = query(
-            connection,
-            "SELECT engine FROM information_schema.tables "
-            f"WHERE table_schema = '{DATABASE}' AND table_name = 'sbtest{number}'",
-        )
-        if not found or str(found[0][0]).lower() != "innodb":
-            raise RqpsError(
-                f"{table}: asked for engine InnoDB, found {found[0][0] if found else 'no such table'}",
-                fix="remove the loaded data of this build from the cache; they are made again",
-            )
-        rows = int(query(connection, f"SELECT COUNT(*) FROM {table}")[0][0])
-        if rows != parameters.table_rows:
-            raise RqpsError(
-                f"{table}: asked for {parameters.table_rows} rows, found {rows}",
-                fix="remove the loaded data of this build from the cache; they are made again",
-            )
+        _check_table(connection, f"sbtest{number}", number, parameters.table_rows)
+
+
+def _check_table(connection: Connection, table: str, number: int, rows: int) -> None:
+    which = f"WHERE table_schema = '{DATABASE}' AND table_name = '{table}'"
+    engine = query(connection, f"SELECT engine FROM information_schema.tables {which}")
+    _must_be(table, "engine", "InnoDB", engine[0][0] if engine else "no such table")
+    told = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {which}")
+    columns = {str(name): re.sub(r"int\(\d+\)", "int", str(kind)) for name, kind in told}
+    _must_be(table, "columns", COLUMNS, columns)
+    told = query(connection, f"SELECT index_name, column_name FROM information_schema.statistics {which}")
+    _must_be(table, "indexes", {"PRIMARY": "id", f"k_{number}": "k"}, {str(name): str(on) for name, on in told})
+    found = query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{table}")[0]
+    _must_be(table, "rows", rows, int(found[0]))
+    _must_be(table, "ids", (1, rows), (found[1], found[2]))
+
+
+def _must_be(table: str, what: str, asked: Any, found: Any) -> None:
+    if asked != found:
+        where = table if table == DATABASE else f"{DATABASE}.{table}"
+        raise RqpsError(f"{where}: asked for {_words(what, asked)}, found {_words('', found)}", fix=LOAD_AGAIN)
+
+
+def _words(what: str, value: Any) -> str:
+    match value:
+        case dict():
+            shown = ", ".join(f"{name} {of}" for name, of in value.items()) or "none"
+            return f"{what} {shown}".strip()
+        case tuple():
+            return f"{what} {value[0]} to {value[1]}".strip()
+        case int():
+            return f"{value} {what}".strip()
+    return f"{what} {value}".strip()
 
 
 def warm(connection: Connection, parameters: SysbenchParameters) -> None:
@@ -39,19 +76,66 @@ def warm(connection: Connection, parameters: SysbenchParameters) -> None:
         query(connection, f"SELECT COUNT(k) FROM {table} FORCE INDEX (k_{number}) WHERE k >= 0")
 
 
-def check_plan(connection: Connection, step: Step) -> str | None:
-    """The index that EXPLAIN shows for the step's statement; another one than the step is named for fails it."""
-    if step.explain is None:
-        return None
-    wanted = "k_1" if step.index == "k" else step.index
-    with connection.cursor(DictCursor) as cursor:
-        # Since 9.0 the plan comes as a tree unless it is asked for as rows, which 5.5 does not understand.
-        form = "" if connection.get_server_info().startswith("5.5.") else "FORMAT=TRADITIONAL "
-        cursor.execute(f"EXPLAIN {form}" + step.explain.format(table=f"{DATABASE}.sbtest1"))
-        plan = cursor.fetchone() or {}
-    if plan.get("key") != wanted:
+def check_plan(connection: Connection, step: Step) -> None:
+    """EXPLAIN shows what the step is named for, for each of its statements on each table; anything else fails it."""
+    found = query(connection, f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{DATABASE}'")
+    for table in sorted(str(name) for (name,) in found):
+        rows = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table}")[0][0] or 1)
+        for statement in step.each_statement:
+            if step.index and "WHERE" in statement:
+                _check_statement(connection, step, with_values(statement, f"{DATABASE}.{table}", rows))
+
+
+def _check_statement(connection: Connection, step: Step, statement: str) -> None:
+    table_number = re.findall(r"sbtest(\d+)", statement)[0]
+    wanted = {"k": f"k_{table_number}", "none": None}.get(str(step.index), step.index)
+    plan = _plan(connection, statement)
+    covers = "Using index" in str(plan.get("Extra")).split("; ")
+    if plan.get("key") != wanted or step.covered not in (None, covers):
+        asked = wanted or "no index"
+        alone = {True: " alone", False: ", and the row,", None: ""}[step.covered]
         raise RqpsError(
-            f"{step.name}: the server reads by {plan.get('key') or 'no index'}, not by {wanted}: {plan}",
+            f"{step.name}: the server reads by {plan.get('key') or 'no index'}, not by {asked}{alone}: "
+            f"{statement[:200]}: {plan}",
             fix="what is measured would not be what the step is named for; look at the table and its statistics",
         )
-    return wanted
+
+
+def _plan(connection: Connection, statement: str) -> dict[str, Any]:
+    # Since 9.0 the plan comes as a tree unless it is asked for as rows; 5.5 neither understands that nor explains
+    # anything but a SELECT, and finds rows that are to be changed in the same way.
+    form = "FORMAT=TRADITIONAL "
+    if str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5."):
+        form = ""
+        statement = re.sub(r"^(?:UPDATE|DELETE FROM) (\S+) .*?WHERE", r"SELECT * FROM \1 WHERE", statement)
+    with connection.cursor(DictCursor) as cursor:
+        cursor.execute(f"EXPLAIN {form}{statement}")
+        return cursor.fetchone() or {}
+
+
+def with_values(statement: str, table: str, rows: int) -> str:
+    """A statement on a table, with values from the middle of it.
+
+    >>> with_values("SELECT k FROM {table} WHERE k BETWEEN {x} AND {x+100}", "t", 1000)
+    'SELECT k FROM t WHERE k BETWEEN 450 AND 550'
+    >>> with_values("UPDATE {table} SET c = {c} WHERE id IN ({3 ids})", "t", 1000)
+    "UPDATE t SET c = 'text' WHERE id IN (167, 500, 834)"
+    """
+    distance = max([0, *map(int, re.findall(r"\{x\+(\d+)\}", statement))])
+    x = max(1, (rows - distance) // 2)
+
+    def value(marker: re.Match[str]) -> str:
+        match marker[1].split():
+            case ["table"] | ["own", "table"]:
+                return table
+            case ["c"] | ["pad"]:
+                return "'text'"
+            case ["x"]:
+                return str(x)
+            case [count, "hot", "ids"]:
+                return ", ".join(str(rows // 2 + i) for i in range(1, int(count) + 1))
+            case [count, "ids"]:
+                return ", ".join(str(1 + rows * (2 * i + 1) // (2 * int(count))) for i in range(int(count)))
+        return str(x + distance) if marker[1].startswith("x+") else str(x)
+
+    return re.sub(r"\{([^}]*)\}", value, statement)

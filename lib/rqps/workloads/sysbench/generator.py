@@ -3,7 +3,7 @@
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -12,27 +12,35 @@ from rqps.errors import RqpsError
 from rqps.servers import keeper
 from rqps.servers.instance import Server
 from rqps.tools import sysbench
-from rqps.workloads.sysbench.answer import read_origin
+from rqps.workloads.sysbench.answer import read_end, read_origin
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
 DATABASE = "rqps"
 START_PATIENCE_S = 120
 STATEMENT_PATIENCE_S = 60
+WHOLE_PATIENCE_S = 3600
+"""For a transaction that is waited for before the step ends, such as a scan."""
+READY_S = 1
+"""Before a step without a warm-up of its own, for whoever observes it."""
 LUA = Path(str(files(__package__) / "lua"))
 
 
 class Generator:
-    """A running sysbench, and what it has written so far. `what` names the step in messages."""
+    """A running sysbench, and what it has written so far."""
 
-    def __init__(self, process: "subprocess.Popen[str]", server: Server, what: str, seconds: int, log: Path) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[str]", server: Server, step: Step, parameters: SysbenchParameters, log: Path
+    ) -> None:
         self.process = process
         self.server = server
-        self.what = what
-        self.seconds = seconds
+        self.step = step
+        self.threads = parameters.threads
+        self.seconds = parameters.seconds_of(step)
         self.log = log
         self.lines: list[str] = []
         self._origin_ns: int | None = None
+        self._ends_ns: list[int] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -48,32 +56,47 @@ class Generator:
                 raise self._failure()
             if time.monotonic() > deadline:
                 raise RqpsError(
-                    f"{self.what}: sysbench did not begin within {START_PATIENCE_S} s", fix=f"see {self.log.name}"
+                    f"{self.step.name}: sysbench did not begin within {START_PATIENCE_S} s",
+                    fix=f"see {self.log.name}",
                 )
             time.sleep(0.01)
         self._wait_until(self._origin_ns)
         return self._origin_ns
 
     def wait_for_end(self) -> None:
-        """Waits until the measured part has ended by the clock."""
+        """Waits until the measured part has ended: by the clock, or with every thread's last transaction."""
         assert self._origin_ns is not None
-        self._wait_until(self._origin_ns + self.seconds * 1_000_000_000)
+        ends_ns = self._origin_ns + self.seconds * 1_000_000_000
+        self._wait_until(ends_ns)
+        while self.step.whole and len(self._ends_ns) < self.threads:
+            if time.monotonic_ns() > ends_ns + WHOLE_PATIENCE_S * 1_000_000_000:
+                raise self._hangs(WHOLE_PATIENCE_S)
+            self._wait_until(time.monotonic_ns() + 10_000_000)
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long the measured part was."""
+        if not self.step.whole:
+            return float(self.seconds)
+        assert self._origin_ns is not None
+        return (max(self._ends_ns) - self._origin_ns) / 1e9
 
     def wait_until_gone(self) -> None:
         """Waits until the last statement came to its end and sysbench ended well."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()  # threads that have ended wait for it, so that their counters could be read
         try:
             code = self.process.wait(timeout=STATEMENT_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise RqpsError(
-                f"{self.what}: sysbench did not end within {STATEMENT_PATIENCE_S} s of the measured part's end",
-                fix="a statement hangs: see the server's process list while it runs",
-            ) from None
+            raise self._hangs(STATEMENT_PATIENCE_S) from None
         if code != 0:
             raise self._failure()
         self._reader.join()
 
     def end(self) -> None:
         """Ends it, if it has not, and keeps what it said."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
         self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -92,15 +115,23 @@ class Generator:
             self.lines.append(line)
             if self._origin_ns is None:
                 self._origin_ns = read_origin(line)
+            if (end_ns := read_end(line)) is not None:
+                self._ends_ns.append(end_ns)
+
+    def _hangs(self, patience_s: int) -> RqpsError:
+        return RqpsError(
+            f"{self.step.name}: sysbench did not end within {patience_s} s of the measured part's end",
+            fix="a statement hangs: see the server's process list while it runs",
+        )
 
     def _failure(self) -> RqpsError:
         """Why it ended: the server's end comes first, since sysbench only tells that it lost it."""
         if self.server.ended(within_s=1):
-            return self.server.end_of(self.what)
+            return self.server.end_of(self.step.name)
         self.end()
         said = [line.rstrip() for line in self.lines if "FATAL" in line or "rror" in line][-5:]
         return RqpsError(
-            f"{self.what}: sysbench ended with code {self.process.returncode}: " + "\n".join(said),
+            f"{self.step.name}: sysbench ended with code {self.process.returncode}: " + "\n".join(said),
             fix=f"read the whole of what it said, {self.log.name}",
         )
 
@@ -110,24 +141,26 @@ def generating(
     server: Server, step: Step, parameters: SysbenchParameters, *, seed: int, cpus: tuple[int, ...], log: Path
 ) -> Iterator[Generator]:
     """sysbench putting the load of one step, from its first connection to its end."""
-    options = {
+    options: dict[str, str | int | float] = {
         "threads": parameters.threads,
-        "warmup-seconds": parameters.warmup_seconds,
-        "measured-seconds": parameters.seconds,
-        "prepared": "on" if parameters.prepared else "off",
+        "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
+        "measured-seconds": parameters.seconds_of(step),
+        "prepared": _switch(parameters.prepared and step.prepared),
+        "whole": _switch(step.whole),
+        "statements": ";".join(step.statements),
         "time": 0,  # our own loop ends by the clock
         **{name.replace("_", "-"): value for name, value in step.options.items()},
     }
     process = subprocess.Popen(
-        keeper.command("exec", _argv(server, step.script, "run", parameters, seed, options), cpus=cpus),
-        stdin=subprocess.DEVNULL,
+        keeper.command("exec", _argv(server, "statements", "run", parameters, seed, options), cpus=cpus),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=_environment(),
         start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
     )
-    generator = Generator(process, server, step.name, parameters.seconds, log)
+    generator = Generator(process, server, step, parameters, log)
     try:
         yield generator
     finally:
@@ -140,7 +173,7 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
     connection.close()
-    options: dict[str, str | int] = {"index-first": "on" if parameters.index_first else "off"}
+    options = {"index-first": _switch(parameters.index_first)}
     done = subprocess.run(
         keeper.command("exec", _argv(server, "load", "load", parameters, seed, options), cpus=()),
         capture_output=True,
@@ -162,7 +195,7 @@ def _argv(
     command: str,
     parameters: SysbenchParameters,
     seed: int,
-    more: dict[str, str | int],
+    more: Mapping[str, str | int | float],
 ) -> list[str]:
     options = {
         "db-driver": "mysql",
@@ -177,6 +210,10 @@ def _argv(
     }
     script_file = str(LUA / f"{script}.lua")
     return [*sysbench().argv, script_file, *(f"--{name}={value}" for name, value in options.items()), command]
+
+
+def _switch(on: bool) -> str:
+    return "on" if on else "off"
 
 
 def _environment() -> dict[str, str]:

@@ -1,18 +1,36 @@
 """What a study may set of the sysbench workload."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from rqps.workloads.parameters import Parameters
-from rqps.workloads.sysbench.steps import all_steps
+from rqps.workloads.sysbench.steps import FLUSH, NAME, Step, expand, find, groups, is_measured, listed
 
 Count = Annotated[int, Field(ge=1)]
 
 
+def _exists(name: str) -> str:
+    if name != FLUSH and name not in groups():
+        find(name)
+    return name
+
+
+_NAMES = {"anyOf": [{"enum": [*listed(), FLUSH]}, {"pattern": f"^{NAME.pattern}$".replace("?P<", "?<")}]}
+StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", **_NAMES})]
+
+
 class SysbenchParameters(Parameters):
-    steps: tuple[str, ...] = Field(default_factory=lambda: tuple(all_steps()), min_length=1, strict=False)
-    """Done in this order, on the same server, one after the other."""
+    steps: tuple[StepName, ...] = Field(default_factory=lambda: expand(("all",)), min_length=1, strict=False)
+    """Done in this order, on the same server, one after the other. A group stands for all of its steps."""
     tables: Count = 1
     table_rows: Count = 100_000
     index_first: bool = False
@@ -21,24 +39,64 @@ class SysbenchParameters(Parameters):
     threads: Count = 1
     seconds: Count = 30
     """The measured part of a step."""
+    write_seconds: Count | None = None
+    """The measured part of a step that writes; as long as the others if not given."""
+    warm_seconds: Count | None = None
+    """A warm-up step; as long as the others if not given."""
     warmup_seconds: Annotated[int, Field(ge=0)] = 5
-    """Before it, not measured."""
+    """Before the measured part of every step, not measured."""
+    flush_seconds: Count | None = None
+    """What a flush may take at most; 60 and one more for every million rows if not given, but not over 1200."""
     prepared: bool = True
     """Prepared statements, where the step has them."""
 
     @field_validator("steps")
     @classmethod
-    def _steps_exist_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [name for name in names if name not in all_steps()]
-        if unknown:
-            known = ", ".join(all_steps())
-            raise ValueError(f"unknown step {', '.join(map(repr, unknown))}; the steps are {known}")
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"step {', '.join(map(repr, twice))} stands twice")
+    def _steps_stand_once(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        names = expand(given)
+        labels: dict[str, str] = {}
+        for name in filter(is_measured, names):
+            label = find(name).label
+            if label in labels:
+                as_well = "" if labels[label] == name else f", also as {labels[label]!r}"
+                raise ValueError(f"step {name!r} stands twice{as_well}")
+            labels[label] = name
+        if not labels:
+            raise ValueError("has no step to be measured; a flush and a warm-up are for those that follow")
         return names
+
+    @model_validator(mode="after")
+    def _tables_hold_what_is_read(self) -> "SysbenchParameters":
+        for name in self.steps:
+            if name != FLUSH and (needed := find(name).rows_needed) > self.table_rows:
+                raise ValueError(
+                    f"step {name!r} needs {needed} rows, and table_rows is {self.table_rows}; "
+                    "ask for more rows, or for a smaller range"
+                )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that what a study is known by stays what it was when a parameter comes into being."""
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The steps of which a number is kept."""
+        return tuple(filter(is_measured, self.steps))
+
+    @property
+    def flush_limit_s(self) -> float:
+        return self.flush_seconds or min(60 + self.tables * self.table_rows / 1e6, 1200)
+
+    def seconds_of(self, step: Step) -> int:
+        """How long a step is measured, or warms up."""
+        if not is_measured(step.name):
+            return self.warm_seconds or self.seconds
+        return (self.write_seconds or self.seconds) if step.seconds == "write" else self.seconds
 
     @property
     def estimated_seconds(self) -> float:
         """What the steps of one run take, without its set-up."""
-        return float(len(self.steps) * (self.seconds + self.warmup_seconds))
+        steps = [find(name) for name in self.steps if name != FLUSH]
+        return float(sum(self.seconds_of(step) + self.warmup_seconds * is_measured(step.name) for step in steps))

@@ -1,29 +1,168 @@
 """The steps as they are described in steps.yaml."""
 
+import difflib
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from typing import Any, Literal
 
 import yaml
+
+FLUSH = "flush"
+WARM = ".warm"
+NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
+MOST_IDS = 5000
+"""In one list: what a statement's text and LuaJIT's stack can hold with room to spare."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One measured thing: a Lua script, its options, and how its result is to be read."""
+    """One measured thing: the statements of a transaction, and how its result is to be read."""
 
     name: str
+    label: str
+    """The name as published: with its range, also where `name` leaves it out."""
     does: str
-    script: str
-    unit: str
-    per_transaction: int
-    options: dict[str, str | int] = field(default_factory=dict)
-    writes: bool = False
-    explain: str | None = None
+    range_size: int
+    statements: tuple[str, ...]
     index: str | None = None
+    covered: bool | None = None
+    prepared: bool = True
+    options: dict[str, str | int | float] = field(default_factory=dict)
+    seconds: Literal["read", "write"] = "read"
+    whole: bool = False
+    unit: str = "query"
+
+    @property
+    def queries(self) -> int:
+        """Statements of a transaction, BEGIN and COMMIT among them.
+
+        >>> find("read-only").queries, find("read-write").queries, find("write-only").queries
+        (16, 20, 6)
+        """
+        return sum(int(repeats or 1) for repeats, _ in map(_repeated, self.statements))
+
+    @property
+    def each_statement(self) -> tuple[str, ...]:
+        """The statements without how often they are done."""
+        return tuple(statement for _, statement in map(_repeated, self.statements))
+
+    @property
+    def rows_needed(self) -> int:
+        """Rows that a table has to have for a transaction to find all that it is named for.
+
+        >>> find("range-covered-pk").rows_needed, find("hot-points").rows_needed, find("write-only").rows_needed
+        (101, 200, 1)
+        """
+        text = " ".join(self.statements)
+        ids = [int(count) * (2 if hot else 1) for count, hot in re.findall(r"\{(\d+) (hot )?ids\}", text)]
+        return max([1, *ids, *(int(distance) + 1 for distance in re.findall(r"\{x\+(\d+)\}", text))])
 
 
 @cache
-def all_steps() -> dict[str, Step]:
-    """Every step by name, in the order in which a run does them."""
-    text = (files(__package__) / "steps.yaml").read_text()
-    return {name: Step(name=name, **described) for name, described in yaml.safe_load(text).items()}
+def find(name: str) -> Step:
+    """A step by its name; ValueError if there is none of that name."""
+    found = NAME.fullmatch(name)
+    described = _described()["steps"].get(found["kind"]) if found else None
+    if not found or described is None:
+        raise ValueError(f"unknown step {name!r}; {_instead(name)}")
+    usual = described["range"]
+    size = int(found["range"] or usual)
+    statements = tuple(_with_range(statement, size) for statement in described["statements"])
+    if size not in _published_ranges(found["kind"]) and statements == tuple(described["statements"]):
+        raise ValueError(f"step {name!r}: its range is only a label, which is {usual}; write {found['kind']!r}")
+    if any(int(count) > MOST_IDS for count in re.findall(r"\{(\d+) (?:hot )?ids\}", " ".join(statements))):
+        raise ValueError(f"step {name!r}: a list of ids can have {MOST_IDS} of them")
+    label = f"{found['kind']}{found['moment'] or ''}_range={size}"
+    told = {key: value for key, value in described.items() if key not in ("range", "statements")}
+    return Step(name=name, label=label, range_size=size, statements=statements, **told)
+
+
+def expand(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names with those of its steps in place of each group.
+
+    >>> len(expand(("published-2024",))), expand(("insert", FLUSH))
+    (48, ('insert', 'flush'))
+    """
+    return tuple(name for given in names for name in (_group(given) if given in groups() else (given,)))
+
+
+def groups() -> tuple[str, ...]:
+    """What may be written in place of many steps."""
+    return tuple(_described()["groups"])
+
+
+def listed() -> Iterator[str]:
+    """Every name that may be written: groups, kinds without their range, and the published labels."""
+    yield from groups()
+    yield from _described()["steps"]
+    yield from dict.fromkeys(_described()["order"])
+
+
+def is_measured(name: str) -> bool:
+    """Whether a number is kept of it: not of a flush nor of a warm-up.
+
+    >>> is_measured("scan"), is_measured("scan.warm"), is_measured("flush")
+    (True, False, False)
+    """
+    return name != FLUSH and WARM not in name
+
+
+def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """What is done, and not measured, between a step and the one that is measured before it.
+
+    >>> before(("insert", "flush", "scan.warm", "scan", "flush"), "scan")
+    ('flush', 'scan.warm')
+    """
+    found: list[str] = []
+    for each in names[: names.index(name)]:
+        found = [] if is_measured(each) else [*found, each]
+    return tuple(found)
+
+
+def _group(name: str) -> tuple[str, ...]:
+    without = _described()["groups"][name]
+    return tuple(each for each in _described()["order"] if not any(fnmatchcase(each, form) for form in without))
+
+
+def _published_ranges(kind: str) -> set[int]:
+    """Ranges under which a kind stands in the order, and its usual one."""
+    named = (NAME.fullmatch(name) for name in _described()["order"])
+    described = _described()["steps"][kind]["range"]
+    return {
+        described,
+        *(int(found["range"]) for found in named if found and found["kind"] == kind and found["range"]),
+    }
+
+
+def _with_range(statement: str, size: int) -> str:
+    """A statement with R as a number.
+
+    >>> _with_range("BETWEEN {x} AND {x+R-1}", 100), _with_range("IN ({R ids})", 10)
+    ('BETWEEN {x} AND {x+99}', 'IN ({10 ids})')
+    """
+    in_words = {"{x+R-1}": f"{{x+{size - 1}}}", "{x+R}": f"{{x+{size}}}", "{R ": f"{{{size} "}
+    for mark, number in in_words.items():
+        statement = statement.replace(mark, number)
+    return statement
+
+
+def _repeated(statement: str) -> tuple[str | None, str]:
+    found = re.fullmatch(r"(?:(\d+) x )?(.*)", statement)
+    assert found
+    return found[1], found[2]
+
+
+def _instead(name: str) -> str:
+    near = difflib.get_close_matches(name, [*listed(), FLUSH], n=1)
+    kinds = ", ".join([*groups(), *_described()["steps"]])
+    return f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}"
+
+
+@cache
+def _described() -> dict[str, Any]:
+    described: dict[str, Any] = yaml.safe_load((files(__package__) / "steps.yaml").read_text())
+    return described

@@ -1,7 +1,7 @@
 """The sysbench workload as a run uses it."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ from rqps.tools import sysbench
 from rqps.workloads.protocol import Answer
 from rqps.workloads.sysbench import answer as reading
 from rqps.workloads.sysbench import check, generator
+from rqps.workloads.sysbench.flush import flush
 from rqps.workloads.sysbench.latency import summary
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.steps import all_steps
+from rqps.workloads.sysbench.steps import FLUSH, before, find
 
 LOAD_SEED = 20_240_229
 """Of the rows: the same for every build and study, so that all work on the same table."""
@@ -28,18 +29,20 @@ class Sysbench:
 
     def prepare(self, server: Server, parameters: SysbenchParameters) -> None:
         connection = server.connect()
+        check.check_connections(connection, parameters)
         check.check_tables(connection, parameters)
         check.warm(connection, parameters)
         connection.close()
 
     def steps(self, parameters: SysbenchParameters) -> Sequence[str]:
-        return parameters.steps
+        return parameters.measured
 
     def check(self, server: Server, step: str) -> None:
         connection = server.connect()
-        check.check_plan(connection, all_steps()[step])
+        check.check_plan(connection, find(step))
         connection.close()
 
+    @contextmanager
     def generating(
         self,
         server: Server,
@@ -49,21 +52,40 @@ class Sysbench:
         seed: int,
         cpus: tuple[int, ...],
         log: Path,
-    ) -> AbstractContextManager[generator.Generator]:
-        return generator.generating(server, all_steps()[step], parameters, seed=seed, cpus=cpus, log=log)
+    ) -> Iterator[generator.Generator]:
+        for number, earlier in enumerate(before(parameters.steps, step)):
+            if earlier == FLUSH:
+                flush(server, parameters)
+            else:
+                self._warm(server, earlier, parameters, seed, cpus, log.with_suffix(f".before{number}.log"))
+        with generator.generating(server, find(step), parameters, seed=seed, cpus=cpus, log=log) as load:
+            yield load
+
+    def _warm(
+        self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path
+    ) -> None:
+        """A step for the sake of what it leaves in memory, from one thread a table as in the published tests."""
+        everywhere = parameters.model_copy(update={"threads": parameters.tables, "warmup_seconds": 0})
+        with generator.generating(server, find(step), everywhere, seed=seed, cpus=cpus, log=log) as load:
+            load.wait_for_begin()
+            load.wait_for_end()
+            load.wait_until_gone()
 
     def answer(self, step: str, parameters: SysbenchParameters, load: generator.Generator) -> Answer:
-        described = all_steps()[step]
-        seconds = reading.read_seconds(load.lines, parameters.threads)
+        described = find(step)
+        within_s = load.seconds if described.whole else None
+        seconds = reading.read_seconds(load.lines, parameters.threads, within_s)
         whole = reading.whole(seconds)
+        per_transaction = parameters.table_rows if described.unit == "row" else described.queries
+        operations = whole.transactions * per_transaction
         columns: dict[str, Any] = {
             "unit": described.unit,
             "threads": parameters.threads,
-            "warmup_s": float(parameters.warmup_seconds),
-            "elapsed_s": float(parameters.seconds),
-            "operations": whole.transactions * described.per_transaction,
+            "warmup_s": 0.0 if described.whole else float(parameters.warmup_seconds),
+            "elapsed_s": load.elapsed_s,
+            "operations": operations,
             "transactions": whole.transactions,
-            "operations_per_s": whole.transactions * described.per_transaction / parameters.seconds,
+            "operations_per_s": operations / load.elapsed_s if operations else None,
             **summary(whole.buckets, whole.sum_us, whole.max_us),
             "errors": whole.errors,
             "target_per_s": None,
@@ -71,7 +93,7 @@ class Sysbench:
         }
         return Answer(
             columns=columns,
-            intervals=reading.interval_rows(step, described.per_transaction, seconds),
+            intervals=reading.interval_rows(step, per_transaction, seconds),
             latencies=reading.latency_rows(step, seconds),
         )
 

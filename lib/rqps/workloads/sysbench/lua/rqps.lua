@@ -26,9 +26,10 @@ sysbench.cmdline.options = {
    warmup_seconds = {"Seconds before the measured part", 0},
    measured_seconds = {"Seconds of the measured part", 10},
    prepared = {"Use prepared statements", true},
-   column = {"Column of a range: id or k", "id"},
    index_first = {"Create the secondary index before the rows are loaded, not after", false},
-   range_size = {"Distance of a range's two ends", 100},
+   statements = {"One transaction: its statements, with ; between them", ""},
+   whole = {"Begin and end the measured part with a transaction, so that none counts in part", false},
+   zipf = {"Exponent of Zipf's law, by which ids are drawn; 0 draws all alike", 0.0},
 }
 
 -- ---------------------------------------------------------------------------------------------------------------
@@ -37,9 +38,10 @@ sysbench.cmdline.options = {
 
 local GROUP = "###########"
 
--- `groups` groups of eleven random digits, with dashes between.
+-- A function that makes `groups` groups of eleven random digits, with dashes between.
 function rqps.digits(groups)
-   return sysbench.rand.string(GROUP .. string.rep("-" .. GROUP, groups - 1))
+   local form = GROUP .. string.rep("-" .. GROUP, groups - 1)
+   return function() return sysbench.rand.string(form) end
 end
 
 function rqps.table_name(number)
@@ -55,60 +57,79 @@ function rqps.random_id()
    return sysbench.rand.default(1, sysbench.opt.table_size)
 end
 
+-- Draws 1 to n, n as often as 1 / n^exponent says, by inversion of the integral and rejection (Hörmann and Derflinger,
+-- 1996). sysbench has it since 1.1 only.
+local function zipf(exponent, n)
+   local rest = 1 - exponent
+   local function density(at) return at ^ -exponent end
+   local function integral(at) return (at ^ rest - 1) / rest end
+   local function inverse(area) return (1 + area * rest) ^ (1 / rest) end
+   local from, to = integral(1.5) - 1, integral(n + 0.5)
+   local sure = 2 - inverse(integral(2.5) - density(2)) -- so near to a whole number nothing is refused
+   return function()
+      while true do
+         local area = to + sysbench.rand.uniform_double() * (from - to)
+         local at = inverse(area)
+         local drawn = math.max(1, math.min(n, math.floor(at + 0.5)))
+         if drawn - at <= sure or area >= integral(drawn + 0.5) - density(drawn) then
+            return drawn
+         end
+      end
+   end
+end
+
 -- ---------------------------------------------------------------------------------------------------------------
 -- Statements
 -- ---------------------------------------------------------------------------------------------------------------
 
 local connection
-local declared = {}
 
--- Declares a statement on each table, with whole numbers for its question marks and {table} for the table's name.
--- Returns the function that runs it: run(table_number, value, ...).
-function rqps.statement(sql)
-   local statement = {}
-   declared[#declared + 1] = {sql = sql, on = statement}
-   return function(table_number, first, second)
-      return statement[table_number](first, second)
+local function prepared(parsed)
+   local makers, values = parsed.makers, {}
+   local statement = connection:prepare(table.concat(parsed.text, "?"))
+   for i, capacity in ipairs(parsed.capacities) do
+      values[i] = capacity and statement:bind_create(sysbench.sql.type.CHAR, capacity)
+         or statement:bind_create(sysbench.sql.type.INT)
    end
-end
-
-local function prepared(sql, parameters)
-   local statement = connection:prepare(sql)
-   local values = {}
-   for i = 1, parameters do
-      values[i] = statement:bind_create(sysbench.sql.type.INT)
-   end
-   if parameters > 0 then
+   if #values > 0 then
       statement:bind_param(unpack(values))
    end
-   return function(first, second)
-      if first then values[1]:set(first) end
-      if second then values[2]:set(second) end
+   return function()
+      for i = 1, #values do
+         values[i]:set(makers[i]())
+      end
       statement:execute()
    end
 end
 
-local function as_text(sql)
-   local pattern = sql:gsub("%?", "%%d")
-   return function(first, second)
-      connection:query(pattern:format(first, second))
+local function as_text(parsed)
+   local makers, pieces = parsed.makers, {}
+   for i, text in ipairs(parsed.text) do
+      local opens = parsed.capacities[i] and "'" or ""
+      local closes = parsed.capacities[i - 1] and "'" or ""
+      pieces[2 * i - 1] = closes .. text .. opens
    end
-end
-
--- A statement that is never prepared, with the values in its text.
-function rqps.query(sql)
-   connection:query(sql)
-end
-
-function thread_init()
-   connection = sysbench.sql.driver():connect()
-   for _, statement in ipairs(declared) do
-      for number = 1, sysbench.opt.tables do
-         local sql = statement.sql:gsub("{table}", rqps.table_name(number))
-         local _, parameters = sql:gsub("%?", "")
-         statement.on[number] = sysbench.opt.prepared and prepared(sql, parameters) or as_text(sql)
+   return function()
+      for i = 1, #makers do
+         pieces[2 * i] = makers[i]()
       end
+      connection:query(table.concat(pieces))
    end
+end
+
+-- The function that does a statement. It is given as text around its values, the functions that make these, and the
+-- capacity of those that are text.
+function rqps.statement(parsed)
+   -- No server prepares BEGIN; the driver would send it as text after asking in vain.
+   return sysbench.opt.prepared and parsed.text[1] ~= "BEGIN" and prepared(parsed) or as_text(parsed)
+end
+
+function thread_init(thread)
+   connection = sysbench.sql.driver():connect()
+   if sysbench.opt.zipf > 0 then
+      rqps.random_id = zipf(sysbench.opt.zipf, sysbench.opt.table_size)
+   end
+   rqps.declare(thread)
 end
 
 function thread_done()
@@ -168,18 +189,28 @@ local function transaction(thread)
    end
 end
 
--- Takes the place of sysbench's own loop. Seconds before the origin are the warm-up and are below zero.
+-- Writes a moment, in nanoseconds of CLOCK_MONOTONIC.
+local function write_moment(name, thread, moment)
+   io.stdout:write(('{"%s":%.0f,"thread":%d}\n'):format(name, moment, thread))
+   io.stdout:flush()
+end
+
+-- Takes the place of sysbench's own loop. Seconds before the origin are the warm-up and are below zero. Where
+-- transactions are to be whole, nothing is done before the origin, and the last one may end after the measured seconds.
 function thread_run(thread)
-   local from = now()
-   local origin = from + sysbench.opt.warmup_seconds * 1e9
+   local whole = sysbench.opt.whole
+   local origin = now() + sysbench.opt.warmup_seconds * 1e9
+   local ends = origin + sysbench.opt.measured_seconds * 1e9
    if thread == 0 then
-      io.stdout:write(('{"origin_ns":%.0f}\n'):format(origin))
-      io.stdout:flush()
+      write_moment("origin_ns", thread, origin)
    end
-   local second = -sysbench.opt.warmup_seconds
-   local last = sysbench.opt.measured_seconds - 1
+   if whole then
+      ffi.C.usleep(math.max(0, (origin - now()) / 1e3))
+   end
+   local second = whole and 0 or -sysbench.opt.warmup_seconds
+   local last = whole and math.huge or sysbench.opt.measured_seconds - 1
    local second_ends = origin + (second + 1) * 1e9
-   from = now()
+   local from = now()
    while second <= last do
       transaction(thread)
       local to = now()
@@ -193,6 +224,12 @@ function thread_run(thread)
       end
       if second <= last then -- one that ends after the measured part is not in it
          count(latency_us)
+      end
+      if whole and to >= ends then
+         write_second(thread, second)
+         write_moment("ended_ns", thread, to)
+         io.stdin:read() -- until our observer has read the counters of all threads, and ends our input
+         return
       end
    end
    ffi.C.usleep(100000) -- the counters of this thread are read now, and go with it

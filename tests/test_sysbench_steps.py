@@ -1,0 +1,159 @@
+"""Which steps there are, what a study may call them, and what it is told of a name that is none."""
+
+import pytest
+from pydantic import ValidationError
+from rqps.workloads.sysbench.check import with_values
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import before, expand, find, is_measured, listed
+
+
+def measured(group: str) -> list[str]:
+    return [name for name in expand((group,)) if is_measured(name)]
+
+
+def refused(**parameters: object) -> str:
+    with pytest.raises(ValidationError) as caught:
+        SysbenchParameters.model_validate(parameters)
+    (error,) = caught.value.errors()
+    return error["msg"].removeprefix("Value error, ")
+
+
+def test_the_groups_are_the_published_lists() -> None:
+    everything, of_2024, of_2025 = (measured(name) for name in ("all", "published-2024", "published-2025"))
+    assert [len(everything), len(of_2024), len(of_2025)] == [47, 42, 32]
+    assert sum(".pre" in name for name in everything) == sum(".pre" in name for name in of_2024) == 15
+    assert set(everything) - set(of_2024) == {
+        f"read-only-{kind}_range=1000" for kind in ("simple", "sum", "order", "distinct", "count")
+    }
+    assert set(everything) - set(of_2025) == {name for name in everything if ".pre" in name}
+    writes = {"update", "write", "read-write", "delete", "insert"}
+    assert sum(any(name.startswith(word) for word in writes) for name in of_2025) == 10
+
+
+def test_reads_come_before_all_writes_or_after_a_flush() -> None:
+    order = expand(("all",))
+    writing = [position for position, name in enumerate(order) if name != "flush" and _writes(name)]
+    first = writing[0]
+    assert all(".pre" in name or not is_measured(name) for name in order[:first])
+    for position, name in enumerate(order):
+        if first < position < len(order) - 2 and name != "flush" and not _writes(name):
+            last_write = max(at for at in writing if at < position)
+            assert "flush" in order[last_write:position]
+
+
+def _writes(name: str) -> bool:
+    return any(not statement.startswith(("SELECT", "BEGIN", "COMMIT")) for statement in find(name).each_statement)
+
+
+def test_every_listed_step_exists_under_its_label_and_the_short_name_is_the_same_work() -> None:
+    for name in expand(("all",)):
+        if name != "flush":
+            assert find(name).label == (name if is_measured(name) else f"{name}_range=100")
+    for name in set(listed()) - {"all", "published-2024", "published-2025", "flush"}:
+        assert find(name).statements == find(find(name).label).statements
+        assert find(find(name).label).name == find(name).label
+
+
+def test_a_range_that_is_read_can_be_any_and_one_that_is_a_label_can_not() -> None:
+    assert find("random-points_range=50").statements == ("SELECT c FROM {table} WHERE id IN ({50 ids})",)
+    assert find("range-covered-si_range=7").statements == ("SELECT k FROM {table} WHERE k BETWEEN {x} AND {x+7}",)
+    assert find("read-only-sum_range=7").statements[2].endswith("BETWEEN {x} AND {x+6}")
+    assert refused(steps=["scan_range=7"]) == (
+        "step 'scan_range=7': its range is only a label, which is 100; write 'scan'"
+    )
+    assert (
+        refused(steps=["hot-points_range=5001"])
+        == "step 'hot-points_range=5001': a list of ids can have 5000 of them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("point-qery", "unknown step 'point-qery'; did you mean 'point-query'?"),
+        ("random_points", "unknown step 'random_points'; did you mean 'random-points'?"),
+        ("published-2023", "unknown step 'published-2023'; did you mean 'published-2024'?"),
+        ("flsh", "unknown step 'flsh'; did you mean 'flush'?"),
+        ("random-points_range=0", "unknown step 'random-points_range=0'; did you mean 'random-points_range=10"),
+        ("zzz", "unknown step 'zzz'; the steps are all, published-2024, published-2025, point-query, "),
+        ("", "unknown step ''; the steps are "),
+    ],
+)
+def test_an_unknown_step_is_told_with_the_nearest(name: str, words: str) -> None:
+    assert refused(steps=["insert", name]).startswith(words)
+
+
+def test_the_same_work_under_two_names_is_refused() -> None:
+    assert refused(steps=["insert", "insert"]) == "step 'insert' stands twice"
+    assert refused(steps=["insert", "insert_range=100"]) == ("step 'insert_range=100' stands twice, also as 'insert'")
+    assert refused(steps=["published-2024", "scan"]) == "step 'scan' stands twice, also as 'scan_range=100'"
+    again = SysbenchParameters(steps=("point-query.pre", "flush", "scan.warm", "flush", "scan.warm", "point-query"))
+    assert again.measured == ("point-query.pre", "point-query")
+
+
+def test_steps_that_measure_nothing_are_refused() -> None:
+    assert refused(steps=["flush", "scan.warm"]).startswith("has no step to be measured")
+
+
+@pytest.mark.parametrize(
+    ("step", "needed"),
+    [
+        ("read-only_range=10000", 10_000),
+        ("range-notcovered-si", 101),
+        ("random-points_range=1000", 1000),
+        ("hot-points", 200),
+        ("update-inlist", 10),
+    ],
+)
+def test_a_range_larger_than_the_table_is_refused(step: str, needed: int) -> None:
+    assert SysbenchParameters(steps=(step,), table_rows=needed).table_rows == needed
+    assert refused(steps=[step], table_rows=needed - 1).startswith(
+        f"step '{step}' needs {needed} rows, and table_rows is {needed - 1}"
+    )
+
+
+def test_a_range_that_is_only_a_label_fits_into_any_table() -> None:
+    assert SysbenchParameters(steps=("write-only", "update-one", "scan"), table_rows=1).table_rows == 1
+
+
+def test_what_was_not_given_does_not_change_what_a_study_is_known_by() -> None:
+    dumped = SysbenchParameters(steps=("insert",)).model_dump(mode="json")
+    assert not {"write_seconds", "warm_seconds", "flush_seconds"} & dumped.keys()
+    assert SysbenchParameters(steps=("insert",), flush_seconds=7).model_dump()["flush_seconds"] == 7
+
+
+def test_seconds_are_those_of_reads_writes_and_warm_ups() -> None:
+    asked = SysbenchParameters(
+        steps=("scan.warm", "flush", "scan", "write-only", "update-one"),
+        seconds=10, write_seconds=15, warm_seconds=60, warmup_seconds=5,
+    )  # fmt: skip
+    assert [asked.seconds_of(find(name)) for name in asked.steps if name != "flush"] == [60, 10, 10, 15]
+    assert asked.estimated_seconds == 60 + 15 + 15 + 20
+    plain = SysbenchParameters(steps=("scan.warm", "update-one"), seconds=10)
+    assert [plain.seconds_of(find(name)) for name in plain.steps] == [10, 10]
+
+
+def test_a_flush_may_take_what_the_published_tests_wait() -> None:
+    sizes = [(1, 100_000), (1, 50_000_000), (8, 10_000_000), (8, 400_000_000)]
+    limits = [SysbenchParameters(tables=tables, table_rows=rows).flush_limit_s for tables, rows in sizes]
+    assert limits == [60.1, 110, 140, 1200]
+
+
+def test_what_comes_before_a_step_is_what_stands_there() -> None:
+    order = expand(("published-2025",))
+    assert before(order, "update-inlist_range=100") == ("point-query.warm", "flush", "scan.warm")
+    assert before(order, "scan_range=100") == ("flush", "scan.warm")
+    assert before(order, "read-only_range=10") == ()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 200, 1000, 20_000])
+def test_values_for_explain_are_rows_that_exist(rows: int) -> None:
+    for name in measured("all"):
+        step = find(name)
+        if step.rows_needed <= rows:
+            for statement in step.each_statement:
+                numbers = with_values(statement, "t", rows).partition("WHERE")[2]
+                found = [int(word) for word in numbers.replace("(", " ").replace(")", " ").replace(",", " ").split()
+                         if word.isdigit()]  # fmt: skip
+                assert all(0 <= number <= rows for number in found), statement
+                assert "{" not in with_values(statement, "t", rows)
