@@ -91,12 +91,12 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Step:
     server, parameters = serving.server, job.run.parameters
     job.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
     job.workload.check(server, name)
-    before = _status(server, name, "before")
     log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
     with job.workload.generating(
         server, name, parameters, seed=seed, cpus=job.placement.client_cpus, log=log
     ) as load:
+        before = _status(server, name, "before")  # what came before the step, such as a flush, is none of it
         observed = _observe(job, server, load, name)
         load.wait_until_gone()
     answer = job.workload.answer(name, parameters, load)

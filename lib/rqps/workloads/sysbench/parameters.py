@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from rqps.workloads.parameters import Parameters
-from rqps.workloads.sysbench.steps import FLUSH, NAME, Step, expand, find, groups, is_measured, listed
+from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, groups, is_measured, listed, pattern
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -24,7 +24,7 @@ def _exists(name: str) -> str:
     return name
 
 
-_NAMES = {"anyOf": [{"enum": [*listed(), FLUSH]}, {"pattern": f"^{NAME.pattern}$".replace("?P<", "?<")}]}
+_NAMES = {"anyOf": [{"enum": list(listed())}, {"pattern": pattern()}]}
 StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", **_NAMES})]
 
 

@@ -96,10 +96,15 @@ def groups() -> tuple[str, ...]:
 
 
 def listed() -> Iterator[str]:
-    """Every name that may be written: groups, kinds without their range, and the published labels."""
+    """Every name to offer: groups, kinds without their range, the published labels, and what comes between."""
     yield from groups()
     yield from _described()["steps"]
     yield from dict.fromkeys(_described()["order"])
+
+
+def pattern() -> str:
+    """What a step's name looks like, whatever its range, as a regular expression of ECMA."""
+    return rf"^({'|'.join(_described()['steps'])})(\.pre|\.warm)?(_range=[1-9]\d*)?$"
 
 
 def is_measured(name: str) -> bool:
@@ -157,7 +162,7 @@ def _repeated(statement: str) -> tuple[str | None, str]:
 
 
 def _instead(name: str) -> str:
-    near = difflib.get_close_matches(name, [*listed(), FLUSH], n=1)
+    near = difflib.get_close_matches(name, list(listed()), n=1)
     kinds = ", ".join([*groups(), *_described()["steps"]])
     return f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}"
 

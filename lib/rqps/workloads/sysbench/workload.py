@@ -53,11 +53,14 @@ class Sysbench:
         cpus: tuple[int, ...],
         log: Path,
     ) -> Iterator[generator.Generator]:
-        for number, earlier in enumerate(before(parameters.steps, step)):
+        preceding = before(parameters.steps, step)
+        for number, earlier in enumerate(preceding):
             if earlier == FLUSH:
                 flush(server, parameters)
             else:
                 self._warm(server, earlier, parameters, seed, cpus, log.with_suffix(f".before{number}.log"))
+        if FLUSH in preceding:
+            self.check(server, step)  # by the new statistics
         with generator.generating(server, find(step), parameters, seed=seed, cpus=cpus, log=log) as load:
             yield load
 
