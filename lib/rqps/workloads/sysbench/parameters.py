@@ -29,7 +29,9 @@ StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "stri
 
 
 class SysbenchParameters(Parameters):
-    steps: tuple[StepName, ...] = Field(default_factory=lambda: expand(("all",)), min_length=1, strict=False)
+    steps: tuple[StepName, ...] = Field(
+        default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
+    )
     """Done in this order, on the same server, one after the other. A group stands for all of its steps."""
     tables: Count = 1
     table_rows: Count = 100_000
