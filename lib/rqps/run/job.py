@@ -61,6 +61,7 @@ def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
     if run not in runs:
         raise RqpsError(f"{runs_yaml}: study {study!r} has no run {run!r}", fix=f"give one of {', '.join(runs)}")
     asked = runs[run]
+    machine = describe_machine(cache_dir())
     where = placement.choose(asked.placement, threads(asked))
     placement.apply(os.getpid(), where.observer_cpus)
     build, translated = resolve(asked, print)
@@ -74,7 +75,7 @@ def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
         translated=translated,
         placement=where,
         workload=workload(asked.workload),
-        machine=describe_machine(cache_dir()),
+        machine=machine,
         started_at=datetime.now(UTC),
     )
 
