@@ -137,7 +137,7 @@ def test_every_source_is_quoted_with_what_is_known_of_it(numbers: Published) -> 
         ("rqps", 2, "source", "advanced-mysql-2042", "did you mean 'advanced-mysql-2024'?"),
         ("rqps", 2, "host", "dell23", "did you mean 'dell32'?"),
         ("per_operation", 660, "unit", "", "is empty; the units are percent of host/operation"),
-        ("ut_delay", 3, "unit", "ms", "'ms' is no unit here; did you mean 'us'?"),
+        ("ut_delay", 3, "unit", "ms", "'ms' is no unit here; the units are us"),
         ("busy_wait", 61, "function", "", "is empty"),
         ("prose", 40, "metric", "", "is empty"),
         ("prose", 2, "host", "40-cores", "did you mean '40-core'?"),
