@@ -4,7 +4,7 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,17 +48,22 @@ def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server,
 
 
 def compare(what: str, pairs: int, me: Callable[[], float], base: Callable[[], float]) -> None:
-    """Measures both sides of each pair in random order and prints the ratio me / base with its interval."""
-    print(f"{what}\n  pair      me        base      ratio")
-    ratios = []
-    for pair in range(1, pairs + 1):
+    """Measures both sides of each pair in random order and reports the ratio me / base."""
+    found = []
+    for _ in range(pairs):
         sides = [("me", me), ("base", base)]
         random.shuffle(sides)
-        found = {name: side() for name, side in sides}
-        ratios.append(found["me"] / found["base"])
-        print(f"  {pair:4} {found['me']:12,.3f} {found['base']:12,.3f} {ratios[-1]:8.4f}", flush=True)
+        values = {name: side() for name, side in sides}
+        found.append((values["me"], values["base"]))
+    report(what, found)
+
+
+def report(what: str, pairs: Sequence[tuple[float, float]]) -> None:
+    """Prints each pair, and the median of the ratios with its interval."""
+    ratios = [me / base for me, base in pairs]
+    print(f"{what}\n  pair           me         base    ratio")
+    for number, ((me, base), ratio) in enumerate(zip(pairs, ratios, strict=True), start=1):
+        print(f"  {number:4} {me:12,.3f} {base:12,.3f} {ratio:8.4f}")
     summary = estimate(ratios)
-    print(
-        f"  median ratio {summary.median:.4f}, {summary.coverage:.0%} interval of the median "
-        f"{summary.low:.4f} to {summary.high:.4f}, from {min(ratios):.4f} to {max(ratios):.4f} in {pairs} pairs\n"
-    )
+    print(f"  median ratio {summary.median:.4f} of {len(pairs)} pairs, from {min(ratios):.4f} to {max(ratios):.4f};")
+    print(f"  {summary.coverage:.0%} interval of the median from {summary.low:.4f} to {summary.high:.4f}\n")

@@ -5,6 +5,7 @@ and are not in it.
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ with tempfile.TemporaryDirectory(prefix="rqps-bench-") as name:
     study = runs["studies"]["demo"]
     study.update(dbms=["my8033.base"], base="my8033.base")
     study["parameters"].update(seconds=asked.seconds, warmup_seconds=5)
-    (folder / "runs.yaml").write_text(yaml.safe_dump(runs))
+    (folder / "runs.yaml").write_text(json.dumps(runs))  # JSON is YAML, and quotes the versions
     command = [sys.executable, "-m", "rqps.cli", "run", "demo", "--runs-yaml", str(folder / "runs.yaml")]
     for rounds in range(1, asked.runs + 1):
         began = time.monotonic()
