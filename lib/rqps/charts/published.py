@@ -7,10 +7,22 @@ import polars as pl
 from great_tables import GT, loc, style
 
 from rqps.charts.tables import plain_table
+from rqps.charts.text import Sentences
 from rqps.charts.theme import COLOURS, INK, LIMITS, MUTED, in_order, titled
 
-ROW_PX, COLUMN_PX, LABELS_PX = 20, 44, 190
+ROW_PX, COLUMN_PX, LABELS_PX = 20, 33, 190
+LINE_PX = 13
 NEAR = 0.15
+WIDTHS = {
+    "kind": "120px",
+    "place": "105px",
+    "says": "160px",
+    "evidence": "225px",
+    "difference": "95px",
+    "rounding": "95px",
+    "found": "90px",
+}
+_LINES = "split(datum.value, ' ')"
 
 
 def published_heatmap(rqps: pl.DataFrame, how: str) -> Any:
@@ -21,12 +33,21 @@ def published_heatmap(rqps: pl.DataFrame, how: str) -> Any:
     labels = in_order(cells["label"])
     lines = max(len(label.split()) for label in labels)
     plain: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
-    top = alt.Axis(
-        orient="top", labelAngle=0, labelLimit=0, labelOverlap=False, labelFontSize=10 if len(labels) > 9 else 12,
-        labelExpr="split(datum.value, ' ')", minExtent=13 * lines, **plain,
-    )  # fmt: skip
+    many, words = len(labels) > 9, _LINES
+    if many:  # the host once, above the first of its columns
+        first = {label.split()[0]: label for label in reversed(labels)}
+        words = f"indexof({list(first.values())}, datum.value) < 0 ? ['', {_LINES}[1]] : {_LINES}"
+    # Lines of a label grow downwards from where a single one would stand: into the cells.
+    top: dict[str, Any] = {"labelExpr": words, "labelPadding": 2 + LINE_PX * (lines - 1)}
+    top |= {
+        "orient": "top",
+        "labelAngle": 0,
+        "labelLimit": 0,
+        "labelOverlap": False,
+        "labelFontSize": 9 if many else 12,
+    }
     base = alt.Chart(cells).encode(
-        x=alt.X("label:N", sort=labels, axis=top),
+        x=alt.X("label:N", sort=labels, axis=alt.Axis(**top, **plain)),
         y=alt.Y("step:N", sort=in_order(cells["step"]), axis=alt.Axis(**plain)),
         tooltip=["step:N", "label:N", alt.Tooltip("printed:N", title="as printed")],
     )
@@ -96,8 +117,9 @@ def published_costs(per_operation: pl.DataFrame) -> GT:
         "metric", index=["of", "dbms"], values="cell", maintain_order=True
     )
     metrics = wide.columns[2:]
+    name = "-".join(["costs", *in_order(cells["source"]), *in_order(cells["step"].str.extract(r"^([a-z-]+)"))])
     return (
-        plain_table(wide, "published-costs", "× is the ratio to the first row, as printed.")
+        plain_table(wide, name, "× is the ratio to the first row, as printed.")
         .tab_stub(rowname_col="dbms", groupname_col="of")
         .cols_align("right", columns=metrics)
     )
@@ -107,11 +129,21 @@ def contradictions_table(contradictions: pl.DataFrame, kinds: dict[str, str]) ->
     """One row a place, grouped by source."""
     colour = dict(zip(kinds, ("#a63c06", "#e08244", "#5f6b76", "#5f6b76", "#0072b2"), strict=True))
     shown = contradictions.select("source", "kind", "place", "says", "evidence", "difference", "rounding", "found")
-    table = plain_table(shown, "contradictions", " ".join(f"{kind}: {means}." for kind, means in kinds.items()))
+    there = {kind: means for kind, means in kinds.items() if kind in contradictions["kind"]}
+    name = "-".join(["contradictions", *there])
+    table = plain_table(shown, name, " ".join(f"{kind}: {means}." for kind, means in there.items()))
     table = table.tab_stub(groupname_col="source").cols_label(
         says="it says", evidence="the evidence", difference="how much", rounding="is it rounding?", found="found in"
     )
     for kind, ink in colour.items():
         table = table.tab_style(style.text(color=ink, weight="bold"), loc.body("kind", pl.col("kind") == kind))
     top = style.css("vertical-align: top;")
-    return table.tab_style(top, loc.body()).cols_width({"says": "210px", "evidence": "330px", "place": "130px"})
+    return table.tab_style(top, loc.body()).cols_width(WIDTHS)
+
+
+def beside_table(beside: pl.DataFrame) -> GT | Sentences:
+    """Theirs and ours by step, each row with the conditions of its number."""
+    if beside.is_empty():
+        return Sentences(["There is no number of ours to set beside them."])
+    table = plain_table(beside, "beside", "Of ours the median of the rounds, and its interval.", rqps="rQPS")
+    return table.tab_stub(groupname_col="step").cols_label(rows_per_table="rows a table")

@@ -6,6 +6,7 @@ from rqps.published.contradictions import checked, contradictions
 from rqps.published.read import Published, read
 from rqps.published.recompute import agreement, recomputed
 from rqps.published.views import (
+    hosts,
     in_short,
     nanoseconds,
     quoted_ratios,
@@ -13,6 +14,7 @@ from rqps.published.views import (
     response_times,
     rqps_table,
     tally,
+    timers,
     where_from,
 )
 
@@ -23,6 +25,7 @@ __all__ = [
     "beside",
     "checked",
     "contradictions",
+    "hosts",
     "in_short",
     "nanoseconds",
     "quoted_ratios",
@@ -32,6 +35,7 @@ __all__ = [
     "response_times",
     "rqps_table",
     "tally",
+    "timers",
     "what_differs",
     "where_from",
 ]

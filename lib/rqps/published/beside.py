@@ -47,7 +47,10 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     theirs = _theirs(published).filter(
         pl.col("step").is_in(ours["step"].to_list()), pl.col("me").is_in(ours["me"].str.split(" ").list[0].to_list())
     )
-    ours = ours.filter(pl.col("step").is_in(theirs["step"].to_list()))
+    ours = ours.filter(
+        pl.col("step").is_in(theirs["step"].to_list()),
+        pl.col("me").str.split(" ").list[0].is_in(theirs["me"].to_list()),
+    )
     order = {step: number for number, step in enumerate(dict.fromkeys(ours["step"]))}
     both = pl.concat([theirs, ours])
     return both.sort(pl.col("step").replace_strict(order, return_dtype=pl.Int32, default=None), maintain_order=True)
@@ -64,14 +67,18 @@ def what_differs(published: Published, study: str, data: str | Path | None = Non
     ours, theirs = both.filter(whose="ours"), both.filter(whose="theirs")
     return [
         f"The base: theirs is {_words(theirs['base'])}, ours is {_words(ours['base'])}. "
-        + ("Only the direction can be compared." if set(theirs["base"]).isdisjoint(_release(ours)) else ""),
+        + (
+            "Ratios to different bases answer different questions: do not compare them."
+            if set(theirs["base"]).isdisjoint(_release(ours))
+            else ""
+        ),
         f"The host: theirs are {_words(theirs['host'])}, ours is {_words(ours['host'])}.",
         f"The size: theirs {_words(theirs['tables'])} tables of {_words(theirs['rows_per_table'])} rows, ours"
         f" {_words(ours['tables'])} of {_words(ours['rows_per_table'])}.",
         f"The load: theirs {_words(theirs['threads'])} threads for {_words(theirs['seconds'])} s, ours"
         f" {_words(ours['threads'])} for {_words(ours['seconds'])} s.",
-        "The repeats: theirs have one run and no spread, ours are the median of rounds with its interval.",
-        "The builds: theirs come from one compiler with the same flags; ours are binaries as they are released.",
+        "The repeats: theirs give neither a count nor a spread, ours are the median of rounds with its interval.",
+        "The builds: theirs are compiled from source with the same flags; ours are binaries as they are released.",
     ]
 
 
@@ -86,7 +93,7 @@ def _theirs(published: Published) -> pl.DataFrame:
             "me": short(row["build"]),
             "base": "8.0.28",
             "rqps": row["printed"],
-            "rounds": "1",
+            "rounds": "not said",
             "threads": row["threads"],
             "tables": hosts[row["host"]].tables,
             "rows_per_table": hosts[row["host"]].rows_per_table,

@@ -45,7 +45,7 @@ def where_from(published: Published) -> pl.DataFrame:
             "author": source.author + ("" if source.author_printed else " (not printed)"),
             "date": source.date or source.dated,
             "measured": source.measured,
-            "hosts": "; ".join(f"{name}: {host.hardware}" for name, host in source.hosts.items()),
+            "hosts": ", ".join(source.hosts),
         }
         for key, source in published.sources.items()
     ]
@@ -88,7 +88,7 @@ def response_times(published: Published) -> pl.DataFrame:
         pl.col("dbms").str.replace(r"\.ps$", "").alias("release"),
         pl.when(pl.col("dbms").str.ends_with(".ps"))
         .then(pl.lit("performance schema on"))
-        .otherwise(pl.lit("off"))
+        .otherwise(pl.lit("performance schema off"))
         .alias("schema"),
         "value",
         "printed",
@@ -109,10 +109,19 @@ def quotes(published: Published, source: str) -> pl.DataFrame:
     )  # fmt: skip
 
 
+def hosts(published: Published) -> pl.DataFrame:
+    """Each host once, with its hardware."""
+    rows = [(name, host.hardware) for source in published.sources.values() for name, host in source.hosts.items()]
+    return pl.DataFrame(rows, schema=["host", "hardware"], orient="row").unique(maintain_order=True)
+
+
 def nanoseconds(published: Published) -> pl.DataFrame:
-    """The time of a call by host, one column a function and way of compiling."""
+    """The time of a call by function and way of compiling, one column a host."""
     cells = published.busy_wait.unique(["host", "function", "compiled"], maintain_order=True)
-    column = pl.concat_str(pl.col("function").str.replace("ut::", ""), "compiled", separator=" ")
-    return cells.with_columns(column.alias("column")).pivot(
-        "column", index="host", values="printed", maintain_order=True
-    )
+    return cells.pivot("host", index=["version", "function", "compiled"], values="printed", maintain_order=True)
+
+
+def timers(published: Published) -> pl.DataFrame:
+    """Timers that the performance schema has on a host: how often they tick, and what reading one costs."""
+    named = published.timers.with_columns(pl.format("{}, {}", "metric", "unit").alias("column"))
+    return named.pivot("column", index=["source", "host", "timer"], values="printed", maintain_order=True)
