@@ -283,10 +283,8 @@ def test_ours_stands_beside_theirs_with_what_differs(numbers: Published, tmp_pat
     assert set(both.filter(whose="theirs")["me"]) == {"8.0.33"}
     assert tuple(both.filter(whose="theirs", step="point-query")["host"]) == HOSTS
     told = published.what_differs(numbers, "synthetic", data)
-    assert (
-        told[0]
-        == "The base: theirs is 8.0.28, ours is 1.0.0 base. Ratios to different bases answer different questions: do not compare them."
-    )
+    assert told[0].startswith("The base: theirs is 8.0.28, ours is 1.0.0 base. ")
+    assert told[0].endswith("do not compare them.")
 
 
 @pytest.mark.usefixtures("data_folder")
