@@ -121,7 +121,7 @@ def with_values(statement: str, table: str, rows: int, row: int) -> str:
     >>> with_values("SELECT k FROM {table} WHERE k BETWEEN {x} AND {x+100}", "t", 1000, 501)
     'SELECT k FROM t WHERE k BETWEEN 450 AND 550'
     >>> with_values("UPDATE {table} SET c = {c} WHERE id IN ({3 ids})", "t", 1000, 501)
-    "UPDATE t SET c = 'text' WHERE id IN (167, 500, 834)"
+    "UPDATE t SET c = 'text' WHERE id IN (167, 501, 834)"
     """
     distance = max([0, *map(int, re.findall(r"\{x\+(\d+)\}", statement))])
     x = max(1, (rows - distance) // 2)
