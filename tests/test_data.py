@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from rqps.servers.build import Build
 from rqps.servers.data import copy, origin
 from rqps.study import Option
@@ -45,7 +44,8 @@ def test_a_copy_that_does_not_fit_is_taken_back_and_told(tmp_path: Path) -> None
     (tmp_path / "from").mkdir()
     (tmp_path / "from/ibdata1").write_bytes(b"rows" * 5000)
     code = (
-        "import resource, sys; from pathlib import Path; from rqps.errors import RqpsError; from rqps.servers import data\n"
+        "import resource, sys; from pathlib import Path\n"
+        "from rqps.errors import RqpsError; from rqps.servers import data\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
         "try: data.copy(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "except RqpsError as error: print(error); sys.exit(1)"
