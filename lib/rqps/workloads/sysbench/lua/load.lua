@@ -1,6 +1,6 @@
 -- Makes the tables: rows in the order of their ids from one thread, so that a seed gives the same bytes again.
 local rqps = require("rqps")
-local c, pad = rqps.digits(10), rqps.digits(5)
+local C, PAD = rqps.form(10), rqps.form(5)
 
 local function create_index(connection, number)
    connection:query(("CREATE INDEX k_%d ON %s (k)"):format(number, rqps.table_name(number)))
@@ -21,7 +21,8 @@ local function load_table(connection, number)
    end
    connection:bulk_insert_init("INSERT INTO " .. name .. " (k, c, pad) VALUES")
    for _ = 1, sysbench.opt.table_size do
-      connection:bulk_insert_next(("(%d, '%s', '%s')"):format(rqps.random_id(), c(), pad()))
+      connection:bulk_insert_next(("(%d, '%s', '%s')"):format(
+         rqps.random_id(), sysbench.rand.string(C), sysbench.rand.string(PAD)))
    end
    connection:bulk_insert_done()
    if not sysbench.opt.index_first then

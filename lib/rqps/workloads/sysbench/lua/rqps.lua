@@ -38,10 +38,9 @@ sysbench.cmdline.options = {
 
 local GROUP = "###########"
 
--- A function that makes `groups` groups of eleven random digits, with dashes between.
-function rqps.digits(groups)
-   local form = GROUP .. string.rep("-" .. GROUP, groups - 1)
-   return function() return sysbench.rand.string(form) end
+-- The form of `groups` groups of eleven random digits, with dashes between.
+function rqps.form(groups)
+   return GROUP .. string.rep("-" .. GROUP, groups - 1)
 end
 
 function rqps.table_name(number)
@@ -87,8 +86,8 @@ local connection
 local function prepared(parsed)
    local makers, values = parsed.makers, {}
    local statement = connection:prepare(table.concat(parsed.text, "?"))
-   for i, capacity in ipairs(parsed.capacities) do
-      values[i] = capacity and statement:bind_create(sysbench.sql.type.CHAR, capacity)
+   for i, maker in ipairs(makers) do
+      values[i] = type(maker) == "string" and statement:bind_create(sysbench.sql.type.CHAR, #maker + 1)
          or statement:bind_create(sysbench.sql.type.INT)
    end
    if #values > 0 then
@@ -96,7 +95,12 @@ local function prepared(parsed)
    end
    return function()
       for i = 1, #values do
-         values[i]:set(makers[i]())
+         local maker = makers[i]
+         if type(maker) == "string" then
+            values[i]:set_rand_str(maker)
+         else
+            values[i]:set(maker())
+         end
       end
       statement:execute()
    end
@@ -105,20 +109,21 @@ end
 local function as_text(parsed)
    local makers, pieces = parsed.makers, {}
    for i, text in ipairs(parsed.text) do
-      local opens = parsed.capacities[i] and "'" or ""
-      local closes = parsed.capacities[i - 1] and "'" or ""
+      local opens = type(makers[i]) == "string" and "'" or ""
+      local closes = type(makers[i - 1]) == "string" and "'" or ""
       pieces[2 * i - 1] = closes .. text .. opens
    end
    return function()
       for i = 1, #makers do
-         pieces[2 * i] = makers[i]()
+         local maker = makers[i]
+         pieces[2 * i] = type(maker) == "string" and sysbench.rand.string(maker) or maker()
       end
       connection:query(table.concat(pieces))
    end
 end
 
--- The function that does a statement. It is given as text around its values, the functions that make these, and the
--- capacity of those that are text.
+-- The function that does a statement. It is given as text around its values and what makes each of these: a function
+-- that gives a number, or the form of a random text.
 function rqps.statement(parsed)
    -- No server prepares BEGIN; the driver would send it as text after asking in vain.
    return sysbench.opt.prepared and parsed.text[1] ~= "BEGIN" and prepared(parsed) or as_text(parsed)

@@ -3,8 +3,7 @@
 -- A statement's markers stand for values that are made anew each time, in the order in which they stand.
 local rqps = require("rqps")
 
-local C_GROUPS, PAD_GROUPS = 10, 5
-local CAPACITY = {c = 120, pad = 60} -- of the columns that hold text
+local FORMS = {c = rqps.form(10), pad = rqps.form(5)} -- of text
 
 local id, x -- the last ones drawn
 
@@ -13,14 +12,12 @@ local makers = {
    ["same id"] = function() return id end,
    k = function() return rqps.random_id() end,
    x = function() x = rqps.random_id() return x end,
-   c = rqps.digits(C_GROUPS),
-   pad = rqps.digits(PAD_GROUPS),
 }
 
--- The functions that make the values of a marker, and the capacity of the column if they are text.
+-- What makes each value of a marker: a function that gives a number, or the form of a random text.
 local function values_of(marker)
-   if makers[marker] then
-      return {makers[marker]}, CAPACITY[marker]
+   if makers[marker] or FORMS[marker] then
+      return {makers[marker] or FORMS[marker]}
    end
    local distance = tonumber(marker:match("^x%+(%d+)$"))
    if distance then
@@ -42,9 +39,9 @@ local function values_of(marker)
    return values
 end
 
--- A statement on one table as text around its values: {text = {...}, makers = {...}, capacities = {...}}.
+-- A statement on one table as text around its values: {text = {...}, makers = {...}}.
 local function parse(sql, number)
-   local parsed = {text = {}, makers = {}, capacities = {}}
+   local parsed = {text = {}, makers = {}}
    local text = ""
    local at = 1
    for before, marker, after in sql:gmatch("([^{]*){([^}]*)}()") do
@@ -52,11 +49,10 @@ local function parse(sql, number)
       if marker == "table" or marker == "own table" then
          text = text .. rqps.table_name(number)
       else
-         local values, capacity = values_of(marker)
-         for i, maker in ipairs(values) do
+         for i, maker in ipairs(values_of(marker)) do
             local place = #parsed.makers + 1
             parsed.text[place], text = (i > 1 and ", " or text), ""
-            parsed.makers[place], parsed.capacities[place] = maker, capacity or false
+            parsed.makers[place] = maker
          end
       end
    end
