@@ -345,6 +345,19 @@ def test_more_threads_than_connections_are_refused_before_the_first_step(house: 
     assert "set max_connections to 152 or more" in caught.value.fix
 
 
+def test_tables_are_loaded_with_the_same_rows_again(tmp_path: Path) -> None:
+    build, arguments, copied = prepared_data("my8033.base", tmp_path)
+    asked = SysbenchParameters(steps=("insert",), tables=2, table_rows=ROWS)
+    with instance.running(build, copied, arguments=arguments, log=tmp_path / "mysqld.err") as server:
+        connection = server.connect()
+        rows = query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2")
+        query(connection, "DROP DATABASE rqps")
+        Sysbench().load(server, asked)
+        assert query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2") == rows
+        assert rows[0][1] != rows[1][1], "two tables are not the same rows"
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
 @pytest.mark.parametrize("dbms", ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"])
 def test_each_version_reads_by_the_index_and_flushes(dbms: str, tmp_path: Path) -> None:
     build, arguments, copied = prepared_data(dbms, tmp_path)

@@ -152,7 +152,7 @@ def generating(
         **{name.replace("_", "-"): value for name, value in step.options.items()},
     }
     process = subprocess.Popen(
-        keeper.command("exec", _argv(server, "statements", "run", parameters, seed, options), cpus=cpus),
+        keeper.command("exec", _argv(server, "statements", parameters, seed, options), cpus=cpus),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -173,9 +173,9 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
     connection.close()
-    options = {"index-first": _switch(parameters.index_first)}
+    options = {"index-first": _switch(parameters.index_first), "threads": "1"}
     done = subprocess.run(
-        keeper.command("exec", _argv(server, "load", "load", parameters, seed, options), cpus=()),
+        keeper.command("exec", _argv(server, "load", parameters, seed, options), cpus=()),
         capture_output=True,
         text=True,
         env=_environment(),
@@ -192,7 +192,6 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
 def _argv(
     server: Server,
     script: str,
-    command: str,
     parameters: SysbenchParameters,
     seed: int,
     more: Mapping[str, str | int | float],
@@ -209,7 +208,7 @@ def _argv(
         **more,
     }
     script_file = str(LUA / f"{script}.lua")
-    return [*sysbench().argv, script_file, *(f"--{name}={value}" for name, value in options.items()), command]
+    return [*sysbench().argv, script_file, *(f"--{name}={value}" for name, value in options.items()), "run"]
 
 
 def _switch(on: bool) -> str:

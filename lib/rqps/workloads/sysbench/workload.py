@@ -22,7 +22,7 @@ LOAD_SEED = 20_240_229
 class Sysbench:
     def data_name(self, parameters: SysbenchParameters) -> str:
         index_first = "-index-first" if parameters.index_first else ""
-        return f"sysbench-{parameters.tables}x{parameters.table_rows}{index_first}"
+        return f"sysbench-{parameters.tables}x{parameters.table_rows}{index_first}-{LOAD_SEED}"
 
     def load(self, server: Server, parameters: SysbenchParameters) -> None:
         generator.load(server, parameters, LOAD_SEED)
