@@ -202,7 +202,7 @@ def test_ctrl_c_ends_with_exit_code_130_and_a_word(house: House) -> None:
 
 
 def test_a_closed_pipe_ends_it_quietly(house: House) -> None:
-    house.ask(rounds=4000)  # more than a pipe holds, so that it is still writing
+    house.ask(rounds=999, builds=12)  # more than a pipe holds, so that it is still writing
     command = subprocess.Popen(
         [*RQPS, "plan", "demo"], cwd=house.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
