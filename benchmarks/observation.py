@@ -15,7 +15,7 @@ from rqps.observe.sampler import Sampler
 from rqps.workloads.sysbench.answer import read_seconds
 from rqps.workloads.sysbench.generator import generating
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.steps import all_steps
+from rqps.workloads.sysbench.steps import find
 
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--pairs", type=int, default=40)
@@ -27,7 +27,7 @@ halves = [half for _ in range(asked.pairs) for half in random.choice([(True, Fal
 with serving("my8033.base", parameters) as (server, where, folder):
     device = device_of(server.data)
     with generating(
-        server, all_steps()["point-query"], parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
+        server, find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
     ) as load:
         origin_ns = load.wait_for_begin()
         for number, observed in enumerate(halves):
