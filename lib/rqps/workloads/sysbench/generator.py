@@ -216,4 +216,5 @@ def _switch(on: bool) -> str:
 
 
 def _environment() -> dict[str, str]:
-    return {"PATH": "/usr/bin:/bin", "LUA_PATH": f"{LUA}/?.lua;;", **sysbench().environment}
+    given = sysbench().environment
+    return {"PATH": "/usr/bin:/bin", **given, "LUA_PATH": f"{LUA}/?.lua;{given.get('LUA_PATH', ';')}"}
