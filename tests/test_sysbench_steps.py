@@ -1,10 +1,12 @@
 """Which steps there are, what a study may call them, and what it is told of a name that is none."""
 
+from collections import Counter
+
 import pytest
 from pydantic import ValidationError
 from rqps.workloads.sysbench.check import with_values
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.steps import before, expand, find, is_measured, listed
+from rqps.workloads.sysbench.steps import OTHER, before, expand, find, grouped, is_measured, listed, lists
 
 
 def measured(group: str) -> list[str]:
@@ -157,3 +159,45 @@ def test_values_for_explain_are_rows_that_exist(rows: int) -> None:
                          if word.isdigit()]  # fmt: skip
                 assert all(0 <= number <= rows for number in found), statement
                 assert "{" not in with_values(statement, "t", rows, 1)
+
+
+def test_every_kind_is_in_one_group_and_a_study_of_all_has_the_published_ones() -> None:
+    groups = grouped(measured("all"))
+    assert Counter(groups.values()) == {
+        "Point queries": 8 + 9,
+        "Range queries without aggregation": 4 + 5,
+        "Range queries with aggregation": 3 + 8,
+        "Writes": 10,
+    }
+    assert OTHER not in grouped(set(listed()) - set(lists()) - {"flush"}).values()
+    assert Counter(grouped(measured("published-2025")).values()) == {
+        "Point queries": 9,
+        "Range queries without aggregation": 5,
+        "Range queries with aggregation": 8,
+        "Writes": 10,
+    }
+
+
+def test_a_table_has_its_steps_by_group_and_the_same_work_before_and_after_writes_side_by_side() -> None:
+    mixed = [
+        "insert",
+        "random-points_range=1000",
+        "gone_range=7",
+        "random-points.pre_range=100",
+        "random-points",
+        "scan",
+    ]
+    assert list(grouped(mixed).items()) == [
+        ("random-points.pre_range=100", "Point queries"),
+        ("random-points", "Point queries"),
+        ("random-points_range=1000", "Point queries"),
+        ("scan", "Range queries without aggregation"),
+        ("insert", "Writes"),
+        ("gone_range=7", "Other steps"),
+    ]
+
+
+def test_a_pre_step_does_the_same_work_as_the_later_one() -> None:
+    for name in measured("all"):
+        if ".pre" in name:
+            assert find(name).statements == find(name.replace(".pre", "")).statements

@@ -2,6 +2,7 @@
 
 from rqps.analysis.conditions import config_changes, hidden_differences, same_for_all, varying
 from rqps.analysis.findings import findings
+from rqps.analysis.groups import grouped
 from rqps.analysis.metrics import METRICS, measured
 from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.analysis.relative import comparable, config_effect, given_back, relative
@@ -21,6 +22,7 @@ __all__ = [
     "counters_over_time",
     "findings",
     "given_back",
+    "grouped",
     "hidden_differences",
     "latencies_of_steps",
     "measured",

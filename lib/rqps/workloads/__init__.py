@@ -1,14 +1,27 @@
 """The workloads: what load is put on a server, and reading the load generator's answer."""
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rqps.workloads.parameters import Parameters
+from rqps.workloads.sysbench import steps as sysbench_steps
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
 if TYPE_CHECKING:
     from rqps.workloads.protocol import Workload
 
 PARAMETERS: dict[str, type[Parameters]] = {"sysbench": SysbenchParameters}
+
+GROUPED: dict[str, Callable[[Iterable[str]], dict[str, str]]] = {"sysbench": sysbench_steps.grouped}
+
+
+def step_groups(name: str, steps: Iterable[str]) -> dict[str, str]:
+    """A workload's steps with the group that each is shown in, in the order of tables; empty if it has no groups.
+
+    >>> step_groups("sysbench", ["insert", "scan"])
+    {'scan': 'Range queries without aggregation', 'insert': 'Writes'}
+    """
+    return GROUPED[name](steps) if name in GROUPED else {}
 
 
 def workload(name: str) -> "Workload":

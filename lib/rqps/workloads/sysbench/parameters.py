@@ -13,13 +13,13 @@ from pydantic import (
 )
 
 from rqps.workloads.parameters import Parameters
-from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, groups, is_measured, listed, pattern
+from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, is_measured, listed, lists, pattern
 
 Count = Annotated[int, Field(ge=1)]
 
 
 def _exists(name: str) -> str:
-    if name != FLUSH and name not in groups():
+    if name != FLUSH and name not in lists():
         find(name)
     return name
 
@@ -32,7 +32,7 @@ class SysbenchParameters(Parameters):
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
     )
-    """Done in this order, on the same server, one after the other. A group stands for all of its steps."""
+    """Done in this order, on the same server, one after the other. A list's name stands for all of its steps."""
     tables: Count = 1
     table_rows: Count = 100_000
     index_first: bool = False

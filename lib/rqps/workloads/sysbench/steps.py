@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -14,6 +14,8 @@ import yaml
 FLUSH = "flush"
 WARM = ".warm"
 NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
+OTHER = "Other steps"
+"""The group of what is in no other: steps that a study of another day had."""
 MOST_IDS = 5000
 """In one list: what a statement's text and LuaJIT's stack can hold with room to spare."""
 
@@ -82,22 +84,22 @@ def find(name: str) -> Step:
 
 
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names with those of its steps in place of each group.
+    """The names with those of its steps in place of each list.
 
     >>> len(expand(("published-2024",))), expand(("insert", FLUSH))
     (48, ('insert', 'flush'))
     """
-    return tuple(name for given in names for name in (_group(given) if given in groups() else (given,)))
+    return tuple(name for given in names for name in (_list(given) if given in lists() else (given,)))
 
 
-def groups() -> tuple[str, ...]:
+def lists() -> tuple[str, ...]:
     """What may be written in place of many steps."""
-    return tuple(_described()["groups"])
+    return tuple(_described()["lists"])
 
 
 def listed() -> Iterator[str]:
-    """Every name to offer: groups, kinds without their range, the published labels, and what comes between."""
-    yield from groups()
+    """Every name to offer: lists, kinds without their range, the published labels, and what comes between."""
+    yield from lists()
     yield from _described()["steps"]
     yield from dict.fromkeys(_described()["order"])
 
@@ -128,8 +130,28 @@ def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _group(name: str) -> tuple[str, ...]:
-    without = _described()["groups"][name]
+def grouped(names: Iterable[str]) -> dict[str, str]:
+    """Steps with their groups in the order of tables: by group, kind and range, what came before all writes first.
+
+    >>> list(grouped(["scan", "random-points", "random-points_range=10", "random-points.pre"]))
+    ['random-points_range=10', 'random-points.pre', 'random-points', 'scan']
+    """
+    steps = tuple(names)
+    group_of = {kind: group for group, kinds in _described()["groups"].items() for kind in kinds}
+    rank = {kind: number for number, kind in enumerate(group_of)}
+    parts = {name: found for name in steps if (found := NAME.fullmatch(name)) and found["kind"] in rank}
+
+    def place(name: str) -> tuple[int, int, bool]:
+        kind = parts[name]["kind"]
+        size = int(parts[name]["range"] or _described()["steps"][kind]["range"])
+        return rank[kind], size, parts[name]["moment"] is None
+
+    known = {name: group_of[parts[name]["kind"]] for name in sorted(parts, key=place)}
+    return known | {name: OTHER for name in steps if name not in parts}
+
+
+def _list(name: str) -> tuple[str, ...]:
+    without = _described()["lists"][name]
     return tuple(each for each in _described()["order"] if not any(fnmatchcase(each, form) for form in without))
 
 
@@ -163,7 +185,7 @@ def _repeated(statement: str) -> tuple[str | None, str]:
 
 def _instead(name: str) -> str:
     near = difflib.get_close_matches(name, list(listed()), n=1)
-    kinds = ", ".join([*groups(), *_described()["steps"]])
+    kinds = ", ".join([*lists(), *_described()["steps"]])
     return f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}"
 
 
