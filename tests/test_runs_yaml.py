@@ -54,6 +54,18 @@ def changed(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
+def test_a_study_takes_over_what_it_does_not_say(tmp_path: Path) -> None:
+    big = read(GOOD + "  big: {extends: demo, rounds: 9, parameters: {table_rows: 5000}}\n", tmp_path).studies["big"]
+    assert (big.question, big.rounds, big.base) == ("What did it cost?", 9, "old.base")
+    assert big.parameters == {"steps": ["point-query", "insert"], "table_rows": 5000}
+
+
+def test_what_is_wrong_with_a_study_is_not_told_of_those_that_extend_it(tmp_path: Path) -> None:
+    wrong = changed("base: old.base", "base: older.base") + "  big: {extends: demo, rounds: 0}\n"
+    lines = told(wrong, tmp_path)
+    assert [line.split(": ")[1] for line in lines] == ["studies.demo.base", "studies.big.rounds"]
+
+
 def mistakes() -> list[tuple[str, ...]]:
     text = (Path(__file__).parent / "runs_yaml_mistakes.txt").read_text()
     blocks = [block.splitlines() for block in text.split("\n\n") if not block.startswith("#")]

@@ -75,6 +75,15 @@ def test_a_further_round_keeps_the_earlier_ones() -> None:
     assert len(five) == len(four) + 3
 
 
+def test_runs_that_are_looked_into_come_after_the_others_and_are_not_taken_for_them() -> None:
+    runs = unfold(study(rounds=2, stacks_rounds=1, instructions_rounds=1), "demo", "h")
+    assert [run.mode for run in runs] == ["throughput"] * 6 + ["stacks"] * 3 + ["instructions"] * 3
+    assert len({run.run for run in runs}) == 12
+    assert {run.run for run in runs_of("old.base", runs)} == {
+        f"{kind}@old.base@h" for kind in ("r01", "r02", "s01", "i01")
+    }
+
+
 def test_the_same_file_and_seed_give_the_same_runs() -> None:
     assert unfold(study(), "demo", "h") == unfold(study(), "demo", "h")
 

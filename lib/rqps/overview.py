@@ -6,6 +6,7 @@ from itertools import groupby
 
 from rqps.execute.estimate import Estimate, planned_s
 from rqps.execute.state import RunState
+from rqps.modes import in_words
 from rqps.servers.listing import Row
 from rqps.servers.progress import duration, megabytes
 from rqps.study import Option, Run
@@ -55,9 +56,11 @@ def summary(states: Sequence[RunState]) -> str:
 def _head(runs: Sequence[Run]) -> Iterator[str]:
     run = runs[0]
     dbms = dict.fromkeys(each.dbms for each in runs)
+    rounds = Counter(each.mode for each in runs if each.dbms == run.dbms)
+    told = ", ".join(f"{count} {'' if mode == 'throughput' else f'{mode} '}rounds" for mode, count in rounds.items())
     parameters = run.parameters.model_dump(mode="json")
     yield f"{run.study}: {run.question}"
-    yield f"  {len(dbms)} dbms × {runs[-1].round} rounds = {len(runs)} runs on {run.host}; base is {run.base}"
+    yield f"  {len(dbms)} dbms × {told} = {len(runs)} runs on {run.host}; base is {run.base}"
     yield f"  {run.workload}: {', '.join(parameters.pop('steps', []))}"
     yield f"  {', '.join(f'{name} {str(value).lower()}' for name, value in parameters.items())}"
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
@@ -112,9 +115,9 @@ def _word(value: object) -> str:
 def _order(states: Sequence[RunState]) -> Iterator[str]:
     yield "order of the runs"
     width = max(len(_cell(each)) for each in states)
-    for number, round_ in groupby(states, key=lambda each: each.run.round):
+    for (mode, number), round_ in groupby(states, key=lambda each: (each.run.mode, each.run.round)):
         cells = "  ".join(f"{_cell(each):{width}}" for each in round_)
-        yield f"  round {number:2}  {cells}".rstrip()
+        yield f"  {in_words(mode, number):8}  {cells}".rstrip()
 
 
 def _cell(state: RunState) -> str:

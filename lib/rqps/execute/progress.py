@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rqps.execute.console import Console
 from rqps.execute.estimate import Estimate, planned_s
+from rqps.modes import in_words
 from rqps.servers.progress import duration
 from rqps.study import Run
 
@@ -55,7 +56,7 @@ class Progress:
     def _head(self) -> str:
         run = self.runs[self.estimate.done]
         position = self.before + self.estimate.done + 1
-        return f"run {position}/{self.before + len(self.runs)}  {run.dbms} round {run.round}"
+        return f"run {position}/{self.before + len(self.runs)}  {run.dbms} {in_words(run.mode, run.round)}"
 
 
 def doing(folder: Path) -> str:

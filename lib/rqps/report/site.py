@@ -1,5 +1,6 @@
 """A study as a folder of pages: an index, the analysis notebooks, and the notebook of every run."""
 
+import json
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -8,10 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 import rqps
 from rqps.errors import RqpsError
 from rqps.execute.attempt import LOGS, Attempt
 from rqps.execute.parameters_check import check_parameters
+from rqps.modes import in_words
 from rqps.report.index import Page, facts_of, findings_of, run_rows
 from rqps.report.pages import index_page, notebook_page
 from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
@@ -25,6 +29,8 @@ TICK_S = 0.5
 @dataclass(frozen=True)
 class _Report:
     study: Study
+    runs: pl.DataFrame
+    """Of every mode."""
     data: Path
     folder: Path
     made: str
@@ -36,16 +42,16 @@ def build(
 ) -> Path:
     """Render a study to `out/STUDY/` and return its index. `out` is `report` in the data folder if not given."""
     root = data_folder(data).resolve()
-    read = load(study, root)
-    analyses = analysis_notebooks(notebooks)
+    read, every = load(study, root), load(study, root, mode=None).runs
+    analyses = [path for path in analysis_notebooks(notebooks) if _applies(path, every)]
     target = (Path(out) if out else root / "report").resolve() / study
     target.parent.mkdir(parents=True, exist_ok=True)
-    runs = read.runs.height + read.failed.height
+    runs = every.height + read.failed.height
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}.") as unfinished:
         folder = Path(unfinished) / study
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
-        report = _Report(read, root, folder, _made(), progress)
+        report = _Report(read, every, root, folder, _made(), progress)
         _write_index(report, analyses)
         progress.end()
         _put(folder, target)
@@ -53,7 +59,7 @@ def build(
 
 
 def analysis_notebooks(folder: Path) -> Sequence[Path]:
-    """The notebooks that are rendered for every study."""
+    """All analysis notebooks."""
     found = sorted(path for path in folder.glob("*.ipynb") if not path.name.startswith("."))
     if not found:
         raise RqpsError(
@@ -62,9 +68,20 @@ def analysis_notebooks(folder: Path) -> Sequence[Path]:
     return found
 
 
+def _applies(notebook: Path, runs: pl.DataFrame) -> bool:
+    """Whether a notebook has something to say of a study: its metadata may name workloads and modes of runs, any of
+    which is enough. One that names none is for all."""
+    only = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
+    return all(
+        runs.is_empty() or not runs.filter(pl.col(column).is_in(only[key])).is_empty()
+        for key, column in (("workloads", "workload"), ("modes", "mode"))
+        if key in only
+    )
+
+
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     card = report.study.card
-    files = {row["folder"]: _run_page(report, row) for row in _all_runs(report.study)}
+    files = {row["folder"]: _run_page(report, row) for row in _all_runs(report)}
     findings = findings_of(report.study)
     pages = [] if findings.nothing else [_analysis_page(report, notebook) for notebook in notebooks]
     page = index_page(
@@ -75,7 +92,7 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
         findings=findings,
         pages=pages,
         facts=facts_of(report.study)[1:],
-        runs=run_rows(report.study, report.study.runs, files),
+        runs=run_rows(report.study, report.runs, files),
         failed=run_rows(report.study, report.study.failed, files),
         made=report.made,
     )
@@ -115,8 +132,8 @@ def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: 
         )
 
 
-def _all_runs(study: Study) -> list[dict[str, Any]]:
-    return [*study.runs.iter_rows(named=True), *study.failed.iter_rows(named=True)]
+def _all_runs(report: _Report) -> list[dict[str, Any]]:
+    return [*report.runs.iter_rows(named=True), *report.study.failed.iter_rows(named=True)]
 
 
 def _run_page(report: _Report, run: dict[str, Any]) -> str | None:
@@ -126,7 +143,7 @@ def _run_page(report: _Report, run: dict[str, Any]) -> str | None:
     file = None
     if (folder / "notebook.ipynb").is_file():
         name = ("" if run["outcome"] == "ok" else "failed-") + folder.name.removeprefix("run=")
-        lead = f"{run['dbms']} ({run['version']}), round {run['round']} on {run['host']}"
+        lead = f"{run['dbms']} ({run['version']}), {in_words(run['mode'], run['round'])} on {run['host']}"
         lead += f" failed: {run['error']}" if run["outcome"] != "ok" else ""
         _, html = notebook_page(
             folder / "notebook.ipynb",

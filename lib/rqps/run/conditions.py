@@ -3,6 +3,7 @@
 import polars as pl
 
 from rqps import placement
+from rqps.modes import in_words
 from rqps.run.job import Job, threads
 
 
@@ -11,7 +12,8 @@ def conditions(job: Job) -> pl.DataFrame:
     run = job.run
     rows = {
         "question": run.question,
-        "run": f"round {run.round} of {run.study} on {run.host}, number {run.position + 1} in random order",
+        "run": f"{in_words(run.mode, run.round)} of {run.study} on {run.host}, "
+        f"number {run.position + 1} in random order",
         "dbms": f"{run.dbms}: MySQL {job.build.version} from {job.build.source}",
         "options left out": ", ".join(job.translated.left_out) or "none",
         "placement": placement.reason(run.placement, job.placement, threads(run)),

@@ -30,6 +30,7 @@ def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
         dbms=run.dbms,
         build=run.build,
         config=run.config,
+        mode=run.mode,
         round=run.round,
         position=run.position,
         seed=run.seed,

@@ -20,6 +20,7 @@ IDENTITY: dict[str, pl.DataType] = {
 }
 
 _RUN: dict[str, pl.DataType] = {
+    "mode": pl.String(),
     "position": pl.Int32(),
     "seed": pl.Int64(),
     "workload": pl.String(),

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rqps.modes import Mode
 from rqps.store.schemas import SCHEMA_VERSION
 
 
@@ -38,6 +39,7 @@ class Manifest(_Frozen):
     dbms: str
     build: str
     config: str
+    mode: Mode = "throughput"
     round: int
     position: int
     """The place of this run in the study's random order, from 0."""

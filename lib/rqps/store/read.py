@@ -11,16 +11,17 @@ from polars.exceptions import PolarsError
 from pydantic import ValidationError
 
 from rqps.errors import RqpsError
+from rqps.modes import Mode
 from rqps.store.find import CARD, MANIFEST, failed_runs, finished_runs, study_folder
 from rqps.store.flat import IDENTITY, conditions_frame, identity, runs_frame, warnings_frame
 from rqps.store.manifest import Manifest, StudyCard
-from rqps.store.schemas import SCHEMA_VERSION, TABLES
+from rqps.store.schemas import MODE_TABLES, SCHEMA_VERSION, TABLES
 from rqps.store.write import VERSION_KEY
 
 
 @dataclass(frozen=True)
 class Study:
-    """What one study measured. Small frames are read; the big ones are lazy: `.collect()` them."""
+    """What a study's runs of one mode measured. Small frames are read; the big ones are lazy: `.collect()` them."""
 
     card: StudyCard
     folder: Path
@@ -38,12 +39,20 @@ class Study:
     counters: pl.LazyFrame
     status: pl.LazyFrame
     settings: pl.LazyFrame
+    stacks: pl.LazyFrame
+    """Sampled call stacks; only of runs of that mode."""
+    instructions: pl.LazyFrame
+    """Instructions by call stack; only of runs of that mode."""
 
 
-def load(study: str, data: str | Path | None = None) -> Study:
-    """Read a study: from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/."""
+def load(study: str, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:
+    """Read a study: from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/.
+
+    Runs that were looked into more closely (`stacks`, `instructions`) are read by themselves, since they were slower;
+    None reads all, to list them.
+    """
     folder = study_folder(study, data)
-    return _study(read_study_card(folder), folder, finished_runs(folder), failed_runs(folder))
+    return _study(read_study_card(folder), folder, finished_runs(folder), failed_runs(folder), mode)
 
 
 def load_run(folder: str | Path) -> Study:
@@ -51,7 +60,7 @@ def load_run(folder: str | Path) -> Study:
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
     card = read_study_card(above).model_copy(update={"dbms": (read_manifest(folder).dbms,), "rounds": 1})
-    return _study(card, above, (folder,), ())
+    return _study(card, above, (folder,), (), None)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -73,8 +82,8 @@ def read_study_card(folder: Path) -> StudyCard:
         raise _damaged(path, str(error)) from error
 
 
-def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence[Path]) -> Study:
-    ok = [(path, read_manifest(path)) for path in runs]
+def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence[Path], mode: Mode | None) -> Study:
+    ok = [(path, manifest) for path in runs if mode in (None, (manifest := read_manifest(path)).mode)]
     return Study(
         card=card,
         folder=folder,
@@ -88,12 +97,15 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
         counters=_table("counters", ok),
         status=_table("status", ok),
         settings=_table("settings", ok),
+        stacks=_table("stacks", ok),
+        instructions=_table("instructions", ok),
     )
 
 
 def _table(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
     empty = pl.LazyFrame(schema={**IDENTITY, **TABLES[name]})
-    return pl.concat([empty, *(_scan(folder / f"{name}.parquet", manifest) for folder, manifest in runs)])
+    having = [(path, manifest) for path, manifest in runs if MODE_TABLES.get(name, manifest.mode) == manifest.mode]
+    return pl.concat([empty, *(_scan(folder / f"{name}.parquet", manifest) for folder, manifest in having)])
 
 
 def _scan(path: Path, manifest: Manifest) -> pl.LazyFrame:

@@ -123,6 +123,30 @@ SETTINGS = pl.Schema(
     }
 )
 
+_STACK: _Columns = {
+    "step": pl.String,
+    "role": pl.String,  # what the thread does: connection, page cleaner, log writer, ...; or unknown
+    "frames": pl.List(pl.String),  # from the root to where it was, with the names that the symbols have
+    "modules": pl.List(pl.String),  # the file of each frame: mysqld, libc.so.6, [kernel]
+}
+
+STACKS = pl.Schema(
+    {
+        **_STACK,
+        "event": pl.String,  # cpu-clock, cycles
+        "samples": pl.Int64,
+        "weight": pl.Int64,  # of the event: nanoseconds of cpu-clock, or cycles
+    }
+)
+
+INSTRUCTIONS = pl.Schema(
+    {
+        **_STACK,
+        "calls": pl.Int64,  # null where it is not known
+        "instructions": pl.Int64,  # of the last frame itself
+    }
+)
+
 TABLES: dict[str, pl.Schema] = {
     "steps": STEPS,
     "intervals": INTERVALS,
@@ -130,4 +154,9 @@ TABLES: dict[str, pl.Schema] = {
     "counters": COUNTERS,
     "status": STATUS,
     "settings": SETTINGS,
+    "stacks": STACKS,
+    "instructions": INSTRUCTIONS,
 }
+
+MODE_TABLES: dict[str, str] = {"stacks": "stacks", "instructions": "instructions"}
+"""Tables that only runs of one mode have, and the mode."""

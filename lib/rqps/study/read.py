@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from rqps.errors import RqpsError
 from rqps.study.document import Document, parse
 from rqps.study.explain import problems_of
+from rqps.study.extending import complete, told_once
 from rqps.study.problems import Problem, all_at_once
 from rqps.study.references import reference_problems
 from rqps.study.runs_file import RunsFile
@@ -25,6 +27,7 @@ def read_runs_file(path: Path) -> RunsFile:
     if document.value is not None:
         problems += reference_problems(document.value)
         problems += _unquoted_versions(document)
+        _complete_studies(document.value)
         problems += _parameter_problems(document)
         try:
             # As JSON, since a strict model takes its lists and words for tuples and paths only from there.
@@ -32,7 +35,7 @@ def read_runs_file(path: Path) -> RunsFile:
         except ValidationError as error:
             problems += problems_of(error, document)
     if problems or runs_file is None:
-        raise all_at_once(str(path), problems, document.lines)
+        raise all_at_once(str(path), told_once(problems, document), document.lines)
     return runs_file
 
 
@@ -48,6 +51,11 @@ def _text(path: Path) -> str:
         raise RqpsError(f"{path}: can't be read: {error.strerror}", fix="name a file with --runs-yaml") from None
     except UnicodeDecodeError as error:
         raise RqpsError(f"{path}: byte {error.start} is not UTF-8 text", fix="save the file as UTF-8") from None
+
+
+def _complete_studies(value: Any) -> None:
+    if isinstance(value, dict) and isinstance(value.get("studies"), dict):
+        value["studies"] = complete(value["studies"])
 
 
 def _unquoted_versions(document: Document) -> Iterator[Problem]:

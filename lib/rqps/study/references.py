@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rqps.study.configs import option_name
+from rqps.study.extending import complete
 from rqps.study.problems import Place, Problem, instead
 from rqps.workloads import PARAMETERS
 
@@ -18,6 +19,7 @@ _START = ("daemonize", "defaults_file", "initialize", "initialize_insecure", "no
 OURS = frozenset((*_PLACES, *_NETWORK, *_START))
 """What keeps a server private and lets it be found and stopped: set for every run, the same for all."""
 
+_SECTIONS = {"config": "configs", "study": "studies"}
 _OPTION = re.compile(r"[a-z][a-z0-9_.-]*\??", re.IGNORECASE)
 
 
@@ -27,8 +29,11 @@ def reference_problems(value: Any) -> Iterator[Problem]:
     for name, config in configs.items():
         if isinstance(config, dict):
             yield from _option_problems(("configs", name), config)
-            yield from _extends_problems(name, configs)
+            yield from _extends_problems("config", name, configs)
     for name, study in studies.items():
+        if isinstance(study, dict):
+            yield from _extends_problems("study", name, studies)
+    for name, study in complete(studies).items():
         if isinstance(study, dict):
             yield from _study_problems(("studies", name), study, builds, configs)
 
@@ -59,23 +64,24 @@ def _option_problems(place: Place, config: dict[str, Any]) -> Iterator[Problem]:
         seen[name] = key
 
 
-def _extends_problems(name: str, configs: dict[str, Any]) -> Iterator[Problem]:
-    place: Place = ("configs", name, "extends")
+def _extends_problems(kind: str, name: str, known: dict[str, Any]) -> Iterator[Problem]:
+    section = _SECTIONS[kind]
+    place: Place = (section, name, "extends")
     chain = [name]
     while True:
-        config = configs[chain[-1]]
-        parent = config.get("extends") if isinstance(config, dict) else None
+        value = known[chain[-1]]
+        parent = value.get("extends") if isinstance(value, dict) else None
         if not isinstance(parent, str):
             return
-        if parent not in configs:
-            # Told at the config that says so, not again at every one that extends it.
+        if parent not in known:
+            # Told at the one that says so, not again at every one that extends it.
             if len(chain) == 1:
-                yield Problem(place, f"unknown config {parent!r}; {instead(parent, configs, 'configs')}")
+                yield Problem(place, f"unknown {kind} {parent!r}; {instead(parent, known, section)}")
             return
         if parent in chain:
             if parent == name:
                 circle = " -> ".join([*chain, name])
-                yield Problem(place, f"goes in a circle: {circle}; a config can't extend itself")
+                yield Problem(place, f"goes in a circle: {circle}; a {kind} can't extend itself")
             return
         chain.append(parent)
 

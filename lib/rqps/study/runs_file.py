@@ -27,12 +27,18 @@ class StudySpec(_Strict):
     """The one of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=1, le=999, examples=[6])]
     """How often each dbms runs; fewer than 4 give no verdict, 6 give an interval."""
+    stacks_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
+    """How often each dbms runs once more while its call stacks are sampled; these runs give no throughput."""
+    instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
+    """How often each dbms runs once more under callgrind, which counts instructions; it takes long."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """What the workload may be told: its steps, sizes and times."""
     placement: Literal["same-cpu", "split", "free"] | None = None
     """Which CPUs server and load generator share; chosen for the host if not given."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """Of the random order; follows from the study's name if not given."""
+    extends: Name | None = None
+    """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
 
     @property
     def typed_parameters(self) -> Parameters:

@@ -15,6 +15,8 @@ def runs_schema() -> dict[str, Any]:
     schema = RunsFile.model_json_schema()
     study = schema["$defs"]["StudySpec"]
     study["properties"]["workload"]["enum"] = list(PARAMETERS)
+    whole = study.pop("required")
+    study["anyOf"] = [{"required": whole}, {"required": ["extends"]}]
     study["allOf"] = []
     for workload, model in PARAMETERS.items():
         parameters = model.model_json_schema(ref_template=f"#/$defs/{model.__name__}/$defs/{{model}}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
+from rqps.modes import MODES, Mode
 from rqps.study.builds import BuildSpec
 from rqps.study.configs import Option, resolve
 from rqps.study.problems import instead
@@ -23,6 +24,7 @@ class Run:
     base: str
     run: str
     """Its id, also its folder's name: `r01@my8033.base@HOST`."""
+    mode: Mode
     host: str
     dbms: str
     build: str
@@ -44,10 +46,21 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
     """The runs of a study on a host: round after round, in each every dbms once, in random order."""
     spec = study_of(runs_file, study)
     seed = default_seed(study) if spec.seed is None else spec.seed
-    ordered = [(number, dbms) for number in range(1, spec.rounds + 1) for dbms in order(spec.dbms, seed, number)]
+    ordered = [
+        (mode, number, dbms)
+        for mode, rounds in rounds_of(spec).items()
+        for number in range(1, rounds + 1)
+        for dbms in order(spec.dbms, seed, number)
+    ]
     return tuple(
-        _run(runs_file, study, host, seed, number, dbms, position) for position, (number, dbms) in enumerate(ordered)
+        _run(runs_file, study, host, seed, mode, number, dbms, position)
+        for position, (mode, number, dbms) in enumerate(ordered)
     )
+
+
+def rounds_of(spec: StudySpec) -> dict[Mode, int]:
+    """How many rounds of each mode a study has."""
+    return {"throughput": spec.rounds, "stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
 
 
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:
@@ -68,7 +81,7 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
             f"{study}: {rounds} rounds asked for, and the study has {spec.rounds}",
             fix=f"ask for 1 to {spec.rounds}, or write more into runs.yaml",
         )
-    fewer = spec.model_copy(update={"rounds": rounds})
+    fewer = spec.model_copy(update={"rounds": rounds, "stacks_rounds": 0, "instructions_rounds": 0})
     return runs_file.model_copy(update={"studies": {**runs_file.studies, study: fewer}})
 
 
@@ -86,7 +99,9 @@ def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
     return tuple(sorted(dbms, key=lambda one: hashlib.sha256(f"{seed} {number} {one}".encode()).digest()))
 
 
-def _run(runs_file: RunsFile, study: str, host: str, seed: int, number: int, dbms: str, position: int) -> Run:
+def _run(
+    runs_file: RunsFile, study: str, host: str, seed: int, mode: Mode, number: int, dbms: str, position: int
+) -> Run:
     spec = runs_file.studies[study]
     build, _, config = dbms.partition(".")
     build_spec = runs_file.builds[build]
@@ -95,7 +110,8 @@ def _run(runs_file: RunsFile, study: str, host: str, seed: int, number: int, dbm
         study=study,
         question=spec.question,
         base=spec.base,
-        run=f"r{number:02}@{dbms}@{host}",
+        run=f"{MODES[mode]}{number:02}@{dbms}@{host}",
+        mode=mode,
         host=host,
         dbms=dbms,
         build=build,
