@@ -43,7 +43,7 @@ def told_once(problems: Sequence[Problem], document: Document) -> Iterator[Probl
 def _taken_from(place: Place, document: Document) -> Iterator[Place]:
     """The same place in the studies that one extends, if it does not stand in the study itself."""
     seen = {place}
-    while place not in document.lines and place[0] == "studies" and len(place) > 2:
+    while len(place) > 2 and place[0] == "studies" and place not in document.lines:
         if ("studies", place[1], "extends") not in document.lines:
             return
         place = ("studies", document.value["studies"][place[1]]["extends"], *place[2:])
