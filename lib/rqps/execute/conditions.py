@@ -12,7 +12,8 @@ ASKED = "asked.json"
 
 def asked(run: Run) -> dict[str, Any]:
     """All that a run's identity stands for, as plain values."""
-    return {
+    scenario = {"perf_schema": run.perf_schema.asked()} if run.perf_schema else {}
+    return scenario | {
         "build": run.build_spec.model_dump(mode="json", exclude_none=True),
         "options": {name: _option(option) for name, option in sorted(run.options.items())},
         "workload": run.workload,

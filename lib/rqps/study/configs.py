@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from rqps.study.perf_schema import PerfSchema, Scenario, scenario
+
 NAME_PATTERN = r"^[A-Za-z0-9_-]+$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """Of a build, a config or a study. It becomes part of a folder's name, and `.` parts build from config."""
@@ -32,6 +34,8 @@ class ConfigSpec(BaseModel):
 
     extends: Name | None = None
     """The config whose options this one takes over, where it says nothing else."""
+    perf_schema: PerfSchema | None = None
+    """What the performance schema records: a scenario by its name, or a set of one's own."""
 
     @property
     def options(self) -> Mapping[str, str | int | float | bool]:
@@ -56,9 +60,30 @@ def option_name(key: str) -> str:
     return key.removesuffix("?").replace("-", "_")
 
 
+SWITCH = "performance_schema"
+"""The option that a scenario decides."""
+
+
 def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
     """All options of a config, those it takes over first."""
+    options = _options(configs, name)
+    asked = resolve_scenario(configs, name)
+    if asked is None:
+        return options
+    without = {key: option for key, option in options.items() if key != SWITCH}
+    return without if asked.kind == "compiled-out" else without | {SWITCH: Option(asked.kind == "on")}
+
+
+def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str) -> Scenario | None:
+    """The scenario of the performance schema that a config asks for, or that the nearest one it extends does."""
     config = configs[name]
-    inherited = resolve(configs, config.extends) if config.extends else {}
+    if config.perf_schema is not None:
+        return scenario(config.perf_schema)
+    return resolve_scenario(configs, config.extends) if config.extends else None
+
+
+def _options(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
+    config = configs[name]
+    inherited = _options(configs, config.extends) if config.extends else {}
     own = {option_name(key): Option(value, key.endswith("?")) for key, value in config.options.items()}
     return inherited | own

@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from rqps.study.builds import BuildSpec
 from rqps.study.configs import ConfigSpec
 from rqps.study.document import Document
+from rqps.study.perf_schema import ScenarioSpec
 from rqps.study.problems import Place, Problem, instead
 from rqps.study.runs_file import RunsFile, StudySpec
 from rqps.workloads import PARAMETERS
@@ -126,6 +127,8 @@ def model_at(place: Place, value: Any) -> type[BaseModel]:
             return BuildSpec
         case ("configs", _):
             return ConfigSpec
+        case ("configs", _, "perf_schema"):
+            return ScenarioSpec
         case ("studies", _):
             return StudySpec
         case ("studies", name, "parameters"):

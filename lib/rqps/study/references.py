@@ -10,6 +10,7 @@ from typing import Any
 
 from rqps.study.configs import option_name
 from rqps.study.extending import complete
+from rqps.study.perf_schema.mistakes import KEY, scenario_problems
 from rqps.study.problems import Place, Problem, instead
 from rqps.workloads import PARAMETERS
 
@@ -30,6 +31,7 @@ def reference_problems(value: Any) -> Iterator[Problem]:
         if isinstance(config, dict):
             yield from _option_problems(("configs", name), config)
             yield from _extends_problems("config", name, configs)
+            yield from scenario_problems(("configs", name), name, configs)
     for name, study in studies.items():
         if isinstance(study, dict):
             yield from _extends_problems("study", name, studies)
@@ -47,7 +49,7 @@ def _option_problems(place: Place, config: dict[str, Any]) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for key in config:
         here, name = (*place, key), option_name(key)
-        if key == "extends":
+        if key in ("extends", KEY):
             continue
         if key.startswith("-"):
             yield Problem(here, f"write {key.lstrip('-').replace('-', '_')!r}, without the dashes in front")

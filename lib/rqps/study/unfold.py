@@ -9,7 +9,8 @@ from typing import Any, Literal
 from rqps.errors import RqpsError
 from rqps.modes import MODES, Mode
 from rqps.study.builds import BuildSpec
-from rqps.study.configs import Option, resolve
+from rqps.study.configs import Option, resolve, resolve_scenario
+from rqps.study.perf_schema import Scenario
 from rqps.study.problems import instead
 from rqps.study.runs_file import RunsFile, StudySpec
 from rqps.workloads.parameters import Parameters
@@ -31,6 +32,8 @@ class Run:
     build_spec: BuildSpec
     config: str
     options: Mapping[str, Option]
+    perf_schema: Scenario | None
+    """What the performance schema records, where the config says."""
     round: int
     position: int
     """Its place in the study's random order, from 0."""
@@ -106,6 +109,7 @@ def _run(
     build, _, config = dbms.partition(".")
     build_spec = runs_file.builds[build]
     options = resolve(runs_file.configs, config)
+    scenario = resolve_scenario(runs_file.configs, config)
     return Run(
         study=study,
         question=spec.question,
@@ -118,17 +122,20 @@ def _run(
         build_spec=build_spec,
         config=config,
         options=options,
+        perf_schema=scenario,
         round=number,
         position=position,
         seed=seed,
         workload=spec.workload,
         parameters=spec.typed_parameters,
         placement=spec.placement,
-        identity=identity(build_spec, options, spec),
+        identity=identity(build_spec, options, spec, scenario),
     )
 
 
-def identity(build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySpec) -> str:
+def identity(
+    build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySpec, scenario: Scenario | None = None
+) -> str:
     """16 digits that change when anything changes that is asked of a run's server or its load."""
     asked: dict[str, Any] = {
         "build": build_spec.model_dump(mode="json", exclude_none=True),
@@ -137,5 +144,7 @@ def identity(build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySp
         "parameters": spec.typed_parameters.model_dump(mode="json"),
         "placement": spec.placement,
     }
+    if scenario is not None:  # only then, so that runs of before there were any are still known
+        asked["perf_schema"] = scenario.asked()
     canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

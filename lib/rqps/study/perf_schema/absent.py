@@ -1,0 +1,106 @@
+"""What a version can't have, known by its number before any server is there."""
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from rqps.study.perf_schema.scenario import Scenario, Switch
+
+Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class InstrumentClass(_Strict):
+    """A kind of instruments, known by how their names begin."""
+
+    since: Version
+    compiled: str
+    """The option of CMake that leaves it out."""
+    loads: bool = False
+    """Whether every load makes such events on its own connections."""
+
+
+class ConsumerClass(_Strict):
+    since: Version
+    parent: str | None = None
+
+
+class Classes(_Strict):
+    instruments: dict[str, InstrumentClass]
+    consumers: dict[str, ConsumerClass]
+    always: list[str]
+    """Patterns of instruments that can't be disabled."""
+    compile_time: dict[str, str]
+    """Instruments that no usual build has, and why."""
+
+
+@cache
+def classes() -> Classes:
+    """What classes.yaml says."""
+    return Classes.model_validate(yaml.safe_load((files(__package__) / "classes.yaml").read_text()))
+
+
+def absent(version: str, scenario: Scenario) -> str | None:
+    """Why a version does not have a scenario; None if it does, or as far as can be told by its number.
+
+    >>> from rqps.study.perf_schema.spec import named
+    >>> absent("5.6.14", named("memory-only"))
+    'MySQL 5.6.14 has no instruments memory/%; they came with 5.7'
+    >>> absent("8.0.33", named("memory-only"))
+    """
+    instruments = {name: each.since for name, each in classes().instruments.items()}
+    missing = _missing(version, scenario.instruments, instruments)
+    if needed := [(switch, came) for switch, came in missing if not switch.optional]:
+        return _reason(version, "instruments", needed)
+    if missing and len(missing) == sum(switch.on for switch in scenario.instruments):
+        return f"MySQL {version} has none of its instruments"
+    consumers = {name: each.since for name, each in classes().consumers.items()}
+    missing = _missing(version, scenario.consumers, consumers)
+    if needed := [(switch, came) for switch, came in missing if not switch.optional]:
+        return _reason(version, "consumers", needed)
+    return None
+
+
+def _missing(version: str, switches: Iterable[Switch], since: dict[str, str]) -> list[tuple[Switch, str]]:
+    """What is asked for and came later than this version, with the version that it came with."""
+    asked = [(switch, _came_with(switch.pattern, since)) for switch in switches if switch.on]
+    return [(switch, came) for switch, came in asked if came and _numbers(came) > _numbers(version)]
+
+
+def _reason(version: str, kind: str, missing: list[tuple[Switch, str]]) -> str:
+    came = max((came for _, came in missing), key=_numbers)
+    patterns = " and ".join(switch.pattern for switch, _ in missing)
+    return f"MySQL {version} has no {kind} {patterns}; they came with {came}"
+
+
+def class_of(name: str) -> str | None:
+    """The kind of instruments that one belongs to, or that a pattern asks for; None where that is several or none.
+
+    >>> class_of("wait/synch/mutex/sql/LOCK_open"), class_of("stage/%"), class_of("wait/%")
+    ('wait/synch/mutex', 'stage', None)
+    """
+    start = name.split("%")[0]
+    found = [each for each in classes().instruments if f"{start}/".startswith(f"{each}/")]
+    return max(found, key=len, default=None)
+
+
+def _came_with(pattern: str, since: dict[str, str]) -> str | None:
+    """The first release with something that can fit; None where nobody knows anything that does."""
+    start = pattern.split("%")[0]
+    fitting = [came for name, came in since.items() if name.startswith(start) or f"{start}/".startswith(f"{name}/")]
+    return min(fitting, key=_numbers, default=None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """
+    >>> _numbers("8.0.28") > _numbers("8.0"), _numbers("9.7.4") >= _numbers("8.0.28")
+    (True, True)
+    """
+    return tuple(map(int, version.split(".")))
