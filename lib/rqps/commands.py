@@ -135,12 +135,16 @@ def plan(arguments: argparse.Namespace) -> Call:
 
     def call() -> int:
         servers = {
-            build: f"{origin.words}{'' if origin.present() else ', to be fetched'}"
+            build: origin.words if origin.present() else f"{origin.words}, {_absent(asked.runs_file.builds[build])}"
             for build, origin in sources.items()
         }
         return _print(plan_text(state(asked.runs_file, arguments.study, asked.data), servers))
 
     return call
+
+
+def _absent(spec: "BuildSpec") -> str:
+    return "which is not there yet" if spec.source in ("path", "on_path") else "to be fetched"
 
 
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
