@@ -2,28 +2,22 @@
 
 import hashlib
 import platform
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
 import pymysql
 
-from rqps import placement
-from rqps.observe.device import device_of
-from rqps.observe.ends import between, read_end, warnings_between
-from rqps.observe.sampler import Sampler
 from rqps.observe.settings import read_settings
 from rqps.observe.status import read_status, status_rows
 from rqps.run.job import Job
+from rqps.run.observe import observe
 from rqps.run.serve import Serving
 from rqps.servers.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import INTERVALS, LATENCIES, STEPS
-from rqps.workloads.protocol import Load
 
 STEAL_WORTH_TELLING = 0.02
 """Of the host's CPU time; above it, the numbers are the neighbours' as well."""
@@ -32,29 +26,8 @@ OTHERS_WORTH_TELLING = 0.15
 
 
 @dataclass(frozen=True)
-class Step:
-    """What was measured of one step, by raw table."""
-
-    steps: pl.DataFrame
-    intervals: pl.DataFrame
-    latencies: pl.DataFrame
-    counters: pl.DataFrame
-    status: pl.DataFrame
-    warnings: tuple[Warning_, ...]
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What was observed of one step while it ran."""
-
-    columns: dict[str, Any]
-    counters: pl.DataFrame
-    warnings: tuple[Warning_, ...]
-
-
-@dataclass(frozen=True)
 class Measured:
-    """The raw tables of a run, and what a reader of them has to know."""
+    """The raw tables of a run or of one of its steps, and what a reader of them has to know."""
 
     tables: dict[str, pl.DataFrame]
     warnings: tuple[Warning_, ...]
@@ -69,10 +42,7 @@ def measure(job: Job, serving: Serving) -> Measured:
     for position, name in enumerate(job.workload.steps(job.run.parameters)):
         with _living(serving.server, name):
             steps.append(_step(job, serving, position, name))
-    tables = {
-        name: pl.concat([getattr(step, name) for step in steps])
-        for name in ("steps", "intervals", "latencies", "counters", "status")
-    }
+    tables = {name: pl.concat([step.tables[name] for step in steps]) for name in steps[0].tables}
     return Measured({**tables, "settings": settings}, tuple(found for step in steps for found in step.warnings))
 
 
@@ -87,7 +57,7 @@ def _living(server: Server, step: str) -> Iterator[None]:
         raise
 
 
-def _step(job: Job, serving: Serving, position: int, name: str) -> Step:
+def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
     server, parameters = serving.server, job.run.parameters
     job.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
     job.workload.check(server, name)
@@ -97,35 +67,20 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Step:
         server, name, parameters, seed=seed, cpus=job.placement.client_cpus, log=log
     ) as load:
         before = _status(server, name, "before")  # what came before the step, such as a flush, is none of it
-        observed = _observe(job, server, load, name)
+        observed = observe(job, server, load, name)
         load.wait_until_gone()
     answer = job.workload.answer(name, parameters, load)
     after = _status(server, name, "after")
     row = {"step": name, "position": position, **answer.columns, **observed.columns}
-    return Step(
-        steps=pl.DataFrame([row], schema=STEPS),
-        intervals=pl.DataFrame(answer.intervals, schema=INTERVALS),
-        latencies=pl.DataFrame(answer.latencies, schema=LATENCIES),
-        counters=observed.counters,
-        status=pl.concat([before, after]),
+    return Measured(
+        tables={
+            "steps": pl.DataFrame([row], schema=STEPS),
+            "intervals": pl.DataFrame(answer.intervals, schema=INTERVALS),
+            "latencies": pl.DataFrame(answer.latencies, schema=LATENCIES),
+            "status": pl.concat([before, after]),
+            **observed.tables,
+        },
         warnings=(*observed.warnings, *_warnings(row)),
-    )
-
-
-def _observe(job: Job, server: Server, load: Load, step: str) -> Observed:
-    """Reads all counters at the two ends of the measured part, and a row a second between them."""
-    device = device_of(server.data)
-    origin_ns = load.wait_for_begin()
-    first = read_end(server.pid, load.pid, device)
-    started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
-    placement.verify(load.pid, job.placement.client_cpus)
-    with Sampler(server.pid, load.pid, device, origin_ns) as sampler:
-        load.wait_for_end()
-        last = read_end(server.pid, load.pid, device)
-    return Observed(
-        columns={"started_at": started_at, **between(first, last)},
-        counters=sampler.frame(step),
-        warnings=warnings_between(first, last, step),
     )
 
 
