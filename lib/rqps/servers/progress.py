@@ -21,10 +21,10 @@ def duration(seconds: float) -> str:
     """In the two units that matter.
 
     >>> duration(12.3), duration(200), duration(8040), duration(570_000)
-    ('12 s', '3 min 20 s', '2 h 14 min', '6 days 14 h')
+    ('12 s', '3 min 20 s', '2 h 14 min', '6 d 14 h')
     """
     left, parts = round(seconds), []
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
         count, left = divmod(left, length)
         if count or parts or unit == "s":
             parts.append(f"{count} {unit}")
