@@ -101,6 +101,7 @@ def start(
     log: Path,
     scratch: tuple[Path, ...] = (),
     kept_by: Callable[[int], object] = lambda _: None,
+    patience_s: int = START_PATIENCE_S,
 ) -> Server:
     """Starts a server and waits until it answers. `scratch` is removed when it has ended.
 
@@ -130,7 +131,7 @@ def start(
     told = process.stdout.readline().split()
     server = Server(build, int(told[1]) if told else 0, socket, data, log, process)
     try:
-        _wait_until_it_answers(server)
+        _wait_until_it_answers(server, patience_s)
     except BaseException:
         stop(server)
         raise
@@ -161,8 +162,8 @@ def as_this_user() -> tuple[str, ...]:
     return ("--user=root",) if os.geteuid() == 0 else ()
 
 
-def _wait_until_it_answers(server: Server) -> None:
-    deadline = time.monotonic() + START_PATIENCE_S
+def _wait_until_it_answers(server: Server, patience_s: int) -> None:
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         if server.ended() or not server.pid:
             raise RqpsError(
@@ -176,7 +177,7 @@ def _wait_until_it_answers(server: Server) -> None:
         except pymysql.err.OperationalError:
             time.sleep(0.05)
     raise RqpsError(
-        f"{server.build.name} ({server.build.version}) did not answer within {START_PATIENCE_S} s; "
+        f"{server.build.name} ({server.build.version}) did not answer within {patience_s} s; "
         f"the end of its error log:\n{server.last_words()}",
         fix=f"read the whole log, {server.error_log.name}",
     )

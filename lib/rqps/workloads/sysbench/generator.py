@@ -37,6 +37,9 @@ class Generator:
         self.step = step
         self.threads = parameters.threads
         self.seconds = parameters.seconds_of(step)
+        self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
+        self.whole_within_s = self.seconds if step.whole else None
+        """Where transactions are whole: when the last ones begin at the latest."""
         self.log = log
         self.lines: list[str] = []
         self._origin_ns: int | None = None
@@ -141,17 +144,38 @@ def generating(
     server: Server, step: Step, parameters: SysbenchParameters, *, seed: int, cpus: tuple[int, ...], log: Path
 ) -> Iterator[Generator]:
     """sysbench putting the load of one step, from its first connection to its end."""
-    options: dict[str, str | int | float] = {
-        "threads": parameters.threads,
+    by_the_clock: dict[str, str | int | float] = {
         "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
         "measured-seconds": parameters.seconds_of(step),
-        "prepared": _switch(parameters.prepared and step.prepared),
         "whole": _switch(step.whole),
+    }
+    process = started(server, step, parameters, by_the_clock, seed=seed, cpus=cpus)
+    generator = Generator(process, server, step, parameters, log)
+    try:
+        yield generator
+    finally:
+        generator.end()
+
+
+def started(
+    server: Server,
+    step: Step,
+    parameters: SysbenchParameters,
+    more: Mapping[str, str | int | float],
+    *,
+    seed: int,
+    cpus: tuple[int, ...],
+) -> "subprocess.Popen[str]":
+    """sysbench with the statements of a step; `more` says for how long."""
+    options: dict[str, str | int | float] = {
+        "threads": parameters.threads,
+        "prepared": _switch(parameters.prepared and step.prepared),
         "statements": ";".join(step.statements),
-        "time": 0,  # our own loop ends by the clock
+        "time": 0,  # our own loop ends by the clock, or by its count
+        **more,
         **{name.replace("_", "-"): value for name, value in step.options.items()},
     }
-    process = subprocess.Popen(
+    return subprocess.Popen(
         keeper.command("exec", _argv(server, "statements", parameters, seed, options), cpus=cpus),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -160,11 +184,6 @@ def generating(
         env=_environment(),
         start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
     )
-    generator = Generator(process, server, step, parameters, log)
-    try:
-        yield generator
-    finally:
-        generator.end()
 
 
 def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:

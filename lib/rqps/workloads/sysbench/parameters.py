@@ -16,6 +16,11 @@ from rqps.workloads.parameters import Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, is_measured, listed, lists, pattern
 
 Count = Annotated[int, Field(ge=1)]
+COUNTED_OPERATIONS = 2000
+ROWS_LIKE_A_STATEMENT = 100
+"""Rows that a range reads in the time of a statement, under callgrind as without it."""
+WARMUP_SHARE = 4
+"""Of the counted transactions, one in so many is done before."""
 
 
 def _exists(name: str) -> str:
@@ -51,6 +56,9 @@ class SysbenchParameters(Parameters):
     """What a flush may take at most; 60 and one more for every million rows if not given, but not over 1200."""
     prepared: bool = True
     """Prepared statements, where the step has them."""
+    counted_operations: Count | None = None
+    """Where instructions are counted, a step does so many statements instead of seconds, 2000 if not given, or fewer
+    that read many rows: a hundred rows weigh as much as a statement. The same for every dbms."""
 
     @field_validator("steps")
     @classmethod
@@ -96,6 +104,20 @@ class SysbenchParameters(Parameters):
         if not is_measured(step.name):
             return self.warm_seconds or self.seconds
         return (self.write_seconds or self.seconds) if step.seconds == "write" else self.seconds
+
+    def transactions_of(self, step: Step) -> int:
+        """How many transactions of a step have their instructions counted.
+
+        >>> asked = SysbenchParameters(counted_operations=1000)
+        >>> [asked.transactions_of(find(name)) for name in ("point-query", "read-only", "scan")]
+        [1000, 50, 1]
+        """
+        weight = step.queries + step.rows_read(self.table_rows) / ROWS_LIKE_A_STATEMENT
+        return max(1, round((self.counted_operations or COUNTED_OPERATIONS) / weight))
+
+    def warmup_transactions_of(self, step: Step) -> int:
+        """How many each client does before those."""
+        return max(1, self.transactions_of(step) // (WARMUP_SHARE * self.threads))
 
     @property
     def estimated_seconds(self) -> float:

@@ -63,6 +63,17 @@ class Step:
         ids = [int(count) * (2 if hot else 1) for count, hot in re.findall(r"\{(\d+) (hot )?ids\}", text)]
         return max([1, *ids, *(int(distance) + 1 for distance in re.findall(r"\{x\+(\d+)\}", text))])
 
+    def rows_read(self, table_rows: int) -> int:
+        """Rows that a transaction asks for, roughly: what its ranges and lists name, or the whole table.
+
+        >>> find("point-query").rows_read(500), find("read-only").rows_read(500), find("scan").rows_read(500)
+        (0, 396, 500)
+        """
+        if self.unit == "row":
+            return table_rows
+        text = " ".join(self.statements)
+        return sum(map(int, re.findall(r"\{(?:x\+)?(\d+)(?: (?:hot )?ids)?\}", text)))
+
 
 @cache
 def find(name: str) -> Step:

@@ -29,6 +29,8 @@ sysbench.cmdline.options = {
    index_first = {"Create the secondary index before the rows are loaded, not after", false},
    statements = {"One transaction: its statements, with ; between them", ""},
    whole = {"Begin and end the measured part with a transaction, so that none counts in part", false},
+   counted_transactions = {"Do so many instead of measuring by the clock, when told to; 0 is by the clock", 0},
+   counted_warmup = {"Transactions of each thread before those", 0},
    zipf = {"Exponent of Zipf's law, by which ids are drawn; 0 draws all alike", 0.0},
 }
 
@@ -200,9 +202,9 @@ local function write_moment(name, thread, moment)
    io.stdout:flush()
 end
 
--- Takes the place of sysbench's own loop. Seconds before the origin are the warm-up and are below zero. Where
+-- Seconds before the origin are the warm-up and are below zero. Where
 -- transactions are to be whole, nothing is done before the origin, and the last one may end after the measured seconds.
-function thread_run(thread)
+local function run_by_the_clock(thread)
    local whole = sysbench.opt.whole
    local origin = now() + sysbench.opt.warmup_seconds * 1e9
    local ends = origin + sysbench.opt.measured_seconds * 1e9
@@ -238,6 +240,37 @@ function thread_run(thread)
       end
    end
    ffi.C.usleep(100000) -- the counters of this thread are read now, and go with it
+end
+
+-- A number of transactions instead of seconds, the same on every server however slow, shared out among the threads.
+-- They begin when our observer writes a line for each thread, and it closes our input when it has read what they cost.
+local function run_counted(thread)
+   for _ = 1, sysbench.opt.counted_warmup do
+      transaction(thread)
+   end
+   write_moment("ready_ns", thread, now())
+   io.stdin:read()
+   transactions, errors, sum_us, max_us = 0, 0, 0, 0
+   local all, threads = sysbench.opt.counted_transactions, sysbench.opt.threads
+   local from = now()
+   for _ = 1, math.floor(all / threads) + (thread < all % threads and 1 or 0) do
+      transaction(thread)
+      local to = now()
+      count((to - from) / 1e3)
+      from = to
+   end
+   write_second(thread, 0)
+   write_moment("ended_ns", thread, now())
+   io.stdin:read()
+end
+
+-- Takes the place of sysbench's own loop.
+function thread_run(thread)
+   if sysbench.opt.counted_transactions > 0 then
+      run_counted(thread)
+   else
+      run_by_the_clock(thread)
+   end
 end
 
 return rqps

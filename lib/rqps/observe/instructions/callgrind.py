@@ -1,0 +1,110 @@
+"""A server under callgrind: started so that only statements are counted, and asked for what it counted."""
+
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rqps.errors import RqpsError
+from rqps.observe.instructions.reading import Profile, read_profile
+from rqps.observe.instructions.table import COUNTED
+from rqps.servers.build import Build
+from rqps.tools import Tool
+
+ORDER_PATIENCE_S = 120
+"""An order waits for the server's next instruction, which is at most a second away even where all threads sleep."""
+DEEPEST = 250
+"""Callers that a function is told apart by. Stacks of servers have fifty frames; one that is cut off is told of."""
+
+OPTIONS = (
+    "--tool=callgrind",
+    f"--toggle-collect={COUNTED}(*)",  # not its parts that a compiler set apart, which would switch it off again
+    "--collect-atstart=no",
+    "--instr-atstart=no",  # nothing is counted while it starts and reads its tables
+    f"--separate-callers={DEEPEST}",
+    "--compress-mangled=yes",  # else each stack is spelt out, in hundreds of megabytes
+    "--trace-children=no",
+)
+
+
+@dataclass(frozen=True)
+class Callgrind:
+    """What a server is started under, and orders for it while it runs."""
+
+    valgrind: Tool
+    folder: Path
+    """Private to this server: what callgrind writes, and the pipes through which it takes orders."""
+    log: Path
+    start_patience_s: int = 900
+    """Code runs fifty times slower when it is counted, and ten times when it is not."""
+
+    def under(self, build: Build) -> Build:
+        """The build as it is to be called: the same server, with callgrind in front."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = (
+            *self.valgrind.argv,
+            *OPTIONS,
+            f"--callgrind-out-file={self._out}",
+            f"--vgdb-prefix={self.folder / 'vgdb'}",
+            f"--log-file={self.log}",
+        )
+        environment = {**build.environment, **self.valgrind.environment}
+        return replace(build, argv=(*command, *build.argv), environment=environment)
+
+    def explained(self, error: RqpsError) -> RqpsError:
+        """Why the server did not start, with what Valgrind itself said."""
+        said = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return RqpsError(
+            f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(said[-15:]),
+            fix="see if it starts without (a round of throughput); if it does, this valgrind can't run this server",
+        )
+
+    def begin(self, pid: int) -> None:
+        """Counts from now on. No client may have a command under way, since its end alone would be counted."""
+        self._order(pid, "instrumentation", "on")
+
+    def end(self, pid: int) -> Profile:
+        """What was counted since `begin`; after it nothing is, until the next."""
+        dump = self._dump(pid)
+        self._order(pid, "instrumentation", "off")
+        with dump.open(encoding="utf-8", errors="replace") as lines:
+            profile = read_profile(lines, dump.name)
+        dump.unlink()
+        return profile
+
+    @property
+    def _out(self) -> Path:
+        return self.folder / "callgrind.out"
+
+    def _dump(self, pid: int) -> Path:
+        before = set(self.folder.glob(f"{self._out.name}.*"))
+        self._order(pid, "dump")
+        new = set(self.folder.glob(f"{self._out.name}.*")) - before
+        if len(new) != 1:
+            raise RqpsError(
+                f"callgrind wrote {len(new)} files when asked for what it counted, not one",
+                fix=f"see {self.log.name}",
+            )
+        return new.pop()
+
+    def _order(self, pid: int, *words: str) -> None:
+        vgdb = Path(self.valgrind.argv[0]).with_name("vgdb")
+        command = [str(vgdb), f"--pid={pid}", f"--vgdb-prefix={self.folder / 'vgdb'}", *words]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=ORDER_PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise self._refused(words, f"no answer within {ORDER_PATIENCE_S} s") from None
+        if done.returncode != 0:
+            raise self._refused(words, (done.stderr + done.stdout).strip()[-400:])
+
+    def _refused(self, words: tuple[str, ...], why: str) -> RqpsError:
+        return RqpsError(
+            f"callgrind did not take the order {' '.join(words)!r}: {why}",
+            fix=f"see {self.log.name}, and that the server still runs",
+        )

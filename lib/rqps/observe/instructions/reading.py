@@ -1,0 +1,211 @@
+"""Reading what callgrind writes: instructions and calls by function, or by function and all its callers.
+
+The format is written down in Valgrind's manual. A name is spelt out once and then called by its number; positions in
+the source are relative to the line before, and are not needed here. With `--separate-callers` and
+`--compress-mangled` a function stands in the file once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9
+is function 3 when called by 2, which was called by 1.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rqps.errors import RqpsError
+
+EVENT = "Ir"
+"""Instructions read, in callgrind's words."""
+
+UNKNOWN = "???"
+"""What callgrind writes where it has no name."""
+
+_NUMBERED = re.compile(r"\((\d+)\)(?: (.*))?")
+_CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
+_SUBPOSITION = re.compile(r"\*|[+-]?\d+|0x[0-9a-f]+")
+_TABLE = {
+    **dict.fromkeys(("ob", "cob"), "objects"),
+    **dict.fromkeys(("fl", "fi", "fe", "cfl", "cfi", "jfi"), "files"),
+    **dict.fromkeys(("fn", "cfn", "jfn"), "functions"),
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function by its name, and the file that it was loaded from."""
+
+    name: str
+    module: str
+
+
+@dataclass
+class Cost:
+    """What one function did: its own instructions, and how often it was called."""
+
+    instructions: int = 0
+    calls: int = 0
+
+
+@dataclass
+class Profile:
+    """What a file says. A chain has the function first and the outermost caller last."""
+
+    costs: dict[tuple[Function, ...], Cost] = field(default_factory=dict)
+    total: int = 0
+
+
+def read_profile(lines: Iterable[str], name: str) -> Profile:
+    """Everything in a file of callgrind's; one that is cut off, or does not add up, is an error."""
+    return _Reader(name).read(lines)
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._number = 0
+        self._tables: dict[str, dict[str, str]] = {"objects": {}, "files": {}, "functions": {}}
+        self._costs: dict[str, Cost] = {}
+        self._objects: dict[str, str] = {}
+        self._object = UNKNOWN
+        self._function: str | None = None
+        self._called: str | None = None
+        self._positions = 1
+        self._event: int | None = None
+        self._part = 0
+        self._total = 0
+        self._whole = False
+
+    def read(self, lines: Iterable[str]) -> Profile:
+        rest = iter(lines)
+        for line in self._counted(rest):
+            self._line(line, rest)
+        if not self._whole:
+            raise self._wrong("ends without its totals: it was cut off")
+        return self._profile()
+
+    def _counted(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            self._number += 1
+            yield line.rstrip("\n")
+
+    def _line(self, line: str, rest: Iterator[str]) -> None:
+        if not line or line[0] == "#":
+            return
+        if line[0] in "0123456789+-*":
+            self._cost(self._function, line)
+            return
+        word, found, text = line.partition("=")
+        if found and word in _TABLE:
+            self._position(word, text)
+        elif found and word == "calls":
+            self._call(text, rest)
+        elif found and word in ("jump", "jcnd"):
+            next(self._counted(rest), None)  # where it jumps from: no cost
+        else:
+            self._header(line)
+
+    def _position(self, word: str, text: str) -> None:
+        key = self._named(self._tables[_TABLE[word]], text)
+        if word == "ob":
+            self._object = key
+        elif word == "fn":
+            self._function = key
+        elif word == "cfn":
+            self._called = key
+
+    def _named(self, names: dict[str, str], text: str) -> str:
+        """The key of a name, which the number stands for from now on if it has one."""
+        found = _NUMBERED.fullmatch(text)
+        if found is None:
+            names[text] = text
+            return text
+        key, spelt = f"({found[1]})", found[2]
+        if spelt is not None:
+            names[key] = spelt
+        elif key not in names:
+            raise self._wrong(f"{key} stands for no name so far")
+        return key
+
+    def _cost(self, function: str | None, line: str) -> None:
+        if function is None or self._event is None:
+            raise self._wrong("a cost comes before its function, or before the events are named")
+        instructions = self._instructions(line)
+        self._costs.setdefault(function, Cost()).instructions += instructions
+        self._objects.setdefault(function, self._object)
+        self._part += instructions
+
+    def _call(self, text: str, rest: Iterator[str]) -> None:
+        """A call; the line after it has what was done in it, which the called function's own lines have, too."""
+        words = text.split()
+        if self._called is None or not words or not words[0].isdigit():
+            raise self._wrong(f"calls={text} is no call of a function")
+        self._costs.setdefault(self._called, Cost()).calls += int(words[0])
+        inclusive = next(self._counted(rest), None)
+        if inclusive is None:
+            raise self._wrong("ends in the middle of a call: it was cut off")
+        self._instructions(inclusive)
+
+    def _instructions(self, line: str) -> int:
+        words = line.split()
+        places, costs = words[: self._positions], words[self._positions :]
+        if len(places) < self._positions or not all(map(_SUBPOSITION.fullmatch, places)):
+            raise self._wrong(f"{line!r} is no line with {self._positions} positions and costs")
+        if self._event is None or self._event >= len(costs):
+            return 0  # costs of zero at the end may be left out
+        if not costs[self._event].isdigit():
+            raise self._wrong(f"{costs[self._event]!r} is no number of instructions")
+        return int(costs[self._event])
+
+    def _header(self, line: str) -> None:
+        word, found, text = line.partition(":")
+        if not found or not word.isalpha():
+            raise self._wrong(f"{line[:80]!r} is not in callgrind's format")
+        match word:
+            case "positions":
+                self._positions = len(text.split())
+            case "events":
+                events = text.split()
+                if EVENT not in events:
+                    raise self._wrong(f"it counts {', '.join(events) or 'nothing'}, not {EVENT}")
+                self._event = events.index(EVENT)
+                self._whole = False
+            case "totals":
+                self._add_up(text.split())
+
+    def _add_up(self, costs: list[str]) -> None:
+        """At the end of a part: what its lines come to has to be what callgrind itself counted."""
+        assert self._event is not None
+        total = int(costs[self._event]) if self._event < len(costs) else 0
+        if total != self._part:
+            raise self._wrong(f"its lines have {self._part:,} instructions, its totals {total:,}")
+        self._total += total
+        self._part = 0
+        self._whole = True
+
+    def _profile(self) -> Profile:
+        chains = {key: self._chain(key) for key in self._costs}
+        objects = self._tables["objects"]
+        modules = {chains[key][0]: objects.get(each, each) for key, each in self._objects.items()}
+        names = self._tables["functions"]
+        profile = Profile(total=self._total)
+        for key, cost in self._costs.items():
+            chain = tuple(Function(names[each], modules.get(each, UNKNOWN)) for each in chains[key])
+            known = profile.costs.setdefault(chain, Cost())
+            known.instructions += cost.instructions
+            known.calls += cost.calls
+        return profile
+
+    def _chain(self, key: str) -> list[str]:
+        """The keys of a function and its callers; of itself alone where the file does not tell them apart."""
+        names = self._tables["functions"]
+        if not _CHAIN.fullmatch(names[key]):
+            return [key]
+        chain = re.findall(r"\(\d+\)", names[key])
+        for each in chain:
+            if each not in names:
+                raise self._wrong(f"{each} stands for no name, though {key} is called by it")
+        return chain
+
+    def _wrong(self, what: str) -> RqpsError:
+        return RqpsError(
+            f"{self._name}, line {self._number}: {what}",
+            fix="count again; if it happens again, see what Valgrind itself said in valgrind.log",
+        )
