@@ -17,8 +17,8 @@ pytestmark = pytest.mark.live
 KINDS = {
     "5.5.34": {"variable", "instrument", "consumer", "timer"},
     "5.6.24": {"variable", "instrument", "consumer", "timer", "actor", "object"},
-    "8.0.33": {"variable", "instrument", "consumer", "actor", "object", "thread"},
-    "9.7": {"variable", "instrument", "consumer", "actor", "object", "thread"},
+    "8.0.33": {"variable", "instrument", "consumer", "timer", "actor", "object", "thread"},
+    "9.7": {"variable", "instrument", "consumer", "timer", "actor", "object", "thread"},
 }
 
 
@@ -64,6 +64,16 @@ def test_settings_hold_what_the_version_has_and_nothing_else(server: tuple[str, 
     for kind, table in (("instrument", "setup_instruments"), ("consumer", "setup_consumers")):
         assert [(counts[kind],)] == query(connection, f"SELECT COUNT(*) FROM performance_schema.{table}")
     assert counts["variable"] > 300
+
+
+def test_the_clocks_are_recorded_with_what_reading_them_costs(server: tuple[str, Connection]) -> None:
+    version, connection = server
+    timers = dict(read_settings(connection).filter(kind="timer").select("name", "value").iter_rows())
+    assert int(timers["CYCLE frequency"]) > 10**8
+    assert 0 < int(timers["CYCLE overhead"]) < int(timers["CYCLE frequency"])
+    assert int(timers["NANOSECOND frequency"]) > 10**8
+    chosen = {"5.5.34": "CYCLE", "5.6.24": "CYCLE"}  # later ones can't choose
+    assert timers.get("wait") == chosen.get(version)
 
 
 def test_a_switch_turned_off_reads_back_as_off(server: tuple[str, Connection]) -> None:

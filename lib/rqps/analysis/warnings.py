@@ -31,16 +31,18 @@ def all_warnings(study: Study) -> pl.DataFrame:
 
 
 def missing_rounds(study: Study) -> pl.DataFrame:
-    """Warnings for a dbms that has finished fewer rounds than the study plans."""
+    """Warnings for a dbms that has finished fewer rounds than the study plans, or that can have none."""
     finished = {(str(row[0]), str(row[1])): int(row[2]) for row in study.runs.group_by("host", "dbms").len().rows()}
     rows = []
     for host in study.runs["host"].unique().sort():
         for dbms in study.card.dbms:
-            if (done := finished.get((host, dbms), 0)) < study.card.rounds:
+            build, _, config = dbms.partition(".")
+            whose = {"study": study.card.study, "host": host, "dbms": dbms, "build": build, "config": config}
+            if dbms in study.card.absent:
+                rows.append({**whose, "kind": "absent", "text": f"not in this version: {study.card.absent[dbms]}"})
+            elif (done := finished.get((host, dbms), 0)) < study.card.rounds:
                 text = f"{done} of {study.card.rounds} rounds have finished"
-                build, _, config = dbms.partition(".")
-                names = {"host": host, "dbms": dbms, "build": build, "config": config}
-                rows.append({"study": study.card.study, **names, "kind": "rounds", "text": text})
+                rows.append({**whose, "kind": "rounds", "text": text})
     return pl.DataFrame(rows, schema=study.warnings.schema)
 
 

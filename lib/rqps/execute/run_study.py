@@ -117,20 +117,22 @@ def _prepare_folder(order: _Order, runs_file: RunsFile, runs: Sequence[Run], arc
         dbms=tuple(spec.dbms),
         rounds=spec.rounds,
         parameters=runs[0].parameters.model_dump(mode="json"),
+        absent={run.dbms: run.absent for run in runs if run.absent},
     )
     write_study_card(path, card)
 
 
 def _measure(order: _Order, runs: Sequence[Run], make_ready: MakeReady, stop: Stop) -> Outcome:
     began = time.monotonic()
-    todo = [run for run in runs if run_state(order.folder, run).state != "done"]
+    todo = [run for run in runs if run_state(order.folder, run).state not in ("done", "absent")]
+    absent = _tell_absent(order.console, runs)
     measured: list[str] = []
     failed: list[Failure] = []
     try:
         if todo:
             with stop.raising():
                 make_ready(todo, order.console.say)
-        progress = Progress(order.console, todo, before=len(runs) - len(todo))
+        progress = Progress(order.console, todo, before=len(runs) - len(todo) - absent)
         for run in todo:
             failure = _one_run(order, run, progress, stop)
             if failure is None:
@@ -143,11 +145,22 @@ def _measure(order: _Order, runs: Sequence[Run], make_ready: MakeReady, stop: St
         study=order.study,
         measured=tuple(measured),
         failed=tuple(failed),
-        already=len(runs) - len(todo),
+        already=len(runs) - len(todo) - absent,
         missing=len(todo) - len(measured),
         elapsed_s=time.monotonic() - began,
         stopped_by=stop.signal,
     )
+
+
+def _tell_absent(console: Console, runs: Sequence[Run]) -> int:
+    """Says once of each dbms whose version lacks what is asked for that its runs are left out; how many those are."""
+    absent = [run for run in runs if run.absent]
+    for dbms, run in {run.dbms: run for run in absent}.items():
+        if dbms == run.base:
+            fix = "choose another base, or another scenario for its config"
+            raise RqpsError(f"the base {dbms} is not in this version: {run.absent}", fix=fix)
+        console.say(f"{dbms}: not in this version: {run.absent}")
+    return len(absent)
 
 
 def _one_run(order: _Order, run: Run, progress: Progress, stop: Stop) -> Failure | None:

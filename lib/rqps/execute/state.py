@@ -17,10 +17,11 @@ from rqps.study import Run, RunsFile, unfold
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a study as it stands. `other`: measured, but not under the conditions asked for now."""
+    """One run of a study as it stands. `other`: measured, but not under the conditions asked for now; `absent`: its
+    version does not have what is asked for, so it is never made."""
 
     run: Run
-    state: Literal["done", "failed", "missing", "other"]
+    state: Literal["done", "failed", "missing", "other", "absent"]
     attempts: int = 0
     """Tries that failed."""
     last_error: str | None = None
@@ -38,6 +39,8 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
     if (folder.whole(run.run) / MANIFEST).is_file():
         same = read_manifest(folder.whole(run.run)).identity == run.identity
         return RunState(run, "done" if same else "other", len(failures), error)
+    if run.absent:
+        return RunState(run, "absent")
     return RunState(run, "failed" if failures else "missing", len(failures), error)
 
 

@@ -54,11 +54,23 @@ def _variables(cursor: "DictCursor") -> Iterator[Row]:
         yield {"kind": "variable", "name": str(name).lower(), "value": str(value)}
 
 
+def _timers(cursor: "DictCursor") -> Iterator[Row]:
+    """Of each clock that can be had its frequency, its resolution and its overhead: the cycles to read it."""
+    cursor.execute("SELECT * FROM performance_schema.performance_timers")
+    for row in cursor.fetchall():
+        name = row.pop("TIMER_NAME")
+        for fact, value in row.items():
+            if value is not None:
+                yield {"kind": "timer", "name": f"{name} {fact.removeprefix('TIMER_').lower()}", "value": str(value)}
+
+
 def _setup(cursor: "DictCursor") -> Iterator[Row]:
     cursor.execute(
         "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'performance_schema'"
     )
     there = {str(row["name"]).lower() for row in cursor.fetchall()}
+    if "performance_timers" in there:
+        yield from _timers(cursor)
     for table, (kind, columns) in SETUP_TABLES.items():
         if table in there:
             cursor.execute(f"SELECT * FROM performance_schema.{table}")

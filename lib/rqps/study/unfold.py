@@ -10,7 +10,7 @@ from rqps.errors import RqpsError
 from rqps.modes import MODES, Mode
 from rqps.study.builds import BuildSpec
 from rqps.study.configs import Option, resolve, resolve_scenario
-from rqps.study.perf_schema import Scenario
+from rqps.study.perf_schema import Scenario, absent
 from rqps.study.problems import instead
 from rqps.study.runs_file import RunsFile, StudySpec
 from rqps.workloads.parameters import Parameters
@@ -43,6 +43,12 @@ class Run:
     placement: Literal["same-cpu", "split", "free"] | None
     identity: str
     """Digest of all that is asked for; runs that differ in it can't be pooled."""
+
+    @property
+    def absent(self) -> str | None:
+        """Why its build's version, where it is promised, does not have what the config asks for; None if it does."""
+        version = self.build_spec.mysql
+        return absent(version, self.perf_schema) if version and self.perf_schema else None
 
 
 def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:

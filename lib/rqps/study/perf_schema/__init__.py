@@ -1,6 +1,6 @@
 """Scenarios of the performance schema, as a config asks for them."""
 
-from rqps.study.perf_schema.absent import absent, class_of, classes
+from rqps.study.perf_schema.absent import absent, class_of, classes, later_than
 from rqps.study.perf_schema.scenario import Scenario, State, Switch, decides, fits, unmatched
 from rqps.study.perf_schema.spec import PerfSchema, ScenarioSpec, named, names, says, scenario
 
@@ -15,6 +15,7 @@ __all__ = [
     "classes",
     "decides",
     "fits",
+    "later_than",
     "named",
     "names",
     "says",

@@ -23,6 +23,8 @@ class InstrumentClass(_Strict):
     since: Version
     compiled: str
     """The option of CMake that leaves it out."""
+    built_in: bool = False
+    """Whether it is listed also by a build from which the code that it is for was left out."""
     loads: bool = False
     """Whether every load makes such events on its own connections."""
 
@@ -55,23 +57,27 @@ def absent(version: str, scenario: Scenario) -> str | None:
     'MySQL 5.6.14 has no instruments memory/%; they came with 5.7'
     >>> absent("8.0.33", named("memory-only"))
     """
-    instruments = {name: each.since for name, each in classes().instruments.items()}
-    missing = _missing(version, scenario.instruments, instruments)
-    if needed := [(switch, came) for switch, came in missing if not switch.optional]:
-        return _reason(version, "instruments", needed)
-    if missing and len(missing) == sum(switch.on for switch in scenario.instruments):
-        return f"MySQL {version} has none of its instruments"
-    consumers = {name: each.since for name, each in classes().consumers.items()}
-    missing = _missing(version, scenario.consumers, consumers)
-    if needed := [(switch, came) for switch, came in missing if not switch.optional]:
-        return _reason(version, "consumers", needed)
+    for kind, switches in (("instruments", scenario.instruments), ("consumers", scenario.consumers)):
+        missing = _missing(version, switches, kind)
+        if needed := [(switch, came) for switch, came in missing if not switch.optional]:
+            return _reason(version, kind, needed)
+        if kind == "instruments" and missing and len(missing) == sum(switch.on for switch in switches):
+            return f"MySQL {version} has none of its instruments"
     return None
 
 
-def _missing(version: str, switches: Iterable[Switch], since: dict[str, str]) -> list[tuple[Switch, str]]:
+def later_than(version: str, switch: Switch, kind: str) -> str | None:
+    """The release that first had something that a pattern for `instruments` or `consumers` fits, if that is later."""
+    known = classes().instruments if kind == "instruments" else classes().consumers
+    came = _came_with(switch.pattern, {name: each.since for name, each in known.items()})
+    asked = _numbers(version)  # of 9.7 nobody knows which 9.7 it is
+    return came if came and _numbers(came)[: len(asked)] > asked else None
+
+
+def _missing(version: str, switches: Iterable[Switch], kind: str) -> list[tuple[Switch, str]]:
     """What is asked for and came later than this version, with the version that it came with."""
-    asked = [(switch, _came_with(switch.pattern, since)) for switch in switches if switch.on]
-    return [(switch, came) for switch, came in asked if came and _numbers(came) > _numbers(version)]
+    asked = [(switch, later_than(version, switch, kind)) for switch in switches if switch.on]
+    return [(switch, came) for switch, came in asked if came]
 
 
 def _reason(version: str, kind: str, missing: list[tuple[Switch, str]]) -> str:

@@ -1,0 +1,315 @@
+"""Every scenario on a real server of each generation: told, verified, and found in what the load's events say."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pymysql
+import pytest
+from rqps.errors import RqpsError
+from rqps.run.job import resolve
+from rqps.run.ready import loaded_data
+from rqps.run.scenario import scenario_of, watched
+from rqps.servers import data, instance, perf_schema
+from rqps.servers.build import Build
+from rqps.servers.instance import Server, query
+from rqps.servers.options import Translated
+from rqps.servers.perf_schema import Realised
+from rqps.servers.perf_schema.tables import read_setup, told
+from rqps.servers.perf_schema.watch import silence
+from rqps.study import Option, Run, read_runs_file, unfold
+from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
+from rqps.workloads.sysbench import generator
+from rqps.workloads.sysbench.answer import read_seconds
+from rqps.workloads.sysbench.check import check_connections
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import find
+
+pytestmark = pytest.mark.live
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+VERSIONS = {"5.5.34": "my5534.base", "5.6.14": "my5614.base", "8.0.33": "my8033.base", "9.7": "my97.base"}
+QUICK = SysbenchParameters(steps=("point-query", "read-write"), table_rows=5000, seconds=1, warmup_seconds=1)
+
+
+def asking(version: str, asked: Scenario | None, **options: str | int) -> Run:
+    """A run of that version with the options of base, and a scenario instead of its performance_schema."""
+    run = RUNS[VERSIONS[version]]
+    others = {name: option for name, option in run.options.items() if name != "performance_schema"}
+    if asked is None or asked.kind != "compiled-out":
+        others["performance_schema"] = Option(asked is not None and asked.kind == "on")
+    others |= {name: Option(value) for name, value in options.items()}
+    others["innodb_buffer_pool_size"] = Option("64M")
+    return replace(run, options=others, perf_schema=asked, parameters=QUICK)
+
+
+def own(**asked: object) -> Scenario:
+    return scenario(ScenarioSpec.model_validate(asked))
+
+
+@contextmanager
+def serving(run: Run, folder: Path) -> Iterator[tuple[Server, Realised]]:
+    """The server of a run on its own copy of the loaded tables, told its scenario."""
+    build, translated = resolve(run, print)
+    asked = scenario_of(run, build, translated, print)
+    assert asked is not None
+    data.copy(loaded_data(run, build, print), folder / "data")
+    try:
+        log = folder / "mysqld.err"
+        with instance.running(build, folder / "data", arguments=translated.arguments, log=log) as server:
+            connection = server.connect()
+            perf_schema.apply(connection, asked)
+            perf_schema.verify(connection, asked, run.dbms)
+            connection.close()
+            yield server, asked
+    finally:
+        shutil.rmtree(folder / "data", ignore_errors=True)
+
+
+def step(server: Server, asked: Realised, name: str, folder: Path, threads: int = 1) -> dict[str, int]:
+    """A second of a step with a second's warm-up, watched; the events of each kind between the two readings."""
+    parameters = QUICK.model_copy(update={"threads": threads})
+    log = folder / f"{name}.log"
+    with watched(server, asked, name) as watch:
+        with generator.generating(server, find(name), parameters, seed=1, cpus=(), log=log) as load:
+            before = watch.begin()
+            load.wait_for_begin()
+            load.wait_for_end()
+            load.wait_until_gone()
+        done = sum(1 for line in load.lines if '"second":0' in line)
+        assert done == threads
+        after = watch.end(transactions=100, connections=threads)
+    return {
+        kind.removeprefix("perf_schema/"): int(count) - int(before.get(kind, 0))
+        for kind, count in after.items()
+        if kind != "perf_schema/memory_bytes"
+    }
+
+
+HAS = [
+    (version, name)
+    for version in VERSIONS
+    for name in names()
+    if name != "compiled-out" and absent(version, named(name)) is None
+]
+
+
+@pytest.mark.parametrize(("version", "name"), HAS)
+def test_a_scenario_is_told_verified_and_shows_in_the_events_of_a_load(
+    version: str, name: str, tmp_path: Path
+) -> None:
+    with serving(asking(version, named(name)), tmp_path) as (server, asked):
+        events = step(server, asked, "read-write", tmp_path)
+    moved = {kind for kind, count in events.items() if count > 64}
+    waits = {"wait/synch/mutex", "wait/synch/rwlock", "wait/io/table", "wait/io/socket", "wait/lock/table"}
+    mutexes_and_files = {"wait/synch/mutex", "wait/synch/rwlock"}
+    new = version in ("8.0.33", "9.7")
+    must = {
+        "off": set[str](),
+        "all-disabled": set(),
+        "mdl-only": set(),
+        "memory-only": {"memory"},
+        "stages-only": {"stage"},
+        "statements-only": {"statement", "digest"},
+        "stages-and-statements": {"stage", "statement", "digest"},
+        "waits-only": {each.replace("rwlock", "sxlock") if new else each for each in waits},
+        "default": {"wait/io/table", "wait/lock/table", "statement", "digest"},
+    }
+    if version == "5.5.34":
+        must |= dict.fromkeys(("waits-only", "default", "all-enabled"), mutexes_and_files)
+    else:
+        more = {"memory", "transaction"} if new else set[str]()
+        must["default"] |= more
+        must["all-enabled"] = must["waits-only"] | must["stages-and-statements"] | more
+    assert must[name] <= moved
+    kinds_only = {"waits-only": "wait/", "memory-only": "memory", "stages-only": "stage"}
+    if name in ("off", "all-disabled", "mdl-only"):
+        assert not moved
+    elif name in kinds_only:
+        assert all(each.startswith((kinds_only[name], "idle")) for each in moved)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_build_with_instruments_is_not_compiled_out(version: str) -> None:
+    run = asking(version, named("compiled-out"))
+    build, translated = resolve_without_scenario(run)
+    with pytest.raises(RqpsError, match=r"its performance schema is not compiled out: it has \d+ instruments"):
+        scenario_of(run, build, translated, print)
+
+
+def resolve_without_scenario(run: Run) -> tuple[Build, Translated]:
+    return resolve(replace(run, perf_schema=None), print)
+
+
+def test_no_statement_of_ours_is_among_those_of_a_step(tmp_path: Path) -> None:
+    """As many statements are counted as the load sent: its transactions, and what connecting takes."""
+    with serving(asking("9.7", named("statements-only")), tmp_path) as (server, asked):
+        log = tmp_path / "point-query.log"
+        with watched(server, asked, "point-query") as watch:
+            time.sleep(0.2)  # connections that were closed before are gone
+            before = watch.begin()
+            with generator.generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+                load.wait_for_begin()
+                load.wait_for_end()
+                load.wait_until_gone()
+            after = watch.end(transactions=1, connections=1)
+        digests = "SELECT digest_text FROM performance_schema.events_statements_summary_by_digest"
+        texts = [str(text) for (text,) in query(server.connect(), digests)]
+    sent = sum(second.transactions for second in read_seconds(load.lines, 1))
+    counted = int(after["perf_schema/statement"]) - int(before["perf_schema/statement"])
+    assert sent > 100
+    assert 0 <= counted - sent <= 8  # the last one, connecting, preparing, closing
+    assert any("`sbtest1`" in text for text in texts)
+    assert not [text for text in texts if "GET_LOCK" in text or "SHOW GLOBAL STATUS" in text]
+    assert not [text for text in texts if "summary_by_user" in text or "setup_instruments" in text]
+
+
+def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(tmp_path: Path) -> None:
+    with serving(asking("8.0.33", named("statements-only")), tmp_path) as (server, asked):
+        log = tmp_path / "point-query.log"
+        with watched(server, asked, "point-query") as watch:
+            with generator.generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+                watch.begin()
+                other = server.connect()
+                where = "WHERE name LIKE 'stage/sql/%'"
+                query(other, f"UPDATE performance_schema.setup_instruments SET enabled = 'YES' {where}")
+                query(other, "UPDATE performance_schema.setup_consumers SET enabled = 'NO' WHERE name LIKE '%digest'")
+                load.wait_for_begin()
+                load.wait_for_end()
+                load.wait_until_gone()
+            with pytest.raises(RqpsError) as caught:
+                watch.end(transactions=1, connections=1)
+    assert "point-query: the performance schema was set otherwise in the middle of it" in caught.value.message
+    assert "more of stage: asked for off, the server has counted" in caught.value.message
+    assert "consumer statements_digest: asked for on, the server has off" in caught.value.message
+
+
+def test_actors_objects_and_threads_that_are_not_watched_are_found(tmp_path: Path) -> None:
+    with serving(asking("9.7", named("waits-only")), tmp_path) as (server, asked):
+        connection = server.connect()
+        query(connection, "UPDATE performance_schema.setup_actors SET enabled = 'NO'")
+        objects = "'TABLE', 'rqps', 'sbtest1', 'NO', 'NO'"
+        query(connection, f"INSERT INTO performance_schema.setup_objects VALUES ({objects})")
+        query(connection, "UPDATE performance_schema.threads SET instrumented = 'NO' WHERE name = 'thread/sql/main'")
+        with pytest.raises(RqpsError) as told:
+            perf_schema.verify(connection, asked, "my97.ps")
+    for words in (
+        "actor %@%: enabled NO, history YES: the server has it, and the release does not",
+        "object TABLE rqps.sbtest1: enabled NO, timed NO: the server has it",
+        "the thread thread/sql/main: asked to be watched, the server does not",
+    ):
+        assert words in told.value.message
+
+
+def test_a_scenario_set_by_update_on_5_6_would_count_few_mutexes_and_is_not_done_so(tmp_path: Path) -> None:
+    """Mutexes that are made while their instrument is off are never counted: it has to be on at the start."""
+    run = asking("5.6.14", named("all-disabled"))
+    with serving(run, tmp_path) as (server, asked):
+        connection = server.connect()
+        query(connection, "UPDATE performance_schema.setup_instruments SET enabled = 'YES', timed = 'YES'")
+        query(connection, "UPDATE performance_schema.setup_consumers SET enabled = 'YES'")
+        late = query(connection, "SELECT COUNT(*) FROM performance_schema.mutex_instances")[0][0]
+    with serving(asking("5.6.14", named("all-enabled")), tmp_path) as (server, asked):
+        assert asked.statements == ()
+        early = query(server.connect(), "SELECT COUNT(*) FROM performance_schema.mutex_instances")[0][0]
+    assert early > 5 * late
+
+
+def test_a_set_of_one_s_own_with_sizes_is_what_the_server_has(tmp_path: Path) -> None:
+    asked = own(
+        extends="default",
+        instruments={"wait/synch/mutex/%": "counted", "memory/%": "off"},
+        consumers={"events_waits_current": True, "statements_digest": False},
+    )
+    sizes = {"performance_schema_events_waits_history_long_size": 777, "performance_schema_digests_size": 300}
+    with serving(asking("8.0.33", asked, **sizes), tmp_path) as (server, realised):
+        events = step(server, realised, "point-query", tmp_path)
+        connection = server.connect()
+        variables = dict(query(connection, "SHOW GLOBAL VARIABLES LIKE 'performance_schema%size'"))
+        untimed = "SELECT SUM(count_star), SUM(sum_timer_wait) FROM performance_schema.{} WHERE event_name LIKE '{}'"
+        count, waited = query(
+            connection, untimed.format("events_waits_summary_global_by_event_name", "wait/synch/mutex/%")
+        )[0]
+    assert {name: int(variables[name]) for name in sizes} == sizes
+    assert events["wait/synch/mutex"] > 1000
+    assert (events["memory"], events["digest"]) == (0, 0)
+    assert count > 1000
+    assert waited == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "pattern", "told"),
+    [
+        ("8.0.33", "wait/synch/mutx/%", "fits no instrument; did you mean wait/synch/mutex/%"),
+        ("8.0.33", "statement/sql/selct", "did you mean statement/sql/select"),
+        ("9.7", "wait/synch/mutex/innodb/buffer_block_mutex", "unless InnoDB is compiled without PFS_SKIP"),
+        ("5.6.14", "wait/synch/rwlock/innodb/buf_block_lock", "unless InnoDB is compiled without PFS_SKIP"),
+    ],
+)
+def test_a_pattern_that_this_build_does_not_know_is_told_with_near_names(
+    version: str, pattern: str, told: str
+) -> None:
+    run = asking(version, own(instruments={pattern: "timed"}))
+    build, translated = resolve_without_scenario(run)
+    with pytest.raises(RqpsError, match=told):
+        scenario_of(run, build, translated, print)
+
+
+def test_a_build_whose_version_nobody_promised_is_told_to_promise_it() -> None:
+    run = asking("5.6.14", named("memory-only"))
+    build, translated = resolve_without_scenario(run)
+    with pytest.raises(RqpsError, match="memory-only is not in this version: MySQL 5"):
+        scenario_of(run, build, translated, print)
+
+
+def test_histories_too_large_for_this_machine_are_refused_before_any_server_starts() -> None:
+    size = "performance_schema_events_statements_history_size"
+    asked = asking("8.0.33", named("statements-only"), **{size: 1_000_000})
+    build, translated = resolve_without_scenario(asked)
+    with pytest.raises(RqpsError, match=rf"{size}=1000000 takes [\d.]+ GB of memory at the server's start"):
+        scenario_of(asked, build, translated, print)
+
+
+def test_a_user_without_the_rights_is_told_which_ones(tmp_path: Path) -> None:
+    with serving(asking("8.0.33", named("default")), tmp_path) as (server, asked):
+        query(server.connect(), "CREATE USER joe@localhost")
+        connection = pymysql.connect(unix_socket=str(server.socket), user="joe", ssl_disabled=True)
+        with pytest.raises(RqpsError) as told:
+            perf_schema.verify(connection, asked, "my8033.ps")
+        with pytest.raises(RqpsError):
+            silence(connection)
+    assert "SELECT command denied to user 'joe'@'localhost'" in told.value.message
+    assert "GRANT SELECT, UPDATE ON performance_schema.* TO joe" in told.value.fix
+
+
+@pytest.mark.parametrize("version", ["5.5.34", "9.7"])
+def test_a_table_that_a_version_does_not_have_is_told_by_name(version: str, tmp_path: Path) -> None:
+    with serving(asking(version, named("default")), tmp_path) as (server, _):
+        connection = server.connect()
+        missing = {"5.5.34": "setup_actors", "9.7": "setup_timers"}[version]
+        with pytest.raises(RqpsError, match=f"this version can't tell that: .*{missing}"), told(connection):
+            query(connection, f"SELECT * FROM performance_schema.{missing}")
+        read_setup(connection)
+
+
+def test_more_threads_than_the_server_admits_are_refused(tmp_path: Path) -> None:
+    run = asking("5.6.14", named("default"), max_connections=20)
+    with (
+        serving(run, tmp_path) as (server, _),
+        pytest.raises(RqpsError, match="max_connections is 20, and 64 threads"),
+    ):
+        check_connections(server.connect(), QUICK.model_copy(update={"threads": 64}))
+
+
+def test_more_threads_than_the_performance_schema_knows_fail_the_step(tmp_path: Path) -> None:
+    known_threads = {"performance_schema_max_thread_instances": 40}
+    run = asking("5.6.14", named("statements-only"), **known_threads)
+    with (
+        serving(run, tmp_path) as (server, asked),
+        pytest.raises(RqpsError, match=r"the performance schema knows no more threads: \d+ were not watched"),
+    ):
+        step(server, asked, "point-query", tmp_path, threads=64)
