@@ -1,4 +1,4 @@
-"""Programs that are not servers: sysbench, which puts the load, and a browser, which looks at pages.
+"""Programs that are not servers: sysbench puts the load, perf and Valgrind look into servers, a browser at pages.
 
 The machine's own is taken where it is good enough; else the package of this machine's distribution is unpacked in the
 cache and run from there. Nothing is installed.
@@ -21,6 +21,7 @@ BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chro
 BROWSER_FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 """No sandbox, since it needs root's setuid bit or user namespaces, and only pages of our own are looked at."""
 
+_VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\D* )(\d+(?:\.\d+)+)")
 _FONTS = """\
 <?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
@@ -59,6 +60,33 @@ def sysbench(say: Say = print) -> Tool:
     return _checked((str(tree / "usr/bin/sysbench"),), environment, fix)
 
 
+def perf(say: Say = print) -> Tool:
+    """perf: the one on PATH if it runs, else one of our own, which need not be of the kernel's version."""
+    fix = "install perf and try again: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
+    # Ubuntu's is a script that wants to have the very version of the kernel.
+    if (found := shutil.which("perf")) and (version := _version((found,), {})):
+        return Tool((found,), version)
+    tree = _private("linux-perf", say, fix)
+    programs = sorted(path for path in tree.glob("usr/bin/perf*") if path.read_bytes()[:4] == b"\x7fELF")
+    return _checked((str(programs[0]) if programs else f"{tree}/usr/bin/perf",), _libraries(tree), fix)
+
+
+def valgrind(say: Say = print) -> Tool:
+    """Valgrind with callgrind and vgdb: the one on PATH if it is whole, else one of our own."""
+    fix = "install Valgrind (apt install valgrind) and try again"
+    if found := shutil.which("valgrind"):
+        # Debian's is a script that puts a folder of its own on the server's LD_LIBRARY_PATH.
+        program = next((each for each in (f"{found}.bin", found) if Path(each).is_file()), found)
+        orders = Path(program).with_name("vgdb").is_file()
+        tool = "user options for Callgrind" in _said((program, "--tool=callgrind", "--help"), {})
+        if orders and tool and (version := _version((program,), {})):
+            return Tool((program,), version)
+    tree = _private("valgrind", say, fix, alone=True)
+    libraries = [file.parent for file in tree.glob("usr/lib*/**/callgrind-amd64-linux")]
+    environment = {"VALGRIND_LIB": str(libraries[0])} if libraries else {}
+    return _checked((str(tree / "usr/bin/valgrind.bin"),), environment, fix)
+
+
 def chromium(say: Say = print) -> Tool:
     """A browser without a window, for looking at pages of our own: the machine's, or one of our own."""
     fix = "install Chromium or Chrome (Debian: apt install chromium) and try again"
@@ -75,9 +103,9 @@ def chromium(say: Say = print) -> Tool:
     return Tool((program, *BROWSER_FLAGS), _checked((program,), environment, fix).version, environment)
 
 
-def _private(package: str, say: Say, fix: str) -> Path:
+def _private(package: str, say: Say, fix: str, *, alone: bool = False) -> Path:
     try:
-        return debian.unpacked(package, None, say)
+        return debian.unpacked(package, None, say, alone=alone)
     except RqpsError as error:
         raise RqpsError(f"{package} is missing here, and fetching it failed: {error.message}", fix=fix) from error
 
@@ -94,7 +122,7 @@ def _checked(argv: tuple[str, ...], environment: dict[str, str], fix: str) -> To
 
 
 def _version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    found = re.search(r"(?:sysbench|Chromium|Chrome)\D* (\d+(?:\.\d+)+)", _said((*argv, "--version"), environment))
+    found = _VERSION.search(_said((*argv, "--version"), environment))
     return found[1] if found else None
 
 

@@ -12,7 +12,7 @@ from rqps.observe.checks.finding import Finding
 
 PERF_EVENT_OPEN = 298  # the system call's number on x86-64
 HARDWARE, SOFTWARE = 0, 1
-INSTRUCTIONS, CPU_CLOCK = 1, 0
+CPU_CYCLES, INSTRUCTIONS, CPU_CLOCK = 0, 1, 0
 ATTRIBUTES_BYTES = 64  # the first version of the kernel's structure, which every kernel takes
 DISABLED, EXCLUDE_KERNEL = 1 << 0, 1 << 5
 ALLOW = "as root: sysctl kernel.perf_event_paranoid=-1 kernel.kptr_restrict=0"
