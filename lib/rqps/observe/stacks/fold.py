@@ -1,0 +1,170 @@
+"""The text of `perf script` folded into stacks: each distinct one once, with its samples and their weight.
+
+A sample is a header line, a line for the function it was in (the leaf) and a line for each caller; a blank line ends
+it. The leaf's address is another one nearly every time, its callers' addresses are few. So the callers are not taken
+apart but looked up as they are, by the hash of their bytes, and the leaf is looked up by its name. Only what was
+never seen before is parsed.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rqps.observe.stacks.frames import Frame, leaf_key, read_frame
+
+READ_BYTES = 1 << 19
+"""So little that it is still in the processor's cache when it is taken apart."""
+_LOST = b"PERF_RECORD_LOST"
+
+_Key = tuple[bytes, bytes, bytes, int]
+"""Command and thread, event, leaf, hash of its callers' lines: as they stand in the text."""
+
+
+class Thread(NamedTuple):
+    """Who was running."""
+
+    name: str
+    pid: int
+    tid: int
+
+
+class Stack(NamedTuple):
+    """A distinct stack of one thread; the frames are root first."""
+
+    thread: Thread
+    event: str
+    frames: tuple[Frame, ...]
+    samples: int
+    weight: int
+
+
+@dataclass
+class Folded:
+    """What a text of `perf script` holds."""
+
+    counts: dict[_Key, list[int]] = field(default_factory=dict)
+    """Samples and weight."""
+    lost: int = 0
+    """Records that perf had no room for."""
+    unreadable: int = 0
+    """Blocks of lines that are no sample."""
+    cut_off: bool = False
+    """Whether the text ends in the middle of a sample."""
+    _paths: dict[int, array[int]] = field(default_factory=dict)
+    _numbers: dict[Frame, int] = field(default_factory=dict)
+    _frames: list[Frame] = field(default_factory=list)
+    _lines: dict[bytes, int] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> int:
+        return sum(samples for samples, _ in self.counts.values())
+
+    def stacks(self) -> Iterator[Stack]:
+        """Each stack once: what differs in addresses only is one."""
+        merged: dict[tuple[bytes, bytes, bytes], list[int]] = {}
+        for (who, event, leaf, callers), (samples, weight) in self.counts.items():
+            path = self._paths[callers]
+            if leaf:
+                path = path + array("I", (self._number(leaf),))
+            count = merged.setdefault((who, event, path.tobytes()), [0, 0])
+            count[0] += samples
+            count[1] += weight
+        for (who, event, path_bytes), (samples, weight) in merged.items():
+            frames = tuple(self._frames[number] for number in array("I", path_bytes))
+            yield Stack(_thread(who), _event(event), frames, samples, weight)
+
+    def learn(self, callers_hash: int, callers: bytes) -> None:
+        """Remembers a path to a leaf, when it is seen for the first time."""
+        if callers_hash not in self._paths:
+            lines = callers.split(b"\n") if callers else []
+            numbers = (self._number(leaf_key(line)) for line in reversed(lines))
+            self._paths[callers_hash] = array("I", numbers)
+
+    def _number(self, text: bytes) -> int:
+        number = self._lines.get(text)
+        if number is None:
+            frame = read_frame(text)
+            number = self._numbers.setdefault(frame, len(self._frames))
+            if number == len(self._frames):
+                self._frames.append(frame)
+            self._lines[text] = number
+        return number
+
+
+def fold(read: Callable[[int], bytes]) -> Folded:
+    """Folds a text that comes in pieces: `read` gives up to so many bytes, and none at the end."""
+    folded = Folded()
+    counts = folded.counts
+    rest = b""
+    while piece := read(READ_BYTES):
+        blocks = (rest + piece).split(b"\n\n")
+        rest = blocks.pop()
+        for block in blocks:
+            end = block.find(b"\n")
+            leaf_end = block.find(b"\n", end + 1)
+            if end < 0 or leaf_end < 0:
+                _fold_odd(folded, block)
+                continue
+            leaf = block[end + 1 : leaf_end]
+            callers = block[leaf_end + 1 :]
+            try:
+                who, _, period, event = block[:end].rsplit(None, 3)
+                weight = int(period)
+            except ValueError:
+                _fold_odd(folded, block)
+                continue
+            key = (who, event, leaf_key(leaf), hash(callers))
+            count = counts.get(key)
+            if count is None:
+                folded.learn(key[3], callers)
+                counts[key] = [1, weight]
+            else:
+                count[0] += 1
+                count[1] += weight
+    if rest.strip():
+        folded.cut_off = True
+    return folded
+
+
+def _fold_odd(folded: Folded, block: bytes) -> None:
+    """A block that is not as most are: without callers, without any stack, or with perf's own lines before it."""
+    lines = block.strip(b"\n").split(b"\n")
+    while lines and (not lines[0] or lines[0].startswith(b"#") or _LOST in lines[0]):
+        line = lines.pop(0)
+        if _LOST in line:
+            folded.lost += int(line.split()[-1])
+    if not lines:
+        return
+    words = lines[0].rsplit(None, 3)
+    if len(words) != 4 or not words[2].isdigit() or b"/" not in words[0]:
+        folded.unreadable += 1
+        return
+    who, _, period, event = words
+    leaf = leaf_key(lines[1]) if len(lines) > 1 else b""
+    callers = b"\n".join(lines[2:])
+    folded.learn(hash(callers), callers)
+    count = folded.counts.setdefault((who, event, leaf, hash(callers)), [0, 0])
+    count[0] += 1
+    count[1] += int(period)
+
+
+def _thread(who: bytes) -> Thread:
+    """
+    >>> _thread(b"ib_io_rd 7/12 [001]"), _thread(b"kworker/0:1 H 5/5")
+    (Thread(name='ib_io_rd', pid=7, tid=12), Thread(name='kworker/0:1 H', pid=5, tid=5))
+    """
+    words = who.rsplit(None, 1)
+    if words[-1].startswith(b"["):  # of the CPU
+        words = words[0].rsplit(None, 1)
+    name, ids = words if len(words) == 2 else (b"", words[0])
+    pid, _, tid = ids.partition(b"/")
+    return Thread(name.strip().decode(errors="replace"), int(pid), int(tid))
+
+
+def _event(event: bytes) -> str:
+    """
+    >>> _event(b"cpu-clock:pppH:"), _event(b"cycles:")
+    ('cpu-clock', 'cycles')
+    """
+    return event.decode(errors="replace").partition(":")[0]

@@ -1,0 +1,97 @@
+"""The profile of a step: sampled while it is measured, read when it is over."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import polars as pl
+
+from rqps.observe.stacks.callers import callers_of
+from rqps.observe.stacks.doubts import Expected, doubts
+from rqps.observe.stacks.fold import Stack
+from rqps.observe.stacks.reading import read
+from rqps.observe.stacks.recording import Recording, recording
+from rqps.observe.stacks.roles import roles, thread_names, told_names
+from rqps.observe.stacks.sampling import CALLERS, Sampling
+from rqps.servers.instance import Server
+from rqps.store.manifest import Placement, Warning_
+from rqps.store.schemas import STACKS
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The table `stacks` of one step, and what a reader of it has to know."""
+
+    stacks: pl.DataFrame
+    warnings: tuple[Warning_, ...]
+
+
+class Profiling:
+    """A step that is being profiled: `begin` and `end` of its measured part, then `profile`."""
+
+    def __init__(self, server: Server, placement: Placement, sampling: Sampling, recording: Recording) -> None:
+        self._server = server
+        self._placement = placement
+        self._sampling = sampling
+        self._recording = recording
+        self._named: dict[int, str] = {}
+        self._told: dict[int, str] = {}
+
+    def begin(self) -> None:
+        """Call it when the measured part begins."""
+        self._recording.begin()
+
+    def end(self) -> None:
+        """Call it when the measured part ends, while all threads of the server are still there."""
+        self._recording.end()
+        self._named = thread_names(self._server.pid)
+        connection = self._server.connect()
+        self._told = told_names(connection)
+        connection.close()
+
+    def profile(self, step: str, elapsed_s: float, server_cpu_s: float) -> Profile:
+        """What was sampled, when the step is over. `server_cpu_s` is what the server used by the kernel's count."""
+        self._recording.finish()
+        pid = self._server.pid
+        folded = read(self._recording.data, pid, self._placement.observer_cpus)
+        stacks = list(folded.stacks())
+        by_thread = roles(stacks, self._told, self._named, pid)
+        sampled = [stack for stack in stacks if stack.event != CALLERS]
+        program = self._server.build.mysqld.name
+        expected = Expected(pid, program, elapsed_s, self._recording.sampled_s, server_cpu_s)
+        warnings = [
+            found.model_copy(update={"step": step}) for found in doubts(sampled, folded, self._sampling, expected)
+        ]
+        return Profile(table(step, [*sampled, *callers_of(stacks, by_thread)], by_thread), tuple(warnings))
+
+
+@contextmanager
+def profiling(server: Server, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
+    """A perf that is ready for a step; it is gone, and so is its file, when the block ends."""
+    with recording(
+        sampling,
+        server_cpus=placement.server_cpus,
+        cpus=placement.observer_cpus,
+        scratch=server.data.parent,  # which goes with the server, whatever happens to us
+    ) as running:
+        yield Profiling(server, placement, sampling, running)
+
+
+def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.DataFrame:
+    """Stacks as the raw table: those of threads that do the same are one."""
+    counts: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[int]] = {}
+    for stack in stacks:
+        count = counts.setdefault((roles[stack.thread.tid], stack.event, stack.frames), [0, 0])
+        count[0] += stack.samples
+        count[1] += stack.weight
+    keys = sorted(counts)
+    columns = {
+        "step": [step] * len(keys),
+        "role": [role for role, _, _ in keys],
+        "event": [event for _, event, _ in keys],
+        "frames": [[name for name, _ in frames] for _, _, frames in keys],
+        "modules": [[module for _, module in frames] for _, _, frames in keys],
+        "samples": [counts[key][0] for key in keys],
+        "weight": [counts[key][1] for key in keys],
+    }
+    return pl.DataFrame(columns, schema={name: STACKS[name] for name in columns}).select(STACKS.names())
