@@ -61,10 +61,13 @@ STEPS = pl.Schema(
         "transactions": pl.Int64,
         "operations_per_s": pl.Float64,
         **_LATENCIES,  # of a transaction
-        "errors": pl.Int64,
+        "errors": pl.Int64,  # operations that failed for good: a step with any gives no number
         "target_per_s": pl.Float64,  # null where the step has no rate to hold
         "target_held": pl.Boolean,
         **_COUNTERS,  # differences between the step's two ends
+        "server_instructions": pl.Int64,  # by the CPU's own counters, without the kernel's; null where it has none
+        "server_cycles": pl.Int64,
+        "retries": pl.Int64,  # transactions that were refused and done again; old runs have them as errors
     }
 )
 
@@ -77,6 +80,7 @@ INTERVALS = pl.Schema(
         "transactions": pl.Int64,
         "errors": pl.Int64,
         **_LATENCIES,
+        "retries": pl.Int64,
     }
 )
 
@@ -123,6 +127,18 @@ SETTINGS = pl.Schema(
     }
 )
 
+PLANS = pl.Schema(
+    {
+        "step": pl.String,
+        "statement": pl.String,
+        "access": pl.String,  # the column that EXPLAIN calls type: const, ref, ALL
+        "possible_keys": pl.String,
+        "key": pl.String,  # null where no index is used
+        "rows": pl.Int64,  # that the server expects to read
+        "extra": pl.String,
+    }
+)
+
 _STACK: _Columns = {
     "step": pl.String,
     "role": pl.String,  # what the thread does: connection, page cleaner, log writer, ...; or unknown
@@ -130,10 +146,14 @@ _STACK: _Columns = {
     "modules": pl.List(pl.String),  # the file of each frame: mysqld, libc.so.6, [kernel]
 }
 
+CALLERS = "callers"
+"""The event of rows in `stacks` that cost nothing (their weight is 0): the path that some samples were seen to take
+to its last frame. They mend stacks that break off there."""
+
 STACKS = pl.Schema(
     {
         **_STACK,
-        "event": pl.String,  # cpu-clock, cycles
+        "event": pl.String,  # cpu-clock, cycles; or callers, see below
         "samples": pl.Int64,
         "weight": pl.Int64,  # of the event: nanoseconds of cpu-clock, or cycles
     }
@@ -154,9 +174,16 @@ TABLES: dict[str, pl.Schema] = {
     "counters": COUNTERS,
     "status": STATUS,
     "settings": SETTINGS,
+    "plans": PLANS,
     "stacks": STACKS,
     "instructions": INSTRUCTIONS,
 }
+
+LATER = ("plans",)
+"""Tables that runs did not have from the beginning: one without the file has no row of it."""
+
+LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles", "retries"), "intervals": ("retries",)}
+"""Columns that came later: null in the rows of a run without them."""
 
 MODE_TABLES: dict[str, str] = {"stacks": "stacks", "instructions": "instructions"}
 """Tables that only runs of one mode have, and the mode."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rqps.observe.stacks.fold import Stack
 from rqps.observe.stacks.frames import Frame
-from rqps.observe.stacks.sampling import CALLERS
+from rqps.store.schemas import CALLERS
 
 _Role = str
 

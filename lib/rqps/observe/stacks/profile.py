@@ -12,10 +12,10 @@ from rqps.observe.stacks.fold import Stack
 from rqps.observe.stacks.reading import read
 from rqps.observe.stacks.recording import Recording, recording
 from rqps.observe.stacks.roles import roles, thread_names, told_names
-from rqps.observe.stacks.sampling import CALLERS, Sampling
+from rqps.observe.stacks.sampling import Sampling
 from rqps.servers.instance import Server
 from rqps.store.manifest import Placement, Warning_
-from rqps.store.schemas import STACKS
+from rqps.store.schemas import CALLERS, STACKS
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Literal
 from rqps.errors import RqpsError
 from rqps.observe.checks.profiling import ALLOW, CPU_CLOCK, CPU_CYCLES, HARDWARE, SOFTWARE, try_event
 from rqps.observe.system_files import number
+from rqps.store.schemas import CALLERS
 
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
@@ -18,8 +19,6 @@ CALLERS_PER_S = 49
 """Samples with a copy of the stack: the few that tell who calls what has no frame pointers."""
 STACK_BYTES = 32768
 _SETTINGS = Path("/proc/sys/kernel")
-CALLERS = "callers"
-"""The event's name of those few."""
 
 
 @dataclass(frozen=True)
