@@ -23,7 +23,13 @@ from rqps.servers.progress import Progress, Say, megabytes
 _ELSEWHERE = "this works on Debian and Ubuntu; elsewhere take another source"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LOADER = "ld-linux-x86-64.so.2"
-LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
+LIBRARIES = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/x86_64-linux-gnu/pulseaudio",  # libpulse finds its other half by an absolute path
+    "lib/x86_64-linux-gnu",
+    "usr/lib",
+    "lib",
+)
 NOT_NEEDED = re.compile(
     r"perl(-base|-modules-.*)?|libperl5.*|dpkg|tar|debconf|adduser|passwd|init-system-helpers|usrmerge"  # to install
     r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # to be a desktop
