@@ -1,37 +1,68 @@
 """Pure functions from frames to frames: what the numbers say, and how sure that is."""
 
 from rqps.analysis.conditions import config_changes, hidden_differences, same_for_all, varying
+from rqps.analysis.cost_findings import cost_findings, two_measures
+from rqps.analysis.cost_table import as_published, cost_table, of_steps
 from rqps.analysis.findings import findings
 from rqps.analysis.groups import grouped
+from rqps.analysis.many_steps import MANY, by_group, over_releases, worst
 from rqps.analysis.metrics import METRICS, measured
 from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
-from rqps.analysis.relative import comparable, config_effect, given_back, relative
+from rqps.analysis.relative import comparable, config_effect, given_back, ratios_to, relative
+from rqps.analysis.stacks import (
+    breakdown,
+    breakdown_findings,
+    flame_tree,
+    folded,
+    folded_difference,
+    instruction_costs,
+    speedscope,
+    stack_costs,
+)
 from rqps.analysis.summary import absolute, summarise, summarise_given_back
 from rqps.analysis.trace import builds, strongest, where_from
 from rqps.analysis.warnings import all_warnings, carried
 
 __all__ = [
+    "MANY",
     "METRICS",
     "absolute",
     "all_warnings",
+    "as_published",
+    "breakdown",
+    "breakdown_findings",
     "builds",
+    "by_group",
     "carried",
     "comparable",
     "config_changes",
     "config_effect",
+    "cost_findings",
+    "cost_table",
     "counters_over_time",
     "findings",
+    "flame_tree",
+    "folded",
+    "folded_difference",
     "given_back",
     "grouped",
     "hidden_differences",
+    "instruction_costs",
     "latencies_of_steps",
     "measured",
+    "of_steps",
+    "over_releases",
+    "ratios_to",
     "relative",
     "same_for_all",
+    "speedscope",
+    "stack_costs",
     "strongest",
     "summarise",
     "summarise_given_back",
     "throughput_over_time",
+    "two_measures",
     "varying",
     "where_from",
+    "worst",
 ]

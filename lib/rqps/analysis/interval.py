@@ -53,9 +53,19 @@ def estimate(values: Sequence[float]) -> Estimate:
     n, ordered = len(values), sorted(values)
     if n == 1:
         return Estimate(1, ordered[0], None, None, 0.0)
+    k, chance = ends_of(n)
+    return Estimate(n, median(ordered), ordered[k - 1], ordered[n - k], chance)
+
+
+def ends_of(n: int) -> tuple[int, float]:
+    """From which to which of n sorted values the interval reaches, counted from either side, and its coverage.
+
+    >>> ends_of(6), ends_of(20), ends_of(1)
+    ((1, 0.96875), (6, 0.9586105346679688), (1, 0.0))
+    """
     good = [k for k in range(1, n // 2 + 1) if coverage(n, k) >= WANTED_COVERAGE]
     k = max(good, default=1)
-    return Estimate(n, median(ordered), ordered[k - 1], ordered[n - k], coverage(n, k))
+    return k, coverage(n, k)
 
 
 def verdict(found: Estimate, *, more_is_better: bool = True) -> Verdict:

@@ -1,5 +1,6 @@
 """What is compared: throughput, and what an operation costs (a counter's difference over operations)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -23,6 +24,7 @@ METRICS: dict[str, Metric] = {
         Metric("operations_per_s", "throughput", "operations/s", more_is_better=True),
         Metric("server_cpu_us_per_operation", "server CPU", "µs/operation"),
         Metric("client_cpu_us_per_operation", "client CPU", "µs/operation"),
+        Metric("host_cpu_us_per_operation", "CPU of the whole host", "µs/operation"),
         Metric("server_context_switches_per_operation", "server context switches", "per operation"),
         Metric("host_context_switches_per_operation", "host context switches", "per operation"),
         Metric("host_reads_per_operation", "reads of the disk", "per operation"),
@@ -30,11 +32,25 @@ METRICS: dict[str, Metric] = {
         Metric("host_write_kb_per_operation", "written to the disk", "KB/operation"),
     )
 }
+PUBLISHED: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("cpu/o", "CPU", "percent of host/operation"),
+        Metric("cs/o", "context switches", "switches/operation"),
+        Metric("r/o", "reads", "reads/operation"),
+        Metric("rKB/o", "read", "KB/operation"),
+        Metric("wKB/o", "written", "KB/operation"),
+        Metric("o/s", "throughput", "operations/s", more_is_better=True),
+    )
+}
+"""The columns of a per-operation table as they are published, in that order. All are of the whole host."""
+
 COMPARED = ("operations_per_s", "server_cpu_us_per_operation", "client_cpu_us_per_operation")
 
 _COUNTERS = {
     "server_cpu_us_per_operation": pl.col("server_cpu_s") * 1e6,
     "client_cpu_us_per_operation": pl.col("client_cpu_s") * 1e6,
+    "host_cpu_us_per_operation": (pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")) * 1e6,
     "server_context_switches_per_operation": pl.col("server_context_switches"),
     "host_context_switches_per_operation": pl.col("host_context_switches"),
     "host_reads_per_operation": pl.col("host_reads"),
@@ -42,20 +58,35 @@ _COUNTERS = {
     "host_write_kb_per_operation": pl.col("host_write_kb"),
 }
 
-_USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
+# Runs from before `retries` was a column have as errors what was done again, which is no failure.
+_FAILED = pl.when(pl.col("retries").is_null()).then(0).otherwise("errors")
+_USABLE = (pl.col("operations") > 0) & (_FAILED == 0) & (pl.col("operations_per_s") > 0)
 
 
-def measured(steps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+def measured(steps: pl.DataFrame, runs: pl.DataFrame, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
     """One row a step, run and metric: `metric, value`. A step with errors or no operations gives no value.
 
     Rows are in the order of tables: steps as they were run, older versions before newer ones.
     """
-    wide = steps.filter(_USABLE).with_columns(
-        (total / pl.col("operations")).alias(name) for name, total in _COUNTERS.items()
-    )
+    wide = usable(steps).with_columns((total / pl.col("operations")).alias(name) for name, total in _COUNTERS.items())
+    return tidy(wide, metrics, runs)
+
+
+def more_is_better(metric: str) -> bool:
+    """Which way a metric points."""
+    return (METRICS | PUBLISHED)[metric].more_is_better
+
+
+def usable(steps: pl.DataFrame) -> pl.DataFrame:
+    """The steps that give a number: something was done, and without errors."""
+    return steps.filter(_USABLE)
+
+
+def tidy(wide: pl.DataFrame, metrics: Iterable[str], runs: pl.DataFrame) -> pl.DataFrame:
+    """Steps with a column a metric as one row a step, run and metric, in the order of tables."""
     return (
         wide.unpivot(
-            on=list(METRICS),
+            on=list(metrics),
             index=[*IDENTITY, "step", "position", "threads"],
             variable_name="metric",
             value_name="value",
@@ -75,7 +106,7 @@ def _ranks(runs: pl.DataFrame) -> pl.DataFrame:
 def unusable(steps: pl.DataFrame) -> pl.DataFrame:
     """Warnings for the steps that give no number: errors, or nothing done."""
     reason = (
-        pl.when(pl.col("errors") > 0)
+        pl.when(_FAILED > 0)
         .then(pl.format("{} errors in {} operations: not compared", "errors", "operations"))
         .otherwise(pl.format("{} operations: not compared", "operations"))
     )

@@ -16,11 +16,16 @@ def relative(steps: pl.DataFrame, runs: pl.DataFrame, base: str, metrics: Sequen
 
     Rounds are paired on the same host; a round without its base, or without a usable step, gives no ratio.
     """
+    return ratios_to(base, measured(steps, runs, metrics), runs)
+
+
+def ratios_to(base: str, values: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """The same for any values that `metrics.tidy` has put in order."""
     comparable(runs)
     if base not in set(runs["dbms"]):
         there = ", ".join(sorted(set(runs["dbms"]))) or "none yet"
         raise RqpsError(f"no finished run of the base {base!r}", fix=f"choose a base of: {there}")
-    ratios = _paired(measured(steps, runs), [(base, me) for me in _others(runs, base)], metrics)
+    ratios = _paired(values, [(base, me) for me in _others(runs, base)])
     if ratios.is_empty():
         raise RqpsError(
             f"no round has both its base {base!r} and another dbms finished without errors: nothing to compare",
@@ -40,7 +45,7 @@ def config_effect(
         names = sorted(set(of_build["dbms"]))
         first = f"{build}.{config}" if f"{build}.{config}" in names else names[0]
         pairs += [(first, me) for me in names if me != first]
-    return _paired(measured(steps, runs), pairs, metrics)
+    return _paired(measured(steps, runs, metrics), pairs)
 
 
 def given_back(ratios: pl.DataFrame, effects: pl.DataFrame) -> pl.DataFrame:
@@ -83,13 +88,13 @@ def _others(runs: pl.DataFrame, base: str) -> list[str]:
     return [dbms for dbms in sorted(set(runs["dbms"])) if dbms != base]
 
 
-def _paired(values: pl.DataFrame, pairs: Sequence[tuple[str, str]], metrics: Sequence[str]) -> pl.DataFrame:
+def _paired(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Each value of me beside that of its base, of the same round on the same host, and their ratio."""
     keys = ["host", "step", "metric", "round"]
-    wanted = values.filter(pl.col("metric").is_in(list(metrics)))
-    of_base = wanted.select(*keys, "threads", base="dbms", base_value="value", base_run="run")
+    of_base = values.select(*keys, "threads", base="dbms", base_value="value", base_run="run")
     names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
     return (
-        wanted.join(names, on="dbms")
+        values.join(names, on="dbms")
         .join(of_base, on=[*keys, "threads", "base"])
         # A ratio to nothing is no number: an operation that cost no CPU is below what can be seen.
         .filter(pl.col("base_value") > 0)

@@ -1,55 +1,56 @@
 """Rounds summed up: one row a step, dbms and metric, with interval, count and verdict."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import polars as pl
 
-from rqps.analysis.interval import estimate, needs, verdict
-from rqps.analysis.metrics import METRICS, measured
+from rqps.analysis.interval import Estimate, ends_of, needs, verdict
+from rqps.analysis.metrics import measured, more_is_better
 from rqps.analysis.relative import comparable
-
-_ESTIMATE = {
-    "n": pl.Int32,
-    "median": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "coverage": pl.Float64,
-}
 
 
 def summarise(ratios: pl.DataFrame) -> pl.DataFrame:
     """The median ratio of the rounds, its interval and what it supports."""
-    keys = ["host", "step", "position", "metric", "base", "dbms", "build", "config"]
-    rows = []
-    for key, group in ratios.group_by(keys, maintain_order=True):
-        found = estimate(group["ratio"].to_list())
-        row = dict(zip(keys, key, strict=True)) | vars(found)
-        better = METRICS[str(row["metric"])].more_is_better
-        rows.append(row | {"verdict": verdict(found, more_is_better=better), "needs": needs(found)})
-    return _frame(rows, {**ratios.select(keys).schema, **_ESTIMATE, "verdict": pl.String, "needs": pl.String})
+    found = estimates(ratios, ["host", "step", "position", "metric", "base", "dbms", "build", "config"], "ratio")
+    rows = [(row["metric"], Estimate(**{name: row[name] for name in _ESTIMATE})) for row in found.to_dicts()]
+    verdicts = [verdict(each, more_is_better=more_is_better(metric)) for metric, each in rows]
+    return found.with_columns(
+        pl.Series("verdict", verdicts, dtype=pl.String),
+        pl.Series("needs", [needs(each) for _, each in rows], dtype=pl.String),
+    )
 
 
 def absolute(steps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """The median of each metric as it was measured, with its interval, for every dbms."""
     comparable(runs)
-    return _estimates(
-        measured(steps, runs), ["host", "step", "position", "metric", "dbms", "build", "config"], "value"
-    )
+    keys = ["host", "step", "position", "metric", "dbms", "build", "config"]
+    return estimates(measured(steps, runs), keys, "value")
 
 
 def summarise_given_back(differences: pl.DataFrame) -> pl.DataFrame:
     """The median of what another config gives back, with its interval."""
     keys = ["host", "step", "position", "metric", "base", "instead_of", "dbms"]
-    return _estimates(differences, keys, "difference")
+    return estimates(differences, keys, "difference")
 
 
-def _estimates(frame: pl.DataFrame, keys: list[str], value: str) -> pl.DataFrame:
-    rows = [
-        dict(zip(keys, key, strict=True)) | vars(estimate(group[value].to_list()))
-        for key, group in frame.group_by(keys, maintain_order=True)
-    ]
-    return _frame(rows, {**frame.select(keys).schema, **_ESTIMATE})
+_ESTIMATE = ("n", "median", "low", "high", "coverage")
 
 
-def _frame(rows: list[dict[str, Any]], schema: dict[str, Any]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=schema)
+def estimates(frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
+    """`interval.estimate` of every group at once, since a study has thousands of them."""
+    groups = frame.group_by(keys, maintain_order=True).agg(
+        pl.len().cast(pl.Int32).alias("n"), pl.col(value).sort().alias("ordered")
+    )
+    sizes = sorted(set(groups["n"]))
+    ends = pl.DataFrame(
+        [(n, *ends_of(n)) for n in sizes], schema={"n": pl.Int32, "k": pl.Int32, "coverage": pl.Float64}, orient="row"
+    )
+    n, k, at = pl.col("n"), pl.col("k"), pl.col("ordered").list.get
+    return groups.join(ends, on="n", how="left", maintain_order="left").select(
+        *keys,
+        "n",
+        ((at((n - 1) // 2) + at(n // 2)) / 2).alias("median"),
+        pl.when(n > 1).then(at(k - 1)).alias("low"),
+        pl.when(n > 1).then(at(n - k)).alias("high"),
+        "coverage",
+    )

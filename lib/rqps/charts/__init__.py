@@ -1,22 +1,16 @@
 """Pure functions from frames to charts and tables. Importing this makes charts show themselves everywhere."""
 
 from rqps.charts import light, renderer  # noqa: F401 (light comes before whatever imports altair)
+from rqps.charts.condition_tables import builds_table, conditions_table, differences_table, warnings_table
 from rqps.charts.cost import cpu_per_operation
+from rqps.charts.cost_table import cost_tables, cost_text
 from rqps.charts.heatmap import heatmap
 from rqps.charts.latency import latency
+from rqps.charts.many_tables import group_table, worst_table
 from rqps.charts.over_time import counters, throughput
 from rqps.charts.rounds import most_changed, rounds
-from rqps.charts.tables import (
-    absolute_table,
-    builds_table,
-    conditions_table,
-    config_table,
-    differences_table,
-    plain_table,
-    relative_table,
-    relative_text,
-    warnings_table,
-)
+from rqps.charts.small_multiples import over_releases
+from rqps.charts.tables import absolute_table, config_table, plain_table, relative_table, relative_text
 from rqps.charts.text import Sentences
 
 renderer.enable()
@@ -27,16 +21,21 @@ __all__ = [
     "builds_table",
     "conditions_table",
     "config_table",
+    "cost_tables",
+    "cost_text",
     "counters",
     "cpu_per_operation",
     "differences_table",
+    "group_table",
     "heatmap",
     "latency",
     "most_changed",
+    "over_releases",
     "plain_table",
     "relative_table",
     "relative_text",
     "rounds",
     "throughput",
     "warnings_table",
+    "worst_table",
 ]

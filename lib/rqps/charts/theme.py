@@ -46,7 +46,12 @@ def colour_of(ratio: float) -> str:
 
 def ink_on(ratio: float) -> str:
     """Black or white, whichever is read more easily on that colour."""
-    return "#ffffff" if colour_of(ratio) in (COLOURS[0], COLOURS[-1]) else INK
+    return ink_on_colour(colour_of(ratio))
+
+
+def ink_on_colour(colour: str) -> str:
+    """The same for a colour of the heatmap."""
+    return "#ffffff" if colour in (COLOURS[0], COLOURS[-1]) else INK
 
 
 def titled(chart: alt.LayerChart | alt.Chart | alt.FacetChart, claim: str, how: str, *, min_width_px: int = 0) -> Any:
@@ -77,15 +82,19 @@ def told_apart(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     return numbers.drop("warnings").with_columns(pl.Series("warned", own, pl.String)), of_all
 
 
+def is_throughput(metric: str) -> bool:
+    """Whether more is better."""
+    return metric in ("operations_per_s", "o/s")
+
+
 def signs_of(metric: str) -> dict[str, str]:
     """An arrow points where the number goes: throughput down is slower, cost up is."""
-    return SIGNS if metric == "operations_per_s" else COST_SIGNS
+    return SIGNS if is_throughput(metric) else COST_SIGNS
 
 
 def verdict_words(metric: str) -> dict[str, str]:
     """How a verdict is called: an operation is not slower for costing more, it is dearer."""
-    is_throughput = metric == "operations_per_s"
-    worse, better = ("slower", "faster") if is_throughput else ("dearer", "cheaper")
+    worse, better = ("slower", "faster") if is_throughput(metric) else ("dearer", "cheaper")
     return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
 
 

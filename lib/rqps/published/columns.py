@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from rqps.analysis.metrics import PUBLISHED
+
 Kind = Literal["text", "optional", "whole", "source", "host", "unit", "number"]
 """`source` and `host` are keys of sources.yaml; `number` is kept as it was printed; only `optional` may be empty."""
 
@@ -20,14 +22,7 @@ class File:
         return tuple(name for name, kind in self.columns.items() if kind not in ("number", "unit"))
 
 
-COSTS = {
-    "cpu/o": "percent of host/operation",
-    "cs/o": "switches/operation",
-    "r/o": "reads/operation",
-    "rKB/o": "KB/operation",
-    "wKB/o": "KB/operation",
-    "o/s": "operations/s",
-}
+COSTS = {metric.name: metric.unit for metric in PUBLISHED.values()}
 """The columns of a per-operation table, in the order in which they are printed."""
 
 FILES: dict[str, File] = {

@@ -1,0 +1,249 @@
+"""What an operation costs is calculated as published, and shown beside what the server itself used."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps import charts
+from rqps.analysis import (
+    as_published,
+    cost_findings,
+    cost_table,
+    grouped,
+    measured,
+    of_steps,
+    ratios_to,
+    two_measures,
+)
+from rqps.analysis.interval import estimate
+from rqps.analysis.metrics import PUBLISHED
+from rqps.analysis.summary import estimates
+from rqps.errors import RqpsError
+from rqps.store import Study
+from rqps.store.flat import IDENTITY
+from rqps.store.schemas import TABLES
+from synthetic import MANY, write_study
+
+BASE = "my1.base"
+HOSTILE = "<img src=x onerror=alert(1)>"
+USED = (
+    "step",
+    "position",
+    "threads",
+    "unit",
+    "errors",
+    "retries",
+    "operations",
+    "transactions",
+    "latency_mean_us",
+    "operations_per_s",
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("data")))
+
+
+def table_of(study: Study, **columns: pl.Expr) -> pl.DataFrame:
+    """The published table; `columns` change what was counted a second."""
+    values = as_published(study.steps, study.counters.with_columns(**columns), study.runs)
+    return cost_table(values, ratios_to(study.card.base, values, study.runs))
+
+
+second = st.fixed_dictionaries(
+    {name: st.integers(0, 400) for name in ("user", "system", "idle", "iowait", "steal", "cs", "reads")}
+)
+
+
+def published_average(lines: list[str], column: int) -> float:
+    """As the published scripts do it: of what vmstat wrote, without lines with swpd and without the first."""
+    kept = [line.split() for line in lines if "swpd" not in line][1:]
+    return sum(float(words[column]) if words[column].isdigit() else 0.0 for words in kept) / len(kept)
+
+
+def vmstat(seconds: list[dict[str, int]]) -> list[str]:
+    """What vmstat writes of such seconds: headings before each 21 lines, of which the first is of no second."""
+    lines: list[str] = []
+    for number, ticks in enumerate([{}, *seconds]):
+        if number % 21 == 0:
+            lines += ["procs memory cpu cpu cpu cpu", "swpd free cs us sy id"]
+        if whole := sum(ticks.get(name, 0) for name in ("user", "system", "idle", "iowait", "steal")):
+            us, sy = ((100 * ticks[name] + whole // 2) // whole for name in ("user", "system"))
+            lines.append(f"0 0 {ticks['cs']} {us} {sy} 0")
+    return lines
+
+
+@given(st.lists(second.filter(lambda each: each["idle"] > 0), min_size=2, max_size=90))
+def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(seconds: list[dict[str, int]]) -> None:
+    identity = {"study": "s", "run": "r", "host": "h", "dbms": BASE, "build": "my1", "config": "base", "round": 1}
+    step = {"step": "insert", "position": 0, "threads": 1, "unit": "query", "operations": 5, "operations_per_s": 2.5}
+    schema = {**IDENTITY, **{name: TABLES["steps"][name] for name in USED}}
+    steps = pl.DataFrame([identity | step | {"errors": 0, "retries": 0}], schema=schema)
+    counted = [
+        {"run": "r", "step": "insert", "second": number + 1.0, "interval_s": 1.0}
+        | {f"host_cpu_{name}_s": each[name] / 100 for name in ("user", "system", "idle", "iowait", "steal")}
+        | {"host_context_switches": each["cs"], "host_reads": each["reads"]}
+        | {"host_read_kb": 0.0, "host_write_kb": None}
+        for number, each in enumerate(seconds)
+    ]
+    counters = pl.LazyFrame(counted, schema_overrides={"host_write_kb": pl.Float64})
+    runs = pl.DataFrame({"dbms": [BASE], "version": ["8.0.1"]})
+    found = dict(as_published(steps, counters, runs).select("metric", "value").rows())
+    lines = vmstat(seconds)
+    assert found.keys() == PUBLISHED.keys() - {"wKB/o"}
+    assert found["cs/o"] == pytest.approx(published_average(lines, 2) / 2.5)
+    busy = published_average(lines, 3) + published_average(lines, 4)
+    # A half of a percent may be cut off on either side of it in floating point.
+    assert found["cpu/o"] == pytest.approx(busy / 2.5, abs=2 / 2.5)
+    assert found["r/o"] == pytest.approx(sum(each["reads"] for each in seconds) / len(seconds) / 2.5)
+
+
+def test_the_columns_are_the_published_ones() -> None:
+    assert tuple(PUBLISHED) == ("cpu/o", "cs/o", "r/o", "rKB/o", "wKB/o", "o/s")
+    assert tuple(PUBLISHED) == charts.cost_table.PUBLISHED
+
+
+def test_whole_percent_of_the_host_for_an_operation(study: Study) -> None:
+    ticks = {"user": 0.254, "system": 0.1, "idle": 0.646, "iowait": 0.0, "steal": 0.0}
+    table = table_of(study, **{f"host_cpu_{name}_s": pl.lit(value) for name, value in ticks.items()})
+    row = table.filter(metric="cpu/o", dbms=BASE, step="point-query").row(0, named=True)
+    rate = table.filter(metric="o/s", dbms=BASE, step="point-query")["median"].item()
+    assert row["median"] == pytest.approx(35 / rate, rel=0.01)
+
+
+def test_seconds_of_the_warm_up_are_not_counted(study: Study) -> None:
+    early = study.counters.with_columns(pl.col("second") - 6, pl.lit(1_000_000).alias("host_context_switches"))
+    both = pl.concat([study.counters, early], how="vertical_relaxed")
+    assert as_published(study.steps, both, study.runs).equals(as_published(study.steps, study.counters, study.runs))
+
+
+def test_of_a_scan_an_operation_is_a_thousand_rows_of_one_table(study: Study) -> None:
+    scans = study.steps.with_columns(
+        pl.lit("row").alias("unit"),
+        pl.lit(4_000_000).alias("operations"),
+        pl.lit(4).alias("transactions"),
+        pl.lit(2e6).alias("latency_mean_us"),
+    )
+    values = as_published(scans, study.counters, study.runs)
+    assert set(values.filter(metric="o/s")["value"]) == {500.0}
+
+
+@pytest.mark.parametrize("wrong", [{"operations": 0}, {"errors": 3}, {"operations_per_s": None}])
+def test_a_step_with_errors_or_without_operations_gives_no_number(study: Study, wrong: dict[str, Any]) -> None:
+    bad = (pl.col("dbms") == BASE) & (pl.col("step") == "point-query")
+    steps = study.steps.with_columns(
+        pl.when(bad).then(pl.lit(value)).otherwise(pl.col(name)).cast(study.steps.schema[name]).alias(name)
+        for name, value in wrong.items()
+    )
+    values = as_published(steps, study.counters, study.runs)
+    assert values["value"].is_finite().all()
+    table = cost_table(values, ratios_to(BASE, values, study.runs))
+    assert table.filter(step="point-query")["ratio"].is_null().all()
+    first, second = charts.cost_text(table).split("\n\n")
+    assert "relative" not in first
+    assert "my1.base" not in first
+    assert "relative to first result" in second
+
+
+def test_the_published_tables_as_text(study: Study) -> None:
+    reads = pl.when(pl.col("dbms") == "my2.ps0").then(3).otherwise(0)
+    table = table_of(study, host_reads=reads, host_read_kb=pl.lit(0.0))
+    assert charts.cost_text(of_steps(table, ["update-index"])) == GOLDEN
+
+
+GOLDEN = """\
+update-index, 1 thread
+--- absolute
+cpu/o                cs/o           r/o            rKB/o  wKB/o          o/s           n  dbms
+0.006295             3.000          0              0      0.050          10008         6  my1.base
+(0.006276–0.006331)  (3.000–3.000)  (0–0)          (0–0)  (0.050–0.050)  (9983–10039)
+0.008935             3.000          0              0      0.071          7016          6  my2.base
+(0.008862–0.008965)  (3.000–3.000)  (0–0)          (0–0)  (0.071–0.071)  (7005–7054)
+0.007815             3.000          0.000          0      0.062          8006          6  my2.ps0
+(0.007804–0.007863)  (3.000–3.000)  (0.000–0.000)  (0–0)  (0.062–0.063)  (7992–8042)
+--- relative to first result
+1.42                 1.00           1              1      1.42           0.70          6  my2.base
+(1.41–1.43)          (1.00–1.00)                          (1.42–1.43)    (0.70–0.70)
+1.24                 1.00           inf            1      1.25           0.80          6  my2.ps0
+(1.24–1.25)          (1.00–1.00)                          (1.24–1.25)    (0.80–0.80)"""
+
+
+def test_a_number_of_one_round_has_no_interval(tmp_path: Path) -> None:
+    text = charts.cost_text(table_of(rqps.load("synthetic", data=write_study(tmp_path, rounds=1))))
+    assert "(" not in text
+    assert " 1  my2.base" in text
+
+
+def test_the_base_is_the_first_though_others_are_older(tmp_path: Path) -> None:
+    study = rqps.load("synthetic", data=write_study(tmp_path, rounds=1))
+    values = as_published(study.steps, study.counters, study.runs)
+    table = cost_table(values, ratios_to("my2.base", values, study.runs))
+    assert table.group_by("step", maintain_order=True).first()["dbms"].to_list() == ["my2.base"] * 2
+
+
+def test_steps_are_chosen_by_their_name_or_that_of_their_group(study: Study) -> None:
+    table = grouped(table_of(study), {"point-query": "Points", "update-index": "Writes"})
+    assert of_steps(table, None).equals(table)
+    assert set(of_steps(table, ["Writes"])["step"]) == {"update-index"}
+    assert set(of_steps(table, ["Writes", "point-query"])["step"]) == {"point-query", "update-index"}
+    with pytest.raises(RqpsError, match="no step 'update-indx'") as caught:
+        of_steps(table, ["update-indx"])
+    assert caught.value.fix == "did you mean 'update-index'?"
+
+
+def test_tables_are_one_a_group_with_every_step_and_dbms(study: Study) -> None:
+    table = grouped(table_of(study), {"point-query": "Points", "update-index": "Writes"})
+    points, writes = (each.as_raw_html() for each in charts.cost_tables(table))
+    assert "Points" in points
+    assert "Writes" in writes
+    for name in (*PUBLISHED, "point-query", "my1.base", "my2.base", "my2.ps0", "rounds"):
+        assert name in points, name
+    assert "http" not in points
+    assert "▲ 1.4" in writes
+
+
+def test_names_stay_text(study: Study) -> None:
+    table = table_of(study).with_columns(pl.lit(HOSTILE).alias("step"))
+    (html,) = (each.as_raw_html() for each in charts.cost_tables(table.unique(["dbms", "metric"])))
+    assert "<img" not in html
+    assert "&lt;img" in html
+
+
+def test_47_steps_of_10_builds_stay_light(tmp_path: Path) -> None:
+    study = rqps.load("synthetic", data=write_study(tmp_path, MANY))
+    table = table_of(study)
+    (html,) = (each.as_raw_html() for each in charts.cost_tables(table))
+    assert len(html) < 3_000_000
+    assert len(charts.cost_text(table).split("\n\n")) == 47
+
+
+def test_whose_cpu_the_published_measure_counts(study: Study) -> None:
+    (sentence,) = two_measures(measured(study.steps, study.runs))
+    assert sentence == (
+        "Here the server used 85 % (81–87) of the CPU time that cpu/o counts, the load generator 7 % (4–11), and all "
+        "else on the host 8 % (8–9): medians, and the middle 90 % of 36 steps of runs in brackets."
+    )
+
+
+def test_the_dearest_comes_first(study: Study) -> None:
+    values = measured(study.steps, study.runs)
+    assert cost_findings(cost_table(values, ratios_to(BASE, values, study.runs))) == (
+        "Of 4 comparisons with my1.base, an operation is dearer in 4.",
+        "point-query: my2.base uses 1.43 (1.42–1.43, 6 rounds) times the server CPU of my1.base: "
+        "42.9 (42.5–43.3) µs for an operation.",
+        "update-index: my2.base uses 1.42 (1.41–1.43, 6 rounds) times the server CPU of my1.base: "
+        "85.6 (85.2–85.8) µs for an operation.",
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.1, 9.0)), min_size=1, max_size=60))
+def test_groups_are_estimated_as_each_would_be_alone(rows: list[tuple[str, float]]) -> None:
+    found = estimates(pl.DataFrame(rows, schema=["key", "value"], orient="row"), ["key"], "value")
+    for row in found.to_dicts():
+        alone = estimate([value for key, value in rows if key == row["key"]])
+        assert {"key": row["key"], **vars(alone)} == row
