@@ -13,6 +13,7 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
+from rqps.charts.flame import script_element, without_program
 from rqps.charts.renderer import MIME
 
 # A table longer than that is folded: the page is to be read, and the table to be looked up.
@@ -72,6 +73,8 @@ def content_of(notebook: NotebookNode) -> Content:
             _add_code(content, cell.source)
             for output in cell.outputs:
                 content.parts.extend(_parts(content, output))
+    if any(part.kind == "drawing" for part in content.parts):
+        content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
     return content
 
 
@@ -123,6 +126,8 @@ def _shown(content: Content, data: dict[str, Any]) -> Part:
             min_width_px=int(told.get("minWidth", 0)),
             png=_one_line(data["image/png"]),
         )
+    if "text/html" in data and (drawing := without_program(data["text/html"])):
+        return Part("drawing", html=Markup(drawing))
     if "text/html" in data:
         rows = data["text/html"].count("<tr")
         return Part("table", html=Markup(data["text/html"]), number=rows if rows > MOST_ROWS else 0)

@@ -1,0 +1,100 @@
+// Drawings are made when they come into view. An explorer shows one of its cells at a time: the one that the address
+// names, as in #step=point-query&dbms=my8033.base, or that was chosen on its map.
+
+const graphs = new WeakMap();
+
+function graphOf(figure) {
+  if (!graphs.has(figure)) {
+    const text = figure.querySelector("script").textContent;
+    graphs.set(figure, unpack(text).then((tree) => new Graph(figure, tree)));
+  }
+  return graphs.get(figure);
+}
+
+const inView = new IntersectionObserver((seen) => {
+  for (const { isIntersecting, target } of seen) {
+    if (!isIntersecting) continue;
+    inView.unobserve(target);
+    graphOf(target).then(() => { target.dataset.drawn = "yes"; }, (error) => {
+      target.dataset.drawn = "no";  // the picture stays
+      console.error(error);
+    });
+  }
+}, { rootMargin: "300px" });
+
+class Explorer {
+  constructor(root) {
+    this.root = root;
+    this.cells = [...root.querySelectorAll(".rqps-cell")];
+    this.links = [...root.querySelectorAll("a.rqps-to")];
+    this.note = root.querySelector(".rqps-note");
+    this.inNotebook = Boolean(root.closest(".jp-OutputArea, .output_area, .cell-output"));
+    root.dataset.lmSuppressShortcuts = "true";
+    for (const part of root.querySelectorAll(".rqps-part")) {
+      part.replaceChildren(button(part.textContent, part.textContent));
+    }
+    root.addEventListener("click", (event) => this.click(event));
+    root.addEventListener("keydown", (event) => this.key(event));
+    this.show(this.links.find((link) => link.classList.contains("rqps-first")).hash);
+    if (this.inNotebook) return;
+    window.addEventListener("hashchange", () => this.follow());
+    this.follow();
+  }
+
+  click(event) {
+    const link = event.target.closest("a.rqps-to"), part = event.target.closest(".rqps-part button");
+    if (part) this.search(part.closest(".rqps-cell"), OF_COMPONENT + part.value);
+    if (!link || !this.inNotebook) return;  // on a page the address changes, and that is followed
+    event.preventDefault();
+    this.show(link.hash);
+  }
+
+  // Arrows go from cell to cell of the map.
+  key(event) {
+    const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    const cell = by && event.target.closest(".rqps-map td");
+    const row = cell && cell.closest("tbody").rows[cell.parentElement.sectionRowIndex + by[0]];
+    const to = row && row.cells[cell.cellIndex + by[1]]?.querySelector("a");
+    if (!to) return;
+    event.preventDefault();
+    to.focus();
+  }
+
+  follow() {
+    const asked = new URLSearchParams(location.hash.slice(1)), { by } = this.root.dataset;
+    if (!asked.has("step") || (asked.has("by") && asked.get("by") !== by)) return;
+    const cell = this.show(location.hash), isMeant = asked.has("by") || this.root === document.querySelector(EXPLORER);
+    if (!isMeant) return;
+    const { top } = (cell || this.root).getBoundingClientRect();
+    if (top < 0 || top > 0.4 * window.innerHeight) (cell || this.root).scrollIntoView();
+    if (cell && asked.has("search")) this.search(cell, asked.get("search"));
+  }
+
+  search(cell, text) {
+    graphOf(cell.querySelector(".rqps-flame")).then((graph) => graph.search(text));
+  }
+
+  show(hash) {
+    const key = keyOf(hash), chosen = this.cells.find((cell) => keyOf(cell.dataset.key) === key);
+    this.note.textContent = chosen ? "" : `There is nothing here of ${key}.`;
+    for (const cell of this.cells) cell.hidden = !(cell.open = cell === chosen);
+    for (const link of this.links) link.setAttribute("aria-current", keyOf(link.hash) === key);
+    return chosen;
+  }
+}
+
+const EXPLORER = ".rqps-explorer";
+
+function keyOf(hash) {
+  const asked = new URLSearchParams(hash.slice(1));
+  return `${asked.get("step")}, ${asked.get("dbms")}`;
+}
+
+for (const figure of document.querySelectorAll(".rqps-flame:not([data-drawn])")) {
+  figure.dataset.drawn = "waits";
+  inView.observe(figure);
+}
+for (const root of document.querySelectorAll(`${EXPLORER}:not([data-shown])`)) {
+  root.dataset.shown = "yes";
+  new Explorer(root);
+}

@@ -1,0 +1,251 @@
+// One drawing: what it shows now, and what a reader can do with it. It lives in a shadow tree of its own, so that no
+// style, id or script of the page around it meets those of another.
+
+class Graph {
+  constructor(figure, tree) {
+    Object.assign(this, { tree, mode: "both", zoomed: 0, chosen: 0, back: [], found: null, width: 0, height: 0 });
+    const host = make("div");
+    host.dataset.lmSuppressShortcuts = "true";  // JupyterLab leaves the keys to the drawing
+    this.shadow = host.attachShadow({ mode: "open" });
+    this.shadow.innerHTML = MARKUP;  // a constant; names only ever go in as text
+    for (const part of this.shadow.querySelectorAll("[class]")) this[part.className] = part;
+    this.sheet.textContent = STYLE;
+    const modes = { both: `both sides`, base: tree.base, me: tree.me, change: "what changed" };
+    for (const [mode, told] of Object.entries(modes)) this.modes.append(new Option(told, mode));
+    this.graph.setAttribute("aria-label", tree.claim);
+    this.legend.append(...legend(tree));
+    this.listen();
+    figure.querySelector("img").replaceWith(host);
+    new ResizeObserver(() => this.resize(host.clientWidth)).observe(host);
+    this.resize(host.clientWidth);
+  }
+
+  listen() {
+    const { tree } = this;
+    this.modes.onchange = () => this.show({ mode: this.modes.value });
+    this.words.oninput = () => this.search(this.words.value);
+    this.words.onkeydown = (event) => {
+      if (event.key === "Enter") this.step(event.shiftKey ? -1 : 1);
+      if (event.key === "Escape") this.search("") || this.graph.focus();
+    };
+    this.all.onclick = () => this.zoom(0);
+    this.save.onclick = () => this.download();
+    this.canvas.onclick = (event) => this.at(event) >= 0 && this.zoom(this.at(event));
+    this.canvas.onpointermove = (event) => this.hover(event);
+    this.canvas.onpointerleave = () => { this.tip.hidden = true; };
+    this.graph.onkeydown = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || !this.key(event.key)) return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    this.graph.onfocus = this.graph.onblur = () => this.redraw();
+    this.path.onclick = (event) => event.target.value && this.zoom(Number(event.target.value));
+    this.card.onclick = (event) => event.target.value && this.search(OF_COMPONENT + event.target.value);
+    this.keys.textContent = `${tree.frames.toLocaleString("en")} frames. ${this.keys.textContent}`;
+  }
+
+  key(key) {
+    const move = { ArrowDown: () => this.below(), ArrowUp: () => this.tree.parent[this.chosen], Home: () => 0 };
+    if (key === "ArrowLeft" || key === "ArrowRight") this.choose(this.beside(key === "ArrowLeft" ? -1 : 1));
+    else if (move[key]) this.choose(move[key]());
+    else if (key === "Enter" || key === " ") this.zoom(this.chosen);
+    else if (key === "Escape" && this.back.length) this.zoom(this.back.pop(), false);
+    else if (key === "Escape" && this.found) this.search("");
+    else if (key === "/") this.words.focus();
+    else return false;
+    return true;
+  }
+
+  resize(width) {
+    if (width > 0 && width !== this.width) this.show({ width });
+  }
+
+  show(change) {
+    Object.assign(this, change);
+    const { tree, card, path } = this, sums = tree.sums[this.mode];
+    while (this.zoomed && sums[tree.end[this.zoomed]] === sums[this.zoomed]) this.zoomed = tree.parent[this.zoomed];
+    if (this.zoomed > this.chosen || this.chosen >= tree.end[this.zoomed]) this.chosen = this.zoomed;
+    card.replaceChildren(...described(tree, this.chosen));
+    path.replaceChildren(...steps(tree, this.zoomed));
+    this.all.disabled = !this.zoomed;
+    this.redraw();
+  }
+
+  view() {
+    const { tree, mode, zoomed, width, found } = this, sums = tree.sums[mode];
+    return { mode, sums, from: sums[zoomed], to: sums[tree.end[zoomed]], width, zoomed, marks: found && found.marks };
+  }
+
+  redraw() {
+    const { tree, canvas, graph, chosen } = this, view = this.view();
+    if (!view.width) return;
+    let deepest = 0, outline = null;
+    eachBox(tree, view, (i, left, right) => {
+      deepest = Math.max(deepest, tree.depth[i]);
+      if (i === chosen) outline = [left, right];
+    });
+    const high = (deepest + 1) * LOOK.row;
+    this.height = this.zoomed ? Math.max(this.height, high) : high;
+    const pen = new CanvasPen(canvas, view.width, this.height);
+    this.letter = pen.letter;
+    draw(tree, view, pen);
+    if (view.to <= view.from) pen.text("Nothing: choose another width.", 0, 0, view.width, LOOK.ink);
+    if (outline && this.shadow.activeElement === graph) {
+      pen.frame(outline[0], tree.depth[chosen] * LOOK.row, outline[1] - outline[0], LOOK.row - 1, LOOK.chosen, 2.5);
+    }
+  }
+
+  zoom(i, remember = true) {
+    if (remember && i !== this.zoomed) this.back.push(this.zoomed);
+    this.show({ zoomed: i, chosen: i });
+    this.tip.hidden = true;
+    this.speak();
+  }
+
+  choose(i) {
+    if (i < 0) return;
+    if (i < this.zoomed) this.zoomed = i;
+    this.show({ chosen: i });
+    this.speak();
+  }
+
+  speak() {
+    const { tree, chosen: i } = this, cost = (side) => `${figure(tree.total(side, i))} in ${tree[side]}`;
+    this.said.textContent = `${tree.name(i)}, ${tree.component(i)}, row ${tree.depth[i] + 1}: ${cost("base")}, ` +
+      `${cost("me")}, ${told(tree, i)} ${tree.unit}.`;
+  }
+
+  // The widest of the frames below, or where there is none this one.
+  below() {
+    let widest = this.chosen, most = 0;
+    eachBox(this.tree, this.view(), (i, left, right) => {
+      if (this.tree.parent[i] === this.chosen && right - left > most) [widest, most] = [i, right - left];
+    });
+    return widest;
+  }
+
+  beside(by) {
+    const row = [], { depth } = this.tree;
+    eachBox(this.tree, this.view(), (i) => depth[i] === depth[this.chosen] && row.push(i));
+    return row[row.indexOf(this.chosen) + by] ?? this.chosen;
+  }
+
+  search(text) {
+    const { tree } = this;
+    if (this.words.value !== text) this.words.value = text;
+    this.found = text.trim() ? tree.find(text.trim()) : null;
+    this.count.textContent = "";
+    if (this.found) {
+      const share = (side) => `${figure(this.found[side])} (${percent(this.found[side], tree.total(side, 0))})`;
+      const many = `${this.found.count.toLocaleString("en")} ${this.found.count === 1 ? "frame" : "frames"}`;
+      this.count.textContent = `${many}: ${share("base")} → ${share("me")} ${tree.unit}, ` +
+        `${figure(this.found.me - this.found.base, true)}`;
+    }
+    this.redraw();
+  }
+
+  // To the next frame that was found, zooming out where it is not in view.
+  step(by) {
+    const { tree, found, chosen } = this;
+    if (!found || !found.count) return;
+    let i = chosen;
+    do i = (i + by + tree.frames) % tree.frames; while (!found.marks[i]);
+    if (i < this.zoomed || i >= tree.end[this.zoomed]) this.zoomed = 0;
+    this.choose(i);
+  }
+
+  at(event) {
+    let found = -1;
+    const row = Math.floor(event.offsetY / LOOK.row);
+    eachBox(this.tree, this.view(), (i, left, right) => {
+      if (this.tree.depth[i] === row && event.offsetX >= left && event.offsetX < right) found = i;
+    });
+    return found;
+  }
+
+  hover(event) {
+    const i = event.pointerType === "touch" ? -1 : this.at(event), { tip } = this;
+    this.canvas.style.cursor = i < 0 ? "" : "pointer";
+    tip.hidden = i < 0;
+    if (i < 0) return;
+    tip.replaceChildren(...described(this.tree, i));
+    const { clientX: x, clientY: y } = event, { innerWidth, innerHeight } = window;
+    tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${y + 20 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 12 : y + 20}px`;
+  }
+
+  svg() {
+    const { tree } = this, view = this.view(), pen = new SvgPen(tree, this.letter);
+    draw(tree, view, pen);
+    const width = `Width: ${this.modes.selectedOptions[0].text}. ${LOOK.meaning.replace("{base}", tree.base)}`;
+    return pen.file(view.width, this.height, [`${tree.claim} ${tree.name(this.zoomed)}.`, width]);
+  }
+
+  download() {
+    const link = make("a"), name = `flame ${this.tree.base} ${this.tree.me}`;
+    link.href = URL.createObjectURL(new Blob([this.svg()], { type: "image/svg+xml" }));
+    link.download = `${name.replace(/[^\w.-]+/g, "-")}.svg`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+}
+
+const MARKUP = `<style class="sheet"></style>
+<div class="bar"><label>Width <select class="modes"></select></label>
+<label>Search <input class="words" type="search" placeholder="function" spellcheck="false"></label>
+<button class="all" type="button">Show all</button><button class="save" type="button">Save SVG</button></div>
+<p class="count" role="status"></p><div class="card"></div><div class="legend"></div>
+<nav class="path" aria-label="Zoomed into"></nav>
+<div class="graph" tabindex="0" role="application" aria-roledescription="flame graph"><canvas class="canvas"></canvas>
+</div><div class="tip" hidden></div>
+<p class="keys">Click or Enter zooms in, Escape goes back, arrows move, / searches, Enter there steps through.</p>
+<p class="said" aria-live="polite"></p>`;
+
+function make(tag, text = "", ...inside) {
+  const made = document.createElement(tag);
+  made.append(text, ...inside);
+  return made;
+}
+
+function button(text, value) {
+  const made = make("button", text);
+  Object.assign(made, { type: "button", value });
+  return made;
+}
+
+function told(tree, i) {
+  const error = tree.error(i), by = `${figure(tree.difference(i), true)}${error ? ` ± ${figure(error)}` : ""}`;
+  const only = tree.only(i), sign = tree.sign(i);
+  return sign ? `${SIGNS[sign]} ${by}${only ? ` (${only})` : ""}` : `${by}${error ? ", within its error" : ""}`;
+}
+
+function described(tree, i) {
+  const row = (...cells) => make("tr", "", ...cells.map((cell, at) => make(at ? "td" : "th", cell)));
+  const of = (side) => `${figure(tree.total(side, i))} (${percent(tree.total(side, i), tree.total(side, 0))})`;
+  const self = (side) => figure(tree.self(side, i)), by = tree.self("me", i) - tree.self("base", i);
+  return [
+    make("p", "", make("b", tree.name(i)), " ", ...(i ? [button(tree.component(i), tree.component(i))] : [])),
+    make("table", "", row(tree.unit, tree.base, tree.me, "difference"), row("total", of("base"), of("me"), told(tree, i)),
+      row("itself", self("base"), self("me"), figure(by, true))),
+  ];
+}
+
+// The first frame, and the last ones down to where the drawing is zoomed into.
+function steps(tree, zoomed) {
+  const path = tree.above(zoomed), shown = path.length > 5 ? [path[0], -1, ...path.slice(-3)] : path;
+  return zoomed ? shown.flatMap((i) => [i < 0 ? "…" : button(tree.name(i), i), " › "]).slice(0, -1) : [];
+}
+
+function legend(tree) {
+  const [some, much] = LOOK.limits.map((limit) => 100 * limit);
+  const kind = (sign, colours) => colours.map((colour, i) => {
+    const made = make("span", `${sign} ${[`< ${some}`, `${some}–${much}`, `> ${much}`][i]} %`);
+    made.style.background = colour;
+    made.style.color = i === 2 ? "#ffffff" : LOOK.ink;
+    return made;
+  });
+  const none = make("span", "within error");
+  none.style.background = LOOK.grey;
+  const what = `Difference in % of all that ${tree.base} costs. ▲ and an edge above: dearer; ▼ and one below: cheaper.`;
+  return [...kind("▼", LOOK.cheaper).reverse(), none, ...kind("▲", LOOK.dearer), make("p", what)];
+}

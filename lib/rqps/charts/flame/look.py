@@ -1,0 +1,66 @@
+"""How a flame graph looks: sizes, colours and forms of numbers, the same in the drawing and in the picture of it."""
+
+from typing import Any
+
+from rqps.charts.theme import COLOURS, COST_SIGNS, FONTS, INK
+
+ROW_PX, FONT_PX = 18, 12
+NARROWEST_PX, NARROWEST_TEXT_PX = 0.5, 30
+
+# A difference is strong by its share of what the whole operation costs the base: under 1 %, 1 to 5 %, over 5 %.
+LIMITS = (0.01, 0.05)
+DEARER, CHEAPER, GREY = (COLOURS[2], COLOURS[1], COLOURS[0]), (COLOURS[4], COLOURS[5], COLOURS[6]), "#dfe3e6"
+# The edge above or below a box is one shade darker than the box.
+DEARER_EDGES, CHEAPER_EDGES = (*DEARER[1:], "#6b2503"), (*CHEAPER[1:], "#06413b")
+REST, CHOSEN, FADED = "#f0f2f4", "#0b5c8a", 0.3
+SIGNS = {1: COST_SIGNS["slower"], -1: COST_SIGNS["faster"], 0: ""}
+MEANING = (
+    "▲ and an edge above: dearer than {base}; ▼ and an edge below: cheaper; "
+    "grey: no difference, or one within its error."
+)
+
+
+def constants() -> dict[str, Any]:
+    """What the drawing's script is told."""
+    return {
+        "row": ROW_PX,
+        "font_px": FONT_PX,
+        "fonts": ", ".join(FONTS),
+        "narrowest": NARROWEST_PX,
+        "narrowest_text": NARROWEST_TEXT_PX,
+        "limits": LIMITS,
+        "dearer": DEARER,
+        "cheaper": CHEAPER,
+        "dearer_edges": DEARER_EDGES,
+        "cheaper_edges": CHEAPER_EDGES,
+        "grey": GREY,
+        "rest": REST,
+        "chosen": CHOSEN,
+        "faded": FADED,
+        "ink": INK,
+        "meaning": MEANING,
+    }
+
+
+def strength_of(share: float) -> int:
+    """How strong a difference is shown.
+
+    >>> strength_of(0.002), strength_of(-0.03), strength_of(0.2)
+    (0, 1, 2)
+    """
+    return sum(abs(share) >= limit for limit in LIMITS)
+
+
+def figure(value: float, *, signed: bool = False) -> str:
+    """A number with as many digits as its size needs.
+
+    >>> figure(0.1234), figure(-1.234, signed=True), figure(12.34), figure(1234.5)
+    ('0.123', '−1.23', '12.3', '1,234')
+    >>> figure(0.0), figure(-0.0001, signed=True)
+    ('0', '0')
+    """
+    size = abs(value)
+    digits = 3 - sum(size >= limit for limit in (0.9995, 9.995, 99.95))
+    if not round(value, digits):
+        return "0"
+    return f"{value:{'+' if signed else ''},.{digits}f}".replace("-", "−")

@@ -1,0 +1,110 @@
+// A tree of frames as its page carries it, and what follows from it by adding up.
+// Frames stand in pre-order, so the frames below one are those that follow it up to its `end`: any sum over them is a
+// difference of two running sums, and the place of a box is one, too.
+
+async function unpack(text) {
+  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const long = new DataView(bytes.buffer).getUint32(0, true);
+  const told = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + long)));
+  let at = 4 + long;
+  const columns = {};
+  for (const [name, planes] of told.columns) {
+    const values = (columns[name] = new Uint32Array(told.frames));
+    for (let plane = 0; plane < planes; plane++) {
+      for (let i = 0; i < values.length; i++) values[i] |= bytes[at++] << (8 * plane);
+    }
+  }
+  return new Tree(told, columns);
+}
+
+class Tree {
+  constructor(told, columns) {
+    Object.assign(this, told);  // names, components, base, me, unit, quantum, frames, claim
+    this.columns = columns;
+    const { up, base, me } = columns;
+    this.depth = new Uint16Array(this.frames);
+    this.parent = new Int32Array(this.frames);
+    this.end = new Int32Array(this.frames).fill(this.frames);
+    const open = [];
+    for (let i = 0; i < this.frames; i++) {
+      for (let ended = up[i]; ended > 0; ended--) this.end[open.pop()] = i;
+      this.depth[i] = open.length;
+      this.parent[i] = open.length ? open[open.length - 1] : -1;
+      open.push(i);
+    }
+    this.sums = {
+      both: running(base, (value, i) => value + me[i]),
+      base: running(base, (value) => value),
+      me: running(me, (value) => value),
+      change: running(base, (value, i) => Math.abs(me[i] - value)),
+    };
+  }
+
+  name(i) { return this.names[this.columns.name[i]]; }
+  component(i) { return this.components[this.columns.component[i]]; }
+  self(side, i) { return this.columns[side][i] * this.quantum; }
+  total(side, i) { return (this.sums[side][this.end[i]] - this.sums[side][i]) * this.quantum; }
+  difference(i) { return this.total("me", i) - this.total("base", i); }
+  error(i) { return this.columns.error[i] * this.quantum; }
+
+  // -1, 0 or 1; 0 where the difference is none, or within its error.
+  sign(i) {
+    const { sums, end } = this;
+    const by = sums.me[end[i]] - sums.me[i] - sums.base[end[i]] + sums.base[i];
+    return Math.abs(by) <= this.columns.error[i] ? 0 : Math.sign(by);
+  }
+
+  // How strong a difference is shown: 0, 1 or 2, by its share of what the whole operation costs the base.
+  strength(i) {
+    const share = Math.abs(this.difference(i)) / (this.total("base", 0) || this.total("me", 0));
+    return LOOK.limits.filter((limit) => share >= limit).length;
+  }
+
+  // What there is on one side only.
+  only(i) {
+    const { sums, end } = this;
+    if (!this.sign(i)) return "";
+    if (sums.base[end[i]] === sums.base[i]) return "new";
+    return sums.me[end[i]] === sums.me[i] ? "gone" : "";
+  }
+
+  above(i) {
+    const path = [];
+    for (; i >= 0; i = this.parent[i]) path.unshift(i);
+    return path;
+  }
+
+  // Marks the frames that a search means, and adds up their cost, a frame within another of them once. A component's
+  // cost is what its own frames cost by themselves, so that the components of an operation add up.
+  find(text) {
+    const component = text.startsWith(OF_COMPONENT) ? text.slice(OF_COMPONENT.length) : null;
+    const wanted = text.toLowerCase();
+    const names = this.names.map((name) => component === null && name.toLowerCase().includes(wanted));
+    const found = { marks: new Uint8Array(this.frames), count: 0, base: 0, me: 0 };
+    let covered = 0;
+    for (let i = 0; i < this.frames; i++) {
+      if (component === null ? !names[this.columns.name[i]] : this.component(i) !== component) continue;
+      found.marks[i] = 1;
+      found.count++;
+      if (component !== null) {
+        found.base += this.self("base", i);
+        found.me += this.self("me", i);
+      } else if (i >= covered) {
+        found.base += this.total("base", i);
+        found.me += this.total("me", i);
+        covered = this.end[i];
+      }
+    }
+    return found;
+  }
+}
+
+const OF_COMPONENT = "component:";
+
+function running(values, weight) {
+  const sums = new Float64Array(values.length + 1);
+  for (let i = 0; i < values.length; i++) sums[i + 1] = sums[i] + weight(values[i], i);
+  return sums;
+}

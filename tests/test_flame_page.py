@@ -1,0 +1,389 @@
+"""Flame graphs in a browser: what a reader can do with them, by mouse and keys, and where scripts are blocked."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import polars as pl
+import pytest
+from browser import Browser, Tab, opened
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from rqps.charts.flame import Drawing, explorer, flame_graph
+from rqps.report.pages import notebook_page
+from synthetic_tree import Stack, tree_of
+
+pytestmark = pytest.mark.page
+
+DESKTOP, PHONE = 1280, 390
+EVIL = ("a;b 'c' \"d\" `e` &amp;", "<script>window.hacked = 1</script>", "</script><img src=x onerror=hacked()>")
+LINES = ("line\u2028separator\u2029\x07", "template<int, std::less<>>::operator<")
+
+BASE, ME = "my1.base", "my2.base"
+STACKS: dict[Stack, tuple[float, float]] = {
+    ("do_command", "parse", "lex"): (4.0, 4.0),
+    ("do_command", "parse", "yacc"): (2.0, 4.0),
+    ("do_command", "execute", "read_row", "search"): (6.0, 9.0),
+    ("do_command", "execute", "read_row", "copy"): (3.0, 1.0),
+    ("do_command", "execute", "old_lock"): (2.0, 0.0),
+    ("do_command", "execute", "new_hook"): (0.0, 1.0),
+    ("do_command", "copy"): (1.0, 1.0),
+}
+HOSTILE: dict[Stack, tuple[float, float]] = {(EVIL[0], EVIL[1], LINES[0]): (1.0, 2.0), (EVIL[0], EVIL[2]): (3.0, 1.0)}
+
+each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
+        yield running
+
+
+def drawing(stacks: dict[Stack, tuple[float, float]] = STACKS, error: float = 0.0) -> Drawing:
+    made = flame_graph(tree_of(stacks, error), base=BASE, me=ME)
+    assert isinstance(made, Drawing)
+    return made
+
+
+def page_of(folder: Path, *shown: Drawing) -> Path:
+    cells = [new_markdown_cell("# A page\n\nWith drawings.")]
+    cells += [
+        new_code_cell("it", outputs=[new_output("execute_result", dict(each._repr_mimebundle_()))]) for each in shown
+    ]
+    nbformat.write(new_notebook(cells=cells), folder / "page.ipynb")
+    _, html = notebook_page(folder / "page.ipynb", study="s", lead="", home="index.html", made="today")
+    (folder / "page.html").write_text(html, encoding="utf-8")
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return page_of(tmp_path_factory.mktemp("two"), drawing(), drawing())
+
+
+class Graph:
+    """One drawing on a page."""
+
+    def __init__(self, tab: Tab, number: int = 0) -> None:
+        self.tab = tab
+        self.figure = f"document.querySelectorAll('.rqps-flame')[{number}]"
+        self.root = f"{self.figure}.querySelector('div').shadowRoot"
+        tab.run(f"{self.figure}.scrollIntoView({{behavior: 'instant'}})")
+        tab.wait_for(f"{self.figure}.dataset.drawn === 'yes'")
+
+    def part(self, name: str, what: str = "textContent") -> Any:
+        return self.tab.run(f"{self.root}.querySelector('.{name}').{what}")
+
+    def shown(self) -> dict[str, tuple[float, int]]:
+        """Width and row of every box, by the drawing's own SVG file."""
+        boxes = {}
+        for group in ET.fromstring(self.svg()).iter("{http://www.w3.org/2000/svg}g"):
+            title, rect = group[0].text or "", group[1]
+            boxes[title.split(" (")[0]] = (float(rect.get("width", "")), int(rect.get("y", "")) // 18)
+        return boxes
+
+    def svg(self) -> str:
+        keep = "const create = URL.createObjectURL; let kept; URL.createObjectURL = (blob) => { kept = blob;"
+        keep += "return create(blob); };"
+        press = f"{self.root}.querySelector('.save').click(); URL.createObjectURL = create;"
+        text: str = self.tab.run(f"(async () => {{ {keep} {press} return await kept.text(); }})()")
+        return text
+
+    def click(self, name: str) -> None:
+        left, row = self.left_of(name)
+        at = f"(({{x, y}}) => [x, y])({self.root}.querySelector('canvas').getBoundingClientRect())"
+        x, y = self.tab.run(at)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.tab.call(
+                "Input.dispatchMouseEvent", type=kind, x=x + left + 3, y=y + row + 5, button="left", clickCount=1
+            )
+
+    def left_of(self, name: str) -> tuple[float, float]:
+        for group in ET.fromstring(self.svg()).iter("{http://www.w3.org/2000/svg}g"):
+            if (group[0].text or "").startswith(f"{name} ("):
+                return float(group[1].get("x", "")), float(group[1].get("y", ""))
+        raise AssertionError(name)
+
+    def press(self, *keys: str) -> None:
+        self.tab.run(f"{self.root}.querySelector('.graph').focus()")
+        for key in keys:
+            self.key(key)
+
+    def key(self, key: str) -> None:
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        self.tab.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self.tab.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def search(self, text: str) -> None:
+        self.tab.run(f"{self.root}.querySelector('.words').focus()")
+        self.tab.call("Input.insertText", text=text)
+
+    def zoomed(self) -> str:
+        """The last of the path that it is zoomed into, or nothing."""
+        path: str = self.part("path")
+        return path.split(" › ")[-1]
+
+
+def test_boxes_are_as_wide_as_their_cost(browser: Browser, two: Path) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        boxes = Graph(tab).shown()
+        whole = boxes["all"][0] + 1
+        assert boxes["parse"] == (pytest.approx(whole * 14 / 38 - 1, abs=0.1), 2)
+        assert boxes["old_lock"][0] == pytest.approx(whole * 2 / 38 - 1, abs=0.1)
+        assert set(boxes) == {"all", *(name for stack in STACKS for name in stack)}
+
+
+@pytest.mark.parametrize(
+    ("mode", "missing", "parse", "whole"),
+    [("base", "new_hook", 6, 18), ("me", "old_lock", 8, 20), ("change", "lex", 2, 10)],
+)
+def test_widths_can_be_before_after_or_what_changed(
+    browser: Browser, two: Path, mode: str, missing: str, parse: float, whole: float
+) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        graph = Graph(tab)
+        tab.run(f"{graph.root}.querySelector('.modes').value = {mode!r}")
+        tab.run(f"{graph.root}.querySelector('.modes').dispatchEvent(new Event('change'))")
+        boxes = graph.shown()
+        assert missing not in boxes
+        assert boxes["parse"][0] == pytest.approx((boxes["all"][0] + 1) * parse / whole - 1, abs=0.1)
+
+
+def test_a_click_zooms_in_and_back_out(browser: Browser, two: Path) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        graph = Graph(tab)
+        whole = graph.shown()["all"]
+        graph.click("read_row")
+        boxes = graph.shown()
+        assert graph.zoomed() == "read_row"
+        assert boxes["read_row"][0] == boxes["execute"][0] == whole[0]
+        assert "parse" not in boxes
+        assert "read_row" in graph.part("card")
+        graph.click("all")
+        assert graph.shown()["all"] == whole
+        assert graph.zoomed() == ""
+
+
+def test_the_path_and_the_button_lead_out_again(browser: Browser, two: Path) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        graph = Graph(tab)
+        graph.click("search")
+        assert graph.part("path") == "all › do_command › execute › read_row › search"
+        tab.run(f"{graph.root}.querySelectorAll('.path button')[2].click()")
+        assert graph.zoomed() == "execute"
+        assert graph.part("all", "disabled") is False
+        tab.run(f"{graph.root}.querySelector('.all').click()")
+        assert graph.zoomed() == ""
+        assert graph.part("all", "disabled") is True
+
+
+def test_a_frame_tells_both_sides_and_the_difference(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, page_of(tmp_path, drawing(error=0.1)), DESKTOP) as tab:
+        graph = Graph(tab)
+        graph.click("execute")
+        card = graph.part("card", "innerText")
+        for told in ("µs/operation", BASE, ME, "11.0 (61.1 %)", "11.0 (55.0 %)", "0.000 ± 1.10, within its error"):
+            assert told in card
+        graph.click("old_lock")
+        assert "▼ −2.00 ± 0.100 (gone)" in graph.part("card", "innerText")
+        left, row = graph.left_of("old_lock")
+        x, y = tab.run(f"(({{x, y}}) => [x, y])({graph.root}.querySelector('canvas').getBoundingClientRect())")
+        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + left + 9, y=y + row + 9)
+        assert "old_lock" in graph.part("tip", "innerText")
+        assert graph.part("tip", "hidden") is False
+
+
+def test_a_search_tells_the_share_and_counts_nothing_twice(browser: Browser, tmp_path: Path) -> None:
+    recursive: dict[Stack, tuple[float, float]] = {("walk", "walk", "walk"): (3.0, 6.0), ("walk", "rest"): (1.0, 1.0)}
+    recursive[("other",)] = (6.0, 3.0)
+    with opened(browser, page_of(tmp_path, drawing(recursive), drawing()), DESKTOP) as tab:
+        graph = Graph(tab)
+        graph.search("WALK")
+        assert graph.part("count") == "3 frames: 4.00 (40.0 %) → 7.00 (70.0 %) µs/operation, +3.00"
+        other = Graph(tab, 1)
+        other.search("copy")
+        assert other.part("count") == "2 frames: 4.00 (22.2 %) → 2.00 (10.0 %) µs/operation, −2.00"
+        assert graph.part("count").startswith("3 frames")
+
+
+def test_a_search_for_a_component_adds_up_what_its_frames_cost_by_themselves(browser: Browser, two: Path) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        graph = Graph(tab)
+        graph.click("read_row")
+        tab.run(f"{graph.root}.querySelector('.card button').click()")
+        assert graph.part("words", "value") == "component:read"
+        assert graph.part("count") == "1 frame: 0.000 (0.0 %) → 0.000 (0.0 %) µs/operation, 0.000"
+
+
+def test_two_graphs_on_a_page_know_nothing_of_each_other(browser: Browser, two: Path) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        first, second = Graph(tab, 0), Graph(tab, 1)
+        first.click("execute")
+        second.search("lex")
+        assert (first.zoomed(), second.zoomed()) == ("execute", "")
+        assert (first.part("count"), second.part("count")[:7]) == ("", "1 frame")
+        assert tab.run("[...document.querySelectorAll('[id]')].length") == tab.run(
+            "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size"
+        )
+
+
+def test_keys_move_zoom_and_search(browser: Browser, two: Path) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        graph = Graph(tab)
+        graph.press("ArrowDown", "ArrowDown")
+        assert graph.part("said").startswith("execute, execute, row 3: 11.0 in my1.base, 11.0 in my2.base")
+        graph.press("ArrowLeft")
+        assert graph.part("said").startswith("parse,")
+        graph.press("ArrowRight", "ArrowDown", "Enter")
+        assert graph.zoomed() == "read_row"
+        graph.press("ArrowDown", "Enter")
+        assert graph.zoomed() == "search"
+        graph.press("Escape")
+        assert graph.zoomed() == "read_row"
+        graph.press("Escape")
+        assert graph.zoomed() == ""
+        graph.press("/")
+        tab.call("Input.insertText", text="copy")
+        graph.key("Enter")
+        assert graph.part("said").startswith("copy, copy, row 5")
+        graph.key("Enter")
+        assert graph.part("said").startswith("copy, copy, row 3")
+        graph.key("Escape")
+        assert graph.part("count") == ""
+        assert tab.complaints() == []
+
+
+def test_what_differs_within_its_error_is_grey_and_has_no_sign(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, page_of(tmp_path, drawing(error=0.5)), DESKTOP) as tab:
+        svg = Graph(tab).svg()
+        assert ">▲ yacc +2.00</text>" in svg
+        assert ">search</text>" in svg
+        assert ">▼ gone: old_lock −2.00</text>" in svg
+
+
+@each_width
+def test_the_page_fits_asks_for_nothing_and_complains_of_nothing(browser: Browser, two: Path, width: int) -> None:
+    with opened(browser, two, width) as tab:
+        Graph(tab, 1)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        assert tab.requests() == [two.resolve().as_uri()]
+        assert tab.complaints() == []
+        assert tab.run("document.querySelectorAll('.rqps-flame img').length") == 0
+
+
+@each_width
+def test_where_scripts_are_blocked_there_is_a_picture_and_a_table(browser: Browser, two: Path, width: int) -> None:
+    with opened(browser, two, width, scripts=False) as tab:
+        pictures = "[...document.querySelectorAll('.rqps-flame img')]"
+        assert tab.run(f"{pictures}.every(i => i.complete && i.naturalWidth === 760 && i.naturalHeight > 100)")
+        assert tab.run(f"{pictures}.length") == 2
+        tab.run("document.querySelector('.rqps-flame details').open = true")
+        assert "search" in tab.run("document.querySelector('.rqps-flame table').innerText")
+        assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_names_stay_text(browser: Browser, tmp_path: Path) -> None:
+    page = page_of(tmp_path, drawing(HOSTILE), drawing({(LINES[1],): (1.0, 2.0)}))
+    with opened(browser, page, DESKTOP) as tab:
+        graph = Graph(tab)
+        assert set(graph.shown()) >= {EVIL[0], EVIL[1], LINES[0].replace("\x07", "\ufffd")}
+        graph.press("ArrowDown", "ArrowDown", "Enter")
+        assert EVIL[2] in graph.part("path")
+        assert EVIL[2] in graph.part("card")
+        graph.search("</SCRIPT>")
+        assert graph.part("count").startswith("2 frames")
+        assert LINES[1] in Graph(tab, 1).shown()
+        assert tab.run("window.hacked === undefined && document.querySelectorAll('img[src=x]').length === 0")
+        assert tab.complaints() == []
+
+
+def parts_of(step: str, dbms: str) -> pl.DataFrame:
+    rows = [(step, dbms, "read", 6.0, 9.0, 3.0, 0.5, "slower"), (step, dbms, "parse", 6.0, 6.0, 0.0, 0.4, "unsure")]
+    names = ["step", "dbms", "component", "base_cost", "me_cost", "difference", "error", "verdict"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cells = [(step, dbms) for step in ("point-query", "range=10") for dbms in (ME, "my2.ps0")]
+    scaled = {stack: (base, 2 * me) for stack, (base, me) in STACKS.items()}
+    trees = {cell: tree_of(scaled if cell == ("range=10", "my2.ps0") else STACKS, 0.01) for cell in cells[1:]}
+    parts = pl.concat([parts_of(*cell) for cell in cells])
+    made = [explorer(trees, parts, base=BASE), explorer(trees, parts, base=BASE, unit="instructions", by="exact")]
+    return page_of(tmp_path_factory.mktemp("explored"), *(each for each in made if isinstance(each, Drawing)))
+
+
+SHOWN = "[...document.querySelectorAll('.rqps-explorer')[{}].querySelectorAll('.rqps-cell')].filter(c => !c.hidden)"
+
+
+def shown_of(tab: Tab, number: int = 0) -> list[str]:
+    keys: list[str] = tab.run(f"{SHOWN.format(number)}.map(c => c.querySelector('summary').innerText)")
+    return keys
+
+
+def test_an_explorer_begins_with_the_greatest_difference(browser: Browser, explored: Path) -> None:
+    with opened(browser, explored, DESKTOP) as tab:
+        assert shown_of(tab) == ["range=10: my2.ps0 against my1.base"]
+        assert tab.run("document.querySelectorAll('.rqps-map')[0].rows.length") == 3
+        assert tab.run("document.querySelector('.rqps-map td:last-child').innerText") == "–"
+        tab.wait_for("document.querySelectorAll('.rqps-flame[data-drawn=yes]').length === 1")
+        assert tab.complaints() == []
+
+
+def test_choosing_a_cell_shows_it_and_the_address_remembers(browser: Browser, explored: Path) -> None:
+    with opened(browser, explored, DESKTOP) as tab:
+        tab.run("document.querySelector('.rqps-map a').click()")
+        tab.wait_for("location.hash === '#step=point-query&dbms=my2.ps0'")
+        tab.wait_for(f"{SHOWN.format(0)}[0].querySelector('summary').innerText.startsWith('point-query')")
+        assert shown_of(tab) == ["point-query: my2.ps0 against my1.base"]
+        assert tab.run("document.querySelector('.rqps-map a[aria-current=true]').hash") == tab.run("location.hash")
+        tab.run("history.back()")
+        tab.run("document.querySelector('.rqps-map a').focus()")
+        tab.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowDown")
+        assert tab.run("document.activeElement.hash") == "#step=range%3D10&dbms=my2.ps0"
+
+
+@each_width
+def test_an_address_leads_to_its_cell(browser: Browser, explored: Path, width: int) -> None:
+    asked = explored.parent / "asked.html"
+    asked.write_text(f'<a href="{explored.name}#step=range%3D10&amp;dbms=my2.base&amp;search=search">x</a>')
+    with opened(browser, asked, width) as tab:
+        tab.run("document.querySelector('a').click()")
+        tab.wait_for("document.querySelectorAll('.rqps-flame[data-drawn=yes]').length")
+        assert shown_of(tab) == ["range=10: my2.base against my1.base"]
+        cell = f"{SHOWN.format(0)}[0]"
+        top = tab.run(f"{cell}.getBoundingClientRect().top")
+        assert -2 <= top <= 540
+        count = f"{cell}.querySelector('.rqps-flame div').shadowRoot.querySelector('.count').textContent"
+        assert tab.wait_for(count).startswith("1 frame: 6.00")
+        assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_an_address_can_name_one_of_two_explorers(browser: Browser, explored: Path) -> None:
+    with opened(browser, explored, DESKTOP) as tab:
+        tab.run("location.hash = '#step=point-query&dbms=my2.ps0&by=exact'")
+        tab.wait_for(f"{SHOWN.format(1)}[0].querySelector('summary').innerText.startsWith('point-query')")
+        assert shown_of(tab, 0) == ["range=10: my2.ps0 against my1.base"]
+        tab.run("location.hash = '#step=point-query&dbms=my9.base'")
+        tab.wait_for("document.querySelector('.rqps-note').textContent")
+        assert shown_of(tab) == []
+        assert "point-query, my9.base" in tab.run("document.querySelector('.rqps-note').textContent")
+
+
+def test_a_component_of_the_breakdown_is_shown_in_the_graph(browser: Browser, explored: Path) -> None:
+    with opened(browser, explored, DESKTOP) as tab:
+        tab.run(f"{SHOWN.format(0)}[0].querySelector('.rqps-part button').click()")
+        graph = f"{SHOWN.format(0)}[0].querySelector('.rqps-flame div')?.shadowRoot"
+        assert tab.wait_for(f"{graph}?.querySelector('.words').value") == "component:read"
+
+
+def test_without_scripts_every_cell_can_be_opened(browser: Browser, explored: Path) -> None:
+    with opened(browser, explored, DESKTOP, scripts=False) as tab:
+        assert len(shown_of(tab)) == 3
+        tab.run("document.querySelector('.rqps-map a').click()")
+        assert tab.wait_for("document.querySelector('.rqps-cell').open")
+        inside = tab.run("document.querySelector('.rqps-cell').innerText")
+        assert "read" in inside
+        assert "3.00 ± 0.500" in inside
