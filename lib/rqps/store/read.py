@@ -15,8 +15,10 @@ from rqps.modes import Mode
 from rqps.store.find import CARD, MANIFEST, failed_runs, finished_runs, study_folder
 from rqps.store.flat import IDENTITY, conditions_frame, identity, runs_frame, warnings_frame
 from rqps.store.manifest import Manifest, StudyCard
-from rqps.store.schemas import MODE_TABLES, SCHEMA_VERSION, TABLES
+from rqps.store.schemas import LATER, LATER_COLUMNS, MODE_TABLES, SCHEMA_VERSION, TABLES
 from rqps.store.write import VERSION_KEY
+
+_FILE = "file"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Study:
     counters: pl.LazyFrame
     status: pl.LazyFrame
     settings: pl.LazyFrame
+    plans: pl.LazyFrame
+    """How the server said that it would read, before each step."""
     stacks: pl.LazyFrame
     """Sampled call stacks; only of runs of that mode."""
     instructions: pl.LazyFrame
@@ -97,27 +101,45 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
         counters=_table("counters", ok),
         status=_table("status", ok),
         settings=_table("settings", ok),
+        plans=_table("plans", ok),
         stacks=_table("stacks", ok),
         instructions=_table("instructions", ok),
     )
 
 
 def _table(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
+    """The files of all runs as one frame. Files alike are one scan: a study may have hundreds."""
+    whose: list[dict[str, Any]] = []
+    alike: dict[str, list[Path]] = {}
+    for folder, manifest in runs:
+        path = folder / f"{name}.parquet"
+        if MODE_TABLES.get(name, manifest.mode) == manifest.mode and (form := _form(path, manifest)) is not None:
+            whose.append({_FILE: str(path), **identity(manifest)})
+            alike.setdefault(form, []).append(path)
+    known = pl.LazyFrame(whose, schema={_FILE: pl.String, **IDENTITY})
     empty = pl.LazyFrame(schema={**IDENTITY, **TABLES[name]})
-    having = [(path, manifest) for path, manifest in runs if MODE_TABLES.get(name, manifest.mode) == manifest.mode]
-    return pl.concat([empty, *(_scan(folder / f"{name}.parquet", manifest) for folder, manifest in having)])
+    return pl.concat([empty, *(_scan(name, paths, known) for paths in alike.values())])
 
 
-def _scan(path: Path, manifest: Manifest) -> pl.LazyFrame:
+def _form(path: Path, manifest: Manifest) -> str | None:
+    """What columns a file has, as it says itself; None where a run may be without the file."""
     try:
-        version = pl.read_parquet_metadata(path).get(VERSION_KEY)
+        told = pl.read_parquet_metadata(path)
     except (OSError, PolarsError) as error:
-        if manifest.outcome == "failed" and not path.exists():
-            return pl.LazyFrame(schema={**IDENTITY, **TABLES[path.stem]})
+        if (manifest.outcome == "failed" or path.stem in LATER) and not path.exists():
+            return None
         raise _damaged(path, str(error)) from error
-    _right_version(path, version)
-    whose = [pl.lit(value, IDENTITY[name]).alias(name) for name, value in identity(manifest).items()]
-    return pl.scan_parquet(path).select(*whose, pl.all())
+    _right_version(path, told.get(VERSION_KEY))
+    return told.get("ARROW:schema", str(path))
+
+
+def _scan(name: str, paths: list[Path], whose: pl.LazyFrame) -> pl.LazyFrame:
+    there = pl.read_parquet_schema(paths[0])
+    later = [column for column in LATER_COLUMNS.get(name, ()) if column not in there]
+    lacking = [pl.lit(None, TABLES[name][column]).alias(column) for column in later]
+    rows = pl.scan_parquet(paths, glob=False, include_file_paths=_FILE).with_columns(lacking)
+    joined = rows.join(whose, on=_FILE, how="left", maintain_order="left")
+    return joined.select(*IDENTITY, *TABLES[name].names())
 
 
 def _right_version(path: Path, version: object) -> None:
