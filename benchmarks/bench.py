@@ -1,12 +1,15 @@
 """What the benchmarks share: a real server under the base config, pairs in random order, a ratio with its spread."""
 
+import json
 import os
 import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rqps import placement
 from rqps.analysis.interval import estimate
@@ -47,7 +50,7 @@ def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server,
         shutil.rmtree(folder)
 
 
-def compare(what: str, pairs: int, me: Callable[[], float], base: Callable[[], float]) -> None:
+def compare(what: str, pairs: int, me: Callable[[], float], base: Callable[[], float]) -> dict[str, Any]:
     """Measures both sides of each pair in random order and reports the ratio me / base."""
     found = []
     for _ in range(pairs):
@@ -55,15 +58,24 @@ def compare(what: str, pairs: int, me: Callable[[], float], base: Callable[[], f
         random.shuffle(sides)
         values = {name: side() for name, side in sides}
         found.append((values["me"], values["base"]))
-    report(what, found)
+    return report(what, found)
 
 
-def report(what: str, pairs: Sequence[tuple[float, float]]) -> None:
-    """Prints each pair, and the median of the ratios with its interval."""
+def report(what: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """Prints each pair, and the median of the ratios with its interval; gives the same for a file."""
     ratios = [me / base for me, base in pairs]
     print(f"{what}\n  pair           me         base    ratio")
     for number, ((me, base), ratio) in enumerate(zip(pairs, ratios, strict=True), start=1):
         print(f"  {number:4} {me:12,.3f} {base:12,.3f} {ratio:8.4f}")
     summary = estimate(ratios)
     print(f"  median ratio {summary.median:.4f} of {len(pairs)} pairs, from {min(ratios):.4f} to {max(ratios):.4f};")
-    print(f"  {summary.coverage:.0%} interval of the median from {summary.low:.4f} to {summary.high:.4f}\n")
+    print(
+        f"  {summary.coverage:.0%} interval of the median from {summary.low:.4f} to {summary.high:.4f}\n", flush=True
+    )
+    return {"what": what, "pairs": [{"me": me, "base": base} for me, base in pairs], "ratio": asdict(summary)}
+
+
+def save(file: Path | None, found: dict[str, Any]) -> None:
+    """Writes what was found as JSON, if a file is asked for."""
+    if file:
+        file.write_text(json.dumps(found, indent=2) + "\n")

@@ -1,6 +1,8 @@
-"""Is the load generator the limit? Its CPU per query, our Lua script against sysbench's own oltp_point_select.
+"""Is the load generator the limit? Its CPU per operation, our Lua steps against sysbench's own scripts of that kind.
 
-CPU and queries are of the whole process, start and end included, on both sides. The goal is within 5 %.
+Every kind of which sysbench brings a script is measured, on the same statements: where that script has others than
+the step of ours, our generator is given those. CPU and operations are of the whole process, start and end included,
+on both sides. The goal is within 5 %.
 """
 
 import argparse
@@ -8,66 +10,146 @@ import os
 import re
 import resource
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from bench import compare, serving
+from bench import compare, save, serving
 from rqps.servers import keeper
+from rqps.servers.instance import Server
 from rqps.tools import sysbench
 from rqps.workloads.sysbench.answer import read_seconds
 from rqps.workloads.sysbench.generator import DATABASE, generating
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.steps import find
+from rqps.workloads.sysbench.steps import Step, find
+
+GOAL = 0.05
+
+
+@dataclass(frozen=True)
+class Stock:
+    """One of sysbench's own scripts, and what to ask of it so that it does what a step does."""
+
+    script: str
+    options: dict[str, int] = field(default_factory=dict)
+    statement: str | None = None
+    """What it does where no step of ours does the same."""
+
+
+def only(kind: str) -> dict[str, int]:
+    """Options of oltp_read_only with one kind of range, of 1000 rows."""
+    kinds = ("simple", "sum", "order", "distinct")
+    return {"range-size": 1000, **{f"{each}-ranges": int(each == kind) for each in kinds}}
+
+
+RANGES = " OR ".join(["k BETWEEN {x} AND {x+5}"] * 10)
+STOCK = {
+    "point-query": Stock("oltp_point_select"),
+    "random-points_range=10": Stock(
+        "select_random_points", {"random-points": 10}, "SELECT id, k, c, pad FROM {table} WHERE k IN ({10 ids})"
+    ),
+    "random-ranges": Stock(
+        "select_random_ranges", {"number-of-ranges": 10, "delta": 5}, f"SELECT COUNT(k) FROM {{table}} WHERE {RANGES}"
+    ),
+    "read-only_range=10": Stock("oltp_read_only", {"range-size": 10}),
+    "read-only_range=100": Stock("oltp_read_only", {"range-size": 100}),
+    "read-only-simple_range=1000": Stock("oltp_read_only", only("simple")),
+    "read-only-sum_range=1000": Stock("oltp_read_only", only("sum")),
+    "read-only-order_range=1000": Stock("oltp_read_only", only("order")),
+    "read-only-distinct_range=1000": Stock("oltp_read_only", only("distinct")),
+    "update-index": Stock("oltp_update_index"),
+    "update-nonindex": Stock("oltp_update_non_index"),
+    "write-only": Stock("oltp_write_only"),
+    "read-write_range=10": Stock("oltp_read_write", {"range-size": 10}),
+    "read-write_range=100": Stock("oltp_read_write", {"range-size": 100}),
+    "insert": Stock("oltp_insert"),
+    "delete": Stock("oltp_delete"),  # the last one, since it puts nothing back
+}
 
 options = argparse.ArgumentParser(description=__doc__)
-options.add_argument("--pairs", type=int, default=20)
-options.add_argument("--seconds", type=int, default=4)
-asked = options.parse_args()
-parameters = SysbenchParameters(index_first=True, seconds=asked.seconds, warmup_seconds=0)
+options.add_argument("--step", action="append", choices=STOCK, help="one or more of these; all if not given")
+options.add_argument("--pairs", type=int, default=12)
+options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
+options.add_argument("--json", type=Path, help="where to write all numbers")
 
-with serving("my8033.base", parameters) as (server, where, folder):
 
-    def cpu_s_of_children() -> float:
+def our_step(name: str, stock: Stock) -> Step:
+    """The step of ours, or one with the statement of the script."""
+    if stock.statement is None:
+        return find(name)
+    return replace(find("random-points"), name=name, statements=(stock.statement,))
+
+
+def cpu_us_of_children(work: Callable[[], int]) -> float:
+    """CPU microseconds of the processes that the work started and waited for, for each operation that it tells."""
+
+    def used_s() -> float:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return used.ru_utime + used.ru_stime
 
-    def ours_us_per_query() -> float:
-        before_s = cpu_s_of_children()
-        with generating(
-            server, find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
-        ) as load:
-            load.wait_until_gone()
-        used_s = cpu_s_of_children() - before_s
-        return used_s * 1e6 / sum(second.transactions for second in read_seconds(load.lines, 1))
+    before_s = used_s()
+    operations = work()
+    return (used_s() - before_s) * 1e6 / operations
 
-    def stock_us_per_query() -> float:
-        command = [
-            *sysbench().argv,
-            "oltp_point_select",
-            "--db-driver=mysql",
-            f"--mysql-socket={server.socket}",
-            "--mysql-user=root",
-            f"--mysql-db={DATABASE}",
-            "--rand-type=uniform",
-            f"--table-size={parameters.table_rows}",
-            "--events=0",
-            f"--time={parameters.seconds}",
-            "run",
-        ]
-        before_s = cpu_s_of_children()
-        said = subprocess.run(
-            keeper.command("exec", command, cpus=where.client_cpus),
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, **sysbench().environment},
-        ).stdout
-        used_s = cpu_s_of_children() - before_s
-        queries = re.search(r"total: +(\d+)", said)
-        assert queries, said
-        return used_s * 1e6 / int(queries[1])
 
-    compare(
-        f"generator CPU, µs a query, ours (me) against oltp_point_select (base), {where.kind}",
-        asked.pairs,
-        me=ours_us_per_query,
-        base=stock_us_per_query,
-    )
+def by_ours(server: Server, step: Step, parameters: SysbenchParameters, cpus: tuple[int, ...], log: Path) -> int:
+    with generating(server, step, parameters, seed=1, cpus=cpus, log=log) as load:
+        load.wait_until_gone()
+    return sum(second.transactions for second in read_seconds(load.lines, 1)) * step.queries
+
+
+def by_stock(server: Server, stock: Stock, parameters: SysbenchParameters, cpus: tuple[int, ...]) -> int:
+    asked = {
+        "db-driver": "mysql",
+        "mysql-socket": server.socket,
+        "mysql-user": "root",
+        "mysql-db": DATABASE,
+        "rand-type": "uniform",
+        "table-size": parameters.table_rows,
+        "events": 0,
+        "time": parameters.seconds,
+        **stock.options,
+    }
+    command = [*sysbench().argv, stock.script, *(f"--{name}={value}" for name, value in asked.items()), "run"]
+    said = subprocess.run(
+        keeper.command("exec", command, cpus=cpus),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **sysbench().environment},
+    ).stdout
+    operations = re.search(r"total: +(\d+)", said)
+    assert operations, said
+    return int(operations[1])
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """One row a step, with the interval of its ratio."""
+    lines = [f"{'step':30} {'against':21} {'pairs':>5} {'ratio':>7} {'interval':>15}  within {GOAL:.0%}"]
+    for name, each in found.items():
+        ratio = each["ratio"]
+        within = "yes" if abs(ratio["median"] - 1) <= GOAL else "no"
+        reach = f"{ratio['low']:.3f}–{ratio['high']:.3f}"
+        lines.append(f"{name:30} {STOCK[name].script:21} {ratio['n']:5} {ratio['median']:7.3f} {reach:>15}  {within}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    asked = options.parse_args()
+    parameters = SysbenchParameters(index_first=True, seconds=asked.seconds, warmup_seconds=0)
+    found = {}
+    with serving("my8033.base", parameters) as (server, where, folder):
+        cpus = where.client_cpus
+        for name in [name for name in STOCK if not asked.step or name in asked.step]:
+            step, stock = our_step(name, STOCK[name]), STOCK[name]
+            ours = partial(cpu_us_of_children, partial(by_ours, server, step, parameters, cpus, folder / "log"))
+            theirs = partial(cpu_us_of_children, partial(by_stock, server, stock, parameters, cpus))
+            what = f"{name}: generator CPU, µs/operation, ours (me) against {stock.script} (base), {where.kind}"
+            found[name] = compare(what, asked.pairs, me=ours, base=theirs) | {"script": stock.script}
+    print(table(found))
+    save(asked.json, {"benchmark": "generator", "seconds": asked.seconds, "found": found})
+
+
+main()
