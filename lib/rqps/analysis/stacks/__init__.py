@@ -1,0 +1,18 @@
+"""From call stacks to what an operation costs: by component, by function, and along the call tree."""
+
+from rqps.analysis.stacks.breakdown import breakdown
+from rqps.analysis.stacks.costs import instruction_costs, stack_costs
+from rqps.analysis.stacks.exports import folded, folded_difference, speedscope
+from rqps.analysis.stacks.findings import breakdown_findings
+from rqps.analysis.stacks.tree import flame_tree
+
+__all__ = [
+    "breakdown",
+    "breakdown_findings",
+    "flame_tree",
+    "folded",
+    "folded_difference",
+    "instruction_costs",
+    "speedscope",
+    "stack_costs",
+]

@@ -1,0 +1,111 @@
+"""A function's name as people know it: without arguments, template parameters and the compiler's suffixes.
+
+Releases differ in all of these. What remains is equal where the function is the same and was not renamed.
+"""
+
+import re
+
+# foo.isra.0, foo.cold, foo(int) [clone .part.3], memcpy@@GLIBC_2.14, recv@plt, and foo'2 where callgrind meets a
+# recursion.
+_SUFFIXES = re.compile(
+    r"(?: \[clone [^\]]*\]|\.(?:isra|part|constprop|cold|warm|lto_priv|localalias|llvm)(?:\.\d+)*"
+    r"|@@?[A-Za-z][\w.]*|'\d+)+$"
+)
+_OPERATOR = re.compile(
+    r"operator(?:\(\)|\[\]|->\*|->|<=>|<<=|>>=|<<|>>|<=|>=|<|>|&&|\|\||\+\+|--|[-+*/%^&|~!=,]=?"
+    r"|\"\" ?\w+| (?:new|delete)(?:\[\])?| [^(]+)"
+)
+_QUALIFIERS = re.compile(r"(?: (?:const|volatile|noexcept|&&|&))+(?=$|::)")
+_INLINE_NAMESPACES = re.compile(r"\b(?:__cxx11|__1|_V2)::")
+_THUNK = re.compile(r"^(?:non-virtual|virtual|covariant return) thunk to ")
+_ANONYMOUS = "(anonymous namespace)::"
+_CLOSES = {"<": ">", "(": ")", "{": "}", "[": "]"}
+_KEPT_SPACE = "\x00"
+
+
+def readable(name: str) -> str:
+    """The name without its noise; one that can't be taken apart stays as it is.
+
+    >>> readable("bool RefIterator<false>::Read(THD*) const [clone .isra.0]")
+    'RefIterator::Read'
+    >>> readable("std::vector<int, std::allocator<int> >::operator[](unsigned long)")
+    'std::vector::operator[]'
+    >>> readable("dispatch_sql_command(THD*, Parser_state*)::{lambda(int)#1}::operator()(int) const")
+    'dispatch_sql_command::{lambda#1}::operator()'
+    """
+    plain = _SUFFIXES.sub("", name)
+    if not any(mark in plain for mark in "<({ ["):
+        return plain or name
+    thunk = _THUNK.match(plain)
+    folded = _without_groups(plain)
+    if folded is None:
+        return name
+    folded = _INLINE_NAMESPACES.sub("", _QUALIFIERS.sub("", folded.rstrip()))
+    if len(folded) < len(plain) or thunk:
+        folded = folded.rpartition(" ")[2]  # what is in front is the type that it returns
+    return folded.replace(_KEPT_SPACE, " ") or name
+
+
+def _without_groups(text: str) -> str | None:
+    """The text without what stands in brackets, but for lambdas; nothing where brackets don't match."""
+    kept: list[str] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "o" and (operator := _operator(text, at)):
+            kept.append(operator.replace(" ", _KEPT_SPACE))
+            at += len(operator)
+        elif text.startswith(_ANONYMOUS, at):
+            at += len(_ANONYMOUS)
+        elif char in _CLOSES:
+            end = _end_of_group(text, at)
+            if end is None:
+                return None
+            kept.append(_what_stays(text[at:end]))
+            at = end
+        else:
+            kept.append(char)
+            at += 1
+    return "".join(kept)
+
+
+def _what_stays(group: str) -> str:
+    if group[0] == "{":
+        inner = _without_groups(group[1:-1])
+        return "{" + (group[1:-1] if inner is None else inner).replace(" ", _KEPT_SPACE) + "}"
+    if group[0] == "[" and not group.startswith("[abi:"):
+        return group.replace(" ", _KEPT_SPACE)
+    return ""
+
+
+def _operator(text: str, at: int) -> str | None:
+    if at and (text[at - 1].isalnum() or text[at - 1] in "_$"):
+        return None
+    found = _OPERATOR.match(text, at)
+    return found[0] if found else None
+
+
+def _end_of_group(text: str, at: int) -> int | None:
+    """The index behind the bracket that closes the one at `at`."""
+    waiting: list[str] = []
+    while at < len(text):
+        char = text[at]
+        if char == "o" and (operator := _operator(text, at)) and not operator.startswith("operator "):
+            at += len(operator)
+            continue
+        if char in _CLOSES:
+            waiting.append(_CLOSES[char])
+        elif char == ">":
+            # a > b between round brackets, and ->, close nothing
+            if waiting[-1] == ">" and text[at - 1] != "-":
+                waiting.pop()
+        elif char in ")}]":
+            while waiting and waiting[-1] != char:
+                waiting.pop()
+            if not waiting:
+                return None
+            waiting.pop()
+        at += 1
+        if not waiting:
+            return at
+    return None

@@ -1,0 +1,194 @@
+"""Differences of parts add up to the measured difference, and chance is not called a finding."""
+
+import random
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rqps.analysis import breakdown, breakdown_findings, instruction_costs, stack_costs
+from rqps.analysis.stacks.breakdown import BREAKDOWN, By
+from rqps.analysis.stacks.chance import adjusted, t_of, two_sided_p
+from rqps.analysis.stacks.tables import OTHER
+from rqps.errors import RqpsError
+from synthetic_stacks import POINT, instructions_of, stacks_of, steps_of, study
+
+PARSE = next(path for path in POINT if path[-1] == "MYSQLparse(THD*)")
+MORE_PARSING = {**POINT, PARSE: POINT[PARSE] + 2.0}
+
+
+def both(rounds: int = 6, **changes: float) -> pl.DataFrame:
+    stacks, steps = study({"my1.base": POINT, "my2.base": MORE_PARSING}, rounds, **changes)  # type: ignore[arg-type]
+    return stack_costs(stacks, steps)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (9, 2.2622), (30, 2.0423)],
+)
+def test_quantiles_of_student_are_those_of_the_tables(freedom: int, quantile: float) -> None:
+    assert t_of(freedom) == pytest.approx(quantile, abs=5e-5)
+
+
+@given(st.floats(0, 50), st.integers(1, 60))
+def test_a_farther_difference_is_less_likely_chance(t: float, freedom: int) -> None:
+    assert 0 <= two_sided_p(t + 0.1, freedom) <= two_sided_p(t, freedom) + 1e-12 <= 1 + 1e-12
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_of_adjusted_chances_none_is_smaller_and_their_order_stays(chances: list[float]) -> None:
+    found = adjusted(chances)
+    assert all(0 <= old <= new <= 1 for old, new in zip(chances, found, strict=True))
+    order = sorted(range(len(chances)), key=chances.__getitem__)
+    assert [found[index] for index in order] == sorted(found)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from(["component", "function"]),
+    st.integers(1, 4),
+    st.lists(st.floats(0, 50), min_size=len(POINT), max_size=len(POINT)),
+    st.randoms(use_true_random=False),
+)
+def test_differences_add_up_to_the_measured_one(
+    by: By, rounds: int, costs: list[float], chance: random.Random
+) -> None:
+    me = dict(zip(POINT, [cost + 0.01 for cost in costs], strict=True))
+    stacks, steps = study({"my1.base": POINT, "my2.base": me}, rounds, samples=200, seed=chance.randrange(10**6))
+    parts = breakdown(stack_costs(stacks, steps), "my1.base", by)
+    assert parts.schema == BREAKDOWN
+    us = (1e6 * pl.col("server_cpu_s") / pl.col("operations")).mean().alias("us")
+    base_us, me_us = steps.group_by("dbms").agg(us).sort("dbms")["us"]
+    assert parts["base_cost"].sum() == pytest.approx(base_us, rel=1e-12)
+    assert parts["me_cost"].sum() == pytest.approx(me_us, rel=1e-12)
+    assert parts["difference"].sum() == pytest.approx(me_us - base_us, abs=1e-9)
+    assert parts["me_measured"].to_list() == pytest.approx([me_us] * parts.height)
+    assert parts["share"].sum() == pytest.approx(1) or abs(me_us - base_us) < 1e-6
+
+
+def test_what_falls_in_no_component_is_a_row_even_where_it_is_nothing() -> None:
+    known = {path: cost for path, cost in POINT.items() if path[-1] != "nobody_knows_this"}
+    parts = breakdown(stack_costs(*study({"my1.base": known, "my2.base": known})), "my1.base")
+    assert parts.filter(part=OTHER)["base_cost"].to_list() == [0.0]
+    assert breakdown(both(), "my1.base").filter(part=OTHER)["base_cost"].item() == pytest.approx(0.2, rel=0.1)
+
+
+def test_an_added_cost_is_found_where_it_was_added() -> None:
+    parts = breakdown(both(), "my1.base")
+    first = parts.row(0, named=True)
+    assert (first["part"], first["verdict"], first["n"]) == ("parser", "slower", 6)
+    assert first["difference"] == pytest.approx(2.0, abs=first["error"])
+    assert parts.filter(pl.col("verdict").is_in(["slower", "faster"]))["part"].to_list() == ["parser"]
+    functions = breakdown(both(), "my1.base", "function")
+    assert functions.row(0, named=True)["part"] == "my_sql_parser_parse"
+
+
+def test_swapping_the_sides_swaps_the_verdict() -> None:
+    there, back = breakdown(both(), "my1.base"), breakdown(both(), "my2.base")
+    pairs = there.join(back, on="part")
+    assert pairs["difference"].to_list() == pytest.approx((-pairs["difference_right"]).to_list(), abs=1e-9)
+    assert pairs["error"].to_list() == pytest.approx(pairs["error_right"].to_list(), abs=1e-9)
+    assert pairs.filter(verdict="slower")["verdict_right"].to_list() == ["faster"]
+    assert pairs.filter(verdict="faster").is_empty()
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_few_rounds_give_an_interval_and_no_verdict(rounds: int) -> None:
+    parts = breakdown(both(rounds), "my1.base")
+    assert set(parts["verdict"]) == {"unsure"}
+    assert set(parts["needs"]) == {f"4 rounds: there are {rounds}"}
+    assert (parts["error"] > 0).all()
+
+
+def test_more_rounds_make_the_interval_narrower_and_never_wider_than_one_round_does() -> None:
+    widths = [breakdown(both(rounds), "my1.base").filter(part="parser")["error"].item() for rounds in (1, 2, 4, 8)]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_two_samples_are_no_finding() -> None:
+    none, two = {("do_command",): 10_000}, {("do_command",): 9_998, ("MYSQLparse",): 2}
+    stacks = [stacks_of("my1.base", round_, none) for round_ in range(1, 7)]
+    stacks += [stacks_of("my2.base", round_, two if round_ == 1 else none) for round_ in range(1, 7)]
+    steps = [steps_of(dbms, round_, 10.0) for dbms in ("my1.base", "my2.base") for round_ in range(1, 7)]
+    parts = breakdown(stack_costs(pl.concat(stacks), pl.concat(steps)), "my1.base").filter(part="parser")
+    assert parts["me_samples"].item() == 2
+    assert parts["verdict"].item() == "same"
+    assert parts["error"].item() > parts["difference"].item() > 0
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.05])
+def test_of_equal_servers_next_to_nothing_is_found(spread: float) -> None:
+    # 40 comparisons of 10 components and 10 functions each; the stated rate is 5 % of tables with any finding.
+    told = 0
+    for seed in range(40):
+        stacks, steps = study({"my1.base": POINT, "my2.base": POINT}, 4, samples=3_000, spread=spread, seed=seed)
+        costs = stack_costs(stacks, steps)
+        for by in ("component", "function"):
+            parts = breakdown(costs, "my1.base", by)
+            told += parts.filter(pl.col("verdict").is_in(["slower", "faster"])).height > 0
+    assert told <= 8
+
+
+def test_the_interval_holds_the_true_difference_as_often_as_it_says() -> None:
+    held = []
+    for seed in range(60):
+        stacks, steps = study({"my1.base": POINT, "my2.base": MORE_PARSING}, 4, 3_000, 0.02, seed)
+        row = breakdown(stack_costs(stacks, steps), "my1.base").filter(part="parser").row(0, named=True)
+        held.append(abs(row["difference"] - 2.0) <= row["error"])
+    assert sum(held) >= 0.9 * len(held)
+
+
+def test_a_function_that_calls_itself_costs_its_time_once() -> None:
+    path = ("do_command", "f", "g", "f")
+    stacks = pl.concat([stacks_of(dbms, 1, {path: 5}) for dbms in ("my1.base", "my2.base")])
+    steps = pl.concat([steps_of(dbms, 1, 10.0) for dbms in ("my1.base", "my2.base")])
+    parts = breakdown(stack_costs(stacks, steps), "my1.base", "inclusive")
+    assert parts.select("part", "me_cost").sort("part").rows() == [
+        (name, 10.0) for name in ("connection", "do_command", "f", "g")
+    ]
+
+
+def test_counted_instructions_need_no_rounds() -> None:
+    sides = {"my1.base": {("MYSQLparse",): 10_000_000, ("malloc",): 1_000_000}}
+    sides["my2.base"] = {("MYSQLparse",): 10_000_000, ("malloc",): 1_200_000}
+    steps = pl.concat([steps_of(dbms, 1, 5.0, run=f"i01@{dbms}@here") for dbms in sides])
+    counts = pl.concat([instructions_of(dbms, 1, counted) for dbms, counted in sides.items()])
+    parts = breakdown(instruction_costs(counts, steps), "my1.base")
+    assert parts.select("part", "difference", "verdict").rows() == [
+        ("allocator", 200.0, "slower"),
+        ("other", 0.0, "same"),
+        ("parser", 0.0, "same"),
+    ]
+    assert set(parts["unit"]) == {"instructions/operation"}
+
+
+def test_only_rounds_that_both_have_are_compared() -> None:
+    stacks, steps = study({"my1.base": POINT, "my2.base": POINT}, 3)
+    whole = (pl.col("dbms") == "my1.base") & (pl.col("round") == 2)
+    parts = breakdown(stack_costs(stacks.filter(~whole), steps.filter(~whole)), "my1.base")
+    assert set(parts["n"]) == {2}
+
+
+def test_an_unknown_base_lists_those_that_there_are() -> None:
+    with pytest.raises(RqpsError, match=r"base 'my9\.base'") as caught:
+        breakdown(both(1), "my9.base")
+    assert "my1.base, my2.base" in caught.value.fix
+
+
+def test_findings_say_what_the_table_says() -> None:
+    (said,) = breakdown_findings(breakdown(both(), "my1.base"))
+    assert said == (
+        "point-query: an operation costs my2.base 18.2 µs of server CPU, and my1.base 16.2 (means of 6 rounds). "
+        "Of the 2.0 ± 0.3 µs more, 2.03 ± 0.08 are parser."
+    )
+
+
+def test_too_few_rounds_are_told() -> None:
+    (said,) = breakdown_findings(breakdown(both(2), "my1.base"))
+    assert said.endswith("With 2 rounds these are no verdicts: it takes 4.")
+
+
+def test_of_equal_servers_nothing_is_told() -> None:
+    stacks, steps = study({"my1.base": POINT, "my2.base": POINT})
+    (said,) = breakdown_findings(breakdown(stack_costs(stacks, steps), "my1.base"))
+    assert "is within its error." in said

@@ -1,0 +1,145 @@
+"""Parts of an operation's cost add up to what was measured, whatever the stacks."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rqps.analysis import instruction_costs, stack_costs
+from rqps.analysis.stacks.costs import COSTS, NOT_SAMPLED
+from rqps.analysis.stacks.frames import component_of
+from rqps.analysis.stacks.tables import OTHER, components
+from synthetic_stacks import NS_A_SAMPLE, OPERATIONS, POINT, instructions_of, stacks_of, steps_of
+
+# Of every component a name, and names of none.
+FRAMES = [
+    "do_command",
+    "dispatch_command(THD*)",
+    "MYSQLparse",
+    "mysql_parse(THD*)",
+    "row_search_mvcc",
+    "btr_cur_search_to_nth_level",
+    "memcpy",
+    "malloc",
+    "nobody_knows_this",
+    "[unknown]",
+    "start_thread",
+    "[k]do_syscall_64",
+    "[k]tcp_sendmsg",
+    "[k]memcpy",
+]
+paths = st.lists(st.sampled_from(FRAMES), min_size=1, max_size=8).map(tuple)
+profiles = st.dictionaries(paths, st.integers(1, 1000), min_size=1, max_size=30)
+
+
+@settings(deadline=None)
+@given(profiles, st.floats(0.001, 1e6))
+def test_costs_add_up_to_what_the_step_measured(samples: dict[tuple[str, ...], int], cost_us: float) -> None:
+    steps = steps_of("my1.base", 1, cost_us)
+    costs = stack_costs(stacks_of("my1.base", 1, samples), steps)
+    assert costs.schema == COSTS
+    measured = 1e6 * steps["server_cpu_s"].item() / steps["operations"].item()
+    assert costs["cost"].sum() == pytest.approx(measured, rel=1e-12)
+    assert costs["samples"].sum() == sum(samples.values())
+    assert not costs.select("stack").is_duplicated().any()
+
+
+@settings(deadline=None)
+@given(profiles)
+def test_each_stack_has_the_component_that_the_rule_gives_it(samples: dict[tuple[str, ...], int]) -> None:
+    costs = stack_costs(stacks_of("my1.base", 1, samples), steps_of("my1.base", 1, 10.0))
+    names = {component.name for component in components()} | {OTHER}
+    for stack, component in costs.select("stack", "component").iter_rows():
+        assert stack[0] == "connection"
+        assert component == component_of(stack)
+        assert component in names
+
+
+def test_a_stack_is_its_share_of_the_weight() -> None:
+    stacks = stacks_of("my1.base", 1, {("do_command",): 1, ("MYSQLparse",): 1})
+    heavy = stacks.with_columns(pl.Series("weight", [NS_A_SAMPLE, 3 * NS_A_SAMPLE]))
+    costs = stack_costs(heavy, steps_of("my1.base", 1, 8.0))
+    assert costs.select(pl.col("stack").list.last(), "cost", "samples").rows() == [
+        ("my_sql_parser_parse", 6.0, 1.0),
+        ("do_command", 2.0, 1.0),
+    ]
+
+
+def test_runs_and_steps_are_kept_apart() -> None:
+    stacks = [
+        stacks_of(dbms, round_, {("do_command",): 10 * round_, ("MYSQLparse",): 30}, step=step)
+        for dbms in ("my1.base", "my2.base")
+        for round_ in (1, 2)
+        for step in ("point-query", "insert")
+    ]
+    steps = [
+        steps_of(dbms, round_, round_ * (10.0 if step == "insert" else 5.0), step)
+        for dbms in ("my1.base", "my2.base")
+        for round_ in (1, 2)
+        for step in ("point-query", "insert")
+    ]
+    costs = stack_costs(pl.concat(stacks).lazy(), pl.concat(steps))
+    sums = costs.group_by("dbms", "round", "step").agg(pl.col("cost").sum()).sort("dbms", "round", "step")
+    assert sums["cost"].to_list() == pytest.approx([10.0, 5.0, 20.0, 10.0] * 2)
+
+
+def test_stacks_of_two_releases_meet() -> None:
+    old = ("start_thread", "handle_one_connection", "do_handle_one_connection", "do_command", "mysql_parse(THD*)")
+    new = ("clone3", "start_thread", "handle_connection", "do_command", "dispatch_sql_command(THD*, Parser_state*)")
+    stacks = pl.concat([stacks_of("my1.base", 1, {old: 1}), stacks_of("my2.base", 1, {new: 1})])
+    steps = pl.concat([steps_of("my1.base", 1, 1.0), steps_of("my2.base", 1, 1.0)])
+    found = stack_costs(stacks, steps)["stack"].to_list()
+    assert found == [["connection", "do_command", "dispatch_sql_command"]] * 2
+
+
+def test_recursion_is_kept_and_two_names_of_one_function_are_not() -> None:
+    stacks = stacks_of("my1.base", 1, {("f(int)", "f(int)", "g<int>()", "g<long>()"): 1})
+    assert stack_costs(stacks, steps_of("my1.base", 1, 1.0))["stack"].to_list() == [["connection", "f", "f", "g"]]
+
+
+@pytest.mark.parametrize("wrong", [{"operations": 0}, {"errors": 1, "retries": 0}, {"operations_per_s": None}])
+def test_a_step_that_gives_no_number_gives_no_cost(wrong: dict[str, Any]) -> None:
+    steps = steps_of("my1.base", 1, 5.0, **wrong)
+    assert stack_costs(stacks_of("my1.base", 1, {("do_command",): 9}), steps).is_empty()
+
+
+def test_a_step_without_samples_is_all_unknown_and_not_lost() -> None:
+    costs = stack_costs(stacks_of("my1.base", 1, {}), steps_of("my1.base", 1, 5.0))
+    assert costs.select("stack", "component", "samples", "cost").rows() == [([NOT_SAMPLED], OTHER, 0.0, 5.0)]
+
+
+def test_names_that_mean_something_elsewhere_are_names_here() -> None:
+    hostile = ('a;b"c', "<script>alert(1)</script>", "it's\nnot")
+    costs = stack_costs(stacks_of("my1.base", 1, {hostile: 3}), steps_of("my1.base", 1, 5.0))
+    assert costs["cost"].to_list() == [5.0]
+    assert len(costs["stack"][0]) == 4
+
+
+def test_instructions_are_per_operation_and_exact() -> None:
+    counts = {("dispatch_command(THD*)", "mysql_parse(THD*)"): 3_000, ("dispatch_command(THD*)", "malloc"): 500}
+    steps = steps_of("my1.base", 1, 5.0, run="i01@my1.base@here")
+    costs = instruction_costs(instructions_of("my1.base", 1, counts), steps)
+    assert costs.schema == COSTS
+    assert costs.select("stack", "component", "samples", "cost").rows() == [
+        (["connection", "dispatch_command", "dispatch_sql_command"], "connection and statement", None, 3.0),
+        (["connection", "dispatch_command", "malloc"], "allocator", None, 0.5),
+    ]
+    assert costs["cost"].sum() * OPERATIONS == sum(counts.values())
+
+
+def test_the_made_up_point_query_is_sorted_as_it_was() -> None:
+    samples = {path: round(10 * cost) for path, cost in POINT.items()}
+    costs = stack_costs(stacks_of("my1.base", 1, samples), steps_of("my1.base", 1, 16.2))
+    found = costs.group_by("component").agg(pl.col("cost").sum().round(6)).sort("cost", "component").rows()
+    assert found == [
+        ("other", 0.2),
+        ("connection and statement", 0.3),
+        ("performance schema", 0.5),
+        ("allocator", 0.7),
+        ("parser", 2.0),
+        ("InnoDB B-tree", 2.5),
+        ("InnoDB rows and versions", 3.0),
+        ("optimizer", 3.0),
+        ("kernel: network", 4.0),
+    ]
