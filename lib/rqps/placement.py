@@ -1,7 +1,7 @@
 """Which CPUs the server, the load generator and the observer run on: it decides what is measured."""
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +37,36 @@ def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -
             fix="use placement same-cpu or free, or allow this process more CPUs",
         )
     return _split(usable)
+
+
+def by_clients(kind: Kind | None, clients: Iterable[int]) -> dict[int, Placement]:
+    """The placement of steps by how many clients they have; with another number, another one may suit the host."""
+    return {number: choose(kind, number) for number in dict.fromkeys(clients)}
+
+
+def of_run(placements: Mapping[int, Placement]) -> Placement:
+    """That of all its steps; where they differ, every CPU that any of them uses."""
+    first, *others = placements.values()
+    if all(other == first for other in others):
+        return first
+    used = {
+        name: tuple(sorted({cpu for each in placements.values() for cpu in getattr(each, name)}))
+        for name in ("server_cpus", "client_cpus", "observer_cpus")
+    }
+    return Placement(kind="by-clients", **used)
+
+
+def reasons(kind: Kind | None, placements: Mapping[int, Placement]) -> str:
+    """Where things run and why, for each number of clients that makes a difference.
+
+    >>> shared = choose(None, 1, cpus=[0, 1])
+    >>> reasons(None, {1: shared, 2: shared})
+    'Server and load generator share CPU 1, since with 1 client they take turns.'
+    """
+    told: dict[Placement, str] = {}
+    for number, placement in placements.items():
+        told.setdefault(placement, reason(kind, placement, number))
+    return " ".join(told.values())
 
 
 def reason(kind: Kind | None, placement: Placement, threads: int) -> str:

@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps.charts.rows import height_of, row_axis, slim, with_rows
+from rqps.charts.text import Sentences
 from rqps.charts.theme import by_host, in_order, rounds_of, titled
 
 PERCENTILES = ("p50", "p95", "p99", "p99.9", "max")
@@ -16,6 +17,8 @@ _LOG = alt.Scale(type="log", nice=False, padding=12)
 
 def latency(latencies: pl.DataFrame, steps: list[str] | None = None) -> Any:
     """Dots on a logarithmic axis; the line through each reaches from its lowest round to its highest."""
+    if latencies.is_empty():
+        return Sentences(["The load generator of this workload does not time single operations."])
     ours = by_host(latencies)
     at_most = max(1, MOST_ROWS // ours["dbms"].n_unique())
     shown = (steps or in_order(ours["step"]))[:at_most]

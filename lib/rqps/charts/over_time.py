@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps.charts.rows import slim
+from rqps.charts.text import Sentences
 from rqps.charts.theme import SERIES, by_host, in_order, rounds_of, titled
 
 PANEL_PX = 130
@@ -19,9 +20,13 @@ _AXIS = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 
 
 def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
     """Operations/s by second, a panel a step: the median of the rounds in a band from lowest to highest."""
+    if series.is_empty():
+        return Sentences(["The load generator of this workload does not tell what it did in each second."])
     series = by_host(series)
     shown = (steps or in_order(series["step"]))[:MOST_STEPS]
     lines = series.filter(pl.col("step").is_in(shown))
+    if lines.group_by("step", "dbms").len()["len"].max() == 1:
+        return Sentences(["Each step was measured for a second only, which has no course."])
     dbms = in_order(lines["dbms"])
     colour = alt.Color("dbms:N", title=None, scale=alt.Scale(domain=dbms, range=list(SERIES)))
     told: list[Any] = ["dbms:N", "second:Q", alt.Tooltip("n:Q", title="rounds")]
@@ -87,8 +92,6 @@ def _thinned(series: pl.DataFrame) -> pl.DataFrame:
 def _steadiness(lines: pl.DataFrame) -> str:
     of_line = lines.group_by("step", "dbms").agg((pl.col("median").std() / pl.col("median").mean()).alias("cv"))
     worst = of_line.drop_nulls("cv").sort("cv", "step", "dbms", descending=[True, False, False])
-    if worst.is_empty():
-        return "One second shows no course."
     row = worst.row(0, named=True)
     where = f"{row['step']}, {row['dbms']}"
     return f"From second to second throughput varies by at most {100 * row['cv']:.1f} % of its mean ({where})."

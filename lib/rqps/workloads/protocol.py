@@ -4,9 +4,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from rqps.servers.instance import Server
+from rqps.store.manifest import Warning_
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the server was asked before a step: rows of the table `plans`, and what is not as the step is named."""
+
+    plans: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[Warning_, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -14,9 +23,10 @@ class Answer:
     """What the load generator says of a step, as columns and rows of the raw tables."""
 
     columns: dict[str, Any]
-    """Of the one row in `steps`: operations, transactions, errors, latencies."""
+    """Of the one row in `steps`: operations, transactions, errors, latencies; and counters that are not to be had."""
     intervals: list[dict[str, Any]]
     latencies: list[dict[str, Any]]
+    warnings: tuple[Warning_, ...] = ()
 
 
 class Load(Protocol):
@@ -26,10 +36,13 @@ class Load(Protocol):
     def pid(self) -> int: ...
 
     def wait_for_begin(self) -> int:
-        """Waits until the measured part begins; the moment of CLOCK_MONOTONIC, in ns, at which it does."""
+        """Waits until the measured part begins; the moment of CLOCK_MONOTONIC, in ns, at which it does.
+
+        A load that can be held begins no sooner than `wait_for_end`, so that all that is to observe it is on.
+        """
 
     def wait_for_end(self) -> None:
-        """Waits until the measured part has ended."""
+        """Waits until the measured part has ended. What the processes used can still be read then."""
 
     def wait_until_gone(self) -> None:
         """Waits until the generator has ended, and well."""
@@ -50,8 +63,11 @@ class Workload(Protocol):
     def steps(self, parameters: Any) -> Sequence[str]:
         """The steps in their order."""
 
-    def check(self, server: Server, step: str) -> None:
-        """Proves before a step that the server will do what the step is named for."""
+    def clients(self, step: str, parameters: Any) -> int:
+        """How many clients a step has; with their number it is decided which CPUs are theirs."""
+
+    def check(self, server: Server, step: str) -> Checked:
+        """Asks before a step whether the server will do what the step is named for; fails where it must."""
 
     def generating(
         self, server: Server, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
@@ -61,5 +77,15 @@ class Workload(Protocol):
     def answer(self, step: str, parameters: Any, load: Any) -> Answer:
         """What came of a step, when it has ended."""
 
-    def tools(self) -> dict[str, str]:
-        """The load generators and their versions."""
+    def tools(self, parameters: Any) -> dict[str, str]:
+        """The load generators and their versions; fetched if need be."""
+
+
+@runtime_checkable
+class CountedWorkload(Protocol):
+    """A family of steps that can be done a number of times instead of for some seconds."""
+
+    def counting(
+        self, server: Server, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
+    ) -> AbstractContextManager[Load]:
+        """The load of one step: the same transactions on every server, however slow. It is held until `wait_for_end`."""

@@ -3,10 +3,9 @@
 import re
 from typing import Any
 
-from pymysql.cursors import DictCursor
-
 from rqps.errors import RqpsError
 from rqps.servers.instance import Connection, query
+from rqps.workloads.explain import Plan, explain, plan_row
 from rqps.workloads.sysbench.generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
@@ -76,8 +75,9 @@ def warm(connection: Connection, parameters: SysbenchParameters) -> None:
         query(connection, f"SELECT COUNT(k) FROM {table} FORCE INDEX (k_{number}) WHERE k >= 0")
 
 
-def check_plan(connection: Connection, step: Step) -> None:
+def check_plan(connection: Connection, step: Step) -> list[Plan]:
     """EXPLAIN shows what the step is named for, for each of its statements on each table; anything else fails it."""
+    plans: dict[str, Plan] = {}
     found = query(connection, f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{DATABASE}'")
     for table in sorted(str(name) for (name,) in found):
         rows = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table}")[0][0] or 1)
@@ -85,13 +85,15 @@ def check_plan(connection: Connection, step: Step) -> None:
         row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
         for statement in step.each_statement:
             if step.index and "WHERE" in statement:
-                _check_statement(connection, step, with_values(statement, f"{DATABASE}.{table}", rows, row))
+                whole = with_values(statement, f"{DATABASE}.{table}", rows, row)
+                plans[whole] = _check_statement(connection, step, whole)
+    return list(plans.values())
 
 
-def _check_statement(connection: Connection, step: Step, statement: str) -> None:
+def _check_statement(connection: Connection, step: Step, statement: str) -> Plan:
     table_number = re.findall(r"sbtest(\d+)", statement)[0]
     wanted = {"k": f"k_{table_number}", "none": None}.get(str(step.index), step.index)
-    plan = _plan(connection, statement)
+    plan = explain(connection, statement)
     covers = "Using index" in str(plan.get("Extra")).split("; ")
     if plan.get("key") != wanted or step.covered not in (None, covers):
         asked = wanted or "no index"
@@ -101,18 +103,7 @@ def _check_statement(connection: Connection, step: Step, statement: str) -> None
             f"{statement[:200]}: {plan}",
             fix="what is measured would not be what the step is named for; look at the table and its statistics",
         )
-
-
-def _plan(connection: Connection, statement: str) -> dict[str, Any]:
-    # Since 9.0 the plan comes as a tree unless it is asked for as rows; 5.5 neither understands that nor explains
-    # anything but a SELECT, and finds rows that are to be changed in the same way.
-    form = "FORMAT=TRADITIONAL "
-    if str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5."):
-        form = ""
-        statement = re.sub(r"^(?:UPDATE|DELETE FROM) (\S+) .*?WHERE", r"SELECT * FROM \1 WHERE", statement)
-    with connection.cursor(DictCursor) as cursor:
-        cursor.execute(f"EXPLAIN {form}{statement}")
-        return cursor.fetchone() or {}
+    return plan_row(step.name, statement, plan)
 
 
 def with_values(statement: str, table: str, rows: int, row: int) -> str:

@@ -1,0 +1,251 @@
+"""mysqlslap as a process: held before its clients start and after they have gone, for counters to be read there."""
+
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from rqps.errors import RqpsError
+from rqps.servers import keeper
+from rqps.servers.instance import Server, query
+from rqps.workloads.point_lookups.mysqlslap import Slap
+from rqps.workloads.point_lookups.steps import Step
+
+BEGIN, END = "rqps begin", "rqps end"
+START_PATIENCE_S = 60
+STALL_PATIENCE_S = 120
+"""Without the server using any CPU."""
+_CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What mysqlslap says of itself: in milliseconds, from when its clients may connect until all have gone."""
+
+    elapsed_s: float
+    clients: int
+    queries: int
+    """Those that each client was to do. Whether it did, mysqlslap does not look."""
+
+
+def read_told(lines: list[str]) -> Told | None:
+    r"""Its one line of comma-separated values, if it came to that.
+
+    >>> read_told(["rqps begin\n", ",mixed,1.234,1.234,1.234,4,2500\n"])
+    Told(elapsed_s=1.234, clients=4, queries=2500)
+    """
+    for line in lines:
+        if found := _CSV.match(line.rstrip("\n")):
+            return Told(float(found[1]), int(found[4]), int(found[5]))
+    return None
+
+
+class Generator:
+    """A running mysqlslap, and what it has written so far.
+
+    It runs a shell command before its clients start and one after they have gone. Each says where it is and waits
+    for a line of ours; both end when our end of the pipe is closed.
+    """
+
+    def __init__(self, process: "subprocess.Popen[str]", server: Server, step: Step, queries: int, log: Path) -> None:
+        self.process = process
+        self.server = server
+        self.step = step
+        self.queries = queries
+        self.log = log
+        self.lines: list[str] = []
+        self.warmup_s = 0.0
+        self.counted = self._before = Counted.of(server)
+        """What the server counted, from before the first client to when all is over."""
+        self._began_ns = self._ended_ns = 0
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def wait_for_begin(self) -> int:
+        """Waits until mysqlslap has connected and is about to start its clients: they wait for `wait_for_end`."""
+        deadline = time.monotonic() + START_PATIENCE_S
+        self._wait_for(BEGIN, lambda: time.monotonic() < deadline, f"did not begin within {START_PATIENCE_S} s")
+        return time.monotonic_ns()
+
+    def wait_for_end(self) -> None:
+        """Lets the clients go, and waits until the last of them has gone."""
+        self._began_ns = time.monotonic_ns()
+        self._go_on()
+        working = _Working(self.server.pid)
+        self._wait_for(END, working, f"hangs: the server has done nothing for {STALL_PATIENCE_S} s")
+
+    @property
+    def elapsed_s(self) -> float:
+        """From the word to go to the word that all clients have gone, by our own clock."""
+        return (self._ended_ns - self._began_ns) / 1e9
+
+    def wait_until_gone(self) -> None:
+        """Waits until mysqlslap has ended well, and asks the server how many queries it was."""
+        self._go_on()
+        try:
+            code = self.process.wait(timeout=START_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise self._failure("did not end when all was done") from None
+        if code != 0:
+            raise self._failure("failed")
+        self._reader.join()
+        self.counted = Counted.of(self.server).since(self._before)
+
+    def end(self) -> None:
+        """Ends it, if it has not, and keeps what it said."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        self.log.write_text("".join(self.lines))
+
+    def complaints(self) -> list[str]:
+        """What it said of errors; it ends with success all the same."""
+        return complaints(self.lines)
+
+    def _go_on(self) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._failure("ended too early") from None
+
+    def _wait_for(self, word: str, patient: Callable[[], bool], else_: str) -> None:
+        while f"{word}\n" not in self.lines:
+            if self.process.poll() is not None or self.server.ended():
+                raise self._failure("ended too early")
+            if not patient():
+                raise self._failure(else_)
+            time.sleep(0.001)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if line == f"{END}\n":
+                self._ended_ns = time.monotonic_ns()
+
+    def _failure(self, how: str) -> RqpsError:
+        """Why it ended: the server's end comes first, since mysqlslap only tells that it lost it."""
+        if self.server.ended(within_s=1):
+            return self.server.end_of(self.step.name)
+        self.end()
+        code = self.process.returncode
+        said = "\n".join(self.complaints()) or f"its exit code is {code}"
+        return RqpsError(f"{self.step.name}: mysqlslap {how}: {said}", fix=f"read all that it said, {self.log.name}")
+
+
+class _Working:
+    """Whether a process has used CPU lately."""
+
+    def __init__(self, pid: int) -> None:
+        self._clock = (~pid << 3) | 2  # the kernel's name for the scheduler's clock of a whole process
+        self._used_ns, self._since = 0, time.monotonic()
+
+    def __call__(self) -> bool:
+        used_ns, now = time.clock_gettime_ns(self._clock), time.monotonic()
+        if used_ns > self._used_ns:
+            self._used_ns, self._since = used_ns, now
+        return now - self._since < STALL_PATIENCE_S
+
+
+def complaints(lines: list[str]) -> list[str]:
+    r"""Lines in which mysqlslap speaks of itself, each once.
+
+    >>> complaints(["rqps begin\n", "/opt/bin/mysqlslap: Cannot run\n", "/opt/bin/mysqlslap: Cannot run\n"])
+    ['mysqlslap: Cannot run']
+    """
+    said = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)
+    return list(dict.fromkeys(line for line in said if line.startswith("mysqlslap: ")))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a server counts of its own."""
+
+    selects: int
+    """SELECT statements; none of ours for control is one."""
+    threads_ended: int
+    """Threads of connections that are no more, neither at work nor kept for the next; their counters went, too."""
+
+    @classmethod
+    def of(cls, server: Server) -> Self:
+        connection = server.connect()
+        told = dict(query(connection, "SHOW GLOBAL STATUS WHERE variable_name RLIKE '^(Com_select|Threads_)'"))
+        connection.close()
+        there = int(told["Threads_cached"]) + int(told["Threads_connected"])
+        return cls(int(told["Com_select"]), int(told["Threads_created"]) - there)
+
+    def since(self, earlier: Self) -> Self:
+        return type(self)(self.selects - earlier.selects, self.threads_ended - earlier.threads_ended)
+
+
+@contextmanager
+def generating(
+    slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...], log: Path
+) -> Iterator[Generator]:
+    """mysqlslap putting the load of one step: so many queries of each client."""
+    argv = slap.argv(server, step.database, step.kind.query, step.clients, queries)
+    process = subprocess.Popen(
+        keeper.command("exec", [*argv, *_held()], cpus=cpus),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=_environment(slap),
+        start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
+    )
+    generator = Generator(process, server, step, queries, log)
+    try:
+        yield generator
+    finally:
+        generator.end()
+
+
+def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:
+    """One client that asks so often, before anything is measured; how long it took.
+
+    It shows that this mysqlslap can talk to this server.
+    """
+    began = time.monotonic()
+    argv = slap.argv(server, step.database, step.kind.query, 1, queries)
+    done = subprocess.run(
+        keeper.command("exec", argv, cpus=cpus),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=_environment(slap),
+        start_new_session=True,
+        check=False,
+    )
+    lines = done.stdout.splitlines(keepends=True)
+    if done.returncode != 0 or complaints(lines):
+        said = "\n".join(complaints(lines)) or done.stdout.strip() or f"exit code {done.returncode}"
+        raise RqpsError(
+            f"{server.build.name}: mysqlslap {slap.version} can't put load on MySQL {server.build.version}: {said}",
+            fix="give another mysqlslap in the study's parameters, a newer one mostly; all dbms are then asked by it",
+        )
+    return time.monotonic() - began
+
+
+def _held() -> list[str]:
+    """Commands that a shell runs before the clients start and after they have ended."""
+    return [f"--{when}-system=echo '{word}'; read -r go" for when, word in (("pre", BEGIN), ("post", END))]
+
+
+def _environment(slap: Slap) -> dict[str, str]:
+    return {"PATH": "/usr/bin:/bin", **slap.environment}

@@ -1,0 +1,106 @@
+"""What a study may set of the point lookups."""
+
+import os
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+)
+
+from rqps.workloads.parameters import Parameters
+from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows, unknown_kind
+
+Count = Annotated[int, Field(ge=1)]
+
+LOOKUP_US = 30.0
+"""Of CPU, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
+SCANNED_ROW_US = 0.08
+"""Of CPU for each row of a table that is read to its end."""
+STEP_S = 0.25
+"""To start mysqlslap and to look at the plan."""
+
+
+def _exists(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(unknown_kind(kind))
+    return kind
+
+
+Engine = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", examples=["innodb", "memory"])]
+KindName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", "enum": list(KINDS)})]
+SLAP = r"^(\d+\.\d+\.\d+|[/~].*)$"
+
+
+class PointLookupsParameters(Parameters):
+    engines: tuple[Engine, ...] = Field(default=("innodb", "memory"), strict=False, min_length=1)
+    """Storage engines, as SHOW ENGINES of the servers names them, in small letters."""
+    kinds: tuple[KindName, ...] = Field(default=tuple(KINDS), strict=False, min_length=1)
+    """Kinds of query. Each is done on every engine, from every number of clients."""
+    clients: tuple[Count, ...] = Field(default=(1, 4, 32), strict=False, min_length=1)
+    """Numbers of clients that ask at once."""
+    queries: Count = 100_000
+    """Of each client in a step."""
+    most_queries: Count | None = None
+    """Of all clients together in a step, where that is fewer."""
+    scan_queries: Count | None = None
+    """Of all clients together in a step whose plan reads all rows for each query, where that is fewer."""
+    warmup_queries: Annotated[int, Field(ge=0)] = 1000
+    """Before each step, of one client, not measured."""
+    table_rows: Count = 64_000
+    """1000 rows, doubled as often as it takes."""
+    mysqlslap: Annotated[str, Field(pattern=SLAP, examples=["8.0.33", "/opt/mysql/bin/mysqlslap"])] = "8.0.33"
+    """Which one puts the load on all servers of the study: that of a version in the catalogue, or a path."""
+
+    @field_validator("engines", "kinds", "clients")
+    @classmethod
+    def _each_stands_once(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        twice = [value for number, value in enumerate(given) if value in given[:number]]
+        if twice:
+            raise ValueError(f"{twice[0]!r} stands twice")
+        return given
+
+    @field_validator("table_rows")
+    @classmethod
+    def _rows_can_be_made(cls, rows: int) -> int:
+        if rows not in (near := possible_rows(rows)):
+            made = " or ".join(map(str, near))
+            raise ValueError(f"{rows} rows can't be made by doubling 1000; write {made}")
+        return rows
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that what a study is known by stays what it was when a parameter comes into being."""
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Kinds are neighbours, since it is they that are held against each other; then clients, then engines."""
+        return tuple(
+            f"{engine}.{kind}@{clients}" for engine in self.engines for clients in self.clients for kind in self.kinds
+        )
+
+    def queries_of(self, clients: int, *, scans: bool) -> int:
+        """Of each client in a step.
+
+        >>> PointLookupsParameters(queries=100, most_queries=320, scan_queries=64).queries_of(32, scans=True)
+        2
+        """
+        limits = [self.most_queries, self.scan_queries if scans else None]
+        return min([self.queries, *(max(1, limit // clients) for limit in limits if limit is not None)])
+
+    @property
+    def estimated_seconds(self) -> float:
+        return sum(STEP_S + self._seconds_of(find(name)) for name in self.steps)
+
+    def _seconds_of(self, step: Step) -> float:
+        """Where a query is known to read all rows, the rows count; clients share this host's CPUs."""
+        scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]
+        each_us = LOOKUP_US + (SCANNED_ROW_US * self.table_rows if scans else 0)
+        at_once = min(step.clients, len(os.sched_getaffinity(0)))
+        queries = step.clients * self.queries_of(step.clients, scans=scans)
+        return (queries / at_once + (0 if scans else self.warmup_queries)) * each_us / 1e6

@@ -1,0 +1,119 @@
+"""The kinds of query, and the steps that are made of them: `innodb.pk@1`, `memory.cover-force@32`."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+TABLE = "foo"
+ROW = 100
+"""The one that every query finds."""
+FIRST_ROWS = 1000
+"""Inserted one after the other; the table is then inserted into itself until it is large enough."""
+VOLATILE = ("memory",)
+"""Engines whose rows are gone when the server has ended."""
+NAME = re.compile(r"(?P<engine>[a-z][a-z0-9_]*)\.(?P<kind>[a-z-]+)@(?P<clients>[1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A query as published, and what its name promises of the plan."""
+
+    published: str
+    """Its name in the published study."""
+    query: str
+    index: str
+    covers: bool
+    """Whether the index alone answers, as its name says; the primary key of InnoDB is the row itself."""
+
+
+KINDS = {
+    "pk": Kind("PK", f"select j from {TABLE} where i = {ROW}", "PRIMARY", covers=False),
+    "pk-force": Kind(
+        "PK-force", f"select j from {TABLE} FORCE INDEX(`PRIMARY`) where i = {ROW}", "PRIMARY", covers=False
+    ),
+    "cover-noforce": Kind("cover-noforce", f"select k from {TABLE} where j = {ROW}", "xjk", covers=True),
+    "nocover-force": Kind(
+        "nocover-force", f"select k from {TABLE} FORCE INDEX(`xj`) where j = {ROW}", "xj", covers=False
+    ),
+    "cover-force": Kind(
+        "cover-force", f"select k from {TABLE} FORCE INDEX(`xjk`) where j = {ROW}", "xjk", covers=True
+    ),
+}
+"""In the order in which the published study lists them."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kind of query from that many clients on the table of one engine."""
+
+    name: str
+    engine: str
+    kind: Kind
+    clients: int
+
+    @property
+    def database(self) -> str:
+        return database(self.engine)
+
+
+def database(engine: str) -> str:
+    """Where an engine's table lies: each has one of its own, since the queries name no other table than foo.
+
+    >>> database("memory")
+    'rqps_memory'
+    """
+    return f"rqps_{engine}"
+
+
+def find(name: str) -> Step:
+    """A step by its name.
+
+    >>> find("innodb.pk@4").kind.query
+    'select j from foo where i = 100'
+    """
+    found = NAME.fullmatch(name)
+    if not found or found["kind"] not in KINDS:
+        raise ValueError(f"unknown step {name!r}; a step is ENGINE.KIND@CLIENTS, such as 'innodb.pk@1'")
+    return Step(name, found["engine"], KINDS[found["kind"]], int(found["clients"]))
+
+
+def possible_rows(near: int) -> list[int]:
+    """Sizes that doubling comes to, one below and one above; one of them is `near` if it can be made.
+
+    >>> possible_rows(64_000), possible_rows(70_000), possible_rows(10)
+    ([64000, 128000], [64000, 128000], [1000])
+    """
+    size = FIRST_ROWS
+    while size * 2 <= near:
+        size *= 2
+    return [size, size * 2] if near >= FIRST_ROWS else [size]
+
+
+def unknown_kind(kind: str) -> str:
+    """What to say of a kind that there is not.
+
+    >>> unknown_kind("pk_force")
+    "unknown kind 'pk_force'; did you mean 'pk-force'?"
+    """
+    near = difflib.get_close_matches(kind, KINDS, n=1)
+    return f"unknown kind {kind!r}; " + (
+        f"did you mean {near[0]!r}?" if near else f"the kinds are {', '.join(KINDS)}"
+    )
+
+
+def grouped(steps: Iterable[str]) -> dict[str, str]:
+    """Each step with the group that it is shown in.
+
+    >>> grouped(["innodb.pk@1", "memory.pk@32"])
+    {'innodb.pk@1': 'innodb, 1 client', 'memory.pk@32': 'memory, 32 clients'}
+    """
+    return {name: f"{step.engine}, {in_words(step.clients)}" for name in steps for step in (find(name),)}
+
+
+def in_words(clients: int) -> str:
+    """
+    >>> in_words(1), in_words(4)
+    ('1 client', '4 clients')
+    """
+    return f"{clients} client{'' if clients == 1 else 's'}"

@@ -1,0 +1,140 @@
+"""The point lookups as a run uses them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rqps.errors import RqpsError
+from rqps.servers.instance import Server, query
+from rqps.store.manifest import Warning_
+from rqps.store.schemas import STEPS
+from rqps.workloads.point_lookups import generator, table
+from rqps.workloads.point_lookups.mysqlslap import mysqlslap
+from rqps.workloads.point_lookups.parameters import PointLookupsParameters
+from rqps.workloads.point_lookups.plan import check_plan, scans
+from rqps.workloads.point_lookups.steps import VOLATILE, find
+from rqps.workloads.protocol import Answer, Checked
+
+OTHER_CONNECTIONS = 3
+"""Beside the clients: mysqlslap has one more, and two are for control."""
+SHORTEST_TOLD_S = 0.1
+"""Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
+APART_S, APART_SHARE = 0.05, 0.02
+"""By which the two clocks may differ."""
+
+
+class PointLookups:
+    def data_name(self, parameters: PointLookupsParameters) -> str:
+        kept = "-".join(sorted(_kept(parameters))) or "none"
+        return f"point-lookups-{kept}-{parameters.table_rows}"
+
+    def load(self, server: Server, parameters: PointLookupsParameters) -> None:
+        for engine in _kept(parameters):
+            table.make(server, engine, parameters.table_rows)
+
+    def prepare(self, server: Server, parameters: PointLookupsParameters) -> None:
+        _check_connections(server, parameters)
+        slap = mysqlslap(parameters.mysqlslap)
+        for engine in parameters.engines:
+            if engine in VOLATILE:
+                table.make(server, engine, parameters.table_rows)
+            table.check_table(server, engine, parameters.table_rows)
+            first = find(f"{engine}.{parameters.kinds[0]}@1")
+            generator.ask_once(slap, server, first, queries=1, cpus=())
+
+    def steps(self, parameters: PointLookupsParameters) -> Sequence[str]:
+        return parameters.steps
+
+    def clients(self, step: str, parameters: PointLookupsParameters) -> int:  # noqa: ARG002 the name tells it
+        return find(step).clients
+
+    def check(self, server: Server, step: str) -> Checked:
+        return check_plan(server, find(step))
+
+    @contextmanager
+    def generating(
+        self,
+        server: Server,
+        step: str,
+        parameters: PointLookupsParameters,
+        *,
+        seed: int,  # noqa: ARG002 nothing is random: each query is the same
+        cpus: tuple[int, ...],
+        log: Path,
+    ) -> Iterator[generator.Generator]:
+        slap, asked = mysqlslap(parameters.mysqlslap), find(step)
+        each = parameters.queries_of(asked.clients, scans=(whole_table := scans(server, asked)))
+        warm = 1 if whole_table else parameters.warmup_queries
+        warmup_s = (
+            generator.ask_once(slap, server, asked, queries=warm, cpus=cpus) if parameters.warmup_queries else 0.0
+        )
+        with generator.generating(slap, server, asked, queries=each, cpus=cpus, log=log) as load:
+            load.warmup_s = warmup_s
+            yield load
+
+    def answer(self, step: str, parameters: PointLookupsParameters, load: generator.Generator) -> Answer:  # noqa: ARG002
+        told, clients = generator.read_told(load.lines), load.step.clients
+        if told is None or (told.clients, told.queries) != (clients, load.queries):
+            raise RqpsError(
+                f"{step}: mysqlslap did not tell of {clients} clients with {load.queries} queries each: {told}",
+                fix=f"read all that it said, {load.log.name}",
+            )
+        coarse = told.elapsed_s < SHORTEST_TOLD_S
+        elapsed_s = load.elapsed_s if coarse else told.elapsed_s
+        asked = clients * load.queries
+        done = min(asked, load.counted.selects)
+        columns: dict[str, Any] = {
+            "unit": "query",
+            "threads": clients,
+            "warmup_s": load.warmup_s,
+            "elapsed_s": elapsed_s,
+            "operations": done,
+            "transactions": done,
+            "operations_per_s": done / elapsed_s if done else None,
+            **dict.fromkeys(name for name in STEPS if name.startswith("latency_")),  # single queries are not timed
+            "errors": asked - done,
+            "target_per_s": None,
+            "target_held": None,
+            "client_context_switches": None,  # its threads have ended, and their counts with them
+            **({"server_context_switches": None} if load.counted.threads_ended else {}),
+        }
+        return Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(_warnings(step, told, load)))
+
+    def tools(self, parameters: PointLookupsParameters) -> dict[str, str]:
+        return {"mysqlslap": mysqlslap(parameters.mysqlslap).words}
+
+
+def _kept(parameters: PointLookupsParameters) -> list[str]:
+    """Engines whose rows are there again when a server starts on a copy of the loaded data."""
+    return [engine for engine in parameters.engines if engine not in VOLATILE]
+
+
+def _check_connections(server: Server, parameters: PointLookupsParameters) -> None:
+    connection = server.connect()
+    most = int(query(connection, "SELECT @@max_connections")[0][0])
+    connection.close()
+    clients = max(parameters.clients)
+    if clients + OTHER_CONNECTIONS > most:
+        needed = clients + OTHER_CONNECTIONS
+        raise RqpsError(
+            f"max_connections is {most}, and {clients} clients are asked for, with {OTHER_CONNECTIONS} beside them",
+            fix=f"set max_connections to {needed} or more in the config, or ask for fewer clients",
+        )
+
+
+def _warnings(step: str, told: generator.Told, load: generator.Generator) -> Iterator[Warning_]:
+    asked = told.clients * told.queries
+    if load.counted.selects != asked:
+        said = "; ".join(load.complaints()) or "mysqlslap says nothing of it"
+        text = f"{asked} queries were asked for, the server did {load.counted.selects}: {said}"
+        yield Warning_(kind="errors", text=text, step=step)
+    if told.elapsed_s < SHORTEST_TOLD_S:
+        text = (
+            f"all took {told.elapsed_s:.3f} s, which mysqlslap tells in whole milliseconds only; "
+            "ours are taken, with a few ms for its shell: ask for more queries"
+        )
+        yield Warning_(kind="short", text=text, step=step)
+    elif abs(load.elapsed_s - told.elapsed_s) > APART_S + APART_SHARE * told.elapsed_s:
+        text = f"mysqlslap tells {told.elapsed_s:.3f} s, our clock {load.elapsed_s:.3f} s: was the clock set?"
+        yield Warning_(kind="clock", text=text, step=step)
