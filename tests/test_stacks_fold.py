@@ -175,7 +175,7 @@ def test_a_million_distinct_stacks_are_kept_apart() -> None:
             return b"".join(
                 b"mysqld 7/7 1.0: 3 cycles:\n\t    55d0c8a1b2c3 leaf+0x3 (/m)\n\t    55d0%08x f%d+0x1 (/m)\n\n"
                 % (number, number)
-                for number, _ in zip(numbers, range(1000), strict=False)
+                for _, number in zip(range(1000), numbers, strict=False)
             )
 
         return read

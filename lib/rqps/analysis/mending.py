@@ -28,13 +28,12 @@ ROOTS = (
     "__libc_start_main_impl",
     "__libc_start_main@@GLIBC_2.34",
     "__libc_start_call_main",
+    "execute_native_thread_routine",
 )
 """Functions of the C library with which a thread begins."""
 _NAMELESS, _UNKNOWN_ROLE = "[unknown]", "unknown"
-_C_LIBRARY = r"^(libc|libpthread|ld-linux)\b"
-_FIRST_OWN = (
-    r"^(pfs_spawn_thread|std::thread::|execute_native_thread_routine|main$|main\(|mysqld_main|handle_\w*connection)"
-)
+_LIBRARIES = r"^(libc|libpthread|libstdc\+\+|ld-linux)[-.]"
+_KERNEL = r"^\[kernel"
 _NO_PROGRAM = ("[data]", "[unknown]")
 _WHERE = ("host", "dbms", "step", "role")
 
@@ -87,12 +86,12 @@ def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ending() -> pl.Expr:
-    first, second = (pl.col("frames").list.get(at, null_on_oob=True) for at in (0, 1))
-    nameless = first == _NAMELESS  # as all of a stripped C library
-    begins_thread = pl.col("modules").list.get(0, null_on_oob=True).str.contains(_C_LIBRARY) & second.str.contains(
-        _FIRST_OWN
-    )
-    whole = first.is_in(ROOTS) | (nameless & begins_thread)
+    first, second = (pl.col("modules").list.get(at, null_on_oob=True) for at in (0, 1))
+    name = pl.col("frames").list.first()
+    # Where libraries have no symbols: a function of theirs that calls one which is not theirs has begun a thread.
+    called = second.str.contains(_LIBRARIES) | second.str.contains(_KERNEL)
+    begins = (name == _NAMELESS) & first.str.contains(_LIBRARIES) & ~called
+    whole = name.is_in(ROOTS) | begins
     return pl.when(whole.fill_null(False)).then(pl.lit("root")).otherwise(pl.lit("broken"))
 
 
@@ -122,7 +121,7 @@ class _Ways:
 
     def to(self, row: Mapping[str, Any], frame: _Frame) -> list[tuple[_Path, int]]:
         """The paths to a function, and how often each was seen, from the nearest scope that has any."""
-        for scope in self._scopes(row):
+        for scope in self._scopes(row) if frame.name != _NAMELESS else ():
             if found := self._paths.get((*scope, frame)):
                 return sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return []

@@ -51,7 +51,7 @@ class Folded:
     """Blocks of lines that are no sample."""
     cut_off: bool = False
     """Whether the text ends in the middle of a sample."""
-    _paths: dict[int, array[int]] = field(default_factory=dict)
+    _paths: dict[int, "array[int]"] = field(default_factory=dict)
     _numbers: dict[Frame, int] = field(default_factory=dict)
     _frames: list[Frame] = field(default_factory=list)
     _lines: dict[bytes, int] = field(default_factory=dict)
@@ -61,18 +61,20 @@ class Folded:
         return sum(samples for samples, _ in self.counts.values())
 
     def stacks(self) -> Iterator[Stack]:
-        """Each stack once: what differs in addresses only is one."""
-        merged: dict[tuple[bytes, bytes, bytes], list[int]] = {}
+        """Each stack once: what differs in addresses only, or in the CPU that a thread was on, is one."""
+        merged: dict[tuple[Thread, str, bytes], list[int]] = {}
+        threads = {who: _thread(who) for who in {key[0] for key in self.counts}}
+        events = {event: _event(event) for event in {key[1] for key in self.counts}}
         for (who, event, leaf, callers), (samples, weight) in self.counts.items():
             path = self._paths[callers]
             if leaf:
                 path = path + array("I", (self._number(leaf),))
-            count = merged.setdefault((who, event, path.tobytes()), [0, 0])
+            count = merged.setdefault((threads[who], events[event], path.tobytes()), [0, 0])
             count[0] += samples
             count[1] += weight
-        for (who, event, path_bytes), (samples, weight) in merged.items():
-            frames = tuple(self._frames[number] for number in array("I", path_bytes))
-            yield Stack(_thread(who), _event(event), frames, samples, weight)
+        for (thread, name, numbers), (samples, weight) in merged.items():
+            frames = tuple(self._frames[number] for number in array("I", numbers))
+            yield Stack(thread, name, frames, samples, weight)
 
     def learn(self, callers_hash: int, callers: bytes) -> None:
         """Remembers a path to a leaf, when it is seen for the first time."""

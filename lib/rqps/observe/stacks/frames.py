@@ -1,6 +1,7 @@
 """One line of a stack, as `perf script` writes it, to a name and the file that it is in."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 UNKNOWN = "[unknown]"
@@ -14,6 +15,9 @@ _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _DELETED = b" (deleted)"
 _NO_FILE = re.compile(r"//anon|\[(heap|stack|anon.*)\]|anon_inode:.*|/(dev/zero|memfd:.*|SYSV.*)")
 _USERS_OWN = ("[vdso]", "[vsyscall]")
+
+
+NO_PROGRAM = (DATA, UNKNOWN)
 
 
 class Frame(NamedTuple):
@@ -36,6 +40,11 @@ def read_frame(text: bytes) -> Frame:
     name, module = _parted(text.rstrip())
     name = _OFFSET.sub(b"", name)
     return Frame(name.decode(errors="replace") or UNKNOWN, _short(module.decode(errors="replace")))
+
+
+def begin(frames: Sequence[Frame]) -> int:
+    """The index of the first frame in a program: before it may be what was taken for an address, but is none."""
+    return next((at for at, frame in enumerate(frames) if frame.module not in NO_PROGRAM), len(frames))
 
 
 def leaf_key(line: bytes) -> bytes:

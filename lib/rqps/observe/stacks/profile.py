@@ -34,22 +34,24 @@ class Profiling:
         self._placement = placement
         self._sampling = sampling
         self._recording = recording
+        self._origin_ns = 0
         self._named: dict[int, str] = {}
         self._told: dict[int, str] = {}
 
-    def begin(self) -> None:
-        """Call it when the measured part begins."""
+    def begin(self, origin_ns: int) -> None:
+        """The measured part has begun, at that moment of CLOCK_MONOTONIC: from now on samples are taken."""
+        self._origin_ns = origin_ns
         self._recording.begin()
 
     def end(self) -> None:
-        """Call it when the measured part ends, while all threads of the server are still there."""
+        """It has ended: no more samples. Asks for the threads' names, as long as all of them are there."""
         self._recording.end()
         self._named = thread_names(self._server.pid)
         connection = self._server.connect()
         self._told = told_names(connection)
         connection.close()
 
-    def profile(self, step: str, elapsed_s: float, server_cpu_s: float) -> Profile:
+    def profile(self, step: str, server_cpu_s: float) -> Profile:
         """What was sampled, when the step is over. `server_cpu_s` is what the server used by the kernel's count."""
         self._recording.finish()
         pid = self._server.pid
@@ -58,6 +60,7 @@ class Profiling:
         by_thread = roles(stacks, self._told, self._named, pid)
         sampled = [stack for stack in stacks if stack.event != CALLERS]
         program = self._server.build.mysqld.name
+        elapsed_s = (self._recording.ended_ns - self._origin_ns) / 1e9
         expected = Expected(pid, program, elapsed_s, self._recording.sampled_s, server_cpu_s)
         warnings = [
             found.model_copy(update={"step": step}) for found in doubts(sampled, folded, self._sampling, expected)

@@ -130,7 +130,7 @@ def _started(
         "monotonic",
         "--no-buildid",
         "--no-buildid-cache",
-        *sampling.events(),
+        *sampling.arguments(),
     ]
     try:
         with (folder / "record.err").open("wb") as errors:

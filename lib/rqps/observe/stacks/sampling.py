@@ -3,7 +3,10 @@
 import errno
 import mmap
 import os
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +18,11 @@ from rqps.store.schemas import CALLERS
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
 """On each CPU; not a whole thousand, so as not to keep step with the kernel's own clock."""
-CALLERS_PER_S = 49
-"""Samples with a copy of the stack: the few that tell who calls what has no frame pointers."""
+CALLERS_PER_S = 97
+"""Samples with a copy of the stack, on all CPUs together: they tell who calls what has no frame pointers."""
 STACK_BYTES = 32768
+BUFFER = "8M"
+"""Of each CPU: for some seconds in which perf has to wait."""
 _SETTINGS = Path("/proc/sys/kernel")
 
 
@@ -27,30 +32,43 @@ class Sampling:
 
     event: str
     samples_per_s: int
+    callers_per_s: int
     unwinding: Unwinding
+    large_buffer: bool
 
     @property
     def words(self) -> str:
         return f"{self.event} {self.samples_per_s} times a second, stacks by {self.unwinding}"
 
-    def events(self) -> list[str]:
-        """As arguments of `perf record`."""
+    def arguments(self) -> list[str]:
+        """Of `perf record`."""
+        return [*(("--mmap-pages", BUFFER) if self.large_buffer else ()), *self._events()]
+
+    def _events(self) -> list[str]:
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         if self.unwinding == "DWARF":
             return ["-e", f"{clock},call-graph=dwarf,stack-size={STACK_BYTES}/"]
-        seldom = f"{self.event}/freq={CALLERS_PER_S},name={CALLERS},call-graph=dwarf,stack-size={STACK_BYTES}/"
-        return ["-e", f"{clock},call-graph=fp/", "-e", seldom]
+        seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},call-graph=dwarf,stack-size={STACK_BYTES}/"
+        # The copied stacks come first: perf 6.1 unwinds them as the first event wants it. And it needs to know where
+        # data are mapped (--data), since that is where programs have the tables to unwind by.
+        return ["--data", "-e", seldom, "-e", f"{clock},call-graph=fp/"]
 
 
-def choose(mysqld: Path) -> Sampling:
-    """How to sample this server on this machine; an error where this user may not."""
-    event = _event()
+def choose(mysqld: Path, cpus: int) -> Sampling:
+    """How to sample this server on so many CPUs of this machine; an error where this user may not."""
     highest = number(_SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
     unwinding: Unwinding = "frame pointers" if keeps_frame_pointers(mysqld) else "DWARF"
-    return Sampling(event, min(SAMPLES_PER_S, highest), unwinding)
+    return Sampling(
+        event=event(),
+        samples_per_s=min(SAMPLES_PER_S, highest),
+        callers_per_s=max(1, CALLERS_PER_S // cpus),
+        unwinding=unwinding,
+        large_buffer=os.geteuid() == 0 or number(_SETTINGS / "perf_event_paranoid") == -1,
+    )
 
 
-def _event() -> str:
+def event() -> str:
+    """What is sampled: cycles where there are hardware counters, else the CPU's clock."""
     if try_event(HARDWARE, CPU_CYCLES, whole_cpu=True) == 0:
         return "cycles"
     error = try_event(SOFTWARE, CPU_CLOCK, whole_cpu=True)
@@ -69,13 +87,30 @@ def _event() -> str:
 
 
 PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
-EVERY_BYTES = 4096
+KB_BETWEEN = 8
+"""Of code, at most, from one such beginning to the next: with frame pointers there is one a KB, else next to none."""
 
 
+@cache
 def keeps_frame_pointers(program: Path) -> bool:
     """Whether the functions of a program begin as they do where frame pointers are kept."""
+    found = code_bytes = 0
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-        found, at = 0, content.find(PROLOGUE)
-        while at >= 0:
-            found, at = found + 1, content.find(PROLOGUE, at + 4)
-    return found * EVERY_BYTES >= len(content)
+        for start, end in _code(content):
+            code_bytes += end - start
+            at = content.find(PROLOGUE, start, end)
+            while at >= 0:
+                found, at = found + 1, content.find(PROLOGUE, at + len(PROLOGUE), end)
+    return found * KB_BETWEEN * 1024 >= code_bytes > 0
+
+
+def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
+    """Where in an ELF file of 64 bits the segments are that can be executed."""
+    first, size, count = (*struct.unpack_from("<Q", content, 32), *struct.unpack_from("<HH", content, 54))
+    for at in range(first, first + count * size, size):
+        kind, flags, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, at)
+        if kind == LOADED and flags & EXECUTABLE:
+            yield offset, offset + length
+
+
+LOADED, EXECUTABLE = 1, 1

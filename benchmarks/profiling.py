@@ -1,0 +1,53 @@
+"""Does sampling stacks disturb? Throughput while perf samples as in a run for stacks, against the same load alone.
+
+One sysbench loads one server; sampling is switched on and off every few seconds, in random order within a pair, so
+that both sides of a pair are neighbours in time.
+"""
+
+import argparse
+import random
+import time
+
+from bench import report, serving
+from rqps.observe.stacks import choose
+from rqps.observe.stacks.recording import recording
+from rqps.workloads.sysbench.answer import read_seconds
+from rqps.workloads.sysbench.generator import generating
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import find
+
+options = argparse.ArgumentParser(description=__doc__)
+options.add_argument("--pairs", type=int, default=40)
+options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
+options.add_argument("--step", default="point-query")
+options.add_argument("--dbms", default="my8033.base", help="one of the study releases")
+asked = options.parse_args()
+parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
+
+halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
+with serving(asked.dbms, parameters) as (server, where, folder):
+    sampling = choose(server.build.mysqld, len(where.server_cpus))
+    with (
+        recording(sampling, server_cpus=where.server_cpus, cpus=where.observer_cpus, scratch=folder) as perf,
+        generating(server, find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log") as load,
+    ):
+        origin_ns = load.wait_for_begin()
+        for number, sampled in enumerate(halves):
+            ends_s = (origin_ns - time.monotonic_ns()) / 1e9 + (number + 1) * asked.seconds
+            if sampled:
+                perf.begin()
+            time.sleep(ends_s)
+            if sampled:
+                perf.end()
+        load.wait_until_gone()
+
+measured = [second.transactions for second in read_seconds(load.lines, 1) if second.second >= 0]
+rates = [
+    sum(measured[number * asked.seconds : (number + 1) * asked.seconds]) / asked.seconds
+    for number in range(len(halves))
+]
+pairs = [
+    (rates[first], rates[first + 1]) if halves[first] else (rates[first + 1], rates[first])
+    for first in range(0, len(rates), 2)
+]
+report(f"{asked.step}, operations/s, sampled (me: {sampling.words}) against not (base), {where.kind}", pairs)

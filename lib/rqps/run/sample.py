@@ -1,0 +1,41 @@
+"""A run in which stacks are sampled: perf is ready before each step's measured part, and read after it."""
+
+from collections.abc import Sequence
+
+from rqps.observe.instructions.hardware import EventCounters
+from rqps.observe.stacks import choose, event, profiling
+from rqps.run.job import Job, Say
+from rqps.run.observe import Observed, observe
+from rqps.servers.instance import Server
+from rqps.study import Run
+from rqps.tools import perf
+from rqps.workloads.protocol import Load
+
+
+def ready_to_sample(runs: Sequence[Run], say: Say) -> None:
+    """Finds perf, and what it may do here, before anything is measured."""
+    if any(run.mode == "stacks" for run in runs):
+        perf(say)
+        event()
+
+
+def sampled_with(job: Job) -> dict[str, str]:
+    """What sampled the stacks of a run, and how."""
+    if job.run.mode != "stacks":
+        return {}
+    sampling = choose(job.build.mysqld, len(job.placement.server_cpus))
+    return {"perf": f"{perf().version}, {sampling.words}"}
+
+
+def sample(job: Job, server: Server, events: EventCounters, load: Load, step: str) -> Observed:
+    """Observes a step as in any run, and samples stacks of the server meanwhile."""
+    where = job.placement_of(step)
+    sampling = choose(server.build.mysqld, len(where.server_cpus))
+    with profiling(server, where, sampling) as profiling_step:
+        observed = observe(job, server, events, load, step, profiling_step)
+        profile = profiling_step.profile(step, observed.columns["server_cpu_s"])
+    return Observed(
+        columns=observed.columns,
+        tables={**observed.tables, "stacks": profile.stacks},
+        warnings=(*observed.warnings, *profile.warnings),
+    )
