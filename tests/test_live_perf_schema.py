@@ -12,14 +12,13 @@ import pytest
 from rqps.errors import RqpsError
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.run.scenario import scenario_of, watched
+from rqps.run.scenario import scenario_of, tell, watched
 from rqps.servers import data, instance, perf_schema
 from rqps.servers.build import Build
 from rqps.servers.instance import Server, query
 from rqps.servers.options import Translated
 from rqps.servers.perf_schema import Realised
 from rqps.servers.perf_schema.tables import read_setup, told
-from rqps.servers.perf_schema.watch import silence
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads.sysbench import generator
@@ -61,10 +60,7 @@ def serving(run: Run, folder: Path) -> Iterator[tuple[Server, Realised]]:
     try:
         log = folder / "mysqld.err"
         with instance.running(build, folder / "data", arguments=translated.arguments, log=log) as server:
-            connection = server.connect()
-            perf_schema.apply(connection, asked)
-            perf_schema.verify(connection, asked, run.dbms)
-            connection.close()
+            tell(server, asked, run.dbms)
             yield server, asked
     finally:
         shutil.rmtree(folder / "data", ignore_errors=True)
@@ -86,7 +82,7 @@ def step(server: Server, asked: Realised, name: str, folder: Path, threads: int 
     return {
         kind.removeprefix("perf_schema/"): int(count) - int(before.get(kind, 0))
         for kind, count in after.items()
-        if kind != "perf_schema/memory_bytes"
+        if kind.startswith("perf_schema/") and kind != "perf_schema/memory_bytes"
     }
 
 
@@ -280,9 +276,9 @@ def test_a_user_without_the_rights_is_told_which_ones(tmp_path: Path) -> None:
         connection = pymysql.connect(unix_socket=str(server.socket), user="joe", ssl_disabled=True)
         with pytest.raises(RqpsError) as told:
             perf_schema.verify(connection, asked, "my8033.ps")
-        with pytest.raises(RqpsError):
-            silence(connection)
-    assert "SELECT command denied to user 'joe'@'localhost'" in told.value.message
+        with pytest.raises(RqpsError, match="UPDATE command denied to user 'joe'"):
+            perf_schema.silence(connection)
+    assert "can't be verified: Access denied for user 'joe'@'localhost'" in told.value.message
     assert "GRANT SELECT, UPDATE ON performance_schema.* TO joe" in told.value.fix
 
 

@@ -273,7 +273,7 @@ def test_a_build_is_compiled_without_instruments_if_only_built_in_ones_are_left(
         for name in ("wait/io/table/sql/handler", "wait/lock/metadata/sql/mdl", "transaction", "error")
     }
     asked = put(named("compiled-out"), Known(left | {"memory/performance_schema/threads": "counted"}, CONSUMERS))
-    assert (asked.arguments, asked.by) == ((), "nothing to tell")
+    assert (asked.arguments, asked.by) == ((), "nothing")
     put(named("compiled-out"), Known())
     with pytest.raises(RqpsError, match="it has 6 instruments, such as wait/synch/mutex/sql/LOCK_open"):
         put(named("compiled-out"))
@@ -287,10 +287,9 @@ def test_a_build_without_any_performance_schema_can_do_no_other_scenario() -> No
 
 def test_differences_name_both_values_and_tell_alike_ones_as_one() -> None:
     asked = put(named("all-enabled"))
-    changed = dict.fromkeys(INSTRUMENTS, "off") | {"transaction": "counted"}
-    found = Found(
-        changed, {**asked.consumers, "statements_digest": False}, (), {"thread/sql/main": False}, ("x", "y")
-    )  # type: ignore[arg-type]
+    changed: dict[str, State] = {**dict.fromkeys(INSTRUMENTS, "off"), "transaction": "counted"}
+    consumers = {**asked.consumers, "statements_digest": False}
+    found = Found(changed, consumers, (), {"thread/sql/main": False}, ("x", "y"))
     told = differences(asked, found)
     assert "instrument transaction: asked for timed, the server has counted" in told
     assert "consumer statements_digest: asked for on, the server has off" in told

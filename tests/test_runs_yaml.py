@@ -36,6 +36,12 @@ studies:
 """
 
 
+WITH_A_SCENARIO = GOOD.replace(
+    "performance_schema: on",
+    'perf_schema: {extends: default, instruments: {"memory/%?": "off"}, consumers: {events_waits_current: on}}',
+).replace("performance_schema: off", "perf_schema: off")
+
+
 def read(text: str, tmp_path: Path) -> RunsFile:
     file = tmp_path / "runs.yaml"
     file.write_text(text)
@@ -128,6 +134,16 @@ def test_off_is_an_option_value_and_sizes_stay_words(tmp_path: Path) -> None:
     assert options["base"].options["innodb_buffer_pool_size"] == "1G"
 
 
+def test_a_scenario_decides_whether_the_performance_schema_is_on(tmp_path: Path) -> None:
+    runs = {run.dbms: run for run in unfold(read(WITH_A_SCENARIO, tmp_path), "demo", "host")}
+    on, off = runs["new.base"], runs["new.ps0"]
+    assert on.perf_schema is not None
+    assert on.perf_schema.name == "default, memory/% off, events_waits_current on"
+    assert on.options["performance_schema"].value is True
+    assert off.perf_schema is not None
+    assert (off.perf_schema.name, off.options["performance_schema"].value) == ("off", False)
+
+
 def test_a_missing_file_and_a_folder_are_told_by_name(tmp_path: Path) -> None:
     for path, words in ((tmp_path / "none.yaml", "there is no such file"), (tmp_path, "can't be read")):
         with pytest.raises(RqpsError, match=words) as caught:
@@ -145,7 +161,7 @@ def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
 @st.composite
 def spoilt_files(draw: st.DrawFn) -> str:
     """A good file in which some place holds anything at all."""
-    value = yaml.safe_load(GOOD)
+    value = yaml.safe_load(draw(st.sampled_from([GOOD, WITH_A_SCENARIO])))
     anything = st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
         lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),

@@ -12,6 +12,7 @@ from rqps.servers.data import origin
 from rqps.servers.instance import Server
 from rqps.servers.options import Translated
 from rqps.servers.perf_schema import Realised
+from rqps.servers.perf_schema.differences import in_short
 from rqps.servers.perf_schema.memory import refuse_too_large
 from rqps.store.manifest import Warning_
 from rqps.study import Run
@@ -58,10 +59,9 @@ class _Watched:
         return self._status | self._watch.begin()
 
     def end(self, transactions: int, connections: int) -> dict[str, str]:
-        events = self._watch.end(transactions, connections)
         status = read_status(self._watch.connection)
         self._watch.refuse_lost_threads(self._status, status)
-        return status | events
+        return status | self._watch.end(transactions, connections)
 
 
 def scenario_of(run: Run, build: Build, translated: Translated, say: Say) -> Realised | None:
@@ -77,6 +77,18 @@ def scenario_of(run: Run, build: Build, translated: Translated, say: Say) -> Rea
     realised = perf_schema.realise(run.perf_schema, build, known, config=run.config)
     refuse_too_large(translated.expected, known, run.dbms)
     return realised
+
+
+def tell(server: Server, asked: Realised | None, whose: str) -> list[tuple[str, str, str]]:
+    """Tells a server that has just started what it could not be told before, and verifies all of it: what, as asked,
+    as found."""
+    if asked is None:
+        return []
+    with perf_schema.unheard(server) as connection:
+        perf_schema.apply(connection, asked)
+        found = perf_schema.verify(connection, asked, whose)
+    wanted, there = (in_short(each.instruments, each.consumers) for each in (asked, found))
+    return [(what, wanted.get(what, "none"), there.get(what, "none")) for what in {**wanted, **there}]
 
 
 @contextmanager

@@ -2,6 +2,6 @@
 
 from rqps.servers.perf_schema.known import Known, known
 from rqps.servers.perf_schema.realise import Realised, realise
-from rqps.servers.perf_schema.watch import Watch, apply, verify, watching
+from rqps.servers.perf_schema.watch import Watch, apply, silence, unheard, verify, watching
 
-__all__ = ["Known", "Realised", "Watch", "apply", "known", "realise", "verify", "watching"]
+__all__ = ["Known", "Realised", "Watch", "apply", "known", "realise", "silence", "unheard", "verify", "watching"]

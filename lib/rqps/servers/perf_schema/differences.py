@@ -1,6 +1,6 @@
 """What a server's performance schema is set to, held against what was asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rqps.servers.perf_schema.fitting import built_in
 from rqps.servers.perf_schema.realise import Realised
@@ -20,6 +20,22 @@ def differences(asked: Realised, found: Found) -> list[str]:
     every = [*_instruments(asked, found), *_consumers(asked, found), *_others(asked, found), *_threads(found)]
     more = len(every) - MOST_TOLD
     return [*every[:MOST_TOLD], f"and {more} more"] if more > 1 else every
+
+
+def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) -> dict[str, str]:
+    """How many instruments of each kind are on, and which consumers.
+
+    >>> in_short({"stage/sql/init": "timed", "stage/sql/end": "off"}, {"statements_digest": True})
+    {'instruments stage': '1 of 2 enabled, 1 timed', 'consumers': 'statements_digest'}
+    """
+    kinds: dict[str, list[State]] = {}
+    for name, state in instruments.items():
+        kinds.setdefault(class_of(name) or name, []).append(state)
+    counted = {}
+    for kind, states in kinds.items():
+        enabled, timed = len(states) - states.count("off"), states.count("timed")
+        counted[f"instruments {kind}"] = f"{enabled} of {len(states)} enabled, {timed} timed"
+    return counted | {"consumers": ", ".join(name for name, on in consumers.items() if on) or "none"}
 
 
 def _instruments(asked: Realised, found: Found) -> Iterator[str]:

@@ -73,12 +73,12 @@ def mistaken(asked: Realised, events: Mapping[str, int], transactions: int, conn
             by_kind.setdefault(kind, []).append(state != "off" and not _always(name) and asked.records)
     if asked.scenario.kind != "on":
         by_kind = {kind: [False] for kind in events if kind != DIGEST}
-    digest_of = [asked.is_on("statements_digest") and all(by_kind.get("statement", [False]))]
+    digest_of = [asked.is_on("statements_digest") and on for on in by_kind.get("statement", [False])]
     for kind, on in {**by_kind, DIGEST: digest_of}.items():
         count = events.get(kind, 0)
         if not any(on) and count > _tolerated(kind, connections):
             yield f"{kind}: nothing was to be recorded, and {count} events were"
-        if all(on) and kind in events and _made_by_every_load(kind) and count < max(1, FEWEST * transactions):
+        if all(on) and kind in events and _made_by_every_load(kind) and count < FEWEST * transactions:
             yield f"{kind}: asked for, and {count} events were recorded in {transactions} transactions"
 
 

@@ -30,10 +30,10 @@ class Realised:
     def by(self) -> str:
         """How it is told, in words."""
         if self.scenario.kind != "on":
-            return "nothing to tell"
+            return "nothing"
         if self.statements:
             return "by UPDATE of the setup tables, before the load connects"
-        return "by options at its start" if self.arguments else "as the release starts"
+        return "by options at its start" if self.arguments else "nothing, which is as the release has it"
 
     def is_on(self, consumer: str) -> bool:
         return self.consumers.get(consumer, False)

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from rqps.errors import RqpsError
 from rqps.servers.instance import Connection, Server, query
 from rqps.servers.perf_schema.differences import differences
-from rqps.servers.perf_schema.events import mistaken, recorded, tables
+from rqps.servers.perf_schema.events import DIGEST, mistaken, recorded, tables
 from rqps.servers.perf_schema.realise import Realised
-from rqps.servers.perf_schema.tables import read_setup, told
+from rqps.servers.perf_schema.tables import Found, read_setup, told
 
 _LOCK = "rqps_proof"
+_PREPARED_HAVE_DIGESTS = {"prepared_statements_instances"}
+"""A table of the versions that make digests of prepared statements, too; others may have none of a load."""
 _STATUS = "perf_schema/"
 """In front of the names of kinds of events, among the server's own status variables."""
 _LOST_THREADS = "performance_schema_thread_instances_lost"
@@ -23,11 +25,12 @@ def apply(connection: Connection, asked: Realised) -> None:
             query(connection, statement)
 
 
-def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> None:
+def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
     """Fails with both values of all that is not as asked for; `changed` says since when, if it was so before."""
-    wrong = differences(asked, read_setup(connection)) + list(_metadata_locks(connection, asked))
+    found = read_setup(connection)
+    wrong = [*differences(asked, found), *_metadata_locks(connection, asked)]
     if not wrong:
-        return
+        return found
     what = f"was set otherwise {changed}" if changed else f"is not what the scenario {asked.scenario.name} asks for"
     fix = "this server can't do that; take another scenario"
     if changed:
@@ -56,6 +59,8 @@ class Watch:
         after = recorded(self.connection, self._tables, self._asked)
         verify(self.connection, self._asked, self._step, changed="in the middle of it")
         events = {kind: count - self._before.get(kind, 0) for kind, count in after.items()}
+        if not self._tables >= _PREPARED_HAVE_DIGESTS:
+            events.pop(DIGEST, None)
         if wrong := list(mistaken(self._asked, events, transactions, connections)):
             raise RqpsError(
                 f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
@@ -76,24 +81,27 @@ class Watch:
 @contextmanager
 def watching(server: Server, asked: Realised, step: str) -> Iterator[Watch]:
     """A watch on a connection that does not count: made before the step and closed after it."""
+    with unheard(server) as connection:
+        yield Watch(connection, asked, step)
+
+
+@contextmanager
+def unheard(server: Server) -> Iterator[Connection]:
+    """A connection of which nothing is recorded. In 5.5 threads can't be told apart; it records no statements."""
     connection = server.connect()
     try:
-        silence(connection)
-        yield Watch(connection, asked, step)
+        if server.build.number >= (5, 6):
+            silence(connection)
+        yield connection
     finally:
         connection.close()
 
 
 def silence(connection: Connection) -> None:
-    """Lets no event of this connection be recorded from now on. In 5.5 threads can't be told apart; it records no
-    statements."""
+    """Lets no event of this connection be recorded from now on."""
+    ours = "WHERE processlist_id = CONNECTION_ID()"
     with told(connection):
-        columns = {str(row[0]).lower() for row in query(connection, "SHOW COLUMNS FROM performance_schema.threads")}
-        if "instrumented" in columns:
-            query(
-                connection,
-                "UPDATE performance_schema.threads SET instrumented = 'NO' WHERE processlist_id = CONNECTION_ID()",
-            )
+        query(connection, f"UPDATE performance_schema.threads SET instrumented = 'NO' {ours}")
 
 
 def memory_bytes(connection: Connection) -> int:

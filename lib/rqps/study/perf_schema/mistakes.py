@@ -61,7 +61,7 @@ def _of_a_pattern(place: Place, pattern: str, state: Any, others: dict[str, Any]
 def _decided_by(name: str, configs: dict[str, Any]) -> str | None:
     """The config whose scenario counts for this one: its own, or that of the nearest one it extends."""
     seen: list[str] = []
-    while isinstance(config := configs.get(name), dict) and name not in seen:
+    while isinstance(name, str) and isinstance(config := configs.get(name), dict) and name not in seen:
         if config.get(KEY) is not None:
             return name
         seen.append(name)

@@ -1,0 +1,78 @@
+"""What does holding a server to a scenario take? Seconds to set and verify each named one, beside the server's start.
+
+A scenario is set by options at the server's start, or by UPDATE after it, and then verified: every instrument,
+consumer and thread. Around each step it is verified again and events are counted. All of that is timed here, on an
+idle server; what of it is seen in a step's own numbers is asked by a test. The goal is under 2 s on 9.7.
+"""
+
+import argparse
+import shutil
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from rqps.run.job import resolve
+from rqps.run.scenario import scenario_of, tell, watched
+from rqps.servers import data, instance
+from rqps.servers.data import origin
+from rqps.study import Option, Run, read_runs_file, unfold
+from rqps.study.perf_schema import absent, named, names
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+GOAL_S = 2.0
+
+options = argparse.ArgumentParser(description=__doc__)
+options.add_argument("--dbms", default="my97.base", help="one of the study `releases`")
+options.add_argument("--times", type=int, default=5)
+asked = options.parse_args()
+
+
+def measure(run: Run, folder: Path) -> dict[str, float]:
+    """Seconds of each part, for one start of the server."""
+    build, _ = resolve(run, lambda _: None)
+    data.copy(origin(build, run.options).folder / "empty" / "data", folder / "data")
+    began = time.monotonic()
+    build, translated = resolve(run, print)
+    scenario = scenario_of(run, build, translated, print)
+    told = time.monotonic()
+    log = folder / "mysqld.err"
+    with instance.running(build, folder / "data", arguments=translated.arguments, log=log) as server:
+        started = time.monotonic()
+        tell(server, scenario, run.dbms)
+        verified = time.monotonic()
+        with watched(server, scenario, "nothing") as watch:
+            watch.begin()
+            watch.end(0, 1)
+        watched_too = time.monotonic()
+    shutil.rmtree(folder / "data")
+    return {
+        "told_s": told - began,
+        "start_s": started - told,
+        "verified_s": verified - started,
+        "step_s": watched_too - verified,
+    }
+
+
+base = next(run for run in unfold(read_runs_file(RUNS_YAML), "releases", "bench") if run.dbms == asked.dbms)
+print(f"{asked.dbms}: seconds, the slowest of {asked.times}; set and verified is told + verified + one step")
+print(f"{'scenario':24} {'told':>7} {'verified':>9} {'a step':>7} {'all':>7}   server's own start")
+slowest = 0.0
+for name in names():
+    scenario = named(name)
+    if scenario.kind == "compiled-out" or absent(base.build_spec.mysql or "9.7", scenario):
+        continue
+    switch = {"performance_schema": Option(scenario.kind == "on")}
+    run = replace(base, options={**base.options, **switch}, perf_schema=scenario)
+    folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
+    found = [measure(run, folder) for _ in range(asked.times)]
+    shutil.rmtree(folder)
+    worst = {part: max(each[part] for each in found) for part in found[0]}
+    ours_s = max(each["told_s"] + each["verified_s"] + each["step_s"] for each in found)
+    slowest = max(slowest, ours_s)
+    print(
+        f"{name:24} {worst['told_s']:7.3f} {worst['verified_s']:9.3f} {worst['step_s']:7.3f} {ours_s:7.3f}"
+        f"   {min(each['start_s'] for each in found):.1f} to {worst['start_s']:.1f}",
+        flush=True,
+    )
+print(f"slowest: {slowest:.3f} s; the goal is {GOAL_S:g} s")
