@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from rqps.store import (
     write_table,
 )
 from rqps.store.schemas import TABLES
+from rqps.workloads.sysbench.parameters import SysbenchParameters
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 DBMS = ("my1.base", "my2.base", "my2.ps0")
@@ -67,7 +69,7 @@ def manifest(dbms: str, round_: int, shape: Shape | None = None, **changes: Any)
         "seed": 7,
         "workload": "sysbench",
         "identity": f"{dbms}-identity",
-        "version": f"{build.removeprefix('my')}.0.0",
+        "version": re.sub(r"\D.*", "", build.removeprefix("my")) + ".0.0",
         "version_comment": "Synthetic server",
         "build_source": f"synthetic {build}",
         "build_digest": build * 8,
@@ -102,8 +104,8 @@ def write_study(data: Path, shape: Shape | None = None, **changes: Any) -> Path:
 
 
 MANY = Shape(
-    dbms=("my1.base", *(f"my{number}_rel_o2nofp.cz10a" for number in range(2, 11))),
-    steps=tuple(f"step-{number}_range=100" for number in range(47)),
+    dbms=tuple(f"my{number}_rel_o2nofp.cz10a" for number in range(1, 11)),
+    steps=SysbenchParameters().measured,
     rounds=2,
 )
 
@@ -136,7 +138,7 @@ def _add_step(
     noise: float,
     chance: random.Random,
 ) -> None:
-    speed = SPEED.get(facts.dbms, 0.9) * 20_000 / (position + 1)
+    speed = _speed(facts.dbms, step) * 20_000 / (position + 1)
     per_second = [max(1, round(speed * math.exp(chance.gauss(0, noise)))) for _ in range(SECONDS)]
     operations = sum(per_second)
     latency = {
@@ -163,13 +165,14 @@ def _add_step(
             "transactions": operations,
             "operations_per_s": operations / SECONDS,
             "errors": 0,
+            "retries": 0,
             **latency,
             **counters,
         }
     )
     for second, count in enumerate(per_second):
         row = {"step": step, "kind": step, "second": second, "operations": count, "transactions": count}
-        found["intervals"].append({**row, "errors": 0, **latency})
+        found["intervals"].append({**row, "errors": 0, "retries": 0, **latency})
         share = count / operations
         found["counters"].append(
             {
@@ -195,6 +198,13 @@ def _add_step(
         )
     for moment, questions in (("before", 0), ("after", operations)):
         found["status"].append({"step": step, "moment": moment, "name": "questions", "value": str(questions)})
+
+
+def _speed(dbms: str, step: str) -> float:
+    """Of a release without a speed of its own: from one to the next it gains or loses, in each step another share."""
+    number = re.match(r"my(\d+)", dbms)
+    assert number
+    return SPEED.get(dbms, random.Random(step).uniform(0.9, 1.03) ** (int(number[1]) - 1))
 
 
 def _counters(operations: int, server_s: float, client_s: float) -> dict[str, float | int]:

@@ -74,7 +74,7 @@ def test_a_page_has_one_bundle_and_every_chart_its_picture(report: Path) -> None
     tags = Tags(page)
     specs = [script for script in tags.all("script") if script.get("type") == "application/json"]
     assert len(specs) == len(tags.all("figure")) == 6
-    assert len([script for script in tags.all("script") if not script.get("type")]) == 2
+    assert len([script for script in tags.all("script") if not script.get("type")]) == 3
     assert page.count("window.vegaEmbed=") == 1
     pictures = [picture["src"] or "" for picture in tags.all("img")]
     assert len(pictures) == 6

@@ -1,10 +1,18 @@
 """Pure functions from frames to frames: what the numbers say, and how sure that is."""
 
-from rqps.analysis.conditions import config_changes, hidden_differences, same_for_all, varying
+from rqps.analysis.conditions import config_changes, hidden_differences, options_of_some, same_for_all, varying
 from rqps.analysis.cost_findings import cost_findings, two_measures
 from rqps.analysis.cost_table import as_published, cost_table, of_steps
 from rqps.analysis.findings import findings
 from rqps.analysis.groups import grouped
+from rqps.analysis.lookups import (
+    generator_shares,
+    lookup_plans,
+    lookups_in_us,
+    lookups_normalised,
+    lookups_server_cpu,
+    response_times,
+)
 from rqps.analysis.many_steps import MANY, by_group, over_releases, worst
 from rqps.analysis.metrics import METRICS, measured
 from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
@@ -44,16 +52,23 @@ __all__ = [
     "flame_tree",
     "folded",
     "folded_difference",
+    "generator_shares",
     "given_back",
     "grouped",
     "hidden_differences",
     "instruction_costs",
     "latencies_of_steps",
+    "lookup_plans",
+    "lookups_in_us",
+    "lookups_normalised",
+    "lookups_server_cpu",
     "measured",
     "of_steps",
+    "options_of_some",
     "over_releases",
     "ratios_to",
     "relative",
+    "response_times",
     "same_for_all",
     "speedscope",
     "stack_costs",

@@ -109,6 +109,20 @@ def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
     return spread.filter(shown).select("host", "kind", "name", value)
 
 
+def options_of_some(conditions: pl.DataFrame) -> pl.DataFrame:
+    """Options that not every dbms has, mostly since its version does not: `option, value, dbms`."""
+    options = conditions.filter(kind="option").select("dbms", "name", "value").unique()
+    every = options["dbms"].n_unique()
+    return (
+        options.sort("dbms")
+        .group_by("name", "value", maintain_order=True)
+        .agg(pl.col("dbms").str.join(", "), pl.col("dbms").n_unique().alias("has"))
+        .filter(pl.col("has").sum().over("name") < every)
+        .select(pl.col("name").alias("option"), "value", "dbms")
+        .sort("option", "value")
+    )
+
+
 def varying(conditions: pl.DataFrame) -> pl.DataFrame:
     """Facts, but for options, that were not the same in all runs of a host: `host, kind, name, values`."""
     return _spread(conditions.filter(pl.col("kind") != "option")).filter(pl.col("values").list.len() > 1)

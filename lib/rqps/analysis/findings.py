@@ -5,7 +5,10 @@ from typing import Any
 
 import polars as pl
 
+from rqps.analysis.group_findings import group_sentences
 from rqps.analysis.interval import WANTED_COVERAGE
+from rqps.analysis.many_steps import MANY
+from rqps.names import short_steps
 
 MOST_STEPS = 3
 MOST_DBMS = 5
@@ -18,7 +21,11 @@ Row = dict[str, Any]
 def findings(
     summary: pl.DataFrame, effects: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame
 ) -> tuple[str, ...]:
-    """Sentences from the summed up ratios, the effects of configs, what those give back, and their options."""
+    """Sentences from the summed up ratios, the effects of configs, what those give back, and their options.
+
+    Of many steps the groups are told, where the summary has them (`grouped`), and not each step.
+    """
+    summary, effects, gains = (_short(frame, summary) for frame in (summary, effects, gains))
     hosts = summary["host"].unique(maintain_order=True).to_list()
     said: list[str] = []
     for host in hosts:
@@ -26,6 +33,11 @@ def findings(
         mine = (summary.filter(host=host), effects.filter(host=host), gains.filter(host=host))
         said += [where + sentence for sentence in _of_host(*mine, changes)]
     return tuple(said)
+
+
+def _short(frame: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
+    names = short_steps(summary["step"], between="_range=")
+    return frame.with_columns(pl.col("step").replace(names))
 
 
 def _of_host(
@@ -41,8 +53,12 @@ def _of_host(
             yield _against(rows.to_dicts())
     if size.height > MOST_DBMS:
         yield f"Of {size.height} dbms compared, these are the {MOST_DBMS} that changed most; the table has them all."
-    for row in _most_changed(others):
-        yield _step(row, summary, gains)
+    if others["step"].n_unique() > MANY:
+        named = others if "group" in others.columns else others.with_columns(pl.lit("").alias("group"))
+        yield from group_sentences(named)
+    else:
+        for row in _most_changed(others):
+            yield _step(row, summary, gains)
     of_throughput = effects.filter(metric=THROUGHPUT)
     for (dbms, instead_of), rows in of_throughput.group_by("dbms", "base", maintain_order=True):
         change = changes.filter(dbms=dbms, instead_of=instead_of)["change"].to_list()
@@ -63,11 +79,10 @@ def _effect(rows: list[Row], change: str) -> str:
 
 def _verdicts(rows: list[Row]) -> str:
     """`is slower than my5624.base in 3 of 4 steps`, and never more than the rounds support."""
-    told = [
-        f"{kind} than {rows[0]['base']} in {count}"
-        for kind in ("slower", "faster")
-        if (count := sum(row["verdict"] == kind for row in rows))
-    ]
+    counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in ("slower", "faster")}
+    told = [f"{kind} in {count}" for kind, count in counts.items() if count]
+    if told:
+        told[0] = told[0].replace(" in ", f" than {rows[0]['base']} in ")
     of = f"of {len(rows)} step{'s' if len(rows) > 1 else ''}"
     if told:
         return f"is {' and '.join(told)} {of}"

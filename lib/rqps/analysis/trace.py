@@ -31,11 +31,9 @@ def strongest(summary: pl.DataFrame, metric: str = "operations_per_s") -> tuple[
 
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
-    """One row a dbms: the server that answered, its binary, how often it ran, and the options not all have alike."""
+    """One row a dbms: the server that answered, its binary, how often it ran, and options in which others differ."""
     options = conditions.filter(kind="option").select("dbms", "name", "value").unique()
-    one_value = pl.col("value").n_unique().over("name") == 1
-    alike = one_value & (pl.col("dbms").n_unique().over("name") == runs["dbms"].n_unique())
-    told = options.filter(~alike).sort("name").group_by("dbms")
+    told = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name").group_by("dbms")
     differing = told.agg(pl.format("{}={}", "name", pl.col("value")).str.join(", ").alias("options"))
     counted = runs.group_by("host", "dbms", maintain_order=True).agg(
         pl.len().alias("runs"),

@@ -6,6 +6,8 @@ from rqps.charts.cost import cpu_per_operation
 from rqps.charts.cost_table import cost_tables, cost_text
 from rqps.charts.heatmap import heatmap
 from rqps.charts.latency import latency
+from rqps.charts.lookup_tables import lookup_plans, lookup_table
+from rqps.charts.lookups import lookup_answers, lookup_charts
 from rqps.charts.many_tables import group_table, worst_table
 from rqps.charts.over_time import counters, throughput
 from rqps.charts.rounds import most_changed, rounds
@@ -29,6 +31,10 @@ __all__ = [
     "group_table",
     "heatmap",
     "latency",
+    "lookup_answers",
+    "lookup_charts",
+    "lookup_plans",
+    "lookup_table",
     "most_changed",
     "over_releases",
     "plain_table",

@@ -6,7 +6,17 @@ import altair as alt
 import polars as pl
 
 from rqps.charts.rows import height_of, row_axis, slim, with_rows
-from rqps.charts.theme import INK, VERDICT_COLOURS, by_host, coverage_of, in_order, rounds_of, titled, verdict_words
+from rqps.charts.theme import (
+    INK,
+    VERDICT_COLOURS,
+    WORDS,
+    by_host,
+    coverage_of,
+    in_order,
+    rounds_of,
+    titled,
+    verdict_words,
+)
 
 MOST_ROWS = 72
 STEADY = 0.05
@@ -16,11 +26,6 @@ _FEW = alt.Axis(tickCount=8)
 _AROUND = alt.Scale(zero=False, padding=14)
 _OF_ROW = ("row", "base", "n", "median", "low", "high", "coverage", "verdict", "needs")
 _OF_ROUND = ("row", "run", "base_run", "round", "ratio", "me_value", "base_value")
-WORDS = {
-    "operations_per_s": "operations/s",
-    "server_cpu_us_per_operation": "server CPU per operation",
-    "client_cpu_us_per_operation": "client CPU per operation",
-}
 
 
 def rounds(ratios: pl.DataFrame, summary: pl.DataFrame, metric: str = "operations_per_s") -> Any:

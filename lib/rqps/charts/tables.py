@@ -16,14 +16,12 @@ from rqps.charts.theme import (
     colour_of,
     coverage_of,
     in_order,
-    ink_on,
+    ink_on_colour,
     legend_of,
     rounds_of,
     signs_of,
     told_apart,
 )
-
-LONGEST_VALUE = 24
 
 # As the published tables have them: cost per operation beside throughput.
 ABSOLUTE = {
@@ -42,34 +40,54 @@ def relative_table(summary: pl.DataFrame, metric: str = "operations_per_s") -> G
     numbers, of_all = told_apart(summary.filter(metric=metric))
     rows = by_host(numbers)
     dbms = in_order(rows["dbms"])
-    wide = pl.DataFrame({"step": in_order(rows["step"])})
-    for name in dbms:
-        cell = rows.filter(dbms=name).select("step", pl.struct(pl.all()).map_elements(_cell, pl.String).alias(name))
-        wide = wide.join(cell, on="step", how="left", maintain_order="left")
-    table = _styled(wide, f"relative-{metric}").fmt(_as_it_is, columns=dbms).cols_align("center", columns=dbms)
+    grouped = ["group"] if len(_groups(rows)) > 1 else []
+    cells = rows.with_columns(pl.struct(pl.all()).map_elements(ratio_cell, pl.String).alias("cell"))
+    wide = cells.pivot("dbms", index=[*grouped, "step"], values="cell", maintain_order=True)
+    groups = {"groupname_col": "group"} if grouped else {}
+    table = styled(wide.select(*grouped, "step", *dbms), f"relative-{metric}", **groups)
+    table = table.fmt(_as_it_is, columns=dbms).cols_align("center", columns=dbms)
     table = table.tab_style(style.css("white-space: nowrap"), loc.body(columns="step"))
-    for row in rows.iter_rows(named=True):
-        at = loc.body(columns=row["dbms"], rows=pl.col("step") == row["step"])
-        if metric == "operations_per_s":
-            paint = [style.fill(colour_of(row["median"])), style.text(color=ink_on(row["median"]))]
-            table = table.tab_style(paint, at)
+    if metric == "operations_per_s":
+        cells = rows.select("step", column="dbms", value="median")
+        table = painted(table, cells, wide["step"].to_list())
     notes = f"{rounds_of(rows['n'].to_list())}; {coverage_of(rows['coverage'].to_list())} of the median."
     return table.tab_source_note(
         f"Relative to: {rows['base'][0]}. Median ratio of {notes} {legend_of(metric)}{of_all}"
     )
 
 
+def painted(table: GT, cells: pl.DataFrame, steps: list[str]) -> GT:
+    """The table with its ratios (`step, column, value`) on their colours; `steps` are its rows."""
+    place = {step: number for number, step in enumerate(steps)}
+    places: dict[tuple[str, str], list[int]] = {}
+    for step, column, value in cells.iter_rows():
+        places.setdefault((column, colour_of(value)), []).append(place[step])
+    for (column, colour), at in places.items():
+        paint = [style.fill(colour), style.text(color=ink_on_colour(colour))]
+        table = table.tab_style(paint, loc.body(columns=column, rows=at))
+    return table
+
+
 def relative_text(summary: pl.DataFrame, metric: str = "operations_per_s") -> str:
     """The relative table in the form in which such studies are published, with the interval after each ratio."""
     rows = by_host(summary.filter(metric=metric))
-    dbms, steps = in_order(rows["dbms"]), in_order(rows["step"])
+    dbms = in_order(rows["dbms"])
     cells = {(row["step"], row["dbms"]): row for row in rows.iter_rows(named=True)}
     lines = [f"Relative to: {rows['base'][0]}"]
     lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 1)]
     lines += ["", "".join(f"col-{number}".ljust(24) for number in range(1, len(dbms) + 1)) + "step"]
-    for step in steps:
-        lines.append("".join(_plain(cells.get((step, name))).ljust(24) for name in dbms) + step)
+    groups = _groups(rows)
+    for number, (group, steps) in enumerate(groups.items()):
+        lines += [""] * (number > 0) + [group] * (len(groups) > 1)
+        lines += ["".join(_plain(cells.get((step, name))).ljust(24) for name in dbms) + step for step in steps]
     return "\n".join(lines)
+
+
+def _groups(rows: pl.DataFrame) -> dict[str, list[str]]:
+    """The steps of each group; all in one that has no name where there are no groups."""
+    if "group" not in rows.columns:
+        return {"": in_order(rows["step"])}
+    return {str(group): in_order(of["step"]) for (group,), of in rows.group_by("group", maintain_order=True)}
 
 
 def absolute_table(absolute: pl.DataFrame) -> GT:
@@ -83,7 +101,7 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
     sure = coverage_of(rows["coverage"].to_list())
     what = f"Medians, below them the {sure}" if rows["n"].max() != 1 else "One round, so there is no interval"
     return (
-        _styled(wide, "absolute", groupname_col="step", rowname_col="dbms")
+        styled(wide, "absolute", groupname_col="step", rowname_col="dbms")
         .fmt(_as_it_is, columns=shown)
         .cols_label({name: ABSOLUTE[name] for name in shown})
         .cols_align("right", columns=[*shown, "rounds"])
@@ -99,7 +117,7 @@ def config_table(effects: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFra
     if effects.is_empty():
         return Sentences(["No build of this study ran with two configs."])
     keys = ["host", "step", "dbms", "base"]
-    cell = pl.struct(pl.all()).map_elements(_cell, pl.String).alias("cell")
+    cell = pl.struct(pl.all()).map_elements(ratio_cell, pl.String).alias("cell")
     wide = effects.with_columns(cell).pivot("metric", index=keys, values="cell", maintain_order=True)
     gained = gains.filter(metric="operations_per_s").select(
         "host", "step", "dbms", pl.struct(pl.all()).map_elements(_gain, pl.String).alias("gain"), base="instead_of"
@@ -114,7 +132,7 @@ def config_table(effects: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFra
         "server_cpu_us_per_operation": "server CPU/o",
         "gain": "rQPS given back",
     }
-    table = _styled(rows.select(pair.alias("pair"), "step", *shown), "config", groupname_col="pair")
+    table = styled(rows.select(pair.alias("pair"), "step", *shown), "config", groupname_col="pair")
     table = table.cols_label(dict(named)).fmt(_as_it_is, columns=shown).cols_align("center", columns=shown)
     sure = coverage_of(effects["coverage"].to_list())
     return table.tab_source_note(
@@ -125,54 +143,12 @@ def config_table(effects: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFra
 
 def plain_table(frame: pl.DataFrame, name: str, note: str = "", **labels: str) -> GT:
     """Any small frame as a table."""
-    table = _styled(frame, name).cols_label(dict(labels))
+    table = styled(frame, name).cols_label(dict(labels))
     return table.tab_source_note(note) if note else table
 
 
-def builds_table(builds: pl.DataFrame) -> GT:
-    """The servers that answered."""
-    named = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
-    note = "sha256: the first 12 digits of the digest of the mysqld file. Options that all have alike stand below."
-    return plain_table(builds, "builds", note, **named)
-
-
-def differences_table(differences: pl.DataFrame) -> GT | Sentences:
-    """One row a setting, one column a dbms; where a dbms has the base's value its cell is empty."""
-    if differences.is_empty():
-        return Sentences(["None: all settings that no config asks for are alike."])
-    rows = by_host(differences).with_columns(pl.col("base_value", "value").map_elements(_short, pl.String))
-    base = str(rows["base"][0])
-    wide = rows.pivot("dbms", index=["name", "base_value"], values="value", maintain_order=True).sort("name")
-    shown = [name for name in wide.columns if name != "name"]
-    note = f"An empty cell: the same as {base}. Hover over a value that is cut off."
-    return (
-        _styled(wide, "differences")
-        .cols_label({"base_value": base})
-        .fmt(_as_told, columns=shown)
-        .tab_source_note(note)
-    )
-
-
-def warnings_table(warnings: pl.DataFrame) -> GT:
-    """One row a warning: what is the matter, and whom it concerns; the same thing is said once."""
-    keys = ["kind", "host", "dbms", "step", "text"]
-    rounds = pl.col("round").drop_nulls().unique().sort().cast(pl.String).str.join(", ")
-    rows = warnings.group_by(keys, maintain_order=True).agg(rounds.alias("rounds")).sort("kind", maintain_order=True)
-    rows = rows.with_columns(pl.col("dbms", "step").fill_null("all"), pl.col("rounds").replace("", "all"))
-    if rows.is_empty():
-        rows = pl.DataFrame({"kind": ["none"], "text": ["No run gave a warning."]})
-    return _styled(rows.select("kind", *[name for name in rows.columns if name != "kind"]), "warnings")
-
-
-def conditions_table(conditions: pl.DataFrame) -> GT:
-    """What all runs of a host had in common, grouped by what it is about."""
-    rows = conditions.with_columns(pl.col("value").fill_null("not known"))
-    if rows["host"].n_unique() < 2:
-        rows = rows.drop("host")
-    return _styled(rows, "conditions", groupname_col="kind", rowname_col="name")
-
-
-def _styled(frame: pl.DataFrame, name: str, **groups: Any) -> GT:
+def styled(frame: pl.DataFrame, name: str, **groups: Any) -> GT:
+    """A frame as a table in our style. `name` makes its id; `groups` are great_tables' words for group and stub."""
     return (
         GT(frame, id=f"rqps-{name}", **groups)
         .opt_table_font(font=list(FONTS))
@@ -198,18 +174,7 @@ def _as_it_is(value: str | None) -> str:
     return value or "–"
 
 
-def _as_told(value: str | None) -> str:
-    return value or ""
-
-
-def _short(value: str) -> str:
-    """A value as text, cut where it is longer than a cell should be."""
-    if len(value) <= LONGEST_VALUE:
-        return escape(value) or "(empty)"
-    return f'<span title="{escape(value)}">{escape(value[:LONGEST_VALUE])}…</span>'
-
-
-def _cell(row: dict[str, Any]) -> str:
+def ratio_cell(row: dict[str, Any]) -> str:
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
     small = "font-size:11px;white-space:nowrap"

@@ -29,6 +29,14 @@ SERIES = (
     "#44aa99",
 )
 
+# What is compared, as a title says it.
+WORDS = {
+    "operations_per_s": "operations/s",
+    "server_cpu_us_per_operation": "server CPU per operation",
+    "client_cpu_us_per_operation": "client CPU per operation",
+    "host_cpu_us_per_operation": "CPU of the whole host per operation",
+}
+
 INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
 FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
 PICTURE_WIDTH_PX = 760

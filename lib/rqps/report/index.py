@@ -12,6 +12,7 @@ from rqps import analysis, charts
 from rqps.errors import RqpsError
 from rqps.servers.progress import duration
 from rqps.store.read import Study
+from rqps.workloads import step_groups
 
 MACHINE = {
     "cpu_model": "CPU",
@@ -22,7 +23,8 @@ MACHINE = {
     "kernel": "kernel",
     "distribution": "distribution",
 }
-
+MOST_NAMED = 12
+"""Steps; of more, the first and the last."""
 
 _NO_TABLE = Markup("")
 
@@ -42,11 +44,13 @@ class Findings:
 
     sentences: Sequence[str] = ()
     table: Markup = _NO_TABLE
+    """All ratios, or of many steps the worst, below the groups."""
+    groups: Markup = _NO_TABLE
     nothing: str = ""
 
 
 def findings_of(study: Study) -> Findings:
-    """Findings as sentences, with the table of all ratios."""
+    """Findings as sentences, with the table of all ratios; of many steps, with those of the groups and the worst."""
     if study.runs.is_empty():
         return Findings(nothing="No run of this study has finished yet.")
     base = study.card.base
@@ -57,10 +61,14 @@ def findings_of(study: Study) -> Findings:
     effects = analysis.config_effect(study.steps, study.runs, base)
     gains = analysis.summarise_given_back(analysis.given_back(ratios, effects))
     changes = analysis.config_changes(study.conditions)
-    summary = analysis.summarise(ratios)
+    groups = step_groups(study.card.workload, study.steps["step"])
+    summary = analysis.carried(analysis.grouped(analysis.summarise(ratios), groups), analysis.all_warnings(study))
     sentences = analysis.findings(summary, analysis.summarise(effects), gains, changes)
-    table = charts.relative_table(analysis.carried(summary, analysis.all_warnings(study)))
-    return Findings(sentences, Markup(table.as_raw_html()))
+    if summary["step"].n_unique() <= analysis.MANY:
+        return Findings(sentences, Markup(charts.relative_table(summary).as_raw_html()))
+    by_group = charts.group_table(analysis.by_group(summary))
+    worst = charts.worst_table(analysis.worst(summary))
+    return Findings(sentences, Markup(worst.as_raw_html()), Markup(by_group.as_raw_html()))
 
 
 def facts_of(study: Study) -> list[tuple[str, str]]:
@@ -111,10 +119,15 @@ def _moment(at: datetime) -> str:
 
 
 def _parameters(parameters: Mapping[str, Any]) -> str:
-    told = {
-        name: ", ".join(map(str, value)) if isinstance(value, list) else value for name, value in parameters.items()
-    }
-    return "; ".join(f"{name} {value}" for name, value in told.items())
+    return "; ".join(f"{name} {_told(value)}" for name, value in parameters.items())
+
+
+def _told(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    if len(value) > MOST_NAMED:
+        return f"{value[0]} to {value[-1]}, {len(value)} in all"
+    return ", ".join(map(str, value))
 
 
 def _machine(conditions: pl.DataFrame) -> str:

@@ -66,4 +66,5 @@ def _templates() -> Environment:
 
 
 def _render(template: str, **values: Any) -> str:
-    return _templates().get_template(template).render(policy=POLICY, css=asset("page.css"), **values)
+    style, sort = asset("page.css"), asset("sort.js")
+    return _templates().get_template(template).render(policy=POLICY, css=style, sort=sort, **values)

@@ -5,16 +5,25 @@
     const figure = document.getElementById(data.dataset.chart);
     const place = figure.querySelector(".chart");
     const spec = JSON.parse(data.textContent);
-    const axes = spec.usermeta?.rqps?.axes;
+    const { axes, panel } = spec.usermeta?.rqps ?? {};
     const room = () => Math.max(160, place.clientWidth - axes);
+    const panels = () => Math.max(1, Math.floor(place.clientWidth / panel));
     delete spec.title;  // the caption says it, and wraps
     if (axes) spec.spec.width = room();
     const drawing = document.createElement("div");
     drawing.style.width = "100%";
     place.append(drawing);
-    const { view } = await vegaEmbed(drawing, spec, { actions: false, renderer: "svg" });
+    const draw = () => {
+      if (panel) spec.vconcat.forEach((each) => { each.columns = panels(); });
+      return vegaEmbed(drawing, spec, { actions: false, renderer: "svg" });
+    };
+    const { view } = await draw();
     place.querySelector("img").remove();
     figure.classList.add("drawn");
+    if (panel) {
+      let drawn = panels();
+      new ResizeObserver(() => { if (panels() !== drawn) { drawn = panels(); draw(); } }).observe(place);
+    }
     if (axes) {
       new ResizeObserver(() => view.signal("child_width", room()).resize().runAsync()).observe(place);
     }

@@ -1,0 +1,159 @@
+"""47 steps of 10 builds: the heatmap at a glance, a small chart a step, tables that begin with the worst."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from great_tables import GT
+from rqps import charts
+from rqps.analysis import all_warnings, by_group, carried, grouped, over_releases, relative, summarise, worst
+from rqps.charts.small_multiples import COLUMNS
+from rqps.names import short_dbms, short_steps
+from rqps.store import Study
+from rqps.workloads import step_groups
+from synthetic import MANY, write_study
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+GROUPS = [
+    "Point queries",
+    "Range queries without aggregation",
+    "Range queries with aggregation",
+    "Writes",
+]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("many"), MANY))
+
+
+@pytest.fixture(scope="module")
+def summary(study: Study) -> pl.DataFrame:
+    ratios = summarise(relative(study.steps, study.runs, study.card.base))
+    return carried(grouped(ratios, step_groups("sysbench", study.steps["step"])), all_warnings(study))
+
+
+@pytest.fixture(scope="module")
+def heatmap(summary: pl.DataFrame) -> dict[str, Any]:
+    spec: dict[str, Any] = charts.heatmap(summary).to_dict()
+    return spec
+
+
+def test_the_heatmap_has_a_row_a_step_below_its_group(heatmap: dict[str, Any]) -> None:
+    rows = heatmap["layer"][0]["encoding"]["y"]["sort"]
+    assert len(rows) == 47 + 4
+    headings = [row for row in rows if row.endswith("⋅ ")]
+    assert headings == [f"{group} ⋅ " for group in GROUPS]
+    assert rows[1:5] == [
+        "Point queries ⋅ point-query.pre",
+        "Point queries ⋅ point-query",
+        "Point queries ⋅ hot-points",
+        "Point queries ⋅ random-points.pre 10",
+    ]
+    cells = heatmap["datasets"][heatmap["layer"][0]["data"]["name"]]
+    assert len(cells) == 47 * 9
+    assert {cell["row"] for cell in cells} == set(rows) - set(headings)
+
+
+def test_the_heatmap_fits_a_screen_and_a_phone(heatmap: dict[str, Any]) -> None:
+    assert heatmap["height"] < 1050
+    assert heatmap["usermeta"]["rqps"]["minWidth"] <= 390 - 2 * 16
+
+
+def test_what_all_names_end_with_is_told_once(heatmap: dict[str, Any]) -> None:
+    assert heatmap["layer"][0]["encoding"]["x"]["sort"] == [f"my{number}" for number in range(2, 11)]
+    assert "All names end with _rel_o2nofp.cz10a, which is left out." in heatmap["usermeta"]["rqps"]["how"]
+
+
+def test_steps_are_short_where_they_are_told_apart() -> None:
+    names = ["scan_range=100", "read-only_range=10", "read-only.pre_range=10", "read-only_range=100", "innodb.pk@4"]
+    assert list(short_steps(names).values()) == [
+        "scan",
+        "read-only 10",
+        "read-only.pre 10",
+        "read-only 100",
+        "innodb.pk@4",
+    ]
+    assert short_dbms(["my1.base", "my2.base"]) == ({"my1.base": "my1", "my2.base": "my2"}, ".base")
+    assert short_dbms(["my1.base"]) == ({"my1.base": "my1.base"}, "")
+    assert short_dbms(["a.b", "c.a.b"])[1] == ".b", "a name is never left out whole"
+
+
+@pytest.mark.parametrize("names", [["x", "y.x"], ["a.base", "a.base"], ["a_b.c", "d_b.c", "b.c"]])
+def test_shortened_names_stay_apart(names: list[str]) -> None:
+    short, end = short_dbms(names)
+    assert len(set(short.values())) == len(set(names))
+    assert all(name == short[name] + end for name in names)
+
+
+def test_there_is_a_small_chart_a_step_in_its_group(study: Study, summary: pl.DataFrame) -> None:
+    spec = charts.over_releases(over_releases(summary, study.runs)).to_dict()
+    assert [group["title"] for group in spec["vconcat"]] == GROUPS
+    assert [len(group["facet"]["sort"]) for group in spec["vconcat"]] == [17, 9, 11, 10]
+    assert {group["columns"] for group in spec["vconcat"]} == {COLUMNS}
+    points = [row for rows in spec["datasets"].values() for row in rows]
+    assert len(points) == 47 * 10, "every release, and the base among them"
+    assert {row["median"] for row in points if row["verdict"] == "base"} == {1}
+    domains = re.findall(r"'domain': \[[\d.]+, [\d.]+\]", str(spec))
+    assert len(domains) > 4
+    assert len(set(domains)) == 1, "one axis for all"
+
+
+def test_two_builds_make_no_course(study: Study, summary: pl.DataFrame) -> None:
+    two = over_releases(summary, study.runs).filter(pl.col("build").is_in(["my1_rel_o2nofp", "my2_rel_o2nofp"]))
+    assert "too few releases" in repr(charts.over_releases(two))
+
+
+def test_a_group_is_a_column_and_a_dbms_a_row(summary: pl.DataFrame) -> None:
+    groups = by_group(summary)
+    html = charts.group_table(groups).as_raw_html()
+    assert [group for group in GROUPS if f"{group} (" in html] == GROUPS
+    assert html.count("<tr>") >= 9
+    row = groups.filter(group="Writes").row(0, named=True)
+    assert f"<b>{row['middle']:.2f}</b>" in html
+    assert f"{row['low']:.2f} to {row['high']:.2f}" in html
+
+
+def test_the_worst_steps_are_told_with_how_many_there_are(summary: pl.DataFrame) -> None:
+    html = charts.worst_table(worst(summary)).as_raw_html()
+    assert "The worst 12 of 47 steps" in html
+    assert html.index(worst(summary)["step"][0]) < html.index(worst(summary)["step"][1])
+    few = summary.filter(step="scan_range=100")
+    assert "All steps, each with" in charts.worst_table(worst(few)).as_raw_html()
+
+
+def test_the_relative_table_has_the_groups_as_headings(summary: pl.DataFrame) -> None:
+    html = charts.relative_table(summary).as_raw_html()
+    places = [html.index(f">{group}</th>") for group in GROUPS]
+    assert places == sorted(places)
+    assert html.index("insert_range=100") > places[-1]
+
+
+def test_the_text_form_has_its_groups_apart(summary: pl.DataFrame) -> None:
+    text = charts.relative_text(summary)
+    assert [block.splitlines()[0] for block in text.split("\n\n")[2:]] == GROUPS[1:]
+    assert len(re.findall(r"_range=\d+$", text, re.MULTILINE)) == 47
+
+
+def test_names_stay_text(summary: pl.DataFrame) -> None:
+    one = summary.filter(metric="operations_per_s").head(1)
+    named = one.with_columns(step=pl.lit(HOSTILE), dbms=pl.lit(HOSTILE), group=pl.lit(HOSTILE))
+    for table in (
+        charts.worst_table(worst(named)),
+        charts.group_table(by_group(named)),
+        charts.relative_table(named),
+    ):
+        assert isinstance(table, GT)
+        assert "<img" not in table.as_raw_html()
+
+
+def test_one_round_has_no_interval_anywhere(tmp_path: Path) -> None:
+    steps = MANY.steps[:14]
+    study = rqps.load("synthetic", data=write_study(tmp_path, dbms=MANY.dbms[:3], steps=steps, rounds=1))
+    ratios = grouped(summarise(relative(study.steps, study.runs, study.card.base)), step_groups("sysbench", steps))
+    assert "no interval" in charts.worst_table(worst(ratios)).as_raw_html()
+    assert charts.over_releases(over_releases(ratios, study.runs)).to_dict()["vconcat"]
+    assert "1 round" in str(charts.heatmap(ratios).to_dict()["datasets"])

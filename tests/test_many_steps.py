@@ -1,0 +1,130 @@
+"""A study of all steps by ten builds is told by groups, with its worst steps first, and over the releases."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from rqps.analysis import (
+    by_group,
+    config_changes,
+    config_effect,
+    findings,
+    given_back,
+    grouped,
+    over_releases,
+    relative,
+    summarise,
+    summarise_given_back,
+    worst,
+)
+from rqps.store import Study
+from rqps.workloads import step_groups
+from synthetic import Shape, write_study
+
+BASE = "my1.base"
+STEPS = (
+    "point-query_range=100",
+    "scan_range=100",
+    *(f"read-only_range={size}" for size in range(10, 21)),
+    "update-index_range=100",
+    "insert_range=100",
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("data"), Shape(steps=STEPS)))
+
+
+@pytest.fixture(scope="module")
+def summary(study: Study) -> pl.DataFrame:
+    """With `update-index` half as fast as it is, and `insert` no slower, in my2.base."""
+    slowed = summarise(relative(study.steps, study.runs, BASE))
+    halved = pl.when(step="update-index_range=100", dbms="my2.base").then(0.5)
+    factor = halved.when(step="insert_range=100", dbms="my2.base").then(1 / 0.7).otherwise(1.0)
+    numbers = slowed.with_columns(pl.col(name) * factor for name in ("median", "low", "high"))
+    verdict = pl.when(step="insert_range=100", dbms="my2.base").then(pl.lit("same")).otherwise("verdict")
+    named = numbers.with_columns(verdict.alias("verdict"))
+    return grouped(named, step_groups("sysbench", STEPS))
+
+
+def test_a_group_has_the_median_of_its_steps_and_their_reach(summary: pl.DataFrame) -> None:
+    writes = by_group(summary).filter(group="Writes", dbms="my2.base").row(0, named=True)
+    medians = summary.filter(group="Writes", dbms="my2.base", metric="operations_per_s")["median"]
+    assert writes["steps"] == 2
+    assert writes["middle"] == medians.median() == pytest.approx((0.35 + 1.0) / 2, rel=0.01)
+    assert (writes["low_step"], writes["high_step"]) == ("update-index_range=100", "insert_range=100")
+    assert (writes["low"], writes["high"]) == (medians.min(), medians.max())
+    assert (writes["slower"], writes["faster"], writes["same"], writes["unsure"]) == (1, 0, 1, 0)
+
+
+def test_each_step_counts_in_one_group(summary: pl.DataFrame) -> None:
+    counted = by_group(summary).filter(dbms="my2.ps0")
+    assert counted.select("group", "steps").rows() == [
+        ("Point queries", 1),
+        ("Range queries without aggregation", 1),
+        ("Range queries with aggregation", 11),
+        ("Writes", 2),
+    ]
+
+
+def test_the_worst_comes_first_and_each_step_once(summary: pl.DataFrame) -> None:
+    shown = worst(summary, 5)
+    assert shown["median"].is_sorted()
+    assert shown.row(0, named=True)["step"] == "update-index_range=100"
+    assert shown.row(0, named=True)["dbms"] == "my2.base"
+    assert shown["step"].n_unique() == shown.height == 5
+    assert set(shown["of_steps"]) == {15}
+    assert shown["cpu"][1:].is_between(1.3, 1.5).all(), "beside it stands what it costs"
+
+
+def test_over_releases_the_base_stands_in_its_place(summary: pl.DataFrame, study: Study) -> None:
+    course = over_releases(summary, study.runs).filter(step="scan_range=100")
+    assert course.select("dbms", "build", "config", "verdict").rows() == [
+        ("my1.base", "my1", "base", "base"),
+        ("my2.base", "my2", "base", "slower"),
+        ("my2.ps0", "my2", "ps0", "slower"),
+    ]
+    assert course.row(0, named=True)["median"] == 1
+
+
+def test_findings_of_many_steps_are_told_by_group(summary: pl.DataFrame, study: Study) -> None:
+    ratios, effects = relative(study.steps, study.runs, BASE), config_effect(study.steps, study.runs, BASE)
+    gains = summarise_given_back(given_back(ratios, effects))
+    said = findings(summary, summarise(effects), gains, config_changes(study.conditions))
+    assert len(said) == 1 + 4 + 1, "the other release, four groups, the other config"
+    assert said[-2] == (
+        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.00) of my1.base. Worst: update-index "
+        "0.35 (0.35–0.35) in my2.base; 6 rounds."
+    )
+    both = findings(summary, summarise(effects).clear(), gains, config_changes(study.conditions))
+    assert both[-1] == (
+        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.00) of my1.base, my2.ps0 does 0.80 "
+        "(0.79 to 0.80). Worst: update-index 0.35 (0.35–0.35) in my2.base, insert 0.79 (0.79–0.80) in "
+        "my2.ps0; 6 rounds."
+    )
+
+
+def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, study: Study) -> None:
+    one, median = summary.filter(dbms="my2.base"), pl.col("median")
+    many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(9)]
+    ratios = relative(study.steps, study.runs, BASE)
+    no_gains = summarise_given_back(given_back(ratios, ratios.clear()))
+    said = findings(pl.concat(many), one.clear(), no_gains, config_changes(study.conditions))
+    assert len(said) == 5 + 1 + 4
+    assert max(map(len, said)) < 500
+
+
+def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
+    data = write_study(tmp_path, Shape(steps=tuple(f"step-{number}" for number in range(13)), rounds=1))
+    other = rqps.load("synthetic", data=data)
+    ratios = summarise(relative(other.steps, other.runs, BASE))
+    assert step_groups("no-such-workload", ["a"]) == {}
+    plain = grouped(ratios, {})
+    assert plain["step"].to_list() == ratios["step"].to_list()
+    assert by_group(plain)["group"].unique().to_list() == [""]
+    rounds = relative(other.steps, other.runs, BASE)
+    no_gains = summarise_given_back(given_back(rounds, rounds.clear()))
+    said = findings(plain, ratios.clear(), no_gains, config_changes(other.conditions))
+    assert said[2].startswith("All 13 steps: in the median step my2.base does 0.70 (0.69 to 0.71) of my1.base, ")

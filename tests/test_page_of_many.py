@@ -1,0 +1,146 @@
+"""47 steps of 10 builds as a reader gets them: the whole at a glance, and tables that can be sorted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Browser, Tab, opened
+from rqps.report import build
+from synthetic import MANY
+from synthetic_report import only_relative_throughput, write_report
+
+pytestmark = pytest.mark.page
+
+DESKTOP, PHONE = 1280, 390
+PAGE = "relative_throughput.html"
+HEATMAP, MULTIPLES = "chart-1", "chart-2"
+
+each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    notebooks = only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
+    data = write_report(tmp_path_factory.mktemp("big"), MANY)
+    return build("synthetic", data, data / "report", notebooks).parent
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
+        yield running
+
+
+def drawn(tab: Tab) -> None:
+    tab.wait_for("document.documentElement.dataset.charts")
+    assert tab.run("document.querySelectorAll('.chart img').length") == 0
+
+
+def column(tab: Tab, table: str, at: int) -> list[str]:
+    rows = f"[...document.querySelectorAll('#{table} tbody tr')].filter(r => r.cells.length > 1)"
+    cells: list[str] = tab.run(f"{rows}.map(r => r.cells[{at}].textContent.trim())")
+    return cells
+
+
+def click(tab: Tab, table: str, at: int) -> None:
+    tab.run(f"document.querySelector('#{table} thead tr:last-child').cells[{at}].querySelector('button').click()")
+
+
+@each_width
+def test_the_whole_is_on_one_screen_and_nothing_is_wider(browser: Browser, report: Path, width: int) -> None:
+    with opened(browser, report / PAGE, width) as tab:
+        drawn(tab)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        assert tab.complaints() == []
+        svg = f"document.querySelector('#{HEATMAP} svg')"
+        assert tab.run(f"{svg}.getBoundingClientRect().height") < 1250
+        scroll = f"document.querySelector('#{HEATMAP} .scroll')"
+        assert tab.run(f"{scroll}.scrollWidth <= {scroll}.clientWidth"), "it is seen without scrolling"
+        shown = f"[...document.querySelectorAll('#{HEATMAP} .layer_1_marks text')].map(t => t.textContent)"
+        assert tab.run(f"{shown}.filter(t => /\\d\\.\\d\\d/.test(t)).length") == 47 * 9
+        signs = tab.run(f"{shown}.filter(t => /^[▼▲=?]/.test(t)).length")
+        assert signs == (47 * 9 if width == DESKTOP else 0), "the sign stands where there is room for it"
+
+
+@each_width
+def test_numbers_of_the_heatmap_stay_within_their_cells(browser: Browser, report: Path, width: int) -> None:
+    with opened(browser, report / PAGE, width) as tab:
+        drawn(tab)
+        cell = f"document.querySelector('#{HEATMAP} .layer_0_marks path').getBBox().width"
+        text = f"[...document.querySelectorAll('#{HEATMAP} .layer_1_marks text')].map(t => t.getBBox().width)"
+        assert tab.run(f"Math.max(...{text})") <= tab.run(cell) + 0.5
+
+
+@each_width
+def test_small_charts_stand_in_as_many_columns_as_fit(browser: Browser, report: Path, width: int) -> None:
+    with opened(browser, report / PAGE, width) as tab:
+        drawn(tab)
+        place = f"document.querySelector('#{MULTIPLES} .chart')"
+        svg = f"document.querySelector('#{MULTIPLES} svg')"
+        assert tab.run(f"{svg}.getBoundingClientRect().width") <= tab.run(f"{place}.clientWidth") + 2
+        titles = tab.run(f"[...{svg}.querySelectorAll('text')].map(t => t.textContent)")
+        assert {"update-index", "scan", "read-only.pre 10000"} <= set(titles)
+
+
+def test_small_charts_are_set_anew_when_the_phone_is_turned(browser: Browser, report: Path) -> None:
+    with opened(browser, report / PAGE, PHONE) as tab:
+        drawn(tab)
+        wide = f"document.querySelector('#{MULTIPLES} svg').getBoundingClientRect().width > 500"
+        assert not tab.run(wide)
+        tab.call("Emulation.setDeviceMetricsOverride", width=844, height=390, deviceScaleFactor=1, mobile=True)
+        tab.wait_for(wide)
+
+
+def test_a_click_on_a_head_sorts_within_the_groups_and_a_third_one_undoes_it(browser: Browser, report: Path) -> None:
+    with opened(browser, report / PAGE, DESKTOP) as tab:
+        table = "rqps-relative-operations_per_s"
+        rows = f"document.querySelectorAll('#{table} tbody tr').length"
+        was, many = column(tab, table, 1), tab.run(rows)
+        click(tab, table, 1)
+        up = column(tab, table, 1)
+        assert up != was
+        assert sorted(up) == sorted(was)
+        numbers = [float(cell.split()[1].split("no")[0][:4]) for cell in up]
+        assert numbers[:17] == sorted(numbers[:17]), "the point queries"
+        assert numbers[-10:] == sorted(numbers[-10:]), "the writes"
+        assert tab.run(f"document.querySelector('#{table} [aria-sort]').getAttribute('aria-sort')") == "ascending"
+        click(tab, table, 1)
+        down = column(tab, table, 1)
+        assert [float(cell.split()[1][:4]) for cell in down[:17]] == numbers[:17][::-1]
+        click(tab, table, 1)
+        assert column(tab, table, 1) == was
+        assert tab.run(rows) == many
+
+
+def test_names_are_sorted_as_names_and_by_their_numbers(browser: Browser, report: Path) -> None:
+    with opened(browser, report / PAGE, DESKTOP) as tab:
+        table = "rqps-groups"
+        click(tab, table, 0)
+        names = column(tab, table, 0)
+        assert names == [f"my{number}_rel_o2nofp.cz10a" for number in range(2, 11)]
+
+
+def test_the_summary_begins_with_the_groups_and_the_worst(browser: Browser, report: Path) -> None:
+    with opened(browser, report / "index.html", DESKTOP) as tab:
+        assert column(tab, "rqps-groups", 0)
+        worst = [float(cell.split()[1][:4]) for cell in column(tab, "rqps-worst", 2)]
+        assert len(worst) == 12
+        assert worst == sorted(worst)
+        assert tab.complaints() == []
+
+
+def test_on_a_phone_the_name_of_a_row_stays_in_sight(browser: Browser, report: Path) -> None:
+    with opened(browser, report / PAGE, PHONE) as tab:
+        box = "document.querySelector('#rqps-relative-operations_per_s')"
+        left = "document.querySelector('#rqps-relative-operations_per_s tbody tr:nth-child(3)').cells[0]"
+        before = tab.run(f"{left}.getBoundingClientRect().left")
+        tab.run(f"{box}.scrollLeft = 200")
+        assert tab.run(f"{box}.scrollLeft") > 100
+        assert tab.run(f"{left}.getBoundingClientRect().left") == before
+        assert tab.run(f"{left}.getBoundingClientRect().width") < 180, "and leaves room for numbers"
+
+
+def test_without_scripts_tables_are_as_they_were_made(browser: Browser, report: Path) -> None:
+    with opened(browser, report / PAGE, DESKTOP, scripts=False) as tab:
+        assert tab.run("document.querySelectorAll('button').length") == 0
+        assert column(tab, "rqps-relative-operations_per_s", 0)[0] == "point-query.pre_range=100"
