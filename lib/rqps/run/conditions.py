@@ -4,7 +4,8 @@ import polars as pl
 
 from rqps import placement
 from rqps.modes import in_words
-from rqps.run.job import Job, threads
+from rqps.run.count import counted_with
+from rqps.run.job import Job
 
 
 def conditions(job: Job) -> pl.DataFrame:
@@ -16,10 +17,19 @@ def conditions(job: Job) -> pl.DataFrame:
         f"number {run.position + 1} in random order",
         "dbms": f"{run.dbms}: MySQL {job.build.version} from {job.build.source}",
         "options left out": ", ".join(job.translated.left_out) or "none",
-        "placement": placement.reason(run.placement, job.placement, threads(run)),
+        "performance schema": _scenario(job),
+        "placement": placement.reasons(run.placement, job.placements),
+        **counted_with(job),
         **{name.replace("_", " "): _plain(value) for name, value in run.parameters.model_dump().items()},
     }
     return pl.DataFrame({"condition": list(rows), "value": list(rows.values())})
+
+
+def _scenario(job: Job) -> str:
+    if job.scenario is None:
+        return "as its options have it"
+    name, by = job.scenario.scenario.name, job.scenario.by
+    return f"{name}, told {by}" if job.scenario.scenario.kind == "on" else name
 
 
 def _plain(value: object) -> str:

@@ -36,6 +36,13 @@ def ready_to_count(runs: Sequence[Run], say: Say) -> None:
             raise can_not_be_counted(run)
 
 
+def counted_with(job: Job) -> dict[str, str]:
+    """What counted the instructions of a run, and which."""
+    if job.run.mode != "instructions":
+        return {}
+    return {"valgrind": f"{valgrind().version}, callgrind, of {COUNTED} and all that it calls, without the kernel's"}
+
+
 def callgrind_of(job: Job, scratch: Path) -> Callgrind | None:
     """What the server of a run is started under; None where it runs by itself."""
     if job.run.mode != "instructions":

@@ -8,11 +8,14 @@ from pathlib import Path
 import polars as pl
 
 import rqps
+from rqps.run.count import counted_with
 from rqps.run.job import Job
 from rqps.run.measure import Measured
+from rqps.run.sample import sampled_with
 from rqps.run.serve import Serving
 from rqps.store import write_manifest, write_table
 from rqps.store.manifest import Manifest
+from rqps.study import Run
 
 
 def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
@@ -40,12 +43,13 @@ def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
         version_comment=serving.version_comment,
         build_source=job.build.source,
         build_digest=job.build.digest,
-        options=dict(job.translated.expected),
+        options={**job.translated.expected, **_scenario(run)},
         parameters=run.parameters.model_dump(mode="json"),
         placement=job.placement,
+        placements=dict(job.placements) if job.placement.kind == "by-clients" else {},
         rqps_version=rqps.__version__,
         git_revision=revision,
-        tools={**job.workload.tools(), "python": platform.python_version(), "polars": pl.__version__},
+        tools=_tools(job),
         machine=dict(job.machine),
         started_at=job.started_at,
         ended_at=ended_at,
@@ -56,6 +60,16 @@ def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
     )
     write_manifest(job.folder, manifest)
     return manifest
+
+
+def _tools(job: Job) -> dict[str, str]:
+    ours = {"python": platform.python_version(), "polars": pl.__version__}
+    return {**job.workload.tools(job.run.parameters), **sampled_with(job), **counted_with(job), **ours}
+
+
+def _scenario(run: Run) -> dict[str, str]:
+    """Beside the options it stands as if it were one: a config asks for it as for those."""
+    return {"perf_schema": run.perf_schema.name} if run.perf_schema else {}
 
 
 def git_revision(folder: Path) -> str | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 from rqps import placement
 from rqps.errors import RqpsError
 from rqps.observe.machine import describe_machine
+from rqps.run.scenario import scenario_of
 from rqps.servers import data
 from rqps.servers.build import Build
 from rqps.servers.cache import cache_dir
 from rqps.servers.options import Translated, translate
+from rqps.servers.perf_schema import Realised
 from rqps.servers.sources import locate
 from rqps.store.manifest import Placement
 from rqps.study import Run, read_runs_file, unfold
@@ -32,11 +34,22 @@ class Job:
     runs_yaml: Path
     build: Build
     translated: Translated
-    placement: Placement
+    scenario: Realised | None
+    """What the performance schema is held to, where the config says."""
+    placements: Mapping[int, Placement]
+    """By how many clients a step has."""
     workload: Workload
     machine: Mapping[str, Any]
     """As it was before the server started."""
     started_at: datetime
+
+    @property
+    def placement(self) -> Placement:
+        """Of the whole run: what the server starts with."""
+        return placement.of_run(self.placements)
+
+    def placement_of(self, step: str) -> Placement:
+        return self.placements[self.workload.clients(step, self.run.parameters)]
 
     @property
     def logs(self) -> Path:
@@ -62,8 +75,10 @@ def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
         raise RqpsError(f"{runs_yaml}: study {study!r} has no run {run!r}", fix=f"give one of {', '.join(runs)}")
     asked = runs[run]
     machine = describe_machine(cache_dir())
-    where = placement.choose(asked.placement, threads(asked))
-    placement.apply(os.getpid(), where.observer_cpus)
+    load = workload(asked.workload)
+    clients = [load.clients(step, asked.parameters) for step in load.steps(asked.parameters)]
+    placements = placement.by_clients(asked.placement, clients)
+    placement.apply(os.getpid(), placement.of_run(placements).observer_cpus)
     build, translated = resolve(asked, print)
     path = Path(folder).resolve()
     (path / "logs").mkdir(parents=True, exist_ok=True)
@@ -73,8 +88,9 @@ def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
         runs_yaml=Path(runs_yaml),
         build=build,
         translated=translated,
-        placement=where,
-        workload=workload(asked.workload),
+        scenario=scenario_of(asked, build, translated, print),
+        placements=placements,
+        workload=load,
         machine=machine,
         started_at=datetime.now(UTC),
     )
@@ -84,9 +100,7 @@ def resolve(run: Run, say: Say) -> tuple[Build, Translated]:
     """The build of a run, fetched if need be, and its options as that version takes them."""
     build = locate(run.build, run.build_spec, say)
     known = data.variables(data.origin(build, run.options), say)
-    return build, translate(run.options, known, dbms=run.dbms, version=build.version)
-
-
-def threads(run: Run) -> int:
-    """How many clients load the server at once; a workload without that parameter has one."""
-    return int(getattr(run.parameters, "threads", 1))
+    translated = translate(run.options, known, dbms=run.dbms, version=build.version)
+    if scenario := scenario_of(run, build, translated, say):
+        translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
+    return build, translated

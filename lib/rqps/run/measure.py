@@ -1,6 +1,7 @@
 """The steps of a run, one after the other: load on the server, counters at both ends, a row a second."""
 
 import hashlib
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +11,18 @@ from typing import Any
 import polars as pl
 import pymysql
 
+from rqps import placement
 from rqps.observe.settings import read_settings
-from rqps.observe.status import read_status, status_rows
+from rqps.observe.status import status_rows
+from rqps.run.count import count, load_of
 from rqps.run.job import Job
 from rqps.run.observe import observe
+from rqps.run.sample import sample
+from rqps.run.scenario import lost_events, watched
 from rqps.run.serve import Serving
 from rqps.servers.instance import Server
-from rqps.store.manifest import Warning_
-from rqps.store.schemas import INTERVALS, LATENCIES, STEPS
+from rqps.store.manifest import Placement, Warning_
+from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, STEPS
 
 STEAL_WORTH_TELLING = 0.02
 """Of the host's CPU time; above it, the numbers are the neighbours' as well."""
@@ -60,28 +65,49 @@ def _living(server: Server, step: str) -> Iterator[None]:
 def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
     server, parameters = serving.server, job.run.parameters
     job.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
-    job.workload.check(server, name)
+    checked = job.workload.check(server, name)
+    where = job.placement_of(name)
+    if where != job.placement:
+        _place(server, where)
     log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
-    with job.workload.generating(
-        server, name, parameters, seed=seed, cpus=job.placement.client_cpus, log=log
-    ) as load:
-        before = _status(server, name, "before")  # what came before the step, such as a flush, is none of it
-        observed = observe(job, server, load, name)
-        load.wait_until_gone()
-    answer = job.workload.answer(name, parameters, load)
-    after = _status(server, name, "after")
-    row = {"step": name, "position": position, **answer.columns, **observed.columns}
+    with watched(server, job.scenario, name) as watch:
+        with load_of(job, server, name, seed=seed, cpus=where.client_cpus, log=log) as load:
+            before = watch.begin()  # what came before the step, such as a flush, is none of it
+            if serving.callgrind:
+                observed = count(server, serving.callgrind, load, name)
+            elif job.run.mode == "stacks":
+                observed = sample(job, server, serving.events, load, name)
+            else:
+                observed = observe(job, server, serving.events, load, name)
+            load.wait_until_gone()
+        answer = job.workload.answer(name, parameters, load)
+        after = watch.end(answer.columns["transactions"], answer.columns["threads"])
+    row = {"step": name, "position": position, "retries": 0, **observed.columns, **answer.columns}
     return Measured(
         tables={
             "steps": pl.DataFrame([row], schema=STEPS),
             "intervals": pl.DataFrame(answer.intervals, schema=INTERVALS),
             "latencies": pl.DataFrame(answer.latencies, schema=LATENCIES),
-            "status": pl.concat([before, after]),
+            "status": pl.concat([status_rows(name, "before", before), status_rows(name, "after", after)]),
+            "plans": pl.DataFrame(checked.plans, schema=PLANS),
             **observed.tables,
         },
-        warnings=(*observed.warnings, *_warnings(row)),
+        warnings=(
+            *checked.warnings,
+            *answer.warnings,
+            *observed.warnings,
+            *lost_events(before, after, name),
+            *_warnings(row, serving),
+        ),
     )
+
+
+def _place(server: Server, where: Placement) -> None:
+    """Holds the server, and us, to the CPUs of a step."""
+    placement.apply(server.pid, where.server_cpus)
+    placement.apply(os.getpid(), where.observer_cpus)
+    placement.verify(server.pid, where.server_cpus)
 
 
 def _without_places(settings: pl.DataFrame, job: Job, server: Server) -> pl.DataFrame:
@@ -100,27 +126,19 @@ def _without_places(settings: pl.DataFrame, job: Job, server: Server) -> pl.Data
     )
 
 
-def _status(server: Server, step: str, moment: str) -> pl.DataFrame:
-    connection = server.connect()
-    rows = status_rows(step, moment, read_status(connection))
-    connection.close()
-    return rows
-
-
 def step_seed(seed: int, round_number: int, step: str) -> int:
     """The seed of a step's random values: the same for every dbms of a round, another one in every round."""
     digest = hashlib.sha256(f"{seed} {round_number} {step}".encode()).digest()
     return int.from_bytes(digest[:4]) % (2**31 - 1) + 1
 
 
-def _warnings(row: dict[str, Any]) -> Iterator[Warning_]:
+def _warnings(row: dict[str, Any], serving: Serving) -> Iterator[Warning_]:
     """What a step's own numbers tell against it."""
     step = row["step"]
     if row["operations"] == 0:
         yield Warning_(kind="nothing done", text="not one operation came to its end", step=step)
-    if row["errors"]:
-        text = f"{row['errors']} transactions were refused and done again"
-        yield Warning_(kind="errors", text=text, step=step)
+    if serving.callgrind:
+        return  # what others do meanwhile changes no count
     steal_s, busy_s = row["host_cpu_steal_s"], row["host_cpu_user_s"] + row["host_cpu_system_s"]
     if steal_s > STEAL_WORTH_TELLING * (steal_s + busy_s):
         text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"

@@ -1,15 +1,17 @@
 """What is observed of a step while its load goes on."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
 from rqps import placement
 from rqps.observe.device import device_of
 from rqps.observe.ends import between, read_end, warnings_between
+from rqps.observe.instructions.hardware import EventCounters, Reading
 from rqps.observe.sampler import Sampler
 from rqps.run.job import Job
 from rqps.servers.instance import Server
@@ -26,18 +28,41 @@ class Observed:
     warnings: tuple[Warning_, ...]
 
 
-def observe(job: Job, server: Server, load: Load, step: str) -> Observed:
+class Watcher(Protocol):
+    """Whatever else looks on while a step is measured."""
+
+    def begin(self, origin_ns: int) -> None:
+        """The measured part has begun, at that moment of CLOCK_MONOTONIC."""
+
+    def end(self) -> None:
+        """It has ended; the load's threads are still there."""
+
+
+def observe(
+    job: Job, server: Server, events: EventCounters, load: Load, step: str, watcher: Watcher | None = None
+) -> Observed:
     """Reads all counters at the two ends of the measured part, and a row a second between them."""
     device = device_of(server.data)
     origin_ns = load.wait_for_begin()
-    first = read_end(server.pid, load.pid, device)
+    if watcher:
+        watcher.begin(origin_ns)
+    first, first_events = read_end(server.pid, load.pid, device), events.read()
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
-    placement.verify(load.pid, job.placement.client_cpus)
+    placement.verify(load.pid, job.placement_of(step).client_cpus)
     with Sampler(server.pid, load.pid, device, origin_ns) as sampler:
         load.wait_for_end()
-        last = read_end(server.pid, load.pid, device)
+        last, last_events = read_end(server.pid, load.pid, device), events.read()
+        if watcher:
+            watcher.end()
+    counted = {f"server_{name}": count for name, count in (last_events - first_events).items()}
     return Observed(
-        columns={"started_at": started_at, **between(first, last)},
+        columns={"started_at": started_at, **between(first, last), **counted},
         tables={"counters": sampler.frame(step)},
-        warnings=warnings_between(first, last, step),
+        warnings=(*warnings_between(first, last, step), *_events_shared(last_events, step)),
     )
+
+
+def _events_shared(events: Reading, step: str) -> Iterator[Warning_]:
+    for name in sorted(events.shared):
+        text = f"{name} of the server are unknown: others had the CPU's counter for a part of the time"
+        yield Warning_(kind="counters", text=text, step=step)

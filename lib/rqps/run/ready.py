@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rqps.run.count import ready_to_count
 from rqps.run.job import Say, resolve
+from rqps.run.sample import ready_to_sample
 from rqps.servers import data
 from rqps.servers.build import Build
 from rqps.study import Run
@@ -12,8 +14,10 @@ from rqps.workloads import workload
 
 def make_ready(runs: Sequence[Run], say: Say) -> None:
     """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once."""
-    for name in {run.workload: None for run in runs}:
-        workload(name).tools()  # fetched, or told to be missing, before anything is measured
+    for run in {run.workload: run for run in runs}.values():
+        workload(run.workload).tools(run.parameters)  # fetched, or told to be missing, before anything is measured
+    ready_to_count(runs, say)
+    ready_to_sample(runs, say)
     for run in {run.dbms: run for run in runs}.values():
         build, _ = resolve(run, say)
         loaded_data(run, build, say)

@@ -10,8 +10,12 @@ import polars as pl
 
 from rqps import placement
 from rqps.errors import RqpsError
+from rqps.observe.instructions.callgrind import Callgrind
+from rqps.observe.instructions.hardware import HARDWARE, EventCounters
+from rqps.run.count import callgrind_of
 from rqps.run.job import Job
 from rqps.run.ready import loaded_data
+from rqps.run.scenario import tell
 from rqps.servers import data, instance
 from rqps.servers.cache import cache_dir
 from rqps.servers.instance import Connection, Server, query
@@ -27,14 +31,20 @@ class Serving:
     version_comment: str
     verified: pl.DataFrame
     """Every option asked for, beside what the server reports."""
+    events: EventCounters
+    """The CPU's own counters of it, where there are any."""
+    callgrind: Callgrind | None = None
+    """What it runs under, where its instructions are counted one by one."""
 
 
 def start(job: Job) -> Serving:
     """Starts the server of a run on its own copy of the tables, and verifies all that was asked for."""
     job.doing("starting the server")
-    server = _start_on_a_copy(job, loaded_data(job.run, job.build, print))
+    scratch = _scratch()
+    callgrind = callgrind_of(job, scratch)
+    server = _start_on_a_copy(job, loaded_data(job.run, job.build, print), scratch, callgrind)
     try:
-        serving = _verify(job, server)
+        serving = _verify(job, server, callgrind)
         job.doing("warming up the server")
         job.workload.prepare(server, job.run.parameters)
     except BaseException:
@@ -43,27 +53,30 @@ def start(job: Job) -> Serving:
     return serving
 
 
-def _start_on_a_copy(job: Job, loaded: Path) -> Server:
-    scratch = _scratch()
+def _start_on_a_copy(job: Job, loaded: Path, scratch: Path, callgrind: Callgrind | None) -> Server:
     try:
         data.copy(loaded, scratch / "data")
         return instance.start(
-            job.build,
+            callgrind.under(job.build) if callgrind else job.build,
             scratch / "data",
             arguments=job.translated.arguments,
             cpus=job.placement.server_cpus,
             log=job.logs / "mysqld.err",
             scratch=(scratch,),
             kept_by=job.note_process,
+            patience_s=callgrind.start_patience_s if callgrind else instance.START_PATIENCE_S,
         )
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(scratch, ignore_errors=True)
+        if callgrind and isinstance(error, RqpsError):
+            raise callgrind.explained(error) from error
         raise
 
 
 def stop(job: Job, serving: Serving) -> None:
     """Stops the server in order; its data directory goes with it."""
     job.doing("stopping the server")
+    serving.events.close()
     instance.stop(serving.server)
 
 
@@ -77,7 +90,7 @@ def _scratch() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"run-{os.getpid()}-", dir=base))
 
 
-def _verify(job: Job, server: Server) -> Serving:
+def _verify(job: Job, server: Server, callgrind: Callgrind | None) -> Serving:
     connection = server.connect()
     reported = _variables(connection)
     wrong = mismatches(job.translated.expected, reported)
@@ -90,15 +103,19 @@ def _verify(job: Job, server: Server) -> Serving:
         )
     placement.verify(server.pid, job.placement.server_cpus)
     connection.close()
+    recorded = tell(server, job.scenario, job.run.dbms)
     expected = job.translated.expected
     return Serving(
         server=server,
         version=reported["version"],
         version_comment=reported.get("version_comment", ""),
         verified=pl.DataFrame(
-            {"option": list(expected), "asked": list(expected.values()), "server": [reported[n] for n in expected]},
+            [*((name, value, reported[name]) for name, value in expected.items()), *recorded],
             schema={"option": pl.String, "asked": pl.String, "server": pl.String},
+            orient="row",
         ),
+        events=EventCounters(server.pid, {} if callgrind else HARDWARE),
+        callgrind=callgrind,
     )
 
 

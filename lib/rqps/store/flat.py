@@ -46,7 +46,7 @@ _RUNS = {
     "parameters": pl.String(),  # as JSON with sorted keys, so that equal ones are equal
     "folder": pl.String(),
 }
-_CONDITIONS = {**IDENTITY, "kind": pl.String(), "name": pl.String(), "value": pl.String()}
+_FACT = {"kind": pl.String(), "name": pl.String(), "value": pl.String()}
 _WARNINGS = {**IDENTITY, "kind": pl.String(), "step": pl.String(), "text": pl.String()}
 
 
@@ -73,24 +73,31 @@ def runs_frame(runs: Sequence[tuple[Path, Manifest]]) -> pl.DataFrame:
 def conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
     """One row a fact that a run ran under; what lies deeper has its path as its name: `cpu.model`."""
     rows = [
-        {**identity(manifest), "kind": kind, "name": name, "value": value}
-        for manifest in manifests
+        (number, kind, name, value)
+        for number, manifest in enumerate(manifests)
         for kind, facts in (
             ("option", manifest.options),
             ("parameter", manifest.parameters),
-            ("placement", manifest.placement.model_dump()),
+            ("placement", manifest.placement.model_dump() | _by_clients(manifest)),
             ("machine", manifest.machine),
             ("tool", {"rqps": manifest.rqps_version, "revision": manifest.git_revision, **manifest.tools}),
         )
         for name, value in _leaves(facts)
     ]
-    return pl.DataFrame(rows, schema=_CONDITIONS)
+    facts = pl.DataFrame(rows, schema={"number": pl.UInt32, **_FACT}, orient="row")
+    whose = pl.DataFrame([identity(manifest) for manifest in manifests], schema=IDENTITY)
+    return pl.concat([whose[facts["number"]], facts.drop("number")], how="horizontal")
 
 
 def warnings_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
     """One row a warning that a run gave."""
     rows = [{**identity(manifest), **warning.model_dump()} for manifest in manifests for warning in manifest.warnings]
     return pl.DataFrame(rows, schema=_WARNINGS)
+
+
+def _by_clients(manifest: Manifest) -> dict[str, Any]:
+    words = {number: f"with {number} client{'' if number == 1 else 's'}" for number in manifest.placements}
+    return {words[number]: placed.model_dump() for number, placed in manifest.placements.items()}
 
 
 def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str | None]]:

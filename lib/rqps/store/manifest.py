@@ -25,7 +25,7 @@ class Warning_(_Frozen):
 class Placement(_Frozen):
     """Which CPUs the server, the load generator and the observer were held to."""
 
-    kind: Literal["same-cpu", "split", "free"]
+    kind: Literal["same-cpu", "split", "free", "by-clients"]
     server_cpus: tuple[int, ...]
     client_cpus: tuple[int, ...]
     observer_cpus: tuple[int, ...]
@@ -55,6 +55,8 @@ class Manifest(_Frozen):
     """What the config asked of the server, as it was translated for this version."""
     parameters: dict[str, Any]
     placement: Placement
+    placements: dict[int, Placement] = Field(default_factory=dict)
+    """By number of clients, where steps with another number were placed otherwise."""
     rqps_version: str
     git_revision: str | None
     tools: dict[str, str]
@@ -80,3 +82,5 @@ class StudyCard(_Frozen):
     dbms: tuple[str, ...]
     rounds: int
     parameters: dict[str, Any]
+    absent: dict[str, str] = Field(default_factory=dict)
+    """Of `dbms`, those whose version does not have what their config asks for, and why: they have no runs."""

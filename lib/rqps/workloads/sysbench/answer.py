@@ -15,7 +15,8 @@ class Second:
 
     second: int
     transactions: int
-    errors: int
+    retries: int
+    """Transactions that the server refused and that were done again from their start."""
     sum_us: float
     max_us: float
     buckets: dict[int, int]
@@ -55,7 +56,7 @@ def _add(second: int, reports: list[dict[str, Any]]) -> Second:
     return Second(
         second=second,
         transactions=sum(report["transactions"] for report in reports),
-        errors=sum(report["errors"] for report in reports),
+        retries=sum(report["retries"] for report in reports),
         sum_us=sum(report["sum_us"] for report in reports),
         max_us=max(report["max_us"] for report in reports),
         buckets=added(dict(report["buckets"]) for report in reports),
@@ -68,7 +69,7 @@ def whole(seconds: list[Second]) -> Second:
     return Second(
         second=0,
         transactions=sum(second.transactions for second in measured),
-        errors=sum(second.errors for second in measured),
+        retries=sum(second.retries for second in measured),
         sum_us=sum(second.sum_us for second in measured),
         max_us=max((second.max_us for second in measured), default=0.0),
         buckets=added(second.buckets for second in measured),
@@ -84,7 +85,8 @@ def interval_rows(step: str, per_transaction: int, seconds: list[Second]) -> lis
             "second": second.second,
             "operations": second.transactions * per_transaction,
             "transactions": second.transactions,
-            "errors": second.errors,
+            "errors": 0,
+            "retries": second.retries,
             **summary(second.buckets, second.sum_us, second.max_us),
         }
         for second in seconds

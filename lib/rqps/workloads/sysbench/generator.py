@@ -23,6 +23,9 @@ WHOLE_PATIENCE_S = 3600
 """For a transaction that is waited for before the step ends, such as a scan."""
 READY_S = 1
 """Before a step without a warm-up of its own, for whoever observes it."""
+DONE_AGAIN = "1213,1205,1020"
+"""Errors after which a transaction is done again: a deadlock, a lock wait that took too long, a row that changed
+meanwhile. sysbench's own choice, and the published one."""
 LUA = Path(str(files(__package__) / "lua"))
 
 
@@ -171,6 +174,7 @@ def started(
         "threads": parameters.threads,
         "prepared": _switch(parameters.prepared and step.prepared),
         "statements": ";".join(step.statements),
+        "mysql-ignore-errors": DONE_AGAIN,
         "time": 0,  # our own loop ends by the clock, or by its count
         **more,
         **{name.replace("_", "-"): value for name, value in step.options.items()},

@@ -94,6 +94,16 @@ def find(name: str) -> Step:
     return Step(name=name, label=label, range_size=size, statements=statements, **told)
 
 
+def label(name: str) -> str:
+    """The published label of a step, with its range; of a name that is no step, the name.
+
+    >>> label("update-index"), label("no-such-step")
+    ('update-index_range=100', 'no-such-step')
+    """
+    found = NAME.fullmatch(name)
+    return find(name).label if found and found["kind"] in _described()["steps"] else name
+
+
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names with those of its steps in place of each list.
 

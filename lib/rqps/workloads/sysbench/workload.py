@@ -7,9 +7,11 @@ from typing import Any
 
 from rqps.servers.instance import Server
 from rqps.tools import sysbench
-from rqps.workloads.protocol import Answer
+from rqps.store.manifest import Warning_
+from rqps.workloads.protocol import Answer, Checked
 from rqps.workloads.sysbench import answer as reading
 from rqps.workloads.sysbench import check, generator
+from rqps.workloads.sysbench.counting import Counting, counting
 from rqps.workloads.sysbench.flush import flush
 from rqps.workloads.sysbench.latency import summary
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -17,6 +19,8 @@ from rqps.workloads.sysbench.steps import FLUSH, before, find
 
 LOAD_SEED = 20_240_229
 """Of the rows: the same for every build and study, so that all work on the same table."""
+RETRIES_WORTH_TELLING = 0.001
+"""Of all that was begun. They are part of writing from many threads, and of the published numbers, too."""
 
 
 class Sysbench:
@@ -37,10 +41,14 @@ class Sysbench:
     def steps(self, parameters: SysbenchParameters) -> Sequence[str]:
         return parameters.measured
 
-    def check(self, server: Server, step: str) -> None:
+    def clients(self, step: str, parameters: SysbenchParameters) -> int:  # noqa: ARG002 all steps have as many
+        return parameters.threads
+
+    def check(self, server: Server, step: str) -> Checked:
         connection = server.connect()
-        check.check_plan(connection, find(step))
+        plans = check.check_plan(connection, find(step))
         connection.close()
+        return Checked(plans=tuple(plans))
 
     @contextmanager
     def generating(
@@ -53,6 +61,29 @@ class Sysbench:
         cpus: tuple[int, ...],
         log: Path,
     ) -> Iterator[generator.Generator]:
+        self._precede(server, step, parameters, seed, cpus, log)
+        with generator.generating(server, find(step), parameters, seed=seed, cpus=cpus, log=log) as load:
+            yield load
+
+    @contextmanager
+    def counting(
+        self,
+        server: Server,
+        step: str,
+        parameters: SysbenchParameters,
+        *,
+        seed: int,
+        cpus: tuple[int, ...],
+        log: Path,
+    ) -> Iterator[Counting]:
+        self._precede(server, step, parameters, seed, cpus, log)
+        with counting(server, find(step), parameters, seed=seed, cpus=cpus, log=log) as load:
+            yield load
+
+    def _precede(
+        self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path
+    ) -> None:
+        """What stands before a step and is not measured."""
         preceding = before(parameters.steps, step)
         for number, earlier in enumerate(preceding):
             if earlier == FLUSH:
@@ -61,8 +92,6 @@ class Sysbench:
                 self._warm(server, earlier, parameters, seed, cpus, log.with_suffix(f".before{number}.log"))
         if FLUSH in preceding:
             self.check(server, step)  # by the new statistics
-        with generator.generating(server, find(step), parameters, seed=seed, cpus=cpus, log=log) as load:
-            yield load
 
     def _warm(
         self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path
@@ -76,21 +105,21 @@ class Sysbench:
 
     def answer(self, step: str, parameters: SysbenchParameters, load: generator.Generator) -> Answer:
         described = find(step)
-        within_s = load.seconds if described.whole else None
-        seconds = reading.read_seconds(load.lines, parameters.threads, within_s)
+        seconds = reading.read_seconds(load.lines, parameters.threads, load.whole_within_s)
         whole = reading.whole(seconds)
         per_transaction = parameters.table_rows if described.unit == "row" else described.queries
         operations = whole.transactions * per_transaction
         columns: dict[str, Any] = {
             "unit": described.unit,
             "threads": parameters.threads,
-            "warmup_s": 0.0 if described.whole else float(parameters.warmup_seconds),
+            "warmup_s": load.warmup_s,
             "elapsed_s": load.elapsed_s,
             "operations": operations,
             "transactions": whole.transactions,
             "operations_per_s": operations / load.elapsed_s if operations else None,
             **summary(whole.buckets, whole.sum_us, whole.max_us),
-            "errors": whole.errors,
+            "errors": 0,  # any other than those that are done again ends sysbench, and the run
+            "retries": whole.retries,
             "target_per_s": None,
             "target_held": None,
         }
@@ -98,7 +127,18 @@ class Sysbench:
             columns=columns,
             intervals=reading.interval_rows(step, per_transaction, seconds),
             latencies=reading.latency_rows(step, seconds),
+            warnings=tuple(_retried(step, whole)),
         )
 
-    def tools(self) -> dict[str, str]:
+    def tools(self, parameters: SysbenchParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
         return {"sysbench": sysbench().version}
+
+
+def _retried(step: str, whole: reading.Second) -> Iterator[Warning_]:
+    share = whole.retries / max(1, whole.retries + whole.transactions)
+    if share > RETRIES_WORTH_TELLING:
+        text = (
+            f"{share:.1%} of transactions were refused, for a deadlock or a lock that was waited for too long, and "
+            f"done again: {whole.retries:,} beside {whole.transactions:,} that came to their end"
+        )
+        yield Warning_(kind="retries", text=text, step=step)
