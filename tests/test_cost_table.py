@@ -8,6 +8,7 @@ import pytest
 import rqps
 from hypothesis import given
 from hypothesis import strategies as st
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from rqps import charts
 from rqps.analysis import (
     as_published,
@@ -23,6 +24,7 @@ from rqps.analysis.interval import estimate
 from rqps.analysis.metrics import PUBLISHED
 from rqps.analysis.summary import estimates
 from rqps.errors import RqpsError
+from rqps.report.outputs import content_of
 from rqps.store import Study
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import TABLES
@@ -217,8 +219,13 @@ def test_names_stay_text(study: Study) -> None:
 def test_47_steps_of_10_builds_stay_light(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, MANY))
     table = table_of(study)
-    (html,) = (each.as_raw_html() for each in charts.cost_tables(table))
+    named = table.with_columns(pl.lit("Reads & writes").alias("group"))
+    (html,) = (each.as_raw_html() for each in charts.cost_tables(named))
     assert len(html) < 3_000_000
+    cell = new_code_cell("show()", outputs=[new_output("display_data", {"text/html": html})])
+    (_, part) = content_of(new_notebook(cells=[cell])).parts
+    assert part.claim == "Reads & writes"
+    assert part.number > 470
     assert len(charts.cost_text(table).split("\n\n")) == 47
 
 

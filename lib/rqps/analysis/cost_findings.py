@@ -57,8 +57,8 @@ def two_measures(values: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _share(shares: pl.Series) -> str:
-    low, high = shares.quantile(0.05), shares.quantile(0.95)
-    return f"{100 * float(shares.median()):.0f} % ({100 * float(low or 0):.0f}–{100 * float(high or 0):.0f})"  # type: ignore[arg-type]
+    low, middle, high = (round(100 * float(shares.quantile(each, "linear") or 0)) for each in (0.05, 0.5, 0.95))
+    return f"{middle} % ({low}–{high})"
 
 
 def _reach(low: float, high: float) -> str:

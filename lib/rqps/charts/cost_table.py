@@ -18,7 +18,9 @@ OURS = {
     "host_cpu_us_per_operation": "whole host, µs/o",
     "operations_per_s": "operations/s",
 }
-DIGITS = {"cpu/o": 6, "o/s": 0, "operations_per_s": 0}
+DIGITS = {"cpu/o": 6, "o/s": 0, "operations_per_s": 0} | {
+    name: 2 for name in OURS if name.endswith("_us_per_operation")
+}
 USUAL_DIGITS = 3
 BETWEEN = 2
 """Blanks between columns, at least."""
@@ -143,7 +145,7 @@ def _cell(row: Row) -> str:
     if row["ratio"] is not None:
         sign = signs_of(row["metric"])[row["verdict"]]
         lines.append(
-            f'<b style="white-space:nowrap" title="{escape(row["needs"])}">{sign} {row["ratio"]:.2f}</b> '
-            f'<span style="{small}">{_reach(row["ratio_low"], row["ratio_high"], 2)}</span>'
+            f'<span style="white-space:nowrap"><b title="{escape(row["needs"])}">{sign} {row["ratio"]:.2f}</b> '
+            f'<span style="{small}">{_reach(row["ratio_low"], row["ratio_high"], 2)}</span></span>'
         )
     return "<br>".join(lines)

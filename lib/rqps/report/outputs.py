@@ -19,6 +19,7 @@ from rqps.charts.renderer import MIME
 # A table longer than that is folded: the page is to be read, and the table to be looked up.
 MOST_ROWS = 55
 
+_TABLE_TITLE = re.compile(r"<[^>]* class=\"[^\"]*gt_title[^\"]*\"[^>]*>([^<]+)<")
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
 
@@ -129,8 +130,10 @@ def _shown(content: Content, data: dict[str, Any]) -> Part:
     if "text/html" in data and (drawing := without_program(data["text/html"])):
         return Part("drawing", html=Markup(drawing))
     if "text/html" in data:
-        rows = data["text/html"].count("<tr")
-        return Part("table", html=Markup(data["text/html"]), number=rows if rows > MOST_ROWS else 0)
+        html = data["text/html"]
+        rows, title = html.count("<tr"), _TABLE_TITLE.search(html)
+        named = Markup(title[1]).unescape() if title else "the table"
+        return Part("table", html=Markup(html), claim=named, number=rows if rows > MOST_ROWS else 0)
     if "image/png" in data:
         return Part("picture", png=_one_line(data["image/png"]), text=data.get("text/plain", ""))
     return Part("text", text=data.get("text/plain", ""))
