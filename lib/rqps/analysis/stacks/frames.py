@@ -9,7 +9,7 @@ from functools import cache
 
 import polars as pl
 
-from rqps.analysis.stacks.names import readable
+from rqps.analysis.stacks.names import of_the_c_library, readable
 from rqps.analysis.stacks.tables import KERNEL_MARK, OTHER, Patterns, components, renames
 
 _KERNEL = "[kernel"
@@ -38,6 +38,7 @@ def frame_name(raw: str, in_kernel: bool) -> str:
     name = readable(raw)
     if in_kernel:
         return name + KERNEL_MARK
+    name = of_the_c_library(name)
     new_name, new_class = _today()
     if name in new_name:
         return new_name[name]
@@ -93,7 +94,7 @@ def _claimed(name: str, at_last: bool) -> str | None:
 def _patterns(at_last: bool) -> tuple[Patterns, Patterns]:
     rows = [row for row in components() if row.last_resort == at_last]
     return (
-        Patterns((pattern, row.name) for row in rows for pattern in row.server),
+        Patterns((pattern, row.name) for row in rows for pattern in (*row.server, *row.library)),
         Patterns((pattern, row.name) for row in rows for pattern in row.kernel),
     )
 

@@ -18,6 +18,12 @@ _OPERATOR = re.compile(
 _QUALIFIERS = re.compile(r"(?: (?:const|volatile|noexcept|&&|&))+(?=$|::)")
 _INLINE_NAMESPACES = re.compile(r"\b(?:__cxx11|__1|_V2)::")
 _THUNK = re.compile(r"^(?:non-virtual|virtual|covariant return) thunk to ")
+# The C library has its own names for a function beside the one in the manual, and one for each kind of processor.
+_C_ALIAS = re.compile(
+    r"(?:__GI_)?(?:__libc_(?!start)|_{2,3}(?=pthread_)|__(?=(?:send|sendto|recv|recvfrom|poll|ppoll|read|write|pread64"
+    r"|pwrite64|fsync|fdatasync|setsockopt|mmap|munmap|clock_gettime)$))?"
+)
+_C_VARIANT = re.compile(r"__((?:mem|str|wcs|wmem)[a-z]+)_(?:sse|ssse|avx|evex|erms|unaligned)\w*")
 _ANONYMOUS = "(anonymous namespace)::"
 _CLOSES = {"<": ">", "(": ")", "{": "}", "[": "]"}
 _KEPT_SPACE = "\x00"
@@ -44,6 +50,20 @@ def readable(name: str) -> str:
     if len(folded) < len(plain) or thunk:
         folded = folded.rpartition(" ")[2]  # what is in front is the type that it returns
     return folded.replace(_KEPT_SPACE, " ") or name
+
+
+def of_the_c_library(name: str) -> str:
+    """The name in the manual of a function of the C library; any other name as it is.
+
+    >>> of_the_c_library("__GI___libc_write"), of_the_c_library("__memmove_avx512_unaligned_erms")
+    ('write', 'memmove')
+    >>> of_the_c_library("___pthread_mutex_lock"), of_the_c_library("__libc_start_main")
+    ('pthread_mutex_lock', '__libc_start_main')
+    """
+    if not name.startswith("__"):
+        return name
+    variant = _C_VARIANT.fullmatch(name)
+    return variant[1] if variant else _C_ALIAS.sub("", name, count=1)
 
 
 def _without_groups(text: str) -> str | None:

@@ -43,6 +43,7 @@ class Component(BaseModel):
     name: str
     what: str
     server: list[str] = Field(default_factory=list)
+    library: list[str] = Field(default_factory=list)
     kernel: list[str] = Field(default_factory=list)
     last_resort: bool = False
     """Takes only what no other component claims in all of a stack."""

@@ -1,0 +1,68 @@
+"""The tables of names are held to the symbols of real servers: no name is made up, no rename is a guess."""
+
+import re
+from collections.abc import Mapping
+
+import pytest
+from rqps.analysis.stacks.frames import frame_name
+from rqps.analysis.stacks.names import readable
+from rqps.analysis.stacks.tables import components, renames
+from rqps.servers.catalogue import catalogue
+from rqps.servers.sources import locate
+from rqps.study.builds import BuildSpec
+from symbols import functions
+
+pytestmark = pytest.mark.live
+
+OLD, NEW = ("5.5.34", "5.6.14", "5.6.24"), ("8.0.33", "9.7")
+Names = Mapping[str, set[str]]
+
+
+@pytest.fixture(scope="module")
+def names() -> Names:
+    """The readable names of every function of every release of the catalogue."""
+    assert {*OLD, *NEW} == catalogue().keys()
+    builds = {version: locate(version, BuildSpec(mysql=version), print) for version in catalogue()}
+    return {version: {readable(name) for name in functions(build.mysqld)} for version, build in builds.items()}
+
+
+def having(names: Names, versions: tuple[str, ...], name: str) -> list[str]:
+    return [version for version in versions if name in names[version]]
+
+
+def test_a_rename_is_from_a_name_that_older_servers_have_to_one_that_newer_servers_have(names: Names) -> None:
+    for old, now in renames().new_name().items():
+        assert having(names, OLD + NEW, old), f"no server has {old}"
+        assert having(names, NEW, now), f"no newer server has {now}"
+        both = [version for version in names if {old, now} <= names[version]]
+        assert both == [], f"{both} have both {old} and {now}: these are two functions"
+
+
+def test_a_class_that_was_renamed_is_gone_under_its_older_name(names: Names) -> None:
+    owners = {
+        version: {name.partition("::")[0] for name in found if "::" in name} for version, found in names.items()
+    }
+    for old, now in renames().new_class().items():
+        assert having(owners, OLD, old), f"no older server has {old}"
+        assert having(owners, NEW, now), f"no newer server has {now}"
+        assert [version for version in names if {old, now} <= owners[version]] == []
+
+
+def test_every_pattern_of_the_servers_own_code_means_a_function_of_a_real_one(names: Names) -> None:
+    today = "\n".join(sorted({frame_name(name, False) for found in names.values() for name in found}))
+    made_up = [
+        f"{component.name}: {pattern}"
+        for component in components()
+        for pattern in component.server
+        if not re.search(f"^{'.*'.join(map(re.escape, pattern.split('*')))}$", today, re.MULTILINE)
+    ]
+    assert made_up == []
+
+
+@pytest.mark.parametrize("version", OLD + NEW)
+def test_names_of_real_functions_are_read_without_noise(names: Names, version: str) -> None:
+    assert len(names[version]) > 10_000
+    for name in names[version]:
+        assert readable(name) == name
+        assert name.count("(") == name.count("operator()"), name
+        assert "<" not in re.sub(r"operator(<=>|<<=|<<|<=|<|->\*|->)", "", name), name
