@@ -47,7 +47,7 @@ function box(tree, view, pen, i, left, right) {
   const edges = sign > 0 ? LOOK.dearer_edges : LOOK.cheaper_edges;
   if (sign) pen.fill(left, sign > 0 ? top : top + row - 3, wide, 2, edges[view.mode === "change" ? 1 : strength]);
   if (wide > LOOK.narrowest_text) {
-    const white = sign && strength === 2 && view.mode !== "change";
+    const white = sign && strength === 2 && view.mode !== "change" && !faded;
     pen.text(label(tree, i), left, top, wide, white ? "#ffffff" : LOOK.ink);
   }
   if (view.marks && !faded) pen.frame(left, top, wide, row - 1, LOOK.ink, 1);
@@ -75,6 +75,13 @@ function figure(value, signed) {
   return form[signed ? 1 : 0].format(value).replace("-", "−");
 }
 
+// A difference in as many digits as its error has any use for.
+function withError(value, error) {
+  if (!(error > 0)) return figure(value, true);
+  const digits = Math.min(3, Math.max(0, -Math.floor(Math.log10(error) + 0.0001))), [plain, signed] = FORMS[3 - digits];
+  return `${signed.format(value).replace("-", "−")} ± ${plain.format(error)}`;
+}
+
 function percent(part, whole) {
   const share = (100 * part) / whole;
   return whole > 0 ? `${share.toFixed(share > 9.95 ? 0 : 1)} %` : "–";
@@ -94,19 +101,22 @@ class CanvasPen {
     this.to.textBaseline = "middle";
     this.letter = this.to.measureText("abcdefghijklmnopqrstuvwxyz_").width / 27;
   }
-  open(i, faded) { this.to.globalAlpha = faded ? LOOK.faded : 1; }
-  close() { this.to.globalAlpha = 1; }
+  open(i, faded) { this.faded = faded; }
+  close() { this.faded = false; }
   fill(left, top, width, height, colour) {
+    this.to.globalAlpha = this.faded ? LOOK.faded : 1;
     this.to.fillStyle = colour;
     this.to.fillRect(left, top, width, height);
   }
   frame(left, top, width, height, colour, line) {
+    this.to.globalAlpha = 1;
     this.to.strokeStyle = colour;
     this.to.lineWidth = line;
     this.to.strokeRect(left + line / 2, top + line / 2, Math.max(0.1, width - line), height - line);
   }
   text(text, left, top, width, colour) {
     const shown = fitting(text, (width - 6) / this.letter, (each) => this.to.measureText(each).width <= width - 6);
+    this.to.globalAlpha = this.faded ? LOOK.faded_text : 1;
     this.to.fillStyle = colour;
     if (shown) this.to.fillText(shown, left + 3, top + LOOK.row / 2);
   }
@@ -115,7 +125,7 @@ class CanvasPen {
 // A text cut to about so many letters; `fits` has the last word.
 function fitting(text, letters, fits) {
   let shown = text.length <= letters * 1.4 && fits(text) ? text : "";
-  for (let long = Math.min(text.length - 1, Math.floor(letters * 1.3)); !shown && long >= 5; long--) {
+  for (let long = Math.min(text.length - 1, Math.floor(letters * 1.3)); !shown && long >= LOOK.fewest; long--) {
     const cut = `${text.slice(0, long).trimEnd()}…`;
     if (fits(cut)) shown = cut;
   }
@@ -127,9 +137,10 @@ class SvgPen {
   constructor(tree, letter) { Object.assign(this, { tree, letter, parts: [] }); }
   open(i, faded) {
     const { tree } = this, cost = (side) => `${figure(tree.total(side, i))} ${tree.unit} in ${tree[side]}`;
-    const by = `${figure(tree.difference(i), true)} ± ${figure(tree.error(i))}`;
+    const by = withError(tree.difference(i), tree.error(i));
     const title = `${tree.name(i)} (${tree.component(i)}): ${cost("base")}, ${cost("me")}, ${by}`;
-    this.parts.push(`<g${faded ? ` opacity="${LOOK.faded}"` : ""}><title>${xml(title)}</title>`);
+    this.parts.push(`<g${faded ? ` fill-opacity="${LOOK.faded}"` : ""}><title>${xml(title)}</title>`);
+    this.faint = faded ? ` fill-opacity="${LOOK.faded_text}"` : "";
   }
   close() { this.parts.push("</g>\n"); }
   fill(left, top, width, height, colour) { this.rect(left, top, width, height, `fill="${colour}"`); }
@@ -143,7 +154,7 @@ class SvgPen {
   text(text, left, top, width, colour) {
     const letters = (width - 6) / this.letter, shown = fitting(text, letters, (each) => each.length <= letters);
     const at = `x="${(left + 3).toFixed(2)}" y="${top + LOOK.row / 2 + 4}"`;
-    if (shown) this.parts.push(`<text ${at} fill="${colour}">${xml(shown)}</text>`);
+    if (shown) this.parts.push(`<text ${at} fill="${colour}"${this.faint}>${xml(shown)}</text>`);
   }
   file(width, height, heading) {
     const size = `width="${width}" height="${height + 40}" viewBox="0 -40 ${width} ${height + 40}"`;

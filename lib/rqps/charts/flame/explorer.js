@@ -11,6 +11,20 @@ function graphOf(figure) {
   return graphs.get(figure);
 }
 
+function seek(figure, text) {
+  return graphOf(figure).then((graph) => graph.search(text));
+}
+
+// What a table names can be looked for in the drawing.
+function link(part, figure) {
+  const name = part.textContent, text = part.className === "rqps-component" ? OF_COMPONENT + name : `"${name}"`;
+  const pressed = button(name, text);
+  pressed.style.cssText = "font:inherit;color:#0b5c8a;background:none;border:0;padding:0;text-align:left;cursor:pointer;text-decoration:underline dotted";
+  pressed.title = "show it in the flame graph";
+  pressed.onclick = () => seek(figure, text).then(() => figure.scrollIntoView({ block: "nearest" }));
+  part.replaceChildren(pressed);
+}
+
 const inView = new IntersectionObserver((seen) => {
   for (const { isIntersecting, target } of seen) {
     if (!isIntersecting) continue;
@@ -30,9 +44,6 @@ class Explorer {
     this.note = root.querySelector(".rqps-note");
     this.inNotebook = Boolean(root.closest(".jp-OutputArea, .output_area, .cell-output"));
     root.dataset.lmSuppressShortcuts = "true";
-    for (const part of root.querySelectorAll(".rqps-part")) {
-      part.replaceChildren(button(part.textContent, part.textContent));
-    }
     root.addEventListener("click", (event) => this.click(event));
     root.addEventListener("keydown", (event) => this.key(event));
     this.show(this.links.find((link) => link.classList.contains("rqps-first")).hash);
@@ -42,8 +53,7 @@ class Explorer {
   }
 
   click(event) {
-    const link = event.target.closest("a.rqps-to"), part = event.target.closest(".rqps-part button");
-    if (part) this.search(part.closest(".rqps-cell"), OF_COMPONENT + part.value);
+    const link = event.target.closest("a.rqps-to");
     if (!link || !this.inNotebook) return;  // on a page the address changes, and that is followed
     event.preventDefault();
     this.show(link.hash);
@@ -67,11 +77,7 @@ class Explorer {
     if (!isMeant) return;
     const { top } = (cell || this.root).getBoundingClientRect();
     if (top < 0 || top > 0.4 * window.innerHeight) (cell || this.root).scrollIntoView();
-    if (cell && asked.has("search")) this.search(cell, asked.get("search"));
-  }
-
-  search(cell, text) {
-    graphOf(cell.querySelector(".rqps-flame")).then((graph) => graph.search(text));
+    if (cell && asked.has("search")) seek(cell.querySelector(".rqps-flame"), asked.get("search"));
   }
 
   show(hash) {
@@ -92,6 +98,8 @@ function keyOf(hash) {
 
 for (const figure of document.querySelectorAll(".rqps-flame:not([data-drawn])")) {
   figure.dataset.drawn = "waits";
+  const around = figure.closest(".rqps-cell") || figure;
+  for (const part of around.querySelectorAll(".rqps-component, .rqps-function")) link(part, figure);
   inView.observe(figure);
 }
 for (const root of document.querySelectorAll(`${EXPLORER}:not([data-shown])`)) {

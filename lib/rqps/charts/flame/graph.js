@@ -15,7 +15,7 @@ class Graph {
     this.graph.setAttribute("aria-label", tree.claim);
     this.legend.append(...legend(tree));
     this.listen();
-    figure.querySelector("img").replaceWith(host);
+    figure.querySelector("img").parentElement.replaceWith(host);
     new ResizeObserver(() => this.resize(host.clientWidth)).observe(host);
     this.resize(host.clientWidth);
   }
@@ -30,7 +30,10 @@ class Graph {
     };
     this.all.onclick = () => this.zoom(0);
     this.save.onclick = () => this.download();
-    this.canvas.onclick = (event) => this.at(event) >= 0 && this.zoom(this.at(event));
+    this.canvas.onclick = (event) => {
+      const i = this.at(event);
+      if (i >= 0) this.zoom(i);
+    };
     this.canvas.onpointermove = (event) => this.hover(event);
     this.canvas.onpointerleave = () => { this.tip.hidden = true; };
     this.graph.onkeydown = (event) => {
@@ -192,8 +195,8 @@ class Graph {
 
 const MARKUP = `<style class="sheet"></style>
 <div class="bar"><label>Width <select class="modes"></select></label>
-<label>Search <input class="words" type="search" placeholder="function" spellcheck="false"></label>
-<button class="all" type="button">Show all</button><button class="save" type="button">Save SVG</button></div>
+<button class="all" type="button">Show all</button><button class="save" type="button">Save SVG</button>
+<label>Search <input class="words" type="search" placeholder="function" spellcheck="false"></label></div>
 <p class="count" role="status"></p><div class="card"></div><div class="legend"></div>
 <nav class="path" aria-label="Zoomed into"></nav>
 <div class="graph" tabindex="0" role="application" aria-roledescription="flame graph"><canvas class="canvas"></canvas>
@@ -214,7 +217,7 @@ function button(text, value) {
 }
 
 function told(tree, i) {
-  const error = tree.error(i), by = `${figure(tree.difference(i), true)}${error ? ` ± ${figure(error)}` : ""}`;
+  const error = tree.error(i), by = withError(tree.difference(i), error);
   const only = tree.only(i), sign = tree.sign(i);
   return sign ? `${SIGNS[sign]} ${by}${only ? ` (${only})` : ""}` : `${by}${error ? ", within its error" : ""}`;
 }
@@ -224,8 +227,8 @@ function described(tree, i) {
   const of = (side) => `${figure(tree.total(side, i))} (${percent(tree.total(side, i), tree.total(side, 0))})`;
   const self = (side) => figure(tree.self(side, i)), by = tree.self("me", i) - tree.self("base", i);
   return [
-    make("p", "", make("b", tree.name(i)), " ", ...(i ? [button(tree.component(i), tree.component(i))] : [])),
-    make("table", "", row(tree.unit, tree.base, tree.me, "difference"), row("total", of("base"), of("me"), told(tree, i)),
+    make("p", "", make("b", tree.name(i)), " ", ...(i ? [button(tree.component(i), tree.component(i))] : []), ` ${tree.unit}`),
+    make("table", "", row("", tree.base, tree.me, "difference"), row("total", of("base"), of("me"), told(tree, i)),
       row("itself", self("base"), self("me"), figure(by, true))),
   ];
 }

@@ -6,16 +6,16 @@ from urllib.parse import quote
 import polars as pl
 
 from rqps.charts.flame.drawing import Drawing
-from rqps.charts.flame.look import figure
+from rqps.charts.flame.look import figure, with_error
 from rqps.charts.flame.packed import packed
-from rqps.charts.flame.picture import svg
+from rqps.charts.flame.picture import svg, xml
 from rqps.charts.flame.table import functions_of, functions_table
 from rqps.charts.flame.tree import Tree, tree_of
 from rqps.charts.text import Sentences
 
 # Of a picture nobody can zoom into, thinner boxes say nothing.
 PICTURE_NARROWEST_PX, FILE_NARROWEST_PX = 3.0, 0.3
-MOST_FUNCTIONS = 20
+_PICTURE = "max-width:100%;min-width:640px;height:auto"
 HOW = (
     "Below a function stand those that it calls. A box is as wide as its cost in {unit}, the mean of both sides, so "
     "that what is new and what is gone are there too. Its colour is the difference: orange with an edge above is "
@@ -24,25 +24,31 @@ HOW = (
 
 
 def flame_graph(
-    tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation", fold_below: float | None = None
+    tree: pl.DataFrame,
+    *,
+    base: str,
+    me: str,
+    unit: str = "µs/operation",
+    functions: pl.DataFrame | None = None,
+    fold_below: float | None = None,
 ) -> Drawing | Sentences:
     """Draw a tree in pre-order: costs per operation of each frame for both sides, with the error of the difference.
 
-    `fold_below` is only told: the share of the cost below which frames were folded into their callers.
+    `functions` is the breakdown of the same costs by function, for the table beside it. `fold_below` is only told:
+    the share of the cost below which frames were folded into one.
     """
     if tree.is_empty() or not tree["base_total"][0] + tree["me_total"][0]:
         return Sentences([f"No stacks of {base} and {me} to draw."])
     read = tree_of(tree)
     claim, how = claim_of(read, base, me, unit), how_of(unit, fold_below)
-    return Drawing(claim, how, figure_of(read, claim, how, base=base, me=me, unit=unit))
+    return Drawing(claim, how, figure_of(read, functions, claim, how, base=base, me=me, unit=unit))
 
 
 def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> str:
     """The same as the text of an SVG file, in which each box tells its numbers when a pointer rests on it."""
     read = tree_of(tree)
-    told = f"{claim_of(read, base, me, unit)}"
     picture = svg(read, base, unit, narrowest_px=FILE_NARROWEST_PX, titles=True)
-    return picture.replace(">", f"><title>{escape(told)}</title>", 1)
+    return picture.replace(">", f"><title>{xml(claim_of(read, base, me, unit))}</title>", 1)
 
 
 def how_of(unit: str, fold_below: float | None) -> str:
@@ -61,22 +67,23 @@ def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
         return f"{sides}: no difference beyond the error of ± {figure(error)}."
     more = "more" if by > 0 else "less"
     percent = f", {100 * abs(by) / tree.base_total[0]:.0f} %" if tree.base_total[0] else ""
-    reach = f" ± {figure(error)}" if error else ""
-    return f"{sides}: {figure(abs(by))}{reach} {more}{percent}."
+    return f"{sides}: {with_error(abs(by), error).removeprefix('+')} {more}{percent}."
 
 
-def figure_of(tree: Tree, claim: str, how: str, *, base: str, me: str, unit: str) -> str:
+def figure_of(
+    tree: Tree, functions: pl.DataFrame | None, claim: str, how: str, *, base: str, me: str, unit: str
+) -> str:
     """A picture that the program replaces by the drawing, the same in words, and the tree for the program."""
     picture = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
     source = "data:image/svg+xml," + quote(picture, safe=" =:/;,.()*+-!@~")
     told = packed(tree, base=base, me=me, unit=unit, claim=claim)
-    functions = functions_of(tree).head(MOST_FUNCTIONS)
+    own = functions_of(tree) if functions is None else functions
     return (
-        '<figure class="rqps-flame">'
+        '<figure class="rqps-flame" style="margin:0 0 26px">'
         f"<p><strong>{escape(claim)}</strong> {escape(how)}</p>"
-        f'<img alt="Flame graph. {escape(claim)}" src="{source}">'
-        f"<details><summary>The functions whose own cost changed most, as a table</summary>"
-        f"{functions_table(functions, base=base, me=me, unit=unit)}</details>"
+        f'<div style="overflow-x:auto"><img alt="Flame graph. {escape(claim)}" src="{source}" '
+        f'style="{_PICTURE}"></div>'
+        f"{functions_table(own, base=base, me=me, unit=unit)}"
         f'<script type="application/x-rqps-flame">{told}</script>'
         "</figure>"
     )

@@ -10,6 +10,7 @@ from rqps.charts.flame.look import (
     CHEAPER_EDGES,
     DEARER,
     DEARER_EDGES,
+    FEWEST_LETTERS,
     FONT_PX,
     GREY,
     MEANING,
@@ -18,6 +19,7 @@ from rqps.charts.flame.look import (
     SIGNS,
     figure,
     strength_of,
+    with_error,
 )
 from rqps.charts.flame.tree import Tree
 from rqps.charts.theme import FONTS, INK, MUTED, PICTURE_WIDTH_PX
@@ -114,6 +116,8 @@ def _label(tree: Tree, box: Box) -> str:
     i, sign = box.frame, tree.sign(box.frame)
     text = f"{SIGNS[sign]} {tree.name[i]} {figure(tree.difference(i), signed=True)}" if sign else tree.name[i]
     letters = int((box.width - 6) / LETTER_PX)
+    if letters < min(len(text), FEWEST_LETTERS):
+        return ""
     if len(text) > letters:
         text = text[: letters - 1].rstrip() + "…"
     strong = sign and _strength(tree, i) == len(DEARER) - 1
@@ -122,7 +126,7 @@ def _label(tree: Tree, box: Box) -> str:
 
 
 def _told(tree: Tree, i: int, unit: str) -> str:
-    by = f"{figure(tree.difference(i), signed=True)} ± {figure(tree.error[i])}"
+    by = with_error(tree.difference(i), tree.error[i])
     cost = f"{figure(tree.base_total[i])} → {figure(tree.me_total[i])} {unit}"
     return f"{tree.name[i]} ({tree.component[i]}): {cost}, {by}"
 

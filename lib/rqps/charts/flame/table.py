@@ -1,48 +1,91 @@
-"""Tables beside a drawing, for readers who can't see it, and for where no script runs."""
+"""Tables beside a drawing: what a difference is made of, for readers who can't see it and where no script runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from html import escape
+from typing import Any
 
 import polars as pl
 
-from rqps.charts.flame.look import figure
+from rqps.charts.flame.look import figure, with_error
 from rqps.charts.flame.tree import Tree
+from rqps.charts.theme import COST_SIGNS, VERDICT_COLOURS, verdict_words
+
+BAR_PX = 60
+MOST_FUNCTIONS = 25
+WORDS = verdict_words("cost")
+_RIGHT = ' style="text-align:right;white-space:nowrap"'
 
 
 def functions_of(tree: Tree) -> pl.DataFrame:
-    """What each function costs by itself, wherever it was called from; the greatest change first."""
+    """What each function costs by itself, wherever it was called from; a tree tells no error of that."""
     frames = pl.DataFrame(
-        {"name": tree.name, "component": tree.component, "base": tree.base_self, "me": tree.me_self},
-        schema_overrides={"base": pl.Float64, "me": pl.Float64},
+        {"part": tree.name, "component": tree.component, "base_cost": tree.base_self, "me_cost": tree.me_self},
+        schema_overrides={"base_cost": pl.Float64, "me_cost": pl.Float64},
     )
-    functions = frames.group_by("name", "component", maintain_order=True).agg(pl.col("base", "me").sum())
-    by = (pl.col("me") - pl.col("base")).alias("difference")
-    return functions.with_columns(by).sort(pl.col("difference").abs(), descending=True, maintain_order=True)
+    functions = frames.group_by("part", "component", maintain_order=True).agg(pl.col("base_cost", "me_cost").sum())
+    return functions.with_columns(
+        (pl.col("me_cost") - pl.col("base_cost")).alias("difference"),
+        pl.lit(None, pl.Float64).alias("error"),
+        pl.lit(None, pl.String).alias("verdict"),
+    )
+
+
+def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
+    """One row a part, the greatest difference first, with a bar to either side. `what` is component or function."""
+    rows = parts.sort(pl.col("difference").abs(), descending=True, maintain_order=True)
+    most = float(rows["difference"].abs().max() or 1.0)  # type: ignore[arg-type]
+    names = [what, "component"] if what == "function" else [what]
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    head += "".join(f'<th scope="col"{_RIGHT}>{escape(name)}</th>' for name in (base, me, "difference"))
+    head += "<th></th>" + ('<th scope="col">verdict</th>' if rows["verdict"].null_count() < rows.height else "")
+    body = "".join(_row(row, what, most) for row in rows.iter_rows(named=True)) + _whole(rows, what)
+    return (
+        '<div class="table" style="overflow-x:auto"><table class="plain rqps-parts">'
+        f'<caption style="text-align:left">{escape(unit)}, by {what}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def functions_table(functions: pl.DataFrame, *, base: str, me: str, unit: str) -> str:
-    """HTML of it."""
-    head = ("function", "component", f"{base}, {unit}", f"{me}, {unit}", "difference")
-    rows = (
-        (name, component, figure(before), figure(after), figure(by, signed=True))
-        for name, component, before, after, by in functions.iter_rows()
-    )
-    return table(head, rows, numbers=3)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int) -> str:
-    """A plain table whose last columns are numbers."""
-    first = len(head) - numbers
-    names = "".join(f'<th{_is_number(at >= first)} scope="col">{escape(name)}</th>' for at, name in enumerate(head))
-    body = "".join(
-        f"<tr>{''.join(f'<td{_is_number(at >= first)}>{escape(cell)}</td>' for at, cell in enumerate(row))}</tr>"
-        for row in rows
+    """The functions whose own cost changed most, folded away."""
+    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("difference").abs())
+    of_all = (
+        f"The {most.height} of {functions.height} functions" if functions.height > most.height else "The functions"
     )
     return (
-        '<div class="table" style="overflow-x:auto"><table class="plain">'
-        f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<details><summary>{of_all} whose own cost changed most, as a table</summary>"
+        f"{parts_table(most, 'function', base=base, me=me, unit=unit)}</details>"
     )
 
 
-def _is_number(is_it: bool) -> str:
-    return ' class="number" style="text-align:right"' if is_it else ""
+def _row(row: Mapping[str, Any], what: str, most: float) -> str:
+    cells = [f'<td class="rqps-{what}" style="white-space:nowrap">{escape(row["part"])}</td>']
+    if what == "function":
+        cells.append(f"<td>{escape(row['component'])}</td>")
+    by = with_error(row["difference"], row["error"] or 0.0)
+    cells += [f"<td{_RIGHT}>{told}</td>" for told in (figure(row["base_cost"]), figure(row["me_cost"]), by)]
+    cells.append(f"<td>{_bar(row, most)}</td>")
+    if row["verdict"]:
+        cells.append(f'<td style="white-space:nowrap">{COST_SIGNS[row["verdict"]]} {WORDS[row["verdict"]]}</td>')
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _whole(parts: pl.DataFrame, what: str) -> str:
+    """The operation, which the parts add up to."""
+    if what != "component" or "base_measured" not in parts.columns:
+        return ""
+    base, me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
+    told = (figure(base), figure(me), with_error(me - base, error))
+    return (
+        f"<tr><td><b>all</b></td>{''.join(f'<td{_RIGHT}><b>{each}</b></td>' for each in told)}<td></td><td></td></tr>"
+    )
+
+
+def _bar(row: Mapping[str, Any], most: float) -> str:
+    wide = BAR_PX * abs(row["difference"]) / most
+    left = BAR_PX - wide if row["difference"] < 0 else BAR_PX
+    colour = VERDICT_COLOURS[row["verdict"] or "same"]
+    return (
+        f'<div style="width:{2 * BAR_PX}px;height:12px">'
+        f'<div style="width:{wide:.1f}px;height:12px;margin-left:{left:.1f}px;background:{colour}"></div></div>'
+    )

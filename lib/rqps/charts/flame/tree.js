@@ -80,8 +80,8 @@ class Tree {
   // cost is what its own frames cost by themselves, so that the components of an operation add up.
   find(text) {
     const component = text.startsWith(OF_COMPONENT) ? text.slice(OF_COMPONENT.length) : null;
-    const wanted = text.toLowerCase();
-    const names = this.names.map((name) => component === null && name.toLowerCase().includes(wanted));
+    const wanted = text.toLowerCase(), exact = /^".+"$/.test(text) && text.slice(1, -1);
+    const names = this.names.map((name) => (exact ? name === exact : name.toLowerCase().includes(wanted)));
     const found = { marks: new Uint8Array(this.frames), count: 0, base: 0, me: 0 };
     let covered = 0;
     for (let i = 0; i < this.frames; i++) {

@@ -43,12 +43,12 @@ class Tree:
 
 
 def tree_of(frame: pl.DataFrame) -> Tree:
-    """Read a table in pre-order. Where several frames have no caller, they get one."""
+    """Read a table in pre-order. Where several frames have no caller, they get one; dear frames come before cheap."""
     rows = frame.select(COLUMNS)
     if rows["parent"].null_count() > 1:
         rows = pl.concat([_root(rows), rows.with_columns(pl.col("parent").fill_null(-1))])
-    depth, end = _shape(rows["node"].to_list(), rows["parent"].to_list())
-    columns = {name: rows[name].to_list() for name in COLUMNS[2:]}
+    order, depth, end = _dear_first(rows)
+    columns = {name: [values[i] for i in order] for name in COLUMNS[2:] if (values := rows[name].to_list())}
     return Tree(**columns, depth=depth, end=end)
 
 
@@ -69,15 +69,30 @@ def _root(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _shape(nodes: Sequence[int], parents: Sequence[int | None]) -> tuple[list[int], list[int]]:
+def _dear_first(rows: pl.DataFrame) -> tuple[list[int], list[int], list[int]]:
+    """Which row comes where, how deep it is, and where what is below it ends."""
+    row_of = {node: i for i, node in enumerate(rows["node"])}
+    below: list[list[int]] = [[] for _ in row_of]
+    for i, parent in enumerate(rows["parent"]):
+        if i:
+            below[row_of[parent]].append(i)
+    cost = (rows["base_total"] + rows["me_total"]).to_list()
+    order: list[int] = []
     depth: list[int] = []
-    end = [len(nodes)] * len(nodes)
+    waiting = [(0, 0)]
+    while waiting:
+        i, deep = waiting.pop()
+        order.append(i)
+        depth.append(deep)
+        waiting += [(each, deep + 1) for each in sorted(below[i], key=cost.__getitem__)]
+    return order, depth, _ends(depth)
+
+
+def _ends(depth: Sequence[int]) -> list[int]:
+    end = [len(depth)] * len(depth)
     open_: list[int] = []
-    for i, parent in enumerate(parents):
-        while open_ and nodes[open_[-1]] != parent:
+    for i, deep in enumerate(depth):
+        while len(open_) > deep:
             end[open_.pop()] = i
-        if i and not open_:
-            raise ValueError(f"node {nodes[i]} does not follow its parent {parent}: the tree is not in pre-order")
-        depth.append(len(open_))
         open_.append(i)
-    return depth, end
+    return end
