@@ -29,7 +29,7 @@ RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server, Placement, Path]]:
     """A warm server of a dbms of the study `releases`, placed as its runs are, and a folder for logs."""
     run = next(run for run in unfold(read_runs_file(RUNS_YAML), "releases", "bench") if run.dbms == dbms)
-    where = placement.choose(None, parameters.threads)
+    where = placement.choose(None, parameters.clients)
     build, translated = resolve(run, print)
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
     data.copy(loaded_data(run, build, print), folder / "data")

@@ -298,7 +298,7 @@ def test_more_threads_than_the_server_admits_are_refused(tmp_path: Path) -> None
         serving(run, tmp_path) as (server, _),
         pytest.raises(RqpsError, match="max_connections is 20, and 64 threads"),
     ):
-        check_connections(server.connect(), QUICK.model_copy(update={"threads": 64}))
+        check_connections(server.connect(), QUICK.model_copy(update={"threads": (1, 64)}))
 
 
 def test_more_threads_than_the_performance_schema_knows_fail_the_step(tmp_path: Path) -> None:

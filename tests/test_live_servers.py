@@ -88,7 +88,7 @@ def measure(server: Server, name: str, folder: Path) -> None:
         load.wait_for_end()
         used = between(first, read_end(server.pid, load.pid, None))
         load.wait_until_gone()
-    seconds = answer.read_seconds(load.lines, QUICK.threads)
+    seconds = answer.read_seconds(load.lines, QUICK.clients)
     counted = sum(second.transactions for second in seconds)
     assert [second.second for second in seconds] == [-1, 0]
     assert answer.whole(seconds).transactions > 0

@@ -201,3 +201,36 @@ def test_a_pre_step_does_the_same_work_as_the_later_one() -> None:
     for name in measured("all"):
         if ".pre" in name:
             assert find(name).statements == find(name.replace(".pre", "")).statements
+
+
+def test_a_list_of_threads_makes_every_step_once_with_each() -> None:
+    asked = SysbenchParameters.model_validate({"steps": ["read-write", "flush", "scan"], "threads": [1, 4, 64]})
+    assert asked.sweep == (
+        "read-write@1",
+        "scan@1",
+        "read-write@4",
+        "scan@4",
+        "read-write@64",
+        "scan@64",
+    )
+    assert asked.clients == 64
+    step, alone = asked.alone("scan@4")
+    assert (step.name, alone.threads, alone.steps) == ("scan", 4, asked.steps)
+    once = SysbenchParameters.model_validate({"steps": ["read-write", "flush", "scan"], "threads": 4})
+    assert once.sweep == ("read-write", "scan")
+    assert once.alone("scan")[1] == once
+    assert asked.estimated_seconds == 3 * once.estimated_seconds
+
+
+def test_one_number_of_threads_is_written_down_as_before() -> None:
+    assert SysbenchParameters(threads=4).model_dump(mode="json")["threads"] == 4
+    assert SysbenchParameters(threads=(4,)).model_dump(mode="json")["threads"] == [4]
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, "4", [], [1, 0], [[1]], None])
+def test_threads_that_are_no_numbers_of_clients_are_refused(threads: object) -> None:
+    assert "a whole number of at least 1 is due, or a list of them" in refused(threads=threads)
+
+
+def test_a_number_of_threads_stands_once() -> None:
+    assert refused(threads=[1, 8, 1]) == "[1, 8, 1] has a number twice; keep one"

@@ -10,16 +10,17 @@ from rqps.modes import in_words
 from rqps.servers.listing import Row
 from rqps.servers.progress import duration, megabytes
 from rqps.study import Option, Run
+from rqps.workloads import workload
 
-STATES = ("done", "failed", "missing", "other")
-_IN_WORDS = {"other": "measured under other conditions"}
+STATES = ("done", "failed", "missing", "other", "absent")
+_IN_WORDS = {"other": "measured under other conditions", "absent": "not in this version"}
 
 
 def plan_text(states: Sequence[RunState], servers: Mapping[str, str]) -> str:
     """What a study's servers are (in words, by build) and what they are told, its runs in order, and their time."""
     runs = [each.run for each in states]
-    parts = [_head(runs), _servers(servers), _options(runs), _order(states), _time(states)]
-    return "\n\n".join("\n".join(part) for part in parts)
+    parts = [_head(runs), _servers(servers), _options(runs), _absent(runs), _order(states), _time(states)]
+    return "\n\n".join(text for part in parts if (text := "\n".join(part)))
 
 
 def status_text(states: Sequence[RunState]) -> str:
@@ -61,9 +62,25 @@ def _head(runs: Sequence[Run]) -> Iterator[str]:
     parameters = run.parameters.model_dump(mode="json")
     yield f"{run.study}: {run.question}"
     yield f"  {len(dbms)} dbms × {told} = {len(runs)} runs on {run.host}; base is {run.base}"
-    yield f"  {run.workload}: {', '.join(parameters.pop('steps', []))}"
-    yield f"  {', '.join(f'{name} {str(value).lower()}' for name, value in parameters.items())}"
+    yield f"  {run.workload}: {', '.join(parameters.pop('steps', ())) or _made_of_parameters(run)}"
+    yield f"  {', '.join(f'{name} {_plain(value)}' for name, value in parameters.items())}"
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
+
+
+def _made_of_parameters(run: Run) -> str:
+    """The steps of a workload whose names are not given, but follow from its parameters."""
+    steps = workload(run.workload).steps(run.parameters)
+    return f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
+
+
+def _plain(value: object) -> str:
+    """
+    >>> _plain(["innodb", "memory"]), _plain(True), _plain(4)
+    ('innodb memory', 'true', '4')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _servers(servers: Mapping[str, str]) -> Iterator[str]:
@@ -78,7 +95,7 @@ def _options(runs: Sequence[Run]) -> Iterator[str]:
     configs = {run.config: run for run in runs}
     told: dict[str, Mapping[str, Option]] = {}
     for config in sorted(configs, key=lambda name: (len(configs[name].options), name)):
-        options = configs[config].options
+        options = _asked_of(configs[config])
         users = sorted({run.dbms for run in runs if run.config == config})
         near = min(told, key=lambda name: len(_differences(options, told[name])), default=None)
         differences = _differences(options, told[near]) if near else options
@@ -89,6 +106,11 @@ def _options(runs: Sequence[Run]) -> Iterator[str]:
             yield f"  {', '.join(users)}:" + ("" if options else " none, all its defaults")
         told[config] = options
         yield from (f"    {_option(name, option)}" for name, option in sorted(differences.items()))
+
+
+def _asked_of(run: Run) -> Mapping[str, Option]:
+    """Options, and the scenario of the performance schema as if it were one."""
+    return run.options if run.perf_schema is None else {**run.options, "perf_schema": Option(run.perf_schema.name)}
 
 
 def _differences(options: Mapping[str, Option], other: Mapping[str, Option]) -> dict[str, Option | None]:
@@ -112,6 +134,13 @@ def _word(value: object) -> str:
     return str(value) if value != "" else "''"
 
 
+def _absent(runs: Sequence[Run]) -> Iterator[str]:
+    """What is asked for and can't be had is neither left out in silence nor made to look like something else."""
+    if reasons := {run.dbms: run.absent for run in runs if run.absent}:
+        yield "not in this version, so these have no runs"
+        yield from (f"  {dbms}: {reason}" for dbms, reason in reasons.items())
+
+
 def _order(states: Sequence[RunState]) -> Iterator[str]:
     yield "order of the runs"
     width = max(len(_cell(each)) for each in states)
@@ -121,11 +150,15 @@ def _order(states: Sequence[RunState]) -> Iterator[str]:
 
 
 def _cell(state: RunState) -> str:
-    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({state.state})"
+    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({_word_of(state)})"
+
+
+def _word_of(state: RunState) -> str:
+    return _IN_WORDS["absent"] if state.state == "absent" else state.state
 
 
 def _time(states: Sequence[RunState]) -> Iterator[str]:
-    todo = [planned_s(each.run) for each in states if each.state != "done"]
+    todo = [planned_s(each.run) for each in states if each.state not in ("done", "absent")]
     yield summary(states)
     if todo:
         left = Estimate(todo).left_s()
@@ -140,4 +173,4 @@ def _run_line(state: RunState, width: int) -> str:
     if state.state == "failed":
         times = "once" if state.attempts == 1 else f"{state.attempts} times"
         return f"{line} {times}: {state.last_error}"
-    return line
+    return f"{line}: {state.run.absent}" if state.state == "absent" else line

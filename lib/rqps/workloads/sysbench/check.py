@@ -19,7 +19,7 @@ LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made
 def check_connections(connection: Connection, parameters: SysbenchParameters) -> None:
     """The server takes as many clients as the load has."""
     most = int(query(connection, "SELECT @@max_connections")[0][0])
-    threads = max(parameters.threads, parameters.tables if parameters.steps != parameters.measured else 1)
+    threads = max(parameters.clients, parameters.tables if parameters.steps != parameters.measured else 1)
     if threads + OUR_CONNECTIONS > most:
         raise RqpsError(
             f"max_connections is {most}, and {threads} threads are asked for, with {OUR_CONNECTIONS} for control",

@@ -38,7 +38,7 @@ class Generator:
         self.process = process
         self.server = server
         self.step = step
-        self.threads = parameters.threads
+        self.threads = parameters.clients
         self.seconds = parameters.seconds_of(step)
         self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
         self.whole_within_s = self.seconds if step.whole else None
@@ -171,7 +171,7 @@ def started(
 ) -> "subprocess.Popen[str]":
     """sysbench with the statements of a step; `more` says for how long."""
     options: dict[str, str | int | float] = {
-        "threads": parameters.threads,
+        "threads": parameters.clients,
         "prepared": _switch(parameters.prepared and step.prepared),
         "statements": ";".join(step.statements),
         "mysql-ignore-errors": DONE_AGAIN,

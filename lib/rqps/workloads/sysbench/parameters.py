@@ -5,6 +5,8 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     Field,
+    PlainSerializer,
+    PlainValidator,
     SerializerFunctionWrapHandler,
     WithJsonSchema,
     field_validator,
@@ -16,6 +18,8 @@ from rqps.workloads.parameters import Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, is_measured, listed, lists, pattern
 
 Count = Annotated[int, Field(ge=1)]
+CLIENTS = "@"
+"""Between a step and its number of clients."""
 COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_STATEMENT = 100
 """Rows that a range reads in the time of a statement, under callgrind as without it."""
@@ -28,6 +32,27 @@ def _exists(name: str) -> str:
         find(name)
     return name
 
+
+def _numbers(value: Any) -> int | tuple[int, ...]:
+    """A number, or several of them that are not the same."""
+    counts = value if isinstance(value, list | tuple) else [value]
+    if not counts or not all(
+        isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in counts
+    ):
+        raise ValueError(f"is {value!r}; a whole number of at least 1 is due, or a list of them, such as [1, 8, 64]")
+    if len(set(counts)) < len(counts):
+        raise ValueError(f"{value!r} has a number twice; keep one")
+    return tuple(counts) if isinstance(value, list | tuple) else int(value)
+
+
+_A_COUNT = {"type": "integer", "minimum": 1}
+_COUNTS = {"anyOf": [_A_COUNT, {"type": "array", "items": _A_COUNT, "minItems": 1, "uniqueItems": True}]}
+Threads = Annotated[
+    int | tuple[int, ...],
+    PlainValidator(_numbers),
+    PlainSerializer(lambda counts: counts),  # as they are: written down, a tuple is a list, and pydantic warns of it
+    WithJsonSchema(_COUNTS),
+]
 
 _NAMES = {"anyOf": [{"enum": list(listed())}, {"pattern": pattern()}]}
 StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", **_NAMES})]
@@ -43,7 +68,9 @@ class SysbenchParameters(Parameters):
     index_first: bool = False
     """Create the secondary index before the rows are loaded. After them, as the published tests do, its pages are
     full: on a small table a short update step then measures how they split and merge again."""
-    threads: Count = 1
+    threads: Threads = 1
+    """How many clients. Of a list, every step is measured with each number and called STEP@THREADS; the server starts
+    once for all."""
     seconds: Count = 30
     """The measured part of a step."""
     write_seconds: Count | None = None
@@ -96,6 +123,32 @@ class SysbenchParameters(Parameters):
         return tuple(filter(is_measured, self.steps))
 
     @property
+    def sweep(self) -> tuple[str, ...]:
+        """The steps as they are called, with each number of clients where several are asked for.
+
+        >>> SysbenchParameters(steps=("insert", "scan"), threads=(1, 8)).sweep
+        ('insert@1', 'scan@1', 'insert@8', 'scan@8')
+        """
+        if isinstance(self.threads, int):
+            return self.measured
+        return tuple(f"{name}{CLIENTS}{count}" for count in self.threads for name in self.measured)
+
+    def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
+        """A step by what it is called, and what is asked of it with its one number of clients.
+
+        >>> step, asked = SysbenchParameters(steps=("insert", "scan"), threads=(1, 8)).alone("scan@8")
+        >>> step.name, asked.threads
+        ('scan', 8)
+        """
+        name, _, clients = step.partition(CLIENTS)
+        return find(name), self.model_copy(update={"threads": int(clients)}) if clients else self
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are at once, at most."""
+        return self.threads if isinstance(self.threads, int) else max(self.threads)
+
+    @property
     def flush_limit_s(self) -> float:
         return self.flush_seconds or min(60 + self.tables * self.table_rows / 1e6, 1200)
 
@@ -117,10 +170,11 @@ class SysbenchParameters(Parameters):
 
     def warmup_transactions_of(self, step: Step) -> int:
         """How many each client does before those."""
-        return max(1, self.transactions_of(step) // (WARMUP_SHARE * self.threads))
+        return max(1, self.transactions_of(step) // (WARMUP_SHARE * self.clients))
 
     @property
     def estimated_seconds(self) -> float:
         """What the steps of one run take, without its set-up."""
         steps = [find(name) for name in self.steps if name != FLUSH]
-        return float(sum(self.seconds_of(step) + self.warmup_seconds * is_measured(step.name) for step in steps))
+        once = sum(self.seconds_of(step) + self.warmup_seconds * is_measured(step.name) for step in steps)
+        return float(once * (1 if isinstance(self.threads, int) else len(self.threads)))

@@ -95,13 +95,17 @@ def find(name: str) -> Step:
 
 
 def label(name: str) -> str:
-    """The published label of a step, with its range; of a name that is no step, the name.
+    """The published label of a step, with its range, and with its clients where it names them; of a name that is no
+    step, the name.
 
-    >>> label("update-index"), label("no-such-step")
-    ('update-index_range=100', 'no-such-step')
+    >>> label("update-index"), label("update-index@8"), label("no-such-step")
+    ('update-index_range=100', 'update-index_range=100@8', 'no-such-step')
     """
-    found = NAME.fullmatch(name)
-    return find(name).label if found and found["kind"] in _described()["steps"] else name
+    step, *clients = name.split("@")
+    found = NAME.fullmatch(step)
+    if not found or found["kind"] not in _described()["steps"]:
+        return name
+    return "@".join([find(step).label, *clients])
 
 
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:

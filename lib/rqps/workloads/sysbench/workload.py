@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from rqps.servers.instance import Server
-from rqps.tools import sysbench
 from rqps.store.manifest import Warning_
+from rqps.tools import sysbench
 from rqps.workloads.protocol import Answer, Checked
 from rqps.workloads.sysbench import answer as reading
 from rqps.workloads.sysbench import check, generator
 from rqps.workloads.sysbench.counting import Counting, counting
 from rqps.workloads.sysbench.flush import flush
 from rqps.workloads.sysbench.latency import summary
-from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, before, find
 
 LOAD_SEED = 20_240_229
@@ -39,14 +39,14 @@ class Sysbench:
         connection.close()
 
     def steps(self, parameters: SysbenchParameters) -> Sequence[str]:
-        return parameters.measured
+        return parameters.sweep
 
-    def clients(self, step: str, parameters: SysbenchParameters) -> int:  # noqa: ARG002 all steps have as many
-        return parameters.threads
+    def clients(self, step: str, parameters: SysbenchParameters) -> int:
+        return parameters.alone(step)[1].clients
 
     def check(self, server: Server, step: str) -> Checked:
         connection = server.connect()
-        plans = check.check_plan(connection, find(step))
+        plans = check.check_plan(connection, find(step.partition(CLIENTS)[0]))
         connection.close()
         return Checked(plans=tuple(plans))
 
@@ -61,8 +61,9 @@ class Sysbench:
         cpus: tuple[int, ...],
         log: Path,
     ) -> Iterator[generator.Generator]:
-        self._precede(server, step, parameters, seed, cpus, log)
-        with generator.generating(server, find(step), parameters, seed=seed, cpus=cpus, log=log) as load:
+        described, asked = parameters.alone(step)
+        self._precede(server, described.name, asked, seed, cpus, log)
+        with generator.generating(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
             yield load
 
     @contextmanager
@@ -76,8 +77,9 @@ class Sysbench:
         cpus: tuple[int, ...],
         log: Path,
     ) -> Iterator[Counting]:
-        self._precede(server, step, parameters, seed, cpus, log)
-        with counting(server, find(step), parameters, seed=seed, cpus=cpus, log=log) as load:
+        described, asked = parameters.alone(step)
+        self._precede(server, described.name, asked, seed, cpus, log)
+        with counting(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
             yield load
 
     def _precede(
@@ -104,14 +106,14 @@ class Sysbench:
             load.wait_until_gone()
 
     def answer(self, step: str, parameters: SysbenchParameters, load: generator.Generator) -> Answer:
-        described = find(step)
-        seconds = reading.read_seconds(load.lines, parameters.threads, load.whole_within_s)
+        described, asked = parameters.alone(step)
+        seconds = reading.read_seconds(load.lines, asked.clients, load.whole_within_s)
         whole = reading.whole(seconds)
         per_transaction = parameters.table_rows if described.unit == "row" else described.queries
         operations = whole.transactions * per_transaction
         columns: dict[str, Any] = {
             "unit": described.unit,
-            "threads": parameters.threads,
+            "threads": asked.clients,
             "warmup_s": load.warmup_s,
             "elapsed_s": load.elapsed_s,
             "operations": operations,
