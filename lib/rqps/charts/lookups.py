@@ -66,7 +66,9 @@ def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=11, labelPadding=2)
     facet = alt.Facet("name:N", sort=in_order(shown["name"]), header=header)
     made = titled(
-        alt.vconcat(panel.facet(facet=facet, columns=COLUMNS, spacing=8)), _claim(bars, cut), _how(named, cut)
+        alt.vconcat(panel.facet(facet=facet, columns=COLUMNS, spacing=8)).resolve_scale(color="shared"),
+        _claim(bars, cut),
+        _how(named, cut),
     )
     made.usermeta["rqps"] |= {"panel": PANEL_PX + LABELS_PX, "minWidth": 300}
     return made

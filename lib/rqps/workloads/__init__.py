@@ -4,15 +4,20 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rqps.workloads.parameters import Parameters
+from rqps.workloads.point_lookups import steps as point_lookup_steps
+from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.sysbench import steps as sysbench_steps
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
 if TYPE_CHECKING:
     from rqps.workloads.protocol import Workload
 
-PARAMETERS: dict[str, type[Parameters]] = {"sysbench": SysbenchParameters}
+PARAMETERS: dict[str, type[Parameters]] = {"sysbench": SysbenchParameters, "point-lookups": PointLookupsParameters}
 
-GROUPED: dict[str, Callable[[Iterable[str]], dict[str, str]]] = {"sysbench": sysbench_steps.grouped}
+GROUPED: dict[str, Callable[[Iterable[str]], dict[str, str]]] = {
+    "sysbench": sysbench_steps.grouped,
+    "point-lookups": point_lookup_steps.grouped,
+}
 
 
 def step_groups(name: str, steps: Iterable[str]) -> dict[str, str]:
@@ -24,8 +29,15 @@ def step_groups(name: str, steps: Iterable[str]) -> dict[str, str]:
     return GROUPED[name](steps) if name in GROUPED else {}
 
 
+def step_label(name: str, step: str) -> str:
+    """The name under which a workload's step is published."""
+    return sysbench_steps.label(step) if name == "sysbench" else step
+
+
 def workload(name: str) -> "Workload":
     """A workload by its name. What it runs with is imported only here: to read runs.yaml none of it is needed."""
+    from rqps.workloads.point_lookups.workload import PointLookups
     from rqps.workloads.sysbench.workload import Sysbench
 
-    return {"sysbench": Sysbench}[name]()
+    known: dict[str, type[Workload]] = {"sysbench": Sysbench, "point-lookups": PointLookups}
+    return known[name]()

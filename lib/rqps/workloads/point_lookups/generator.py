@@ -1,18 +1,16 @@
 """mysqlslap as a process: held before its clients start and after they have gone, for counters to be read there."""
 
-import re
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from rqps.errors import RqpsError
 from rqps.servers import keeper
-from rqps.servers.instance import Server, query
+from rqps.servers.instance import Server
+from rqps.workloads.point_lookups.answer import Counted, complaints
 from rqps.workloads.point_lookups.mysqlslap import Slap
 from rqps.workloads.point_lookups.steps import Step
 
@@ -20,29 +18,8 @@ BEGIN, END = "rqps begin", "rqps end"
 START_PATIENCE_S = 60
 STALL_PATIENCE_S = 120
 """Without the server using any CPU."""
-_CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
-
-
-@dataclass(frozen=True)
-class Told:
-    """What mysqlslap says of itself: in milliseconds, from when its clients may connect until all have gone."""
-
-    elapsed_s: float
-    clients: int
-    queries: int
-    """Those that each client was to do. Whether it did, mysqlslap does not look."""
-
-
-def read_told(lines: list[str]) -> Told | None:
-    r"""Its one line of comma-separated values, if it came to that.
-
-    >>> read_told(["rqps begin\n", ",mixed,1.234,1.234,1.234,4,2500\n"])
-    Told(elapsed_s=1.234, clients=4, queries=2500)
-    """
-    for line in lines:
-        if found := _CSV.match(line.rstrip("\n")):
-            return Told(float(found[1]), int(found[4]), int(found[5]))
-    return None
+LOOK_S = 0.25
+"""Between looks at whether all are still there. What mysqlslap says is heard at once."""
 
 
 class Generator:
@@ -52,7 +29,16 @@ class Generator:
     for a line of ours; both end when our end of the pipe is closed.
     """
 
-    def __init__(self, process: "subprocess.Popen[str]", server: Server, step: Step, queries: int, log: Path) -> None:
+    def __init__(
+        self,
+        process: "subprocess.Popen[str]",
+        server: Server,
+        step: Step,
+        *,
+        queries: int,
+        counted: Counted,
+        log: Path,
+    ) -> None:
         self.process = process
         self.server = server
         self.step = step
@@ -60,9 +46,10 @@ class Generator:
         self.log = log
         self.lines: list[str] = []
         self.warmup_s = 0.0
-        self.counted = self._before = Counted.of(server)
-        """What the server counted, from before the first client to when all is over."""
-        self._began_ns = self._ended_ns = 0
+        self.counted = counted
+        """By the server until now; when all is over, since mysqlslap was started."""
+        self._said = {word: threading.Event() for word in (BEGIN, END)}
+        self._began_ns = self._told_ns = 0
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -86,7 +73,7 @@ class Generator:
     @property
     def elapsed_s(self) -> float:
         """From the word to go to the word that all clients have gone, by our own clock."""
-        return (self._ended_ns - self._began_ns) / 1e9
+        return (self._told_ns - self._began_ns) / 1e9
 
     def wait_until_gone(self) -> None:
         """Waits until mysqlslap has ended well, and asks the server how many queries it was."""
@@ -98,7 +85,7 @@ class Generator:
         if code != 0:
             raise self._failure("failed")
         self._reader.join()
-        self.counted = Counted.of(self.server).since(self._before)
+        self.counted = Counted.of(self.server).since(self.counted)
 
     def end(self) -> None:
         """Ends it, if it has not, and keeps what it said."""
@@ -122,19 +109,19 @@ class Generator:
             raise self._failure("ended too early") from None
 
     def _wait_for(self, word: str, patient: Callable[[], bool], else_: str) -> None:
-        while f"{word}\n" not in self.lines:
+        while not self._said[word].wait(LOOK_S):
             if self.process.poll() is not None or self.server.ended():
                 raise self._failure("ended too early")
             if not patient():
                 raise self._failure(else_)
-            time.sleep(0.001)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
-            if line == f"{END}\n":
-                self._ended_ns = time.monotonic_ns()
+            if line.rstrip("\n") in self._said:
+                self._told_ns = time.monotonic_ns()
+                self._said[line.rstrip("\n")].set()
 
     def _failure(self, how: str) -> RqpsError:
         """Why it ended: the server's end comes first, since mysqlslap only tells that it lost it."""
@@ -160,43 +147,13 @@ class _Working:
         return now - self._since < STALL_PATIENCE_S
 
 
-def complaints(lines: list[str]) -> list[str]:
-    r"""Lines in which mysqlslap speaks of itself, each once.
-
-    >>> complaints(["rqps begin\n", "/opt/bin/mysqlslap: Cannot run\n", "/opt/bin/mysqlslap: Cannot run\n"])
-    ['mysqlslap: Cannot run']
-    """
-    said = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)
-    return list(dict.fromkeys(line for line in said if line.startswith("mysqlslap: ")))
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What a server counts of its own."""
-
-    selects: int
-    """SELECT statements; none of ours for control is one."""
-    threads_ended: int
-    """Threads of connections that are no more, neither at work nor kept for the next; their counters went, too."""
-
-    @classmethod
-    def of(cls, server: Server) -> Self:
-        connection = server.connect()
-        told = dict(query(connection, "SHOW GLOBAL STATUS WHERE variable_name RLIKE '^(Com_select|Threads_)'"))
-        connection.close()
-        there = int(told["Threads_cached"]) + int(told["Threads_connected"])
-        return cls(int(told["Com_select"]), int(told["Threads_created"]) - there)
-
-    def since(self, earlier: Self) -> Self:
-        return type(self)(self.selects - earlier.selects, self.threads_ended - earlier.threads_ended)
-
-
 @contextmanager
 def generating(
     slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...], log: Path
 ) -> Iterator[Generator]:
     """mysqlslap putting the load of one step: so many queries of each client."""
     argv = slap.argv(server, step.database, step.kind.query, step.clients, queries)
+    counted = Counted.of(server)
     process = subprocess.Popen(
         keeper.command("exec", [*argv, *_held()], cpus=cpus),
         stdin=subprocess.PIPE,
@@ -207,7 +164,7 @@ def generating(
         env=_environment(slap),
         start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
     )
-    generator = Generator(process, server, step, queries, log)
+    generator = Generator(process, server, step, queries=queries, counted=counted, log=log)
     try:
         yield generator
     finally:

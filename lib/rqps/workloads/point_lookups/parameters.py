@@ -1,6 +1,7 @@
 """What a study may set of the point lookups."""
 
 import os
+import re
 from typing import Annotated, Any
 
 from pydantic import (
@@ -21,6 +22,8 @@ LOOKUP_US = 30.0
 """Of CPU, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
 SCANNED_ROW_US = 0.08
 """Of CPU for each row of a table that is read to its end."""
+COUNTED_OPERATIONS = 2000
+ROWS_LIKE_A_QUERY = 100
 STEP_S = 0.25
 """To start mysqlslap and to look at the plan."""
 
@@ -31,17 +34,38 @@ def _exists(kind: str) -> str:
     return kind
 
 
-Engine = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", examples=["innodb", "memory"])]
+def _in_small_letters(engine: str) -> str:
+    if not re.fullmatch(ENGINE, engine):
+        raise ValueError(f"{engine!r} can't be an engine; write its name in small letters, such as innodb or memory")
+    return engine
+
+
+def _version_or_path(asked: str) -> str:
+    if not re.fullmatch(SLAP, asked):
+        raise ValueError(
+            f'{asked!r} is neither a version, such as "8.0.33", nor a path, such as /opt/mysql/bin/mysqlslap'
+        )
+    return asked
+
+
+ENGINE = r"[a-z][a-z0-9_]*"
+SLAP = r"\d+\.\d+\.\d+|[/~].*"
+Engine = Annotated[
+    str, AfterValidator(_in_small_letters), WithJsonSchema({"type": "string", "pattern": f"^{ENGINE}$"})
+]
 KindName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", "enum": list(KINDS)})]
-SLAP = r"^(\d+\.\d+\.\d+|[/~].*)$"
+Program = Annotated[
+    str, AfterValidator(_version_or_path), WithJsonSchema({"type": "string", "pattern": f"^({SLAP})$"})
+]
+_SOME: dict[str, Any] = {"strict": False, "json_schema_extra": {"minItems": 1}}
 
 
 class PointLookupsParameters(Parameters):
-    engines: tuple[Engine, ...] = Field(default=("innodb", "memory"), strict=False, min_length=1)
+    engines: tuple[Engine, ...] = Field(default=("innodb", "memory"), **_SOME)
     """Storage engines, as SHOW ENGINES of the servers names them, in small letters."""
-    kinds: tuple[KindName, ...] = Field(default=tuple(KINDS), strict=False, min_length=1)
+    kinds: tuple[KindName, ...] = Field(default=tuple(KINDS), **_SOME)
     """Kinds of query. Each is done on every engine, from every number of clients."""
-    clients: tuple[Count, ...] = Field(default=(1, 4, 32), strict=False, min_length=1)
+    clients: tuple[Count, ...] = Field(default=(1, 4, 32), **_SOME)
     """Numbers of clients that ask at once."""
     queries: Count = 100_000
     """Of each client in a step."""
@@ -51,14 +75,19 @@ class PointLookupsParameters(Parameters):
     """Of all clients together in a step whose plan reads all rows for each query, where that is fewer."""
     warmup_queries: Annotated[int, Field(ge=0)] = 1000
     """Before each step, of one client, not measured."""
+    counted_operations: Count | None = None
+    """Where instructions are counted, of all clients together in a step, 2000 if not given; fewer where all rows are
+    read, of which a hundred weigh as much as a query. The same for every dbms."""
     table_rows: Count = 64_000
     """1000 rows, doubled as often as it takes."""
-    mysqlslap: Annotated[str, Field(pattern=SLAP, examples=["8.0.33", "/opt/mysql/bin/mysqlslap"])] = "8.0.33"
+    mysqlslap: Program = "8.0.33"
     """Which one puts the load on all servers of the study: that of a version in the catalogue, or a path."""
 
     @field_validator("engines", "kinds", "clients")
     @classmethod
     def _each_stands_once(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not given:
+            raise ValueError("is empty; it needs at least one")
         twice = [value for number, value in enumerate(given) if value in given[:number]]
         if twice:
             raise ValueError(f"{twice[0]!r} stands twice")
@@ -92,6 +121,15 @@ class PointLookupsParameters(Parameters):
         """
         limits = [self.most_queries, self.scan_queries if scans else None]
         return min([self.queries, *(max(1, limit // clients) for limit in limits if limit is not None)])
+
+    def counted_of(self, clients: int, *, scans: bool) -> int:
+        """Of each client in a step whose instructions are counted.
+
+        >>> PointLookupsParameters().counted_of(4, scans=False), PointLookupsParameters().counted_of(4, scans=True)
+        (500, 1)
+        """
+        weight = 1 + self.table_rows / ROWS_LIKE_A_QUERY if scans else 1
+        return max(1, round((self.counted_operations or COUNTED_OPERATIONS) / weight / clients))
 
     @property
     def estimated_seconds(self) -> float:

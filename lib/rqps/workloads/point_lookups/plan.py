@@ -18,7 +18,7 @@ def check_plan(server: Server, step: Step) -> Checked:
     return Checked(plans=(plan_row(step.name, step.kind.query, plan),), warnings=warnings)
 
 
-def scans(server: Server, step: Step) -> bool:
+def reads_whole_table(server: Server, step: Step) -> bool:
     """Whether each query of a step reads the whole table."""
     return _plan(server, step)["type"] in WHOLE_TABLE
 

@@ -50,7 +50,8 @@ def _not_made(server: Server, engine: str, rows: int, error: pymysql.err.MySQLEr
     if error.args[0] == TABLE_IS_FULL:
         fix = "set max_heap_table_size in the config to more, or ask for fewer rows"
     return RqpsError(
-        f"{server.build.name}: a table of {rows} rows could not be made with engine {engine}: {error.args[-1]}", fix
+        f"{server.build.name}: a table of {rows} rows could not be made with engine {engine}: {error.args[-1]}",
+        fix=fix,
     )
 
 

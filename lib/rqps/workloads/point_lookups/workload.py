@@ -10,10 +10,11 @@ from rqps.servers.instance import Server, query
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS
 from rqps.workloads.point_lookups import generator, table
+from rqps.workloads.point_lookups.answer import Told, failed, read_told
 from rqps.workloads.point_lookups.mysqlslap import mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
-from rqps.workloads.point_lookups.plan import check_plan, scans
-from rqps.workloads.point_lookups.steps import VOLATILE, find
+from rqps.workloads.point_lookups.plan import check_plan, reads_whole_table
+from rqps.workloads.point_lookups.steps import VOLATILE, Step, find
 from rqps.workloads.protocol import Answer, Checked
 
 OTHER_CONNECTIONS = 3
@@ -63,18 +64,49 @@ class PointLookups:
         cpus: tuple[int, ...],
         log: Path,
     ) -> Iterator[generator.Generator]:
-        slap, asked = mysqlslap(parameters.mysqlslap), find(step)
-        each = parameters.queries_of(asked.clients, scans=(whole_table := scans(server, asked)))
-        warm = 1 if whole_table else parameters.warmup_queries
-        warmup_s = (
-            generator.ask_once(slap, server, asked, queries=warm, cpus=cpus) if parameters.warmup_queries else 0.0
-        )
-        with generator.generating(slap, server, asked, queries=each, cpus=cpus, log=log) as load:
+        asked, scans = find(step), reads_whole_table(server, find(step))
+        each = parameters.queries_of(asked.clients, scans=scans)
+        with self._asking(server, asked, parameters, each, scans=scans, cpus=cpus, log=log) as load:
+            yield load
+
+    @contextmanager
+    def counting(
+        self,
+        server: Server,
+        step: str,
+        parameters: PointLookupsParameters,
+        *,
+        seed: int,  # noqa: ARG002
+        cpus: tuple[int, ...],
+        log: Path,
+    ) -> Iterator[generator.Generator]:
+        asked, scans = find(step), reads_whole_table(server, find(step))
+        each = parameters.counted_of(asked.clients, scans=scans)
+        with self._asking(server, asked, parameters, each, scans=scans, cpus=cpus, log=log) as load:
+            yield load
+
+    @contextmanager
+    def _asking(
+        self,
+        server: Server,
+        step: Step,
+        parameters: PointLookupsParameters,
+        each: int,
+        *,
+        scans: bool,
+        cpus: tuple[int, ...],
+        log: Path,
+    ) -> Iterator[generator.Generator]:
+        slap, warmup_s = mysqlslap(parameters.mysqlslap), 0.0
+        if parameters.warmup_queries:
+            queries = 1 if scans else parameters.warmup_queries
+            warmup_s = generator.ask_once(slap, server, step, queries=queries, cpus=cpus)
+        with generator.generating(slap, server, step, queries=each, cpus=cpus, log=log) as load:
             load.warmup_s = warmup_s
             yield load
 
     def answer(self, step: str, parameters: PointLookupsParameters, load: generator.Generator) -> Answer:  # noqa: ARG002
-        told, clients = generator.read_told(load.lines), load.step.clients
+        told, clients = read_told(load.lines), load.step.clients
         if told is None or (told.clients, told.queries) != (clients, load.queries):
             raise RqpsError(
                 f"{step}: mysqlslap did not tell of {clients} clients with {load.queries} queries each: {told}",
@@ -83,7 +115,7 @@ class PointLookups:
         coarse = told.elapsed_s < SHORTEST_TOLD_S
         elapsed_s = load.elapsed_s if coarse else told.elapsed_s
         asked = clients * load.queries
-        done = min(asked, load.counted.selects)
+        done = min(asked, load.counted.selects - failed(load.lines))
         columns: dict[str, Any] = {
             "unit": "query",
             "threads": clients,
@@ -93,7 +125,7 @@ class PointLookups:
             "transactions": done,
             "operations_per_s": done / elapsed_s if done else None,
             **dict.fromkeys(name for name in STEPS if name.startswith("latency_")),  # single queries are not timed
-            "errors": asked - done,
+            "errors": asked - done + load.counted.refused,
             "target_per_s": None,
             "target_held": None,
             "client_context_switches": None,  # its threads have ended, and their counts with them
@@ -123,11 +155,15 @@ def _check_connections(server: Server, parameters: PointLookupsParameters) -> No
         )
 
 
-def _warnings(step: str, told: generator.Told, load: generator.Generator) -> Iterator[Warning_]:
+def _warnings(step: str, told: Told, load: generator.Generator) -> Iterator[Warning_]:
     asked = told.clients * told.queries
-    if load.counted.selects != asked:
+    done = load.counted.selects - failed(load.lines)
+    if done != asked:
         said = "; ".join(load.complaints()) or "mysqlslap says nothing of it"
-        text = f"{asked} queries were asked for, the server did {load.counted.selects}: {said}"
+        text = f"{asked} queries were asked for, the server did {done}: {said}"
+        yield Warning_(kind="errors", text=text, step=step)
+    if load.counted.refused:
+        text = f"{load.counted.refused} connections were refused and tried again 0.1 s later: the time is too long"
         yield Warning_(kind="errors", text=text, step=step)
     if told.elapsed_s < SHORTEST_TOLD_S:
         text = (

@@ -1,0 +1,281 @@
+"""Point lookups on real servers: the statements, the plans, the counts, and what goes wrong."""
+
+import os
+import re
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_lookups import BUILDS, ROWS, House, asked, serving
+from rqps.errors import RqpsError
+from rqps.workloads.point_lookups import generator
+from rqps.workloads.point_lookups.mysqlslap import mysqlslap
+from rqps.workloads.point_lookups.steps import KINDS, find
+from rqps.workloads.point_lookups.workload import PointLookups
+
+pytestmark = pytest.mark.live
+
+KEYS = {
+    "pk": "PRIMARY const",
+    "pk-force": "PRIMARY const",
+    "cover-noforce": "xj ref",
+    "nocover-force": "xj ref",
+    "cover-force": "xjk ref",
+}
+"""How every release here reads, on both engines but for what stands below."""
+ON_MEMORY = KEYS | {"cover-force": "None ALL"}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with serving("my8033.base", tmp_path_factory.mktemp("lookups")) as here:
+        yield here
+
+
+def logged(house: House, step: str, **parameters: Any) -> dict[str, list[str]]:
+    """What the general log has of a step, by connection: the database, and its statements."""
+    log = house.folder / "general.log"
+    log.unlink(missing_ok=True)
+    house.ask(
+        f"SET GLOBAL general_log_file = '{log}'", "SET GLOBAL log_output = 'FILE'", "SET GLOBAL general_log = ON"
+    )
+    house.do(step, asked(**parameters))
+    house.ask("SET GLOBAL general_log = OFF")
+    entry = re.compile(r"\s(\d+) (Connect|Init DB|Query|Execute|Prepare|Quit)\t(.*)$")
+    found: dict[str, list[str]] = {}
+    for line in log.read_text().splitlines():
+        if told := entry.search(line):
+            found.setdefault(told[1], []).append(f"{told[2]} {told[3]}".strip())
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_client_does_the_published_query_and_nothing_else(kind: str, house: House) -> None:
+    clients: list[Counter[str]] = []
+    others: list[Counter[str]] = []
+    for said in logged(house, f"innodb.{kind}@4", queries=25).values():
+        (clients if "Connect root@localhost on rqps_innodb using Socket" in said else others).append(Counter(said))
+    ours = [said for said in (*clients, *others) if "Query SET NAMES utf8mb4" in said]
+    asking = {"Connect root@localhost on rqps_innodb using Socket": 1, f"Query {KINDS[kind].query}": 25, "Quit": 1}
+    assert [said for said in clients if said not in ours] == [asking] * 4
+    coming_and_going = {"Connect root@localhost on  using Socket": 1, "Quit": 1}
+    whole = [said for said in others if said not in ours and len(said) > 1]
+    assert whole == [coming_and_going], "mysqlslap's own"
+
+
+def test_mysqlslap_creates_nothing_and_drops_nothing(house: House) -> None:
+    tables = "SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2"
+    before = house.ask(tables)
+    house.do("memory.pk@4")
+    assert house.ask(tables) == before
+    assert house.ask("SELECT COUNT(*) FROM rqps_memory.foo") == [(ROWS,)]
+
+
+def test_the_number_that_mysqlslap_takes_is_of_all_clients_together(house: House) -> None:
+    slap = mysqlslap("8.0.33")
+    argv = slap.argv(house.server, "rqps_innodb", "select 1", clients=4, queries=25)
+    assert "--number-of-queries=100" in argv
+    answer, load = house.do("innodb.pk@4", asked(queries=25))
+    assert load.counted.selects == answer.columns["operations"] == 100
+    assert load.lines[-1].strip().endswith(",4,25")
+
+
+@pytest.mark.parametrize("dbms", BUILDS)
+def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str, tmp_path: Path) -> None:
+    with serving(dbms, tmp_path) as here:
+        for engine, keys in (("innodb", KEYS), ("memory", ON_MEMORY)):
+            for kind, key in keys.items():
+                checked = PointLookups().check(here.server, f"{engine}.{kind}@1")
+                (plan,) = checked.plans
+                assert f"{plan['key']} {plan['access']}" == key, (engine, kind)
+                as_named = KINDS[kind].index == plan["key"]
+                assert [warning.kind for warning in checked.warnings] == ([] if as_named else ["plan"])
+        for step in ("innodb.pk@1", "innodb.cover-force@4", "memory.pk@32", "memory.cover-force@4"):
+            answer, load = here.do(step, asked(queries=40, warmup_queries=3))
+            scanned = step == "memory.cover-force@4"
+            clients = find(step).clients
+            assert answer.columns["operations"] == clients * (2 if scanned else 40)
+            assert answer.columns["errors"] == 0
+            assert answer.columns["threads"] == clients
+            assert answer.columns["operations_per_s"] == answer.columns["operations"] / answer.columns["elapsed_s"]
+            assert (answer.columns["warmup_s"] > 0, answer.columns["latency_mean_us"]) == (True, None)
+            assert (answer.intervals, answer.latencies) == ([], [])
+            assert not load.complaints()
+        assert here.ask("SHOW GLOBAL STATUS LIKE 'Ssl_accepts'")[0][1] == "0"
+
+
+def test_tables_hold_what_is_asked_for_on_both_engines(house: House) -> None:
+    for schema in ("rqps_innodb", "rqps_memory"):
+        told = house.ask(f"SELECT COUNT(*), SUM(i = j), SUM(i = k), SUM(l = 0) FROM {schema}.foo")
+        assert [int(number) for number in told[0]] == [ROWS] * 4
+
+
+def test_rows_of_the_memory_engine_are_there_again_after_a_start(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        with serving("my5624.base", tmp_path / str(number)) as here:
+            assert here.ask("SELECT COUNT(*) FROM rqps_memory.foo WHERE j = i") == [(ROWS,)]
+
+
+def test_instructions_are_counted_of_as_many_queries_on_every_server(house: House) -> None:
+    workload, parameters = PointLookups(), asked(counted_operations=12)
+    for step, each in (("innodb.pk@4", 3), ("memory.cover-force@1", 1)):
+        with workload.counting(
+            house.server, step, parameters, seed=1, cpus=(), log=house.folder / "counted.log"
+        ) as load:
+            load.wait_for_begin()
+            load.wait_for_end()
+            load.wait_until_gone()
+        assert workload.answer(step, parameters, load).columns["operations"] == each * find(step).clients
+
+
+@pytest.mark.parametrize("dbms", ["my5534.base", "my8033.base", "my97.base"])
+def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) -> None:
+    """mysqlslap ends with success all the same, and tells a time."""
+    with serving(dbms, tmp_path) as here:
+        here.ask("SET GLOBAL max_user_connections = 6")  # two are ours, and mysqlslap has one more than its clients
+        blocking = here.server.connect("rqps_innodb")
+        workload, parameters = PointLookups(), asked(queries=10)
+        with workload.generating(
+            here.server, "innodb.pk@4", parameters, seed=1, cpus=(), log=tmp_path / "refused.log"
+        ) as load:
+            load.wait_for_begin()
+            with blocking.cursor() as cursor:
+                cursor.execute("SET GLOBAL max_user_connections = 4")
+                cursor.execute("LOCK TABLES foo WRITE")
+            unlock = threading.Timer(2, blocking.close)
+            unlock.start()
+            load.wait_for_end()
+            unlock.join()
+            load.wait_until_gone()
+        answer = workload.answer("innodb.pk@4", parameters, load)
+        assert answer.columns["operations"] == 20
+        assert answer.columns["errors"] == 20 + load.counted.refused
+        first, second = (each.text for each in answer.warnings if each.kind == "errors")
+        assert first.startswith("40 queries were asked for, the server did 20: mysqlslap: Error when connecting")
+        assert second.startswith("20 connections were refused and tried again")
+
+
+def test_queries_that_fail_are_none(house: House) -> None:
+    workload, parameters = PointLookups(), asked()
+    with workload.generating(
+        house.server, "memory.pk@4", parameters, seed=1, cpus=(), log=house.folder / "none.log"
+    ) as load:
+        load.wait_for_begin()
+        house.ask("RENAME TABLE rqps_memory.foo TO rqps_memory.gone")
+        load.wait_for_end()
+        load.wait_until_gone()
+    house.ask("RENAME TABLE rqps_memory.gone TO rqps_memory.foo")
+    answer = workload.answer("memory.pk@4", parameters, load)
+    columns = answer.columns
+    assert (columns["operations"], columns["operations_per_s"], columns["errors"]) == (0, None, 800)
+    assert columns["elapsed_s"] > 0
+    assert answer.warnings[0].text.startswith(
+        "800 queries were asked for, the server did 0: mysqlslap: Cannot run query select j from foo where i = 100"
+    )
+
+
+def test_more_clients_than_connections_are_refused_before_anything(house: House) -> None:
+    with pytest.raises(RqpsError, match="max_connections is 151, and 149 clients are asked for, with 3") as caught:
+        PointLookups().prepare(house.server, asked(clients=[1, 149]))
+    assert "set max_connections to 152 or more" in str(caught.value.fix)
+
+
+@pytest.mark.parametrize(
+    ("dbms", "options", "engine", "words"),
+    [
+        ("my8033.base", {}, "innodbb", "'innodbb': it has no such engine"),
+        ("my8033.base", {}, "federated", "'federated': it was built without it"),
+        ("my5624.base", {}, "tokudb", "'tokudb': it has no such engine"),
+        ("my8033.base", {"disabled_storage_engines": "MEMORY"}, "memory", "'memory': its config disables it"),
+    ],
+)
+def test_an_engine_that_the_server_does_not_have_is_told_with_those_it_has(
+    dbms: str, options: dict[str, Any], engine: str, words: str, tmp_path: Path
+) -> None:
+    parameters = asked(engines=["memory"])
+    with (
+        serving(dbms, tmp_path, parameters, options, prepared=False) as here,
+        pytest.raises(RqpsError, match=re.escape(words)) as caught,
+    ):
+        PointLookups().prepare(here.server, asked(engines=[engine]))
+    assert "this server has" in str(caught.value.fix)
+    assert "myisam" in str(caught.value.fix)
+    assert engine not in str(caught.value.fix).split("has ")[1].split(", ")
+
+
+def test_a_memory_table_that_grows_too_large_is_told(tmp_path: Path) -> None:
+    parameters = asked(engines=["memory"], table_rows=128_000)
+    with (
+        serving("my5624.base", tmp_path, parameters, {"max_heap_table_size": "1M"}, prepared=False) as here,
+        pytest.raises(
+            RqpsError, match=r"a table of 128000 rows could not be made with engine memory: .* full"
+        ) as told,
+    ):
+        PointLookups().prepare(here.server, parameters)
+    assert told.value.fix == "set max_heap_table_size in the config to more, or ask for fewer rows"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DROP TABLE foo", "engine: asked for innodb, found no such table"),
+        ("ALTER TABLE foo ENGINE = MyISAM", "engine: asked for innodb, found myisam"),
+        (
+            "ALTER TABLE foo DROP INDEX xjk",
+            "indexes: asked for PRIMARY (i), xj (j), xjk (j, k), found PRIMARY (i), xj",
+        ),
+        (
+            "ALTER TABLE foo MODIFY l BIGINT",
+            "columns: asked for i int, j int, k int, l int, found i int, j int, k int",
+        ),
+        ("DELETE FROM foo WHERE i = 7", "rows: asked for 2000, found 1999"),
+        ("UPDATE foo SET k = 0 WHERE i = 7", "rows with j = i and k = i: asked for 2000, found 1999"),
+    ],
+)
+def test_a_table_that_was_prepared_otherwise_is_refused(change: str, words: str, tmp_path: Path) -> None:
+    parameters = asked(engines=["innodb"])
+    with serving("my5624.base", tmp_path, parameters, prepared=False) as here:
+        here.ask("USE rqps_innodb", change)
+        with pytest.raises(RqpsError, match=re.escape(f"rqps_innodb.foo: {words}")):
+            PointLookups().prepare(here.server, parameters)
+
+
+def test_more_rows_than_were_loaded_are_missed(house: House) -> None:
+    with pytest.raises(RqpsError, match=r"rqps_innodb\.foo: rows: asked for 4000, found 2000"):
+        PointLookups().prepare(house.server, asked(engines=["innodb"], table_rows=4000))
+
+
+def test_a_mysqlslap_that_is_too_old_for_the_server_is_told(house: House) -> None:
+    with pytest.raises(
+        RqpsError, match=r"mysqlslap 5\.5\.34 can't put load on MySQL 8\.0\.33: mysqlslap: Error"
+    ) as told:
+        PointLookups().prepare(house.server, asked(engines=["innodb"], mysqlslap="5.5.34"))
+    assert "give another mysqlslap in the study's parameters" in str(told.value.fix)
+
+
+def test_a_mysqlslap_that_is_killed_fails_the_step(house: House) -> None:
+    workload, parameters = PointLookups(), asked(queries=10_000_000)
+    with workload.generating(
+        house.server, "innodb.pk@1", parameters, seed=1, cpus=(), log=house.folder / "killed.log"
+    ) as load:
+        load.wait_for_begin()
+        load.process.kill()
+        with pytest.raises(RqpsError, match=r"innodb\.pk@1: mysqlslap ended too early: its exit code is -9"):
+            load.wait_for_end()
+
+
+def test_a_server_that_dies_is_told_before_mysqlslap_that_lost_it(tmp_path: Path) -> None:
+    slap, step = mysqlslap("8.0.33"), find("innodb.pk@1")
+    with (
+        serving("my5624.base", tmp_path) as here,
+        generator.generating(slap, here.server, step, queries=10_000_000, cpus=(), log=tmp_path / "log") as load,
+    ):
+        load.wait_for_begin()
+        os.kill(here.server.pid, signal.SIGKILL)
+        with pytest.raises(RqpsError, match=r"innodb\.pk@1: the server ended in the middle of it, by SIGKILL"):
+            load.wait_for_end()
