@@ -5,6 +5,12 @@ from rqps.analysis.cost_findings import cost_findings, two_measures
 from rqps.analysis.cost_table import as_published, cost_table, of_steps
 from rqps.analysis.findings import findings
 from rqps.analysis.groups import grouped
+from rqps.analysis.instructions import (
+    dearest_functions,
+    instruction_ratios,
+    instructions_beside,
+    instructions_per_operation,
+)
 from rqps.analysis.lookups import (
     generator_shares,
     lookup_plans,
@@ -21,9 +27,11 @@ from rqps.analysis.stacks import (
     breakdown,
     breakdown_findings,
     flame_tree,
+    flame_trees,
     folded,
     folded_difference,
     instruction_costs,
+    operation_costs,
     speedscope,
     stack_costs,
 )
@@ -48,8 +56,10 @@ __all__ = [
     "cost_findings",
     "cost_table",
     "counters_over_time",
+    "dearest_functions",
     "findings",
     "flame_tree",
+    "flame_trees",
     "folded",
     "folded_difference",
     "generator_shares",
@@ -57,6 +67,9 @@ __all__ = [
     "grouped",
     "hidden_differences",
     "instruction_costs",
+    "instruction_ratios",
+    "instructions_beside",
+    "instructions_per_operation",
     "latencies_of_steps",
     "lookup_plans",
     "lookups_in_us",
@@ -64,6 +77,7 @@ __all__ = [
     "lookups_server_cpu",
     "measured",
     "of_steps",
+    "operation_costs",
     "options_of_some",
     "over_releases",
     "ratios_to",

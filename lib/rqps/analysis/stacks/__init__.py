@@ -4,15 +4,19 @@ from rqps.analysis.stacks.breakdown import breakdown
 from rqps.analysis.stacks.costs import instruction_costs, stack_costs
 from rqps.analysis.stacks.exports import folded, folded_difference, speedscope
 from rqps.analysis.stacks.findings import breakdown_findings
+from rqps.analysis.stacks.operations import operation_costs
 from rqps.analysis.stacks.tree import flame_tree
+from rqps.analysis.stacks.trees import flame_trees
 
 __all__ = [
     "breakdown",
     "breakdown_findings",
     "flame_tree",
+    "flame_trees",
     "folded",
     "folded_difference",
     "instruction_costs",
+    "operation_costs",
     "speedscope",
     "stack_costs",
 ]
