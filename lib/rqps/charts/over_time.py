@@ -47,6 +47,8 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
 
 def counters(series: pl.DataFrame) -> Any:
     """The counters of one run, a panel a measure, from its first measured second to its last."""
+    if series.is_empty():
+        return Sentences(["Nothing was sampled: no step lasts a number of seconds here."])
     who = in_order(series["who"])
     panel = (
         alt.Chart(slim(_thinned(series), "measure", "who", "step", "second", "value"))
