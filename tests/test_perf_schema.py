@@ -9,7 +9,7 @@ from rqps.errors import RqpsError
 from rqps.servers.build import Build
 from rqps.servers.perf_schema import Known, Realised, realise
 from rqps.servers.perf_schema.differences import differences
-from rqps.servers.perf_schema.events import DIGEST, mistaken
+from rqps.servers.perf_schema.events import DIGEST, Work, by_kind, mistaken
 from rqps.servers.perf_schema.memory import refuse_too_large
 from rqps.servers.perf_schema.tables import Found
 from rqps.study.perf_schema import (
@@ -324,38 +324,54 @@ EVENTS = {"statement": 1000, "stage": 13000, "memory": 0, "transaction": 0, "err
 
 def test_what_was_to_be_recorded_and_was_is_right() -> None:
     asked = put(named("stages-and-statements"))
-    assert list(mistaken(asked, {**EVENTS, DIGEST: 1000}, transactions=1000, connections=1)) == []
+    assert list(mistaken(asked, {**EVENTS, DIGEST: 1000}, Work(1000, 1))) == []
 
 
 def test_what_was_to_be_recorded_and_was_not_is_told() -> None:
     asked = put(named("stages-and-statements"))
-    told = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, transactions=1000, connections=1))
+    told = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, Work(1000, 1)))
     assert told == [
         "stage: asked for, and 90 events were recorded in 1000 transactions",
         "digest: asked for, and 0 events were recorded in 1000 transactions",
     ]
 
 
+def test_before_5_7_prepared_statements_have_no_digests_and_need_none() -> None:
+    asked = put(named("statements-only"))
+    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1, has_digests=False))) == []
+    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1))) != []
+
+
+def test_events_are_held_against_the_scenario_by_kind() -> None:
+    events = {
+        "wait/synch/mutex/sql/LOCK_open": 3,
+        "wait/synch/mutex/innodb/trx_mutex": 4,
+        "transaction": 1,
+        DIGEST: 2,
+    }
+    assert by_kind(events) == {"wait/synch/mutex": 7, "transaction": 1, DIGEST: 2}
+
+
 def test_what_was_not_to_be_recorded_and_was_is_told() -> None:
-    told = list(mistaken(put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, transactions=10, connections=1))
+    told = list(mistaken(put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, Work(10, 1)))
     assert told == [
         "stage: nothing was to be recorded, and 13000 events were",
         "statement: nothing was to be recorded, and 1000 events were",
     ]
-    assert list(mistaken(put(named("off")), EVENTS, transactions=10, connections=1)) == told[::-1]
+    assert list(mistaken(put(named("off")), EVENTS, Work(10, 1))) == told[::-1]
 
 
 def test_bytes_that_sockets_count_as_clients_come_and_go_are_no_events() -> None:
     known = Known({**INSTRUMENTS, "wait/io/socket/sql/client_connection": "off"}, CONSUMERS)
     asked = put(named("all-disabled"), known)
-    assert list(mistaken(asked, {"wait/io/socket": 28}, transactions=5, connections=1)) == []
-    assert list(mistaken(asked, {"wait/io/socket": 2800}, transactions=5, connections=1)) != []
+    assert list(mistaken(asked, {"wait/io/socket": 28}, Work(5, 1))) == []
+    assert list(mistaken(asked, {"wait/io/socket": 2800}, Work(5, 1))) != []
 
 
 def test_a_kind_of_which_only_some_are_on_may_move_or_not() -> None:
     asked = put(own(instruments={"wait/synch/mutex/sql/LOCK_open": "timed"}))
     for count in (0, 100):
-        assert list(mistaken(asked, {"wait/synch/mutex": count, "stage": 0}, transactions=0, connections=1)) == []
+        assert list(mistaken(asked, {"wait/synch/mutex": count, "stage": 0}, Work(0, 1))) == []
 
 
 def test_sizes_that_take_more_memory_than_there_is_are_refused_with_what_would_fit() -> None:

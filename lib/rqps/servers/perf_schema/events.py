@@ -1,6 +1,7 @@
 """How many events of each kind the performance schema has recorded, and whether that is what was asked for."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from rqps.servers.instance import Connection, query
 from rqps.servers.perf_schema.realise import Realised
@@ -25,6 +26,16 @@ SOCKET_EVENTS_OF_A_CONNECTION = 64
 """Sockets count bytes as a connection comes and goes, also while their instruments are off."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a load did while its events were recorded."""
+
+    transactions: int
+    connections: int
+    has_digests: bool = True
+    """Whether its statements have any: before 5.7 prepared ones have none."""
+
+
 def tables(connection: Connection) -> frozenset[str]:
     """The tables of the performance schema."""
     with told(connection):
@@ -32,7 +43,7 @@ def tables(connection: Connection) -> frozenset[str]:
 
 
 def recorded(connection: Connection, there: Collection[str], asked: Realised) -> dict[str, int]:
-    """Events so far by kind: of the load's user where events are kept by user, else of all threads."""
+    """Events so far by instrument: of the load's user where events are kept by user, else of all threads."""
     by_user = asked.is_on("thread_instrumentation")
     found: dict[str, int] = {}
     with told(connection):
@@ -40,10 +51,7 @@ def recorded(connection: Connection, there: Collection[str], asked: Realised) ->
             table, which = _one_of(summary, there, by_user)
             if table:
                 rows = query(connection, f"SELECT event_name, {counted} FROM performance_schema.{table} {which}")
-                for name, count in rows:
-                    kind = class_of(str(name))
-                    if kind and not any(fits(pattern, str(name)) for pattern in classes().always):
-                        found[kind] = found.get(kind, 0) + int(count)
+                found |= {str(name): int(count) for name, count in rows if count and not _always(str(name))}
         table, which = _one_of(_ERRORS, there, by_user)
         if table:
             found["error"] = _sum(connection, f"SUM(sum_error_raised) FROM performance_schema.{table} {which}")
@@ -65,30 +73,43 @@ def _sum(connection: Connection, expression: str) -> int:
     return int(query(connection, f"SELECT {expression}")[0][0] or 0)
 
 
-def mistaken(asked: Realised, events: Mapping[str, int], transactions: int, connections: int) -> Iterator[str]:
+def by_kind(events: Mapping[str, int]) -> dict[str, int]:
+    """Events of all instruments of a kind.
+
+    >>> by_kind({"stage/sql/init": 2, "stage/sql/end": 1, "digest": 3})
+    {'stage': 3, 'digest': 3}
+    """
+    found: dict[str, int] = {}
+    for name, count in events.items():
+        kind = class_of(name) or name
+        found[kind] = found.get(kind, 0) + count
+    return found
+
+
+def mistaken(asked: Realised, events: Mapping[str, int], of: Work) -> Iterator[str]:
     """What a step's events say against its scenario: kinds that are on and stayed still, or off and moved."""
-    by_kind: dict[str, list[bool]] = {}
+    switched: dict[str, list[bool]] = {}
     for name, state in asked.instruments.items():
         if kind := class_of(name):
-            by_kind.setdefault(kind, []).append(state != "off" and not _always(name) and asked.records)
+            switched.setdefault(kind, []).append(state != "off" and not _always(name) and asked.records)
     if asked.scenario.kind != "on":
-        by_kind = {kind: [False] for kind in events if kind != DIGEST}
-    digest_of = [asked.is_on("statements_digest") and on for on in by_kind.get("statement", [False])]
-    for kind, on in {**by_kind, DIGEST: digest_of}.items():
+        switched = {kind: [False] for kind in events if kind != DIGEST}
+    digest_of = [asked.is_on("statements_digest") and on for on in switched.get("statement", [False])]
+    for kind, on in {**switched, DIGEST: digest_of}.items():
         count = events.get(kind, 0)
-        if not any(on) and count > _tolerated(kind, connections):
+        if not any(on) and count > _tolerated(kind, of):
             yield f"{kind}: nothing was to be recorded, and {count} events were"
-        if all(on) and kind in events and _made_by_every_load(kind) and count < FEWEST * transactions:
-            yield f"{kind}: asked for, and {count} events were recorded in {transactions} transactions"
+        if all(on) and _made_by(kind, of) and count < FEWEST * of.transactions:
+            yield f"{kind}: asked for, and {count} events were recorded in {of.transactions} transactions"
 
 
 def _always(name: str) -> bool:
     return any(fits(pattern, name) for pattern in classes().always)
 
 
-def _made_by_every_load(kind: str) -> bool:
-    return kind == DIGEST or classes().instruments[kind].loads
+def _made_by(kind: str, of: Work) -> bool:
+    return of.has_digests if kind == DIGEST else classes().instruments[kind].loads
 
 
-def _tolerated(kind: str, connections: int) -> int:
-    return SOCKET_EVENTS_OF_A_CONNECTION * connections if kind == "wait/io/socket" else 0
+def _tolerated(kind: str, of: Work) -> int:
+    return SOCKET_EVENTS_OF_A_CONNECTION * of.connections if kind == "wait/io/socket" else 0
