@@ -19,7 +19,8 @@ def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
     path = folder / f"{name}.parquet"
     ordered = _conform(path, name, frame)
     with _whole(path) as unfinished:
-        ordered.write_parquet(unfinished, compression="zstd", metadata={VERSION_KEY: str(SCHEMA_VERSION)})
+        version = {VERSION_KEY: str(SCHEMA_VERSION)}
+        ordered.write_parquet(unfinished, compression="zstd", compression_level=10, metadata=version)
     return path
 
 
