@@ -81,7 +81,7 @@ def _name(choose: random.Random) -> str:
 def _callers(choose: random.Random, names: list[str]) -> str:
     """The lines of the callers of one way to a leaf, the nearest first."""
     kernel = KERNEL[: choose.randrange(len(KERNEL))] if choose.random() < 0.3 else []
-    server = choose.choices(names, k=choose.randint(14, 28))
+    server = choose.choices(names, k=choose.randint(10, 22))
     lines = [_line(choose, name, "[kernel.kallsyms]", 0xFFFFFFFF81000000) for name in reversed(kernel)]
     lines += [_line(choose, name, "/opt/mysql/bin/mysqld", 0x55D0C0000000) for name in server]
     return "\n".join([*lines, _line(choose, "start_thread", "/usr/lib/x86_64-linux-gnu/libc.so.6", 0x7F2A10000000)])

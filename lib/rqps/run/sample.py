@@ -36,6 +36,6 @@ def sample(job: Job, server: Server, events: EventCounters, load: Load, step: st
         profile = profiling_step.profile(step, observed.columns["server_cpu_s"])
     return Observed(
         columns=observed.columns,
-        tables={**observed.tables, "stacks": profile.stacks},
+        tables={**observed.tables, "stacks": profile.stacks, "threads": profile.threads},
         warnings=(*observed.warnings, *profile.warnings),
     )

@@ -153,9 +153,26 @@ to its last frame. They mend stacks that break off there."""
 STACKS = pl.Schema(
     {
         **_STACK,
-        "event": pl.String,  # cpu-clock, cycles; or callers, see below
+        "event": pl.String,  # cpu-clock, cycles; or callers, see above
         "samples": pl.Int64,
         "weight": pl.Int64,  # of the event: nanoseconds of cpu-clock, or cycles
+    }
+)
+
+THREADS = pl.Schema(
+    {
+        "step": pl.String,
+        "role": pl.String,
+        "threads": pl.Int32,  # of this role that ran at all
+        "elapsed_s": pl.Float64,  # while they were sampled
+        "running_s": pl.Float64,  # of all of them together, exact, as the scheduler counts it
+        "waiting_s": pl.Float64,  # ready to run, but without a CPU
+        "seen_running": pl.Int64,  # how often they were seen so, of all looks; null where looking is not allowed
+        "seen_network": pl.Int64,  # in a system call that waits for this
+        "seen_lock": pl.Int64,
+        "seen_disk": pl.Int64,
+        "seen_timer": pl.Int64,
+        "seen_other": pl.Int64,
     }
 )
 
@@ -176,14 +193,15 @@ TABLES: dict[str, pl.Schema] = {
     "settings": SETTINGS,
     "plans": PLANS,
     "stacks": STACKS,
+    "threads": THREADS,
     "instructions": INSTRUCTIONS,
 }
 
-LATER = ("plans",)
+LATER = ("plans", "threads")
 """Tables that runs did not have from the beginning: one without the file has no row of it."""
 
 LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles", "retries"), "intervals": ("retries",)}
 """Columns that came later: null in the rows of a run without them."""
 
-MODE_TABLES: dict[str, str] = {"stacks": "stacks", "instructions": "instructions"}
+MODE_TABLES: dict[str, str] = {"stacks": "stacks", "threads": "stacks", "instructions": "instructions"}
 """Tables that only runs of one mode have, and the mode."""

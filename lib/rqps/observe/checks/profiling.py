@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import os
-import shutil
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +18,7 @@ ALLOW = "as root: sysctl kernel.perf_event_paranoid=-1 kernel.kptr_restrict=0"
 
 
 def profiling_findings(machine: Mapping[str, Any]) -> list[Finding]:
-    return [instructions(), sampling(machine.get("perf_event_paranoid")), perf_program()]
+    return [instructions(), sampling(machine.get("perf_event_paranoid"))]
 
 
 def try_event(kind: int, config: int, *, whole_cpu: bool) -> int:
@@ -67,12 +66,3 @@ def sampling(paranoid: int | None) -> Finding:
         )
     found = f"the kernel refuses ({os.strerror(error)})"
     return Finding("stack sampling", "warn", found, "no stacks", "use a kernel with CONFIG_PERF_EVENTS")
-
-
-def perf_program() -> Finding:
-    path = shutil.which("perf")
-    if path is None:
-        effect = "throughput is measured, but not explained by function"
-        fix = "install perf: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
-        return Finding("perf", "note", "not installed", effect, fix)
-    return Finding("perf", "ok", path)

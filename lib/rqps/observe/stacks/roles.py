@@ -94,17 +94,15 @@ def told_names(connection: "pymysql.Connection[Any]") -> dict[int, str]:
 
 
 def roles(stacks: Iterable[Stack], told: Mapping[int, str], named: Mapping[int, str], main: int) -> dict[int, str]:
-    """The role of each thread that was sampled, by its id.
+    """The role of each thread that was sampled or has a name, by its id.
 
     `told` are the performance schema's names, `named` the operating system's, `main` is the id of the process.
     """
-    votes: dict[int, Counter[str]] = {}
+    votes: dict[int, Counter[str]] = {thread: Counter() for thread in (*told, *named)}
     for stack in stacks:
-        thread = stack.thread
-        votes.setdefault(thread.tid, Counter())
-        role = role_of_frames(frame.name for frame in stack.frames)
-        if role:
-            votes[thread.tid][role] += stack.samples
+        voted = votes.setdefault(stack.thread.tid, Counter())
+        if role := role_of_frames(frame.name for frame in stack.frames):
+            voted[role] += stack.samples
     return {tid: _role(tid, told, named, main, voted) for tid, voted in votes.items()}
 
 

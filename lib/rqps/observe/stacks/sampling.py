@@ -18,8 +18,10 @@ from rqps.store.schemas import CALLERS
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
 """On each CPU; not a whole thousand, so as not to keep step with the kernel's own clock."""
+COPIES_PER_S = 199
+"""The same where each sample needs a copy of the stack."""
 CALLERS_PER_S = 97
-"""Samples with a copy of the stack, on all CPUs together: they tell who calls what has no frame pointers."""
+"""Of samples with a copy beside the others, on all CPUs together: they tell who calls what has no frame pointers."""
 STACK_BYTES = 32768
 BUFFER = "8M"
 """Of each CPU: for some seconds in which perf has to wait."""
@@ -38,20 +40,22 @@ class Sampling:
 
     @property
     def words(self) -> str:
-        return f"{self.event} {self.samples_per_s} times a second, stacks by {self.unwinding}"
+        how = f"{self.event} {self.samples_per_s} times a second, stacks by {self.unwinding}"
+        if self.unwinding == "DWARF":
+            return how
+        return f"{how}, the ways to libraries by DWARF {self.callers_per_s} times a second"
 
     def arguments(self) -> list[str]:
         """Of `perf record`."""
-        return [*(("--mmap-pages", BUFFER) if self.large_buffer else ()), *self._events()]
-
-    def _events(self) -> list[str]:
+        copy = f"call-graph=dwarf,stack-size={STACK_BYTES}"
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
-        if self.unwinding == "DWARF":
-            return ["-e", f"{clock},call-graph=dwarf,stack-size={STACK_BYTES}/"]
-        seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},call-graph=dwarf,stack-size={STACK_BYTES}/"
-        # The copied stacks come first: perf 6.1 unwinds them as the first event wants it. And it needs to know where
-        # data are mapped (--data), since that is where programs have the tables to unwind by.
-        return ["--data", "-e", seldom, "-e", f"{clock},call-graph=fp/"]
+        events = ["-e", f"{clock},{copy}/"]
+        if self.unwinding == "frame pointers":
+            # The copies come first: perf 6.1 unwinds them as the first event wants it.
+            seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
+            events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
+        # Where data are mapped has to be known, since there programs have the tables that they are unwound by.
+        return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
 
 
 def choose(mysqld: Path, cpus: int) -> Sampling:
@@ -60,7 +64,7 @@ def choose(mysqld: Path, cpus: int) -> Sampling:
     unwinding: Unwinding = "frame pointers" if keeps_frame_pointers(mysqld) else "DWARF"
     return Sampling(
         event=event(),
-        samples_per_s=min(SAMPLES_PER_S, highest),
+        samples_per_s=min(SAMPLES_PER_S if unwinding == "frame pointers" else COPIES_PER_S, highest),
         callers_per_s=max(1, CALLERS_PER_S // cpus),
         unwinding=unwinding,
         large_buffer=os.geteuid() == 0 or number(_SETTINGS / "perf_event_paranoid") == -1,
@@ -74,13 +78,17 @@ def event() -> str:
     error = try_event(SOFTWARE, CPU_CLOCK, whole_cpu=True)
     if error == 0:
         return "cpu-clock"
+    raise _refused(error)
+
+
+def _refused(error: int) -> RqpsError:
     if error in (errno.EACCES, errno.EPERM):
         paranoid = number(_SETTINGS / "perf_event_paranoid")
-        raise RqpsError(
+        return RqpsError(
             f"stacks: this user may not profile whole CPUs (kernel.perf_event_paranoid is {paranoid})",
             fix=f"{ALLOW}; or leave stacks_rounds out of the study",
         )
-    raise RqpsError(
+    return RqpsError(
         f"stacks: the kernel refuses to sample CPUs, {os.strerror(error)}",
         fix="use a kernel with CONFIG_PERF_EVENTS, or leave stacks_rounds out of the study",
     )

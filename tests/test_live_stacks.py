@@ -1,0 +1,247 @@
+"""Stacks of real servers: sampled under load, put in order by role, whole, and never anybody else's."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rqps import placement
+from rqps.analysis.mending import completeness, mended
+from rqps.errors import RqpsError
+from rqps.observe.ends import between, read_end
+from rqps.observe.stacks import Profile, Sampling, choose, profiling
+from rqps.observe.stacks.profile import Profiling
+from rqps.observe.stacks.reading import read
+from rqps.observe.stacks.recording import recording
+from rqps.run.job import resolve
+from rqps.run.ready import loaded_data
+from rqps.servers import data, instance
+from rqps.servers.build import Build
+from rqps.servers.instance import Server
+from rqps.store.manifest import Placement
+from rqps.store.schemas import CALLERS
+from rqps.study import Run, read_runs_file, unfold
+from rqps.tools import perf
+from rqps.workloads.sysbench import generator
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import find
+
+pytestmark = pytest.mark.live
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+QUICK = SysbenchParameters(table_rows=5000, seconds=4, warmup_seconds=1)
+SEARCHES = r"^(row_search_mvcc|row_search_for_mysql|row_sel_\w+)"
+"""What finds a row is called so in all releases."""
+
+
+@dataclass(frozen=True)
+class House:
+    server: Server
+    where: Placement
+    folder: Path
+
+    def profiled(self, step: str, sampling: Sampling | None = None, server: Server | None = None) -> Profile:
+        """A step under load, as a run does it."""
+        used = server or self.server
+        how = sampling or choose(self.server.build.mysqld, len(self.where.server_cpus))
+        cpus, log = self.where.client_cpus, self.folder / f"{step}.log"
+        with (
+            profiling(used, self.where, how) as profile,
+            generator.generating(self.server, find(step), QUICK, seed=1, cpus=cpus, log=log) as load,
+        ):
+            profile.begin(load.wait_for_begin())
+            first = read_end(self.server.pid, load.pid, None)
+            load.wait_for_end()
+            last = read_end(self.server.pid, load.pid, None)
+            profile.end()
+            load.wait_until_gone()
+            return profile.profile(step, float(between(first, last)["server_cpu_s"] or 0))
+
+
+@contextmanager
+def serving(dbms: str, folder: Path, build: Build | None = None) -> Iterator[House]:
+    run = RUNS[dbms]
+    small = Run(**{**vars(run), "parameters": QUICK})
+    found, translated = resolve(small, print)
+    data.copy(loaded_data(small, found, print), folder / "data")
+    where = placement.choose(None, QUICK.threads)
+    with instance.running(
+        build or found,
+        folder / "data",
+        arguments=translated.arguments,
+        cpus=where.server_cpus,
+        log=folder / "mysqld.err",
+    ) as server:
+        yield House(server, where, folder)
+    assert not list(folder.glob("stacks-*")), "what perf wrote is removed"
+
+
+@pytest.fixture
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("server")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("dbms", ["my5534.base", "my5624.base", "my8033.base", "my97.base"])
+def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: Path) -> None:
+    with serving(dbms, short) as house:
+        profile = house.profiled("point-query")
+    stacks = mended(profile.stacks)
+    samples = int(stacks["samples"].sum())
+    assert samples > 200, profile.warnings
+    by_role = dict(stacks.group_by("role").agg(pl.col("samples").sum()).rows())
+    assert by_role["connection"] > 0.8 * samples
+    assert by_role.get("unknown", 0) < 0.05 * samples
+    searching = stacks.filter(pl.col("frames").list.eval(pl.element().str.contains(SEARCHES)).list.any())
+    assert searching["role"].unique().to_list() == ["connection"]
+    assert searching["samples"].sum() > 0.03 * samples
+    [whole] = completeness(stacks).to_dicts()
+    assert whole["root"] + whole["mended"] >= 0.98, whole
+    # Debian's 9.7 is stripped: what remains are the names of functions that plugins may call.
+    assert whole["unnamed"] < (0.3 if dbms == "my97.base" else 0.05), whole
+    assert not profile.stacks.filter((pl.col("event") == CALLERS) & (pl.col("weight") != 0)).height
+    assert set(profile.stacks["event"]) - {CALLERS} == {choose_event(profile)}
+    assert all(warning.step == "point-query" for warning in profile.warnings)
+
+
+def choose_event(profile: Profile) -> str:
+    [event] = set(profile.stacks["event"]) - {CALLERS}
+    assert event in ("cpu-clock", "cycles")
+    return str(event)
+
+
+def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(short: Path) -> None:
+    with serving("my8033.base", short) as house:
+        usual = choose(house.server.build.mysqld, len(house.where.server_cpus))
+        profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199))
+    assert CALLERS not in set(profile.stacks["event"])
+    [whole] = completeness(profile.stacks).to_dicts()
+    assert whole["samples"] > 50
+    assert whole["root"] >= 0.95, whole
+
+
+def test_writing_is_profiled_with_its_background_threads(short: Path) -> None:
+    with serving("my5624.base", short) as house:
+        profile = house.profiled("update-index")
+    roles = set(profile.stacks["role"])
+    assert "connection" in roles
+    assert roles & {"purge", "master", "io", "page cleaner"}, "threads of 5.6 have no names of their own"
+
+
+def test_a_server_without_symbols_is_told(short: Path) -> None:
+    build, _ = resolve(RUNS["my5624.base"], print)
+    stripped = short / "mysqld"
+    content = bytearray(build.mysqld.read_bytes())
+    content[40:48], content[58:64] = bytes(8), bytes(6)  # where the sections are: the loader does not need them
+    stripped.write_bytes(content)
+    stripped.chmod(0o755)
+    nameless = replace(build, mysqld=stripped, argv=(str(stripped),))
+    with serving("my5624.base", short, nameless) as house:
+        profile = house.profiled("point-query")
+    assert any("mysqld has no symbols" in warning.text for warning in profile.warnings), profile.warnings
+    assert set(profile.stacks["role"]) <= {"unknown", "main", "mysqld"}
+
+
+def test_a_profile_of_another_process_is_refused(short: Path) -> None:
+    with serving("my5624.base", short) as house, sleeping() as other:
+        somebody = replace(house.server, pid=other)
+        with pytest.raises(RqpsError, match=rf"no sample is of the server \(process {other}\), though"):
+            house.profiled("point-query", server=somebody)
+
+
+@contextmanager
+def sleeping() -> Iterator[int]:
+    process = subprocess.Popen(["/bin/sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+@contextmanager
+def idle(house: House) -> Iterator[Profiling]:
+    """A profile of nearly nothing: a server without load, for a moment."""
+    with profiling(house.server, house.where, choose(house.server.build.mysqld, 1)) as profile:
+        profile.begin(time.monotonic_ns())
+        time.sleep(0.3)
+        profile.end()
+        yield profile
+
+
+def test_an_idle_server_is_told(short: Path) -> None:
+    with serving("my5624.base", short) as house, idle(house) as profile:
+        found = profile.profile("nothing", server_cpu_s=0.001)
+    assert found.warnings[0].text.startswith(("no samples: the server used", "only "))
+
+
+def test_a_file_that_is_cut_off_is_refused(short: Path) -> None:
+    with serving("my5624.base", short) as house, idle(house) as profile:
+        file = profile._recording.data
+        profile._recording.finish()
+        whole = file.stat().st_size
+        for size in (whole // 2, 60, 0):
+            os.truncate(file, size)
+            with pytest.raises(RqpsError, match="perf's file can't be read"):
+                read(file, house.server.pid, house.where.observer_cpus)
+
+
+def test_a_perf_that_ends_in_the_middle_fails_the_step(short: Path) -> None:
+    with (
+        serving("my5624.base", short) as house,
+        profiling(house.server, house.where, choose(house.server.build.mysqld, 1)) as profile,
+    ):
+        profile.begin(time.monotonic_ns())
+        profile._recording.process.kill()
+        profile._recording.process.wait()
+        with pytest.raises(RqpsError, match=r"perf record failed \(exit status -9\)"):
+            profile.end()
+
+
+def test_perf_says_why_it_does_not_sample(tmp_path: Path) -> None:
+    odd = Sampling("no-such-event", 999, 97, "frame pointers", large_buffer=True)
+    perf_of_it = recording(odd, server_cpus=(0,), cpus=(), scratch=tmp_path)
+    with pytest.raises(RqpsError, match=r"(?s)perf record failed.*no-such-event"):
+        perf_of_it.__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_perf_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from rqps.observe.stacks import Sampling; from rqps.observe.stacks.recording import recording\n"
+        "how = Sampling('cpu-clock', 999, 97, 'frame pointers', True)\n"
+        "with recording(how, server_cpus=(0,), cpus=(), scratch=Path(sys.argv[1])) as running:\n"
+        "    running.begin(); print(running.process.pid, flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    for number, left in ((signal.SIGKILL, 1), (signal.SIGINT, 0)):
+        owner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        assert Path(f"/proc/{pid}/cmdline").read_bytes().startswith(perf().argv[0].encode())
+        owner.send_signal(number)
+        owner.wait()
+        deadline = time.monotonic() + 20
+        while running(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not running(pid)
+        folders = list(tmp_path.iterdir())
+        assert len(folders) == left  # the server's keeper removes it with the rest of the scratch
+        shutil.rmtree(tmp_path, ignore_errors=True)
+        tmp_path.mkdir()
+
+
+def running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False

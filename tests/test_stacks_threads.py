@@ -1,0 +1,123 @@
+"""What threads do with their time: counted by the kernel, looked at from time to time, and it adds up."""
+
+import time
+
+import polars as pl
+import pytest
+from child import SPINNING, Child
+from rqps.analysis.thread_time import thread_time
+from rqps.observe.stacks.threads import KINDS, Looks, Used, threads_table, used_by_threads
+from rqps.store.flat import IDENTITY
+from rqps.store.schemas import STEPS, THREADS
+from synthetic_stacks import whose
+
+WAITING = """
+    import socket, threading, time
+    near, far = socket.socketpair()
+    lock = threading.Lock(); lock.acquire()
+    threading.Thread(target=lambda: near.recv(1), daemon=True).start()
+    threading.Thread(target=lock.acquire, daemon=True).start()
+    turn()
+    time.sleep(600)
+"""
+
+
+def seen(pid: int) -> list[str]:
+    """What each thread was seen at most often, by thread id."""
+    looks = Looks(pid)
+    looks.begin()
+    deadline = time.monotonic() + 20
+    while (not looks.found or min(sum(each.values()) for each in looks.found.values()) < 10) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.02)
+    looks.end()
+    return [max(kinds, key=kinds.__getitem__) for _, kinds in sorted(looks.found.items())]
+
+
+def test_what_threads_wait_for_is_seen() -> None:
+    with Child(WAITING) as process:
+        process.send()
+        time.sleep(0.2)  # until it sleeps
+        assert seen(process.pid) == ["timer", "network", "lock"]
+
+
+def test_a_thread_that_runs_is_seen_to_run_and_its_time_is_counted() -> None:
+    with Child(SPINNING) as process:
+        process.send()
+        first = used_by_threads(process.pid)
+        assert seen(process.pid) == ["running"]
+        last = used_by_threads(process.pid)
+        assert last[process.pid].running_ns > first[process.pid].running_ns
+
+
+def test_looking_at_a_process_that_has_ended_finds_nothing() -> None:
+    looks = Looks(2**22 + 1)  # above any process id
+    looks.begin()
+    time.sleep(0.1)
+    looks.end()
+    looks.end()
+    assert looks.found == {}
+
+
+def test_threads_of_one_role_are_added_up_and_those_that_slept_all_the_time_left_out() -> None:
+    second = 1_000_000_000
+    frame = threads_table(
+        "point-query",
+        {1: "connection", 2: "connection", 3: "connection", 4: "io"},
+        first={1: Used(second, 0), 2: Used(0, 0), 3: Used(5, 5)},
+        last={1: Used(3 * second, second), 2: Used(second, 0), 3: Used(5, 5), 4: Used(second, 0), 5: Used(second, 0)},
+        looks={1: {"running": 5, "lock": 2}, 2: {"network": 1}},
+        elapsed_s=4.0,
+    )
+    assert frame.schema == THREADS
+    assert frame.select("role", "threads", "running_s", "waiting_s", "seen_running", "seen_lock").rows() == [
+        ("connection", 2, 3.0, 1.0, 5, 2),
+        ("io", 1, 1.0, 0.0, None, None),
+        ("unknown", 1, 1.0, 0.0, None, None),
+    ]
+
+
+def of_step(**values: float | int | str | None) -> pl.DataFrame:
+    usual = {"step": "s", "role": "connection", "threads": 2, "elapsed_s": 10.0, "running_s": 6.0, "waiting_s": 1.0}
+    return pl.DataFrame([{**whose("my1.base", 1), **usual, **values}], schema={**IDENTITY, **THREADS})
+
+
+STEP = pl.DataFrame(
+    [
+        {
+            **whose("my1.base", 1),
+            "step": "s",
+            "elapsed_s": 10.0,
+            "operations": 1_000_000,
+            "operations_per_s": 1e5,
+            "errors": 0,
+        }
+    ],
+    schema={**IDENTITY, **STEPS},
+)
+
+
+def told(threads: pl.DataFrame) -> dict[str, float]:
+    frame = thread_time(threads, STEP)
+    assert frame["share"].sum() == pytest.approx(1)
+    return {str(kind): round(us, 6) for kind, us in frame.select("kind", "us_per_operation").rows()}
+
+
+def test_the_time_of_a_connection_is_divided_and_adds_up() -> None:
+    looks = dict.fromkeys((f"seen_{kind}" for kind in KINDS), 0)
+    seen = {**looks, "seen_running": 100, "seen_network": 30, "seen_lock": 10}
+    assert told(of_step(**seen)) == {
+        "running": 6.0,
+        "waiting for a CPU": 1.0,
+        "waiting for the client": 9.75,
+        "waiting for a lock": 3.25,
+    }
+
+
+def test_what_threads_wait_for_stays_open_where_we_may_not_look() -> None:
+    assert told(of_step()) == {"running": 6.0, "waiting for a CPU": 1.0, "waiting": 13.0}
+
+
+def test_only_threads_of_connections_serve_operations() -> None:
+    assert thread_time(of_step(role="purge"), STEP).is_empty()
