@@ -45,6 +45,8 @@ class Study:
     """How the server said that it would read, before each step."""
     stacks: pl.LazyFrame
     """Sampled call stacks; only of runs of that mode."""
+    threads: pl.LazyFrame
+    """What the server's threads did with their time; only of those runs, too."""
     instructions: pl.LazyFrame
     """Instructions by call stack; only of runs of that mode."""
 
@@ -103,6 +105,7 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
         settings=_table("settings", ok),
         plans=_table("plans", ok),
         stacks=_table("stacks", ok),
+        threads=_table("threads", ok),
         instructions=_table("instructions", ok),
     )
 
