@@ -73,7 +73,7 @@ def serving(dbms: str, folder: Path, build: Build | None = None) -> Iterator[Hou
     small = Run(**{**vars(run), "parameters": QUICK})
     found, translated = resolve(small, print)
     data.copy(loaded_data(small, found, print), folder / "data")
-    where = placement.choose(None, QUICK.threads)
+    where = placement.choose(None, 1)
     with instance.running(
         build or found,
         folder / "data",

@@ -42,16 +42,17 @@ ROLES: dict[str, str] = {
 """Names that mean a role: a thread's own, the last part of its performance-schema name, or its first function's."""
 
 _PATTERNS = {role: re.compile(pattern) for role, pattern in ROLES.items()}
+_NUMBER = re.compile(r"-\d+$")
 _DEEPEST = 6
 """A thread's first function of its own lies below what the system and the performance schema put there."""
 
 
 def role_of_name(name: str) -> str | None:
     """
-    >>> role_of_name("thread/innodb/page_flush_thread"), role_of_name("ib_log_writer"), role_of_name("kworker/0:1")
-    ('page cleaner', 'log writer', None)
+    >>> role_of_name("thread/innodb/page_flush_thread"), role_of_name("ib_io_rd-2"), role_of_name("kworker/0:1")
+    ('page cleaner', 'io', None)
     """
-    last = name.rpartition("/")[2]
+    last = _NUMBER.sub("", name.rpartition("/")[2])
     return next((role for role, pattern in _PATTERNS.items() if pattern.fullmatch(last)), None)
 
 
