@@ -137,3 +137,22 @@ def test_a_process_that_is_gone_can_not_be_placed() -> None:
 )
 def test_the_choice_is_explained(kind: placement.Kind | None, threads: int, cpus: int, sentence: str) -> None:
     assert placement.reason(kind, placement.choose(kind, threads, range(cpus)), threads) == sentence
+
+
+def test_steps_with_other_numbers_of_clients_may_be_placed_otherwise() -> None:
+    shared = placement.choose("same-cpu", 1, cpus=[0, 1])
+    free = placement.choose("free", 4, cpus=[0, 1])
+    assert placement.of_run({1: shared, 2: shared}) == shared
+    whole = placement.of_run({1: shared, 4: free, 32: free})
+    assert (whole.kind, whole.server_cpus, whole.client_cpus, whole.observer_cpus) == ("by-clients", *[(0, 1)] * 3)
+    told = placement.reasons(None, {1: shared, 4: free, 32: free})
+    assert told == (
+        "Server and load generator share CPU 1, since with 1 client they take turns. Server and load generator run "
+        "on CPUs 0-1 as the kernel likes, since this is too little to divide for 4 clients."
+    )
+
+
+def test_what_is_asked_for_holds_for_every_number_of_clients() -> None:
+    found = placement.by_clients("free", [1, 4, 1])
+    assert {number: each.kind for number, each in found.items()} == {1: "free", 4: "free"}
+    assert placement.of_run(found).kind == "free"

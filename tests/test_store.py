@@ -9,9 +9,9 @@ import pytest
 import rqps
 from rqps.analysis import all_warnings
 from rqps.errors import RqpsError
-from rqps.store import load_run, read_manifest, write_manifest, write_study_card, write_table
+from rqps.store import Placement, load_run, read_manifest, write_manifest, write_study_card, write_table
 from rqps.store.schemas import STEPS, TABLES
-from synthetic import card, manifest, write_study
+from synthetic import Shape, card, manifest, write_run, write_study
 
 IDENTITY = ["study", "run", "host", "dbms", "build", "config", "round"]
 
@@ -166,3 +166,29 @@ def test_importing_rqps_imports_nothing_heavy() -> None:
     code = "import sys, rqps; print([m for m in ('polars', 'altair', 'pydantic') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_run_that_was_measured_before_plans_were_kept_has_none(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=1)
+    for file in data.glob("raw/study=synthetic/run=*/plans.parquet"):
+        file.unlink()
+    study = rqps.load("synthetic", data=data)
+    assert study.plans.collect().is_empty()
+    assert study.plans.collect_schema().names() == [*IDENTITY, *TABLES["plans"].names()]
+
+
+def test_a_run_whose_steps_were_placed_by_their_clients_says_so_for_each(tmp_path: Path) -> None:
+    one = Placement(kind="same-cpu", server_cpus=(1,), client_cpus=(1,), observer_cpus=(0,))
+    many = Placement(kind="free", server_cpus=(0, 1), client_cpus=(0, 1), observer_cpus=(0, 1))
+    facts = manifest(
+        "my1.base", 1, placement=many.model_copy(update={"kind": "by-clients"}), placements={1: one, 4: many}
+    )
+    folder = tmp_path / "raw/study=synthetic"
+    write_study_card(folder, card())
+    write_run(folder, facts, Shape())
+    study = rqps.load("synthetic", data=tmp_path)
+    assert read_manifest(Path(study.runs["folder"][0])).placements == {1: one, 4: many}
+    told = dict(study.conditions.filter(kind="placement").select("name", "value").iter_rows())
+    kinds = [told[name] for name in ("kind", "with 1 client.kind", "with 4 clients.kind")]
+    assert kinds == ["by-clients", "same-cpu", "free"]
+    assert (told["with 1 client.server_cpus"], told["with 4 clients.client_cpus"]) == ("1", "0, 1")

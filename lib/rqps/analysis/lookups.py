@@ -1,5 +1,7 @@
 """Point lookups as published: response time relative to one lookup, the same for all kinds and numbers of clients."""
 
+import math
+
 import polars as pl
 
 from rqps.analysis.metrics import tidy, usable
@@ -85,12 +87,18 @@ def cut_of(values: list[float]) -> float | None:
     """Where to cut an axis: a bit above the last value before a jump, if that shows at least half of them.
 
     >>> cut_of([1.0, 1.2, 1.4, 90.0, 80.0]), cut_of([1.0, 1.2, 1.4]), cut_of([1.0, 80.0, 85.0])
-    (1.6, None, None)
+    (1.7, None, None)
     """
     ordered = sorted(values)
     pairs = zip(ordered, ordered[1:], range(1, len(ordered)), strict=False)
     jumps = [low for low, high, below in pairs if 0 < low * JUMP <= high and 2 * below >= len(ordered)]
-    return round(jumps[0] * ROOM, 1 if jumps[0] < 10 else 0) if jumps else None
+    return _up(jumps[0] * ROOM) if jumps else None
+
+
+def _up(value: float) -> float:
+    """To two digits, and never down."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return max(value, round(math.ceil(value / step) * step, 9))
 
 
 def lookup_plans(plans: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from rqps.charts.cost import cpu_per_operation
 from rqps.charts.cost_table import cost_tables, cost_text
 from rqps.charts.heatmap import heatmap
 from rqps.charts.latency import latency
-from rqps.charts.lookup_tables import lookup_plans, lookup_table
+from rqps.charts.lookup_tables import lookup_plans, lookup_table, lookups_beside
 from rqps.charts.lookups import lookup_answers, lookup_charts
 from rqps.charts.many_tables import group_table, worst_table
 from rqps.charts.over_time import counters, throughput
@@ -35,6 +35,7 @@ __all__ = [
     "lookup_charts",
     "lookup_plans",
     "lookup_table",
+    "lookups_beside",
     "most_changed",
     "over_releases",
     "plain_table",

@@ -64,6 +64,15 @@ def lookup_plans(plans: pl.DataFrame) -> GT | Sentences:
     return table.tab_style(warned, loc.body(["reads", "plan"], pl.col("plan").str.starts_with("⚠")))
 
 
+def lookups_beside(beside: pl.DataFrame) -> GT | Sentences:
+    """One row a comparison, published and ours."""
+    if beside.is_empty():
+        return Sentences(["These releases have nothing in common with those of the published study."])
+    note = "Ratios of response times, PK on InnoDB with one client. Published: in brackets what rounding leaves open."
+    table = plain_table(beside, "lookups-beside", f"{note} Ours: the median of the rounds and its interval.")
+    return table.cols_label({"theirs": "published", "from": "from"})
+
+
 def _plural() -> pl.Expr:
     return pl.when(pl.col("clients") == 1).then(pl.lit("")).otherwise(pl.lit("s"))
 

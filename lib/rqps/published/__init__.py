@@ -3,6 +3,7 @@
 from rqps.published.beside import beside, what_differs
 from rqps.published.check import KINDS
 from rqps.published.contradictions import checked, contradictions
+from rqps.published.lookups import lookups_beside, lookups_contradictions, lookups_differ
 from rqps.published.read import Published, read
 from rqps.published.recompute import agreement, recomputed
 from rqps.published.views import (
@@ -27,6 +28,9 @@ __all__ = [
     "contradictions",
     "hosts",
     "in_short",
+    "lookups_beside",
+    "lookups_contradictions",
+    "lookups_differ",
     "nanoseconds",
     "quoted_ratios",
     "quotes",

@@ -138,6 +138,12 @@ def _machine(conditions: pl.DataFrame) -> str:
 
 
 def _placement(conditions: pl.DataFrame) -> str:
+    """Where things ran; for each number of clients where that made a difference."""
     known: dict[str, str] = dict(conditions.select("name", "value").unique("name").rows())
-    who = [f"{name} on CPU {known[f'{name}_cpus']}" for name in ("server", "client", "observer")]
-    return f"{known['kind']}: {', '.join(who)}"
+    before = sorted({name.rpartition(".")[0] for name in known if "." in name}, key=lambda name: int(name.split()[1]))
+    return "; ".join(f"{each} {_placed(known, f'{each}.')}" for each in before) or _placed(known, "")
+
+
+def _placed(known: Mapping[str, str], before: str) -> str:
+    who = [f"{name} on CPU {known[f'{before}{name}_cpus']}" for name in ("server", "client", "observer")]
+    return f"{known[f'{before}kind']}: {', '.join(who)}"

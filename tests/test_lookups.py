@@ -1,0 +1,295 @@
+"""Point lookups as numbers: the unit of all ratios, where an axis is cut, plans, and ours beside theirs."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps import analysis, charts, published
+from rqps.analysis.lookups import JUMP, cut_of
+from rqps.errors import RqpsError
+from rqps.report.index import facts_of
+from rqps.store import Manifest, Placement, Warning_, write_manifest, write_study_card, write_table
+from rqps.store.schemas import TABLES
+from synthetic import card, manifest
+
+DBMS = {"my5534.base": 10.0, "my5534.ps0": 8.0, "my5624.base": 15.0, "my5624.ps0": 12.0}
+"""What a lookup takes each, in µs."""
+VERSIONS = {"my5534": "5.5.34", "my5624": "5.6.24-log"}
+KINDS = {"pk": 1.0, "cover-noforce": 1.5, "cover-force": 2.0}
+STEPS = [(engine, kind, clients) for engine in ("innodb", "memory") for clients in (1, 4) for kind in KINDS]
+ROUNDS = 6
+
+
+def elapsed_s(dbms: str, engine: str, kind: str, round_: int) -> float:
+    """1000 queries in all, on one CPU: with more clients nothing gets faster."""
+    scan = 300.0 if (engine, kind) == ("memory", "cover-force") else KINDS[kind]
+    return 1000 * DBMS[dbms] * scan * (1 + 0.001 * round_) / 1e6
+
+
+def write(data: Path, rounds: int = ROUNDS, **changes: Any) -> Path:
+    folder = data / "raw/study=lookups"
+    parameters = {"engines": ["innodb", "memory"], "queries": 1000, "table_rows": 64000}
+    study = {"study": "lookups", "workload": "point-lookups", "parameters": parameters}
+    write_study_card(folder, card(**study, base="my5534.base", dbms=tuple(DBMS), rounds=rounds))
+    for round_ in range(1, rounds + 1):
+        for position, dbms in enumerate(DBMS):
+            facts = manifest(
+                dbms,
+                round_,
+                **study,
+                **{name: changes[name] for name in ("placement", "placements") if name in changes},
+                version=VERSIONS[dbms.partition(".")[0]],
+                options={"performance_schema": "OFF" if dbms.endswith("ps0") else "ON"},
+                tools={"mysqlslap": "8.0.33 (sha256 0123456789ab)"},
+                position=position,
+                warnings=tuple(
+                    Warning_(kind="plan", text="by xj, not by xjk", step=f"{engine}.{kind}@{clients}")
+                    for engine, kind, clients in STEPS
+                    if kind == "cover-noforce"
+                ),
+            )
+            _write_run(folder / f"run={facts.run}", facts, dbms, round_, changes)
+    return data
+
+
+def _write_run(run: Path, facts: Manifest, dbms: str, round_: int, changes: dict[str, Any]) -> None:
+    rows, plans = [], []
+    for position, (engine, kind, clients) in enumerate(STEPS):
+        seconds = elapsed_s(dbms, engine, kind, round_)
+        step = f"{engine}.{kind}@{clients}"
+        usual = {"step": step, "position": position, "unit": "query", "threads": clients, "operations": 1000}
+        usual |= {
+            "errors": 0,
+            "retries": 0,
+            "elapsed_s": seconds,
+            "operations_per_s": 1000 / seconds,
+            "warmup_s": 0.1,
+        }
+        usual |= {"server_cpu_s": 0.75 * seconds, "client_cpu_s": 0.25 * seconds}
+        rows.append(usual | (changes.get(step) or {}))
+        key = {"pk": "PRIMARY", "cover-noforce": "xj", "cover-force": "xjk"}[kind]
+        plans.append({"step": step, "statement": f"select {kind}", "access": "ref", "key": key, "rows": 1})
+    for name, schema in TABLES.items():
+        content = {"steps": rows, "plans": plans}.get(name, [])
+        write_table(run, name, pl.DataFrame(content, schema=schema))
+    write_manifest(run, facts)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> rqps.Study:
+    return rqps.load("lookups", data=write(tmp_path / "data"))
+
+
+def times(study: rqps.Study) -> pl.DataFrame:
+    return analysis.response_times(study.steps, study.runs, study.card.base)
+
+
+def medians(frame: pl.DataFrame, dbms: str) -> dict[str, float]:
+    return {row["step"]: round(row["median"], 6) for row in frame.filter(dbms=dbms).iter_rows(named=True)}
+
+
+def test_all_is_relative_to_one_lookup_of_the_base_on_the_same_engine(study: rqps.Study) -> None:
+    relative = analysis.lookups_normalised(times(study))
+    assert medians(relative, "my5534.base") == {
+        "innodb.pk@1": 1.0,
+        "innodb.cover-noforce@1": 1.5,
+        "innodb.cover-force@1": 2.0,
+        "innodb.pk@4": 4.0,
+        "innodb.cover-noforce@4": 6.0,
+        "innodb.cover-force@4": 8.0,
+        "memory.pk@1": 1.0,
+        "memory.cover-noforce@1": 1.5,
+        "memory.cover-force@1": 300.0,
+        "memory.pk@4": 4.0,
+        "memory.cover-noforce@4": 6.0,
+        "memory.cover-force@4": 1200.0,
+    }
+    assert medians(relative, "my5624.ps0")["innodb.cover-force@4"] == 1.2 * 8
+    assert set(relative["n"]) == {ROUNDS}
+    assert set(relative["unit"]) == {"innodb.pk@1", "memory.pk@1"}
+    in_us = analysis.lookups_in_us(times(study)).filter(dbms="my5534.base", step="innodb.pk@4").row(0, named=True)
+    assert 40 < in_us["low"] < in_us["median"] < in_us["high"] < 40.3, "four clients wait four times as long"
+
+
+def test_without_pk_from_one_client_the_nearest_to_it_is_the_unit(tmp_path: Path) -> None:
+    study = rqps.load("lookups", data=write(tmp_path))
+    few = study.steps.filter(~pl.col("step").str.contains("pk@1$"), pl.col("step").str.starts_with("innodb"))
+    assert set(analysis.response_times(few, study.runs, "my5534.base")["unit"]) == {"innodb.cover-noforce@1"}
+    few = few.filter(pl.col("step").str.ends_with("@4"))
+    assert set(analysis.response_times(few, study.runs, "my5534.base")["unit"]) == {"innodb.pk@4"}
+
+
+def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_told(study: rqps.Study) -> None:
+    lost = study.steps.filter((pl.col("dbms") != "my5534.base") | (pl.col("round") > 2))
+    assert set(analysis.response_times(lost, study.runs, "my5534.base")["round"]) == {3, 4, 5, 6}
+    with pytest.raises(RqpsError, match=r"no round has the lookups of its base 'my5534\.base'"):
+        analysis.response_times(study.steps.filter(pl.col("dbms") != "my5534.base"), study.runs, "my5534.base")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"operations": 0, "operations_per_s": None},
+        {"errors": 3},
+        {"operations": 0, "operations_per_s": None, "elapsed_s": 0.0, "server_cpu_s": 0.0, "client_cpu_s": 0.0},
+    ],
+)
+def test_a_step_that_did_nothing_or_failed_is_no_number_anywhere(broken: dict[str, Any], tmp_path: Path) -> None:
+    study = rqps.load("lookups", data=write(tmp_path, **{"innodb.cover-force@4": broken}))
+    frames = [
+        analysis.lookups_normalised(times(study)),
+        analysis.lookups_in_us(times(study)),
+        analysis.generator_shares(study.steps, study.runs),
+        analysis.lookups_server_cpu(study.steps, study.runs),
+    ]
+    for frame in frames:
+        assert "innodb.cover-force@4" not in set(frame["step"])
+        assert frame.filter(step="innodb.cover-force@1").height == len(DBMS)
+    told = analysis.all_warnings(study).filter(kind="errors", step="innodb.cover-force@4")
+    assert told.height == len(DBMS) * ROUNDS
+
+
+def test_the_share_of_the_generator_is_of_both(study: rqps.Study) -> None:
+    shares = analysis.generator_shares(study.steps, study.runs)
+    assert shares["median"].round(9).to_list() == [0.25] * len(STEPS) * len(DBMS)
+
+
+@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=40))
+def test_an_axis_is_cut_only_where_half_is_seen_and_something_runs_far_off(values: list[float]) -> None:
+    cut = cut_of(values)
+    if cut is not None:
+        seen = [value for value in values if value <= cut]
+        off = [value for value in values if value > cut]
+        assert 2 * len(seen) >= len(values)
+        assert off
+        assert min(off) >= 0.99 * JUMP * max(seen)
+
+
+def test_charts_are_whole_and_cut_where_one_kind_runs_off(study: rqps.Study) -> None:
+    drawn = charts.lookup_charts(analysis.lookups_normalised(times(study)))
+    told = [chart.to_dict()["usermeta"]["rqps"]["claim"] for chart in drawn]
+    assert [claim.partition(":")[0].partition(" the")[0] for claim in told] == [
+        "innodb, 1 client",
+        "innodb, 4 clients",
+        "memory, 1 client",
+        "memory, 1 client,",
+        "memory, 4 clients",
+        "memory, 4 clients,",
+    ]
+    assert told[0] == (
+        "innodb, 1 client: a lookup takes 0.80 (PK, my5534.ps0) to 3.00 times (cover-force, my5624.base) "
+        "as long as the unit."
+    )
+    assert told[3] == "memory, 1 client, the axis cut at 2.6. Off it run cover-force in all dbms (240 to 450)."
+
+
+def test_one_round_is_drawn_without_intervals(tmp_path: Path) -> None:
+    study = rqps.load("lookups", data=write(tmp_path, rounds=1))
+    relative = analysis.lookups_normalised(times(study))
+    assert len(charts.lookup_charts(relative)) == 6
+    assert "no interval" in charts.lookup_table(relative, "ratio", "Response time").as_raw_html()
+    assert "medians of 1 round" in repr(charts.lookup_answers(relative))
+
+
+def test_tables_have_a_row_a_dbms_and_a_column_a_kind(study: rqps.Study) -> None:
+    html = charts.lookup_table(analysis.lookups_normalised(times(study)), "ratio", "Response time").as_raw_html()
+    for words in (
+        "innodb, 1 client<",
+        "memory, 4 clients<",
+        "cover-noforce",
+        "my5624.ps0",
+        "6 rounds",
+        "97 % intervals",
+    ):
+        assert words in html
+    share = charts.lookup_table(analysis.generator_shares(study.steps, study.runs), "share", "Share").as_raw_html()
+    assert "25%" in share
+
+
+def test_plans_are_told_once_with_who_reads_so_and_marked_where_the_name_says_otherwise(study: rqps.Study) -> None:
+    plans = analysis.lookup_plans(study.plans.collect(), analysis.all_warnings(study))
+    assert plans.select("engine", "kind", "reads", "differs").rows() == [
+        (engine, kind, f"{key}, ref", kind == "cover-noforce")
+        for engine in ("innodb", "memory")
+        for kind, key in (("pk", "PRIMARY"), ("cover-noforce", "xj"), ("cover-force", "xjk"))
+    ]
+    assert all(sorted(dbms) == sorted(DBMS) for dbms in plans["dbms"])
+    html = charts.lookup_plans(plans)._repr_html_()
+    assert html.count("⚠ not as named") == 2
+    nothing = charts.lookup_plans(plans.clear())
+    assert "before plans were" in repr(nothing)
+
+
+def test_a_warning_on_a_plan_travels_with_the_number(study: rqps.Study) -> None:
+    summary = analysis.summarise(analysis.relative(study.steps, study.runs, study.card.base))
+    carried = analysis.carried(summary, analysis.all_warnings(study))
+    warned = {row["step"]: "plan" in row["warnings"] for row in carried.iter_rows(named=True)}
+    assert warned == {f"{e}.{k}@{c}": k == "cover-noforce" for e, k, c in STEPS}
+
+
+def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study) -> None:
+    figures = published.read()
+    beside = published.lookups_beside(figures, study)
+    assert beside.select("compared", "theirs", "ours", "of", "rounds").rows() == [
+        (
+            "5.5 with the performance schema to without it",
+            "1.06 (1.06–1.07)",
+            "1.25 (1.25–1.25)",
+            "my5534.base / my5534.ps0",
+            6,
+        ),
+        (
+            "5.6 to 5.5, both without it",
+            "1.09 (1.08–1.10)",
+            "1.50 (1.50–1.50)",
+            "my5624.ps0 / my5534.ps0",
+            6,
+        ),
+        (
+            "5.6 to 5.5, both with the performance schema",
+            "1.07 (1.06–1.07)",
+            "1.50 (1.50–1.50)",
+            "my5624.base / my5534.base",
+            6,
+        ),
+        (
+            "5.6 with the performance schema to without it",
+            "1.04 (1.04–1.05)",
+            "1.25 (1.25–1.25)",
+            "my5624.base / my5624.ps0",
+            6,
+        ),
+    ]
+    said = " ".join(published.lookups_differ(figures, study))
+    for words in (
+        "5.5.34, 5.6.24",
+        "40 hyperthread cores",
+        "mysqlslap 8.0.33 (sha256 0123456789ab)",
+    ):
+        assert words in said
+    assert any("--number-of-queries" in each for each in published.lookups_contradictions(figures))
+
+
+def test_a_study_of_other_releases_has_nothing_beside_it(study: rqps.Study) -> None:
+    others = study.runs.with_columns(pl.lit("8.0.33").alias("version"))
+    alone = rqps.Study(**{**vars(study), "runs": others})
+    beside = published.lookups_beside(published.read(), alone)
+    assert beside.is_empty()
+    assert "nothing in common" in repr(charts.lookups_beside(beside))
+
+
+def test_the_first_page_says_where_things_ran_for_each_number_of_clients(tmp_path: Path) -> None:
+    one = Placement(kind="same-cpu", server_cpus=(1,), client_cpus=(1,), observer_cpus=(0,))
+    many = Placement(kind="free", server_cpus=(0, 1), client_cpus=(0, 1), observer_cpus=(0, 1))
+    by_clients = many.model_copy(update={"kind": "by-clients"})
+    data = write(tmp_path, rounds=1, placement=by_clients, placements={1: one, 4: many, 32: many})
+    told = dict(facts_of(rqps.load("lookups", data=data)))["placement"]
+    assert told.split("; ") == [
+        "with 1 client same-cpu: server on CPU 1, client on CPU 1, observer on CPU 0",
+        "with 4 clients free: server on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
+        "with 32 clients free: server on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
+    ]
