@@ -1,5 +1,6 @@
 """Flame graphs in a browser: what a reader can do with them, by mouse and keys, and where scripts are blocked."""
 
+import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,9 +86,14 @@ class Graph:
         return boxes
 
     def svg(self) -> str:
+        return self.saved("SVG picture")
+
+    def saved(self, kind: str) -> str:
+        """The file that a reader gets."""
         keep = "const create = URL.createObjectURL; let kept; URL.createObjectURL = (blob) => { kept = blob;"
         keep += "return create(blob); };"
-        press = f"{self.root}.querySelector('.save').click(); URL.createObjectURL = create;"
+        press = f"const save = {self.root}.querySelector('.save'); save.value = {kind!r};"
+        press += "save.dispatchEvent(new Event('change')); URL.createObjectURL = create;"
         text: str = self.tab.run(f"(async () => {{ {keep} {press} return await kept.text(); }})()")
         return text
 
@@ -130,7 +136,8 @@ def test_boxes_are_as_wide_as_their_cost(browser: Browser, two: Path) -> None:
     with opened(browser, two, DESKTOP) as tab:
         boxes = Graph(tab).shown()
         whole = boxes["all"][0] + 1
-        assert boxes["parse"] == (pytest.approx(whole * 14 / 38 - 1, abs=0.1), 2)
+        assert boxes["parse"][0] == pytest.approx(whole * 14 / 38 - 1, abs=0.1)
+        assert boxes["parse"][1] == 2
         assert boxes["old_lock"][0] == pytest.approx(whole * 2 / 38 - 1, abs=0.1)
         assert set(boxes) == {"all", *(name for stack in STACKS for name in stack)}
 
@@ -298,26 +305,30 @@ def test_names_stay_text(browser: Browser, tmp_path: Path) -> None:
         assert tab.complaints() == []
 
 
-def parts_of(step: str, dbms: str, unit: str) -> pl.DataFrame:
-    parts = [("read", 6.0, 9.0, 3.0, 0.5, "slower"), ("parse", 6.0, 6.0, 0.0, 0.4, "unsure")]
-    names = ["part", "base_cost", "me_cost", "difference", "error", "verdict"]
-    cell = {"host": "here", "step": step, "dbms": dbms, "unit": unit, "component": pl.col("part")}
-    return pl.DataFrame(parts, schema=names, orient="row").with_columns(
-        **{name: value if isinstance(value, pl.Expr) else pl.lit(value) for name, value in cell.items()}
-    )
+CELLS = (("point-query", ME), ("range=10", "my2.ps0"), ("range=10", ME))
+"""The second differs most, and of one there is nothing."""
 
 
 def explorer_of(unit: str, by: str) -> Drawing:
-    """Two steps by two dbms, the last of which has no stacks of one; the third differs most."""
-    cells = [("point-query", ME), ("range=10", "my2.ps0"), ("range=10", ME)]
-    doubled = {stack: (base, 2 * me) for stack, (base, me) in STACKS.items()}
-    trees = [tree_of(doubled if cell[1] == "my2.ps0" else STACKS, 0.01) for cell in cells]
-    named = [
-        tree.with_columns(host=pl.lit("here"), step=pl.lit(step), dbms=pl.lit(dbms))
-        for tree, (step, dbms) in zip(trees, cells, strict=True)
-    ]
-    parts = pl.concat([parts_of(*cell, unit) for cell in cells])
-    made = explorer(pl.concat(named), parts, base=BASE, by=by)
+    """Two steps by two dbms."""
+    parts = [("read", 6.0, 9.0, 3.0, "slower"), ("parse", 6.0, 6.0, 0.0, "unsure")]
+    operations, components, trees = [], [], []
+    for step, dbms in CELLS:
+        cell = {"host": "here", "step": step, "dbms": dbms, "base": BASE, "unit": unit, "n": 6}
+        grown = 2 if dbms == "my2.ps0" else 1
+        me = 20.0 * grown
+        whole = {"base_cost": 18.0, "me_cost": me, "difference": me - 18.0, "error": 0.3, "verdict": "slower"}
+        measured = {"base_measured": 18.0, "me_measured": me, "measured_error": 0.3}
+        operations.append({**cell, **whole})
+        for part, before, after, difference, verdict in parts:
+            told = {"part": part, "component": part, "base_cost": before, "me_cost": after, "verdict": verdict}
+            components.append({**cell, **measured, **told, "difference": difference, "error": 0.5})
+        scaled = {stack: (before, after * grown) for stack, (before, after) in STACKS.items()}
+        named = {"host": "here", "step": step, "dbms": dbms}
+        trees.append(tree_of(scaled, 0.01).with_columns(pl.lit(value).alias(name) for name, value in named.items()))
+    made = explorer(
+        pl.DataFrame(operations), pl.DataFrame(components), pl.DataFrame(components), pl.concat(trees), by=by
+    )
     assert isinstance(made, Drawing)
     return made
 
@@ -400,3 +411,21 @@ def test_without_scripts_every_cell_can_be_opened(browser: Browser, explored: Pa
         inside = tab.run("document.querySelector('.rqps-cell').innerText")
         assert "read" in inside
         assert "3.0 ± 0.5" in inside
+
+
+def test_frames_are_saved_for_other_tools(browser: Browser, two: Path) -> None:
+    with opened(browser, two, DESKTOP) as tab:
+        graph = Graph(tab)
+        lines = [line.rsplit(" ", 2) for line in graph.saved("folded stacks").splitlines()]
+        assert {stack: [round(int(cost) / 1e6, 3) for cost in costs] for stack, *costs in lines} == {
+            ";".join(stack): list(costs) for stack, costs in STACKS.items()
+        }
+        saved = json.loads(graph.saved("speedscope"))
+        assert [round(profile["endValue"], 3) for profile in saved["profiles"]] == [18.0, 20.0]
+        names = [frame["name"] for frame in saved["shared"]["frames"]]
+        of_me = saved["profiles"][1]
+        paths = {
+            tuple(names[i] for i in path): round(weight, 3)
+            for path, weight in zip(of_me["samples"], of_me["weights"], strict=True)
+        }
+        assert paths == {stack: me for stack, (_, me) in STACKS.items() if me}

@@ -1,20 +1,24 @@
 """A map of steps by dbms. Each cell leads to what its difference is made of, in numbers and as a flame graph."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import polars as pl
 
 from rqps.charts.flame.drawing import Drawing
 from rqps.charts.flame.graph import claim_of, figure_of, how_of
-from rqps.charts.flame.look import SIGNS, figure
+from rqps.charts.flame.look import figure, with_error
 from rqps.charts.flame.table import parts_table
 from rqps.charts.flame.tree import Tree, tree_of
 from rqps.charts.text import Sentences
-from rqps.charts.theme import by_host, colour_of, in_order, ink_on
+from rqps.charts.theme import COST_SIGNS, by_host, colour_of, in_order, ink_on, legend_of, rounds_of
 
+T = TypeVar("T")
+Row = Mapping[str, Any]
+_MAP = f"Below a difference: base → me, and the number of rounds. {legend_of('cost')}"
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-variant-numeric: tabular-nums; }
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 10px 2px 0; }
@@ -33,21 +37,24 @@ class Cell(NamedTuple):
     dbms: str
 
 
-class _Told(NamedTuple):
+@dataclass(frozen=True)
+class _Told:
     """What all cells have in common."""
 
     base: str
     unit: str
     by: str
-    how: str
+
+    def sides(self, me: str) -> dict[str, str]:
+        return {"base": self.base, "me": me, "unit": self.unit}
 
 
 def explorer(
-    trees: pl.DataFrame,
+    operations: pl.DataFrame,
     parts: pl.DataFrame,
-    functions: pl.DataFrame | None = None,
+    functions: pl.DataFrame,
+    trees: pl.DataFrame,
     *,
-    base: str,
     by: str = "",
     fold_below: float | None = None,
 ) -> Drawing | Sentences:
@@ -56,25 +63,23 @@ def explorer(
     On a page the address can name a cell: `#step=point-query&dbms=my8033.base`. Where a page has two explorers,
     `&by=` tells which of them is meant; `&search=` looks for a function.
     """
-    if trees.is_empty():
+    if operations.is_empty():
         return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
-    parts = by_host(parts)
-    named = by_host(trees).partition_by("step", "dbms", as_dict=True, maintain_order=True)
-    read = {Cell(str(step), str(dbms)): tree_of(tree) for (step, dbms), tree in named.items()}
-    unit = str(parts["unit"][0])
-    told = _Told(base, unit, by, how_of(unit, fold_below))
-    sections = [
-        _section(cell, tree, _of(parts, cell), None if functions is None else _of(by_host(functions), cell), told)
-        for cell, tree in read.items()
-    ]
-    claim = _claim(read, told)
+    operations = by_host(operations)
+    told = _Told(operations["base"][0], operations["unit"][0], by)
+    rows = {Cell(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
+    read = _cells(trees, tree_of)
+    halves = _cells(parts, _as_it_is), _cells(functions, _as_it_is)
+    sections = [_section(cell, row, read[cell], halves[0][cell], halves[1][cell], told) for cell, row in rows.items()]
+    claim, how = _claim(operations, told), how_of(told.unit, fold_below)
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
-        f"<p><strong>{escape(claim)}</strong> Each cell leads to what its difference is made of, by component "
-        f"and as a flame graph. {escape(told.how)}</p>"
-        f'{_map(read, told)}<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
+        f"<p><strong>{escape(claim)}</strong> Each cell leads to what its difference is made of, by component and "
+        f"as a flame graph. {_MAP}</p>"
+        f"{_map(rows, told)}<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
+        f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
     )
-    return Drawing(claim, told.how, html)
+    return Drawing(claim, how, html)
 
 
 def address(step: str, dbms: str, by: str = "") -> str:
@@ -87,57 +92,62 @@ def address(step: str, dbms: str, by: str = "") -> str:
     return "#" + urlencode(asked, quote_via=quote)
 
 
-def _of(frame: pl.DataFrame, cell: Cell) -> pl.DataFrame:
-    return frame.filter(step=cell.step, dbms=cell.dbms)
+def _cells(frame: pl.DataFrame, read: Callable[[pl.DataFrame], T]) -> dict[Cell, T]:
+    parts = by_host(frame).partition_by("step", "dbms", as_dict=True, maintain_order=True)
+    return {Cell(str(step), str(dbms)): read(part) for (step, dbms), part in parts.items()}
 
 
-def _claim(read: Mapping[Cell, Tree], told: _Told) -> str:
-    signs = [tree.sign(0) for tree in read.values()]
+def _as_it_is(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame
+
+
+def _claim(operations: pl.DataFrame, told: _Told) -> str:
     what = "instructions" if told.unit.startswith("instructions") else "CPU of the server"
-    said = {1: f"cost more {what}", -1: f"cost less {what}", 0: "differ within the error"}
-    counts = [f"{signs.count(sign)} {words}" for sign, words in said.items() if sign in signs]
-    return f"Of {len(read)} comparisons with {told.base}, {', '.join(counts)}."
+    said = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
+    count = dict(operations.group_by("verdict").len().rows())
+    counts = ", ".join(f"{count[verdict]} {words}" for verdict, words in said.items() if verdict in count)
+    return f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {told.base}, {counts}."
 
 
-def _map(read: Mapping[Cell, Tree], told: _Told) -> str:
-    first = max(read, key=lambda cell: abs(read[cell].difference(0) / read[cell].whole))
-    dbms = in_order(cell.dbms for cell in read)
+def _map(rows: Mapping[Cell, Row], told: _Told) -> str:
+    first = max(rows, key=lambda cell: abs(rows[cell]["difference"]) / (rows[cell]["base_cost"] or 1.0))
+    dbms = in_order(cell.dbms for cell in rows)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in dbms)
-    rows = "".join(
+    body = "".join(
         f'<tr><th scope="row">{escape(step)}</th>'
-        f"{''.join(_cell(cell, read.get(cell), cell == first, told) for cell in (Cell(step, name) for name in dbms))}"
+        f"{''.join(_cell(cell, rows.get(cell), cell == first, told) for cell in (Cell(step, name) for name in dbms))}"
         "</tr>"
-        for step in in_order(cell.step for cell in read)
+        for step in in_order(cell.step for cell in rows)
     )
-    what = f"{escape(told.unit)}, against {escape(told.base)}"
     return (
         '<div class="table" style="overflow-x:auto"><table class="rqps-map">'
-        f'<thead><tr><th scope="col">{what}</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<thead><tr><th scope="col">{escape(told.unit)}</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 
-def _cell(cell: Cell, tree: Tree | None, first: bool, told: _Told) -> str:
-    if tree is None:
+def _cell(cell: Cell, row: Row | None, first: bool, told: _Told) -> str:
+    if row is None:
         return "<td>–</td>"
-    base, me = tree.base_total[0], tree.me_total[0]
     # The colours of the heatmap, as if nothing but this cost made rQPS.
-    fill, ink = colour_of(base / me if me else 1.0), ink_on(base / me if me else 1.0)
+    as_ratio = row["base_cost"] / row["me_cost"] if row["me_cost"] else 1.0
     marks = "rqps-to rqps-first" if first else "rqps-to"
-    by_how_much = f"{SIGNS[tree.sign(0)] or '?'} {figure(tree.difference(0), signed=True)}"
+    by_how_much = f"{COST_SIGNS[row['verdict']]} {with_error(row['difference'], row['error'])}"
     return (
-        f'<td style="background:{fill};color:{ink}">'
+        f'<td style="background:{colour_of(as_ratio)};color:{ink_on(as_ratio)}">'
         f'<a class="{marks}" href="{escape(address(*cell, told.by))}"><b>{by_how_much}</b>'
-        f"<small>{figure(base)} → {figure(me)}</small></a></td>"
+        f"<small>{figure(row['base_cost'])} → {figure(row['me_cost'])} · n={row['n']}</small></a></td>"
     )
 
 
-def _section(cell: Cell, tree: Tree, parts: pl.DataFrame, functions: pl.DataFrame | None, told: _Told) -> str:
-    where = address(*cell, told.by)
-    sides = {"base": told.base, "me": cell.dbms, "unit": told.unit}
+def _section(cell: Cell, row: Row, tree: Tree, parts: pl.DataFrame, functions: pl.DataFrame, told: _Told) -> str:
+    where, sides = address(*cell, told.by), told.sides(cell.dbms)
+    claim = claim_of(tree, **sides)
+    too_few = row["verdict"] == "unsure" and abs(row["difference"]) > row["error"]
+    rounds = f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}."
     # Without scripts the address leads to this id, and the browser opens what it is in.
-    title = f"{cell.step}: {cell.dbms} against {told.base}"
     return (
-        f'<details class="rqps-cell" data-key="{escape(where)}"><summary>{escape(title)}</summary>'
+        f'<details class="rqps-cell" data-key="{escape(where)}">'
+        f"<summary>{escape(f'{cell.step}: {cell.dbms} against {told.base}')}</summary>"
         f'<div id="{escape(where[1:])}">{parts_table(parts, "component", **sides)}'
-        f"{figure_of(tree, functions, claim_of(tree, **sides), '', **sides)}</div></details>"
+        f"{figure_of(tree, functions, claim, rounds, title=cell.step, **sides)}</div></details>"
     )

@@ -29,7 +29,8 @@ class Graph {
       if (event.key === "Escape") this.search("") || this.graph.focus();
     };
     this.all.onclick = () => this.zoom(0);
-    this.save.onclick = () => this.download();
+    this.save.append(...["Save …", ...Object.keys(SAVES)].map((kind) => new Option(kind)));
+    this.save.onchange = () => this.download(this.save.value);
     this.canvas.onclick = (event) => {
       const i = this.at(event);
       if (i >= 0) this.zoom(i);
@@ -184,18 +185,20 @@ class Graph {
     return pen.file(view.width, this.height, [`${tree.claim} ${tree.name(this.zoomed)}.`, width]);
   }
 
-  download() {
-    const link = make("a"), name = `flame ${this.tree.base} ${this.tree.me}`;
-    link.href = URL.createObjectURL(new Blob([this.svg()], { type: "image/svg+xml" }));
-    link.download = `${name.replace(/[^\w.-]+/g, "-")}.svg`;
+  download(kind) {
+    const [ending, type, write] = SAVES[kind], name = `${this.tree.title} ${this.tree.me}-${this.tree.base}`;
+    const link = make("a");
+    link.href = URL.createObjectURL(new Blob([write(this)], { type }));
+    link.download = `${name.trim().replace(/[^\w.=@-]+/g, "-")}.${ending}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    this.save.selectedIndex = 0;
   }
 }
 
 const MARKUP = `<style class="sheet"></style>
 <div class="bar"><label>Width <select class="modes"></select></label>
-<button class="all" type="button">Show all</button><button class="save" type="button">Save SVG</button>
+<button class="all" type="button">Show all</button><select class="save" aria-label="Save as"></select>
 <label>Search <input class="words" type="search" placeholder="function" spellcheck="false"></label></div>
 <p class="count" role="status"></p><div class="card"></div><div class="legend"></div>
 <nav class="path" aria-label="Zoomed into"></nav>

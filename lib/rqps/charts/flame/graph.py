@@ -29,19 +29,20 @@ def flame_graph(
     base: str,
     me: str,
     unit: str = "µs/operation",
+    title: str = "flame",
     functions: pl.DataFrame | None = None,
     fold_below: float | None = None,
 ) -> Drawing | Sentences:
     """Draw a tree in pre-order: costs per operation of each frame for both sides, with the error of the difference.
 
     `functions` is the breakdown of the same costs by function, for the table beside it. `fold_below` is only told:
-    the share of the cost below which frames were folded into one.
+    the share of the cost below which frames were folded into one. `title` begins the names of files that are saved.
     """
     if tree.is_empty() or not tree["base_total"][0] + tree["me_total"][0]:
         return Sentences([f"No stacks of {base} and {me} to draw."])
     read = tree_of(tree)
     claim, how = claim_of(read, base, me, unit), how_of(unit, fold_below)
-    return Drawing(claim, how, figure_of(read, functions, claim, how, base=base, me=me, unit=unit))
+    return Drawing(claim, how, figure_of(read, functions, claim, how, title=title, base=base, me=me, unit=unit))
 
 
 def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> str:
@@ -71,12 +72,12 @@ def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
 
 
 def figure_of(
-    tree: Tree, functions: pl.DataFrame | None, claim: str, how: str, *, base: str, me: str, unit: str
+    tree: Tree, functions: pl.DataFrame | None, claim: str, how: str, *, title: str, base: str, me: str, unit: str
 ) -> str:
     """A picture that the program replaces by the drawing, the same in words, and the tree for the program."""
     picture = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
     source = "data:image/svg+xml," + quote(picture, safe=" =:/;,.()*+-!@~")
-    told = packed(tree, base=base, me=me, unit=unit, claim=claim)
+    told = packed(tree, title=title, base=base, me=me, unit=unit, claim=claim)
     own = functions_of(tree) if functions is None else functions
     return (
         '<figure class="rqps-flame" style="margin:0 0 26px">'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rqps.charts.flame.look import constants
 
-PARTS = ("tree.js", "draw.js", "graph.js", "explorer.js")
+PARTS = ("tree.js", "draw.js", "save.js", "graph.js", "explorer.js")
 _HERE = Path(__file__).parent
 
 

@@ -59,7 +59,7 @@ def functions_table(functions: pl.DataFrame, *, base: str, me: str, unit: str) -
 
 
 def _row(row: Mapping[str, Any], what: str, most: float) -> str:
-    cells = [f'<td class="rqps-{what}" style="white-space:nowrap">{escape(row["part"])}</td>']
+    cells = [f'<td class="rqps-{what}" style="white-space:nowrap;min-width:118px">{escape(row["part"])}</td>']
     if what == "function":
         cells.append(f"<td>{escape(row['component'])}</td>")
     by = with_error(row["difference"], row["error"] or 0.0)

@@ -1,0 +1,65 @@
+"""All that the profiles of a study say, as frames that belong together; and what is said of a study without any."""
+
+from typing import NamedTuple
+
+import polars as pl
+
+from rqps.analysis.stacks.breakdown import BREAKDOWN, breakdown
+from rqps.analysis.stacks.findings import breakdown_findings
+from rqps.analysis.stacks.operations import operation_costs
+from rqps.analysis.stacks.trees import flame_trees
+from rqps.modes import Mode
+
+_TRY = {
+    "stacks": "Give it `stacks_rounds: 4` in runs.yaml and run it again: only what is missing is measured.",
+    "instructions": "Give it `instructions_rounds: 1` in runs.yaml and run it again: no special hardware is needed.",
+}
+_WHAT = {"stacks": "sampled stacks", "instructions": "counted instructions"}
+
+
+class Profile(NamedTuple):
+    """One row an operation, a component, a function and a frame of the call tree, each against the base."""
+
+    operations: pl.DataFrame
+    components: pl.DataFrame
+    functions: pl.DataFrame
+    trees: pl.DataFrame
+
+
+def profile(costs: pl.DataFrame, base: str) -> Profile:
+    """Break costs down in all ways. Where there is nothing to compare, the frames have no rows."""
+    if base not in set(costs["dbms"]):
+        costs = costs.clear()
+    if costs.is_empty():
+        none = pl.DataFrame(schema=BREAKDOWN)
+        return Profile(operation_costs(none), none, none, pl.DataFrame())
+    components, functions = breakdown(costs, base), breakdown(costs, base, "function")
+    return Profile(operation_costs(components), components, functions, flame_trees(costs, base))
+
+
+def profile_findings(parts: pl.DataFrame, mode: Mode) -> tuple[str, ...]:
+    """What each difference is made of, or how to get a study that tells."""
+    if parts.is_empty():
+        return (f"This study has no {_WHAT[mode]} of a dbms and of its base. {_TRY[mode]}",)
+    return breakdown_findings(parts)
+
+
+def most_changed_part(parts: pl.DataFrame) -> tuple[str, str, str]:
+    """The step, dbms and component with the surest great difference: the number to check first."""
+    sure = (pl.col("difference").abs() - pl.col("error")) / pl.col("base_measured")
+    row = parts.sort(sure, descending=True, maintain_order=True)
+    return (row["step"][0], row["dbms"][0], row["part"][0]) if parts.height else ("", "", "")
+
+
+def part_from(costs: pl.DataFrame, steps: pl.DataFrame, step: str, dbms: tuple[str, ...], part: str) -> pl.DataFrame:
+    """The rounds behind the cost of a component: its samples of all samples, times what the step measured."""
+    whole = costs.filter(pl.col("dbms").is_in(dbms), step=step)
+    keys = ["dbms", "round"]
+    sums = whole.group_by(*keys, maintain_order=True).agg(
+        pl.col("samples", "cost").filter(pl.col("component") == part).sum().name.prefix("its_"),
+        pl.col("samples", "cost").sum().name.prefix("all_"),
+    )
+    raw = steps.filter(step=step).select("run", *keys, "operations", "server_cpu_s")
+    return sums.join(raw, on=keys, how="left", maintain_order="left").select(
+        "run", "operations", "server_cpu_s", "its_samples", "all_samples", "its_cost", "all_cost"
+    )

@@ -1,0 +1,29 @@
+"""How far a profile can be trusted: whether its stacks are whole."""
+
+import polars as pl
+from great_tables import GT
+
+from rqps.charts.tables import styled
+from rqps.charts.text import Sentences
+from rqps.charts.theme import by_host
+
+_WAYS = ("root", "mended", "broken", "unnamed")
+WHOLE_ENOUGH = 0.98
+
+
+def completeness_table(completeness: pl.DataFrame) -> GT | Sentences:
+    """One row a step and dbms: how many samples there are, and how their stacks end."""
+    if completeness.is_empty():
+        return Sentences(["No stacks were sampled."])
+    rows = by_host(completeness).select("step", "dbms", "samples", *_WAYS)
+    whole = rows["root"] + rows["mended"]
+    least = rows.with_columns(whole.alias("whole")).sort("whole").row(0, named=True)
+    told = f"At least {least['whole']:.1%} of the samples of every step are under the root of their thread."
+    if least["whole"] < WHOLE_ENOUGH:
+        told = f"Of {least['step']} in {least['dbms']} only {least['whole']:.1%} are under the root of their thread."
+    return (
+        styled(rows, "completeness", groupname_col="step", rowname_col="dbms")
+        .fmt_percent(columns=list(_WAYS), decimals=1)
+        .fmt_integer(columns="samples")
+        .tab_source_note(told)
+    )

@@ -1,0 +1,217 @@
+"""A drawing says what its tree says, in few bytes, and no name gets out of its place."""
+
+import base64
+import gzip
+import json
+import struct
+import xml.etree.ElementTree as ET
+import zlib
+from html.parser import HTMLParser
+from itertools import accumulate
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rqps.charts.flame import Drawing, explorer, flame_graph, flame_svg, script_element, without_program
+from rqps.charts.flame.explorer import address
+from rqps.charts.flame.packed import packed
+from rqps.charts.flame.table import functions_of
+from rqps.charts.flame.tree import tree_of as read
+from rqps.charts.text import Sentences
+from synthetic_tree import Stack, large_stacks, tree_of
+
+BASE, ME = "my1.base", "my2.base"
+EVIL = ("a;b'\"&", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\u2028\x00\x1b]]>", "-->")
+STACKS: dict[Stack, tuple[float, float]] = {
+    ("run", "small"): (1.0, 1.0),
+    ("run", "large", "leaf"): (6.0, 9.0),
+    ("run", "large"): (2.0, 2.0),
+    ("idle",): (0.0, 0.5),
+}
+SVG = "{http://www.w3.org/2000/svg}"
+
+costs = st.floats(0, 1e6).map(lambda value: round(value, 6))
+stacks = st.dictionaries(
+    st.lists(st.sampled_from(["a", "b", "c::d", "e<f>"]), min_size=1, max_size=6).map(tuple),
+    st.tuples(costs, costs),
+    min_size=1,
+    max_size=30,
+)
+
+
+def drawn(tree: pl.DataFrame, **more: Any) -> Drawing:
+    made = flame_graph(tree, base=BASE, me=ME, **more)
+    assert isinstance(made, Drawing)
+    return made
+
+
+def unpacked(text: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """As the drawing's script does it."""
+    data = zlib.decompress(base64.b64decode(text))
+    (long,) = struct.unpack_from("<I", data)
+    head, at, columns = json.loads(data[4 : 4 + long]), 4 + long, {}
+    for name, planes in head["columns"]:
+        parts = [data[at + plane * head["frames"] :][: head["frames"]] for plane in range(planes)]
+        columns[name] = [
+            sum(byte << (8 * plane) for plane, byte in enumerate(each)) for each in zip(*parts, strict=True)
+        ]
+        at += planes * head["frames"]
+    assert at == len(data)
+    return head, columns
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and the attributes that would run something."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.bad: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.bad += [name for name, _ in attrs if name.startswith("on")]
+
+
+@settings(deadline=None, max_examples=60)
+@given(stacks)
+def test_what_is_packed_adds_up_to_what_was_measured(made: dict[Stack, tuple[float, float]]) -> None:
+    frame = tree_of(made, 0.1)
+    tree = read(frame)
+    head, columns = unpacked(packed(tree))
+    whole = max(tree.base_total[0], tree.me_total[0])
+    for side, totals in (("base", tree.base_total), ("me", tree.me_total)):
+        sums = [0, *accumulate(columns[side])]
+        found = [(sums[end] - sums[i]) * head["quantum"] for i, end in enumerate(tree.end)]
+        assert found == pytest.approx(list(totals), abs=1e-6 * whole + 1e-12)
+    assert [head["names"][number] for number in columns["name"]] == list(tree.name)
+    depth = [0]
+    for up in columns["up"][1:]:
+        depth.append(depth[-1] + 1 - up)
+    assert depth == list(tree.depth)
+    assert sorted(zip(tree.name, tree.base_total, tree.me_total, strict=True)) == sorted(
+        frame.select("name", "base_total", "me_total").iter_rows()
+    )
+
+
+def test_dear_frames_come_first() -> None:
+    tree = read(tree_of(STACKS))
+    assert list(tree.name) == ["all", "run", "large", "leaf", "small", "idle"]
+    assert list(tree.end) == [6, 5, 4, 4, 5, 6]
+
+
+def test_several_roots_get_one() -> None:
+    below = tree_of(STACKS, 0.1).filter(pl.col("name") != "all")
+    several = below.with_columns(pl.when(pl.col("parent") == 0).then(None).otherwise("parent").alias("parent"))
+    tree = read(several)
+    assert (tree.name[0], tree.base_total[0], tree.me_total[0]) == ("all", 9.0, 12.5)
+    assert tree.error[0] == pytest.approx((1.05**2 + 0.025**2) ** 0.5)
+
+
+def test_a_claim_has_both_sides_and_the_error() -> None:
+    assert drawn(tree_of(STACKS, 0.1)).claim == "12.5 µs/operation in my2.base, 9.00 in my1.base: 4 ± 1 more, 39 %."
+    alike: dict[Stack, tuple[float, float]] = {("run",): (5.0, 5.1)}
+    assert "no difference beyond the error of ± 0.505" in drawn(tree_of(alike, 0.1)).claim
+    vanished = drawn(tree_of({("run",): (5.0, 0.0)}), unit="instructions/operation")
+    assert vanished.claim == "0 instructions/operation in my2.base, 5.00 in my1.base: 5.00 less, 100 %."
+    assert "less than 0.1 % of the cost are folded" in drawn(tree_of(STACKS), fold_below=0.001).how
+
+
+def test_nothing_to_draw_is_said() -> None:
+    empty = tree_of(STACKS).clear()
+    assert isinstance(flame_graph(empty, base=BASE, me=ME), Sentences)
+    assert isinstance(flame_graph(tree_of({("run",): (0.0, 0.0)}), base=BASE, me=ME), Sentences)
+
+
+def test_a_drawing_shows_itself_as_html_with_its_program_and_as_words() -> None:
+    drawing = drawn(tree_of(STACKS))
+    data = drawing._repr_mimebundle_()
+    assert data.keys() == {"text/html", "text/plain"}
+    assert data["text/plain"] == f"{drawing.claim} {drawing.how}"
+    assert without_program(data["text/html"]) == drawing.html
+    assert without_program("<table></table>") is None
+
+
+def test_the_program_can_not_end_its_element() -> None:
+    program = script_element().removeprefix("<script>").removesuffix("</script>")
+    assert "</script" not in program.lower()
+    assert "<!--" not in program
+    assert "http" not in program.replace("http://www.w3.org/2000/svg", "").replace("https://www.speedscope.app", "")
+
+
+def test_names_stay_in_their_place() -> None:
+    """Evil names give the same tags as good ones."""
+    hostile: dict[Stack, tuple[float, float]] = {EVIL[:2]: (5.0, 9.0), EVIL[2:]: (5.0, 1.0)}
+    harmless: dict[Stack, tuple[float, float]] = {("a", "b"): (5.0, 9.0), ("c", "d", "e"): (5.0, 1.0)}
+    pairs = [
+        (drawn(tree_of(hostile)), drawn(tree_of(harmless))),
+        (explored(hostile, EVIL[1]), explored(harmless)),
+    ]
+    for evil, good in pairs:
+        assert Tags(evil.html).tags == Tags(good.html).tags
+        assert Tags(evil.html).bad == []
+
+
+def test_a_picture_is_well_formed_and_tells_every_number() -> None:
+    hostile: dict[Stack, tuple[float, float]] = {EVIL[:2]: (5.0, 9.0), EVIL[2:]: (5.0, 1.0), ("ok",): (2.0, 2.0)}
+    picture = ET.fromstring(flame_svg(tree_of(hostile), base=EVIL[1], me=EVIL[3]))
+    titles = [each.text or "" for each in picture.iter(f"{SVG}title")]
+    assert len(titles) == 1 + len(tree_of(hostile))
+    assert f"{EVIL[1]} ({EVIL[1]}): 5.00 → 9.00 µs/operation, +4.00" in titles
+    assert "ok (ok): 2.00 → 2.00 µs/operation, 0" in titles
+
+
+def test_a_picture_marks_what_is_dearer_and_cheaper_without_colour() -> None:
+    picture = ET.fromstring(flame_svg(tree_of({("up",): (10.0, 20.0), ("down",): (20.0, 10.0)}), base=BASE, me=ME))
+    texts = [each.text for each in picture.iter(f"{SVG}text")]
+    assert texts[1:] == ["all", "▼ down −10.0", "▲ up +10.0"]
+
+
+def test_functions_are_summed_up_wherever_they_were_called() -> None:
+    twice: dict[Stack, tuple[float, float]] = {
+        ("a", "copy"): (1.0, 2.0),
+        ("b", "copy"): (1.0, 4.0),
+        ("a",): (9.0, 9.0),
+    }
+    functions = functions_of(read(tree_of(twice)))
+    copy = functions.filter(part="copy").row(0, named=True)
+    assert (copy["base_cost"], copy["me_cost"], copy["difference"]) == (2.0, 6.0, 4.0)
+
+
+def test_a_server_s_13000_stacks_are_light() -> None:
+    drawing = drawn(tree_of(large_stacks(), 0.05))
+    page = (drawing.html + script_element()).encode()
+    assert len(gzip.compress(page, 9)) < 400_000
+
+
+def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", n: int = 6) -> Drawing:
+    keys = {"host": "here", "step": step, "dbms": ME}
+    of_all = {"base": BASE, "unit": "µs/operation", "n": n}
+    sides = {"base_cost": 10.0, "me_cost": 12.0, "difference": 2.0, "error": 0.5, "verdict": "slower"}
+    measured = {"base_measured": 10.0, "me_measured": 12.0, "measured_error": 0.5}
+    part = {**keys, **of_all, **sides, **measured, "part": step, "component": step}
+    parts = pl.DataFrame([part])
+    trees = tree_of(made, 0.01).with_columns(pl.lit(value).alias(name) for name, value in keys.items())
+    shown = explorer(pl.DataFrame([{**keys, **of_all, **sides}]), parts, parts, trees)
+    assert isinstance(shown, Drawing)
+    return shown
+
+
+def test_an_explorer_has_a_cell_with_its_spread_and_count() -> None:
+    shown = explored(STACKS, n=4)
+    assert shown.claim == "Of 1 comparison with my1.base, 1 cost more CPU of the server."
+    assert "▲ +2.0 ± 0.5</b><small>10.0 → 12.0 · n=4</small>" in shown.html
+    assert "Mean of 4 rounds." in shown.html
+    assert "<b>all</b>" in shown.html
+
+
+def test_an_explorer_of_nothing_says_so() -> None:
+    nothing = pl.DataFrame()
+    assert "nothing to choose from" in repr(explorer(nothing, nothing, nothing, nothing))
+
+
+def test_an_address_keeps_what_a_step_is_called() -> None:
+    assert address("range=10&x", "my 8.base", "exact") == "#step=range%3D10%26x&dbms=my%208.base&by=exact"
