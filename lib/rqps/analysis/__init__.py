@@ -3,6 +3,7 @@
 from rqps.analysis.conditions import config_changes, hidden_differences, options_of_some, same_for_all, varying
 from rqps.analysis.cost_findings import cost_findings, two_measures
 from rqps.analysis.cost_table import as_published, cost_table, of_steps
+from rqps.analysis.counted_beside import counted_beside
 from rqps.analysis.findings import findings
 from rqps.analysis.groups import grouped
 from rqps.analysis.instructions import (
@@ -20,10 +21,14 @@ from rqps.analysis.lookups import (
     response_times,
 )
 from rqps.analysis.many_steps import MANY, by_group, over_releases, worst
+from rqps.analysis.mending import completeness
 from rqps.analysis.metrics import METRICS, measured
 from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps.analysis.profiled import with_profiles
 from rqps.analysis.relative import comparable, config_effect, given_back, ratios_to, relative
 from rqps.analysis.stacks import (
+    FOLD_BELOW,
+    Profile,
     breakdown,
     breakdown_findings,
     flame_tree,
@@ -31,17 +36,24 @@ from rqps.analysis.stacks import (
     folded,
     folded_difference,
     instruction_costs,
+    most_changed_part,
     operation_costs,
+    part_from,
+    profile,
+    profile_findings,
     speedscope,
     stack_costs,
 )
 from rqps.analysis.summary import absolute, summarise, summarise_given_back
+from rqps.analysis.thread_time import thread_time
 from rqps.analysis.trace import builds, strongest, where_from
 from rqps.analysis.warnings import all_warnings, carried
 
 __all__ = [
+    "FOLD_BELOW",
     "MANY",
     "METRICS",
+    "Profile",
     "absolute",
     "all_warnings",
     "as_published",
@@ -51,10 +63,12 @@ __all__ = [
     "by_group",
     "carried",
     "comparable",
+    "completeness",
     "config_changes",
     "config_effect",
     "cost_findings",
     "cost_table",
+    "counted_beside",
     "counters_over_time",
     "dearest_functions",
     "findings",
@@ -76,10 +90,14 @@ __all__ = [
     "lookups_normalised",
     "lookups_server_cpu",
     "measured",
+    "most_changed_part",
     "of_steps",
     "operation_costs",
     "options_of_some",
     "over_releases",
+    "part_from",
+    "profile",
+    "profile_findings",
     "ratios_to",
     "relative",
     "response_times",
@@ -89,9 +107,11 @@ __all__ = [
     "strongest",
     "summarise",
     "summarise_given_back",
+    "thread_time",
     "throughput_over_time",
     "two_measures",
     "varying",
     "where_from",
+    "with_profiles",
     "worst",
 ]

@@ -1,19 +1,24 @@
 """Pure functions from frames to charts and tables. Importing this makes charts show themselves everywhere."""
 
 from rqps.charts import light, renderer  # noqa: F401 (light comes before whatever imports altair)
+from rqps.charts.components import components
 from rqps.charts.condition_tables import builds_table, conditions_table, differences_table, warnings_table
 from rqps.charts.cost import cpu_per_operation
 from rqps.charts.cost_table import cost_tables, cost_text
+from rqps.charts.flame import explorer, flame_graph, flame_svg
 from rqps.charts.heatmap import heatmap
+from rqps.charts.instructions import counted_table, dearest_table, instructions_chart, instructions_table
 from rqps.charts.latency import latency
 from rqps.charts.lookup_tables import lookup_plans, lookup_table, lookups_beside
 from rqps.charts.lookups import lookup_answers, lookup_charts
 from rqps.charts.many_tables import group_table, worst_table
 from rqps.charts.over_time import counters, throughput
+from rqps.charts.profile_tables import completeness_table, part_table
 from rqps.charts.rounds import most_changed, rounds
 from rqps.charts.small_multiples import over_releases
 from rqps.charts.tables import absolute_table, config_table, plain_table, relative_table, relative_text
 from rqps.charts.text import Sentences
+from rqps.charts.thread_time import thread_time
 
 renderer.enable()
 
@@ -21,15 +26,24 @@ __all__ = [
     "Sentences",
     "absolute_table",
     "builds_table",
+    "completeness_table",
+    "components",
     "conditions_table",
     "config_table",
     "cost_tables",
     "cost_text",
+    "counted_table",
     "counters",
     "cpu_per_operation",
+    "dearest_table",
     "differences_table",
+    "explorer",
+    "flame_graph",
+    "flame_svg",
     "group_table",
     "heatmap",
+    "instructions_chart",
+    "instructions_table",
     "latency",
     "lookup_answers",
     "lookup_charts",
@@ -38,10 +52,12 @@ __all__ = [
     "lookups_beside",
     "most_changed",
     "over_releases",
+    "part_table",
     "plain_table",
     "relative_table",
     "relative_text",
     "rounds",
+    "thread_time",
     "throughput",
     "warnings_table",
     "worst_table",

@@ -3,7 +3,7 @@
 import polars as pl
 from great_tables import GT
 
-from rqps.charts.tables import styled
+from rqps.charts.tables import plain_table, styled
 from rqps.charts.text import Sentences
 from rqps.charts.theme import by_host
 
@@ -27,3 +27,10 @@ def completeness_table(completeness: pl.DataFrame) -> GT | Sentences:
         .fmt_integer(columns="samples")
         .tab_source_note(told)
     )
+
+
+def part_table(rounds: pl.DataFrame, what: str) -> GT | Sentences:
+    """The rounds behind the cost of a part, with what its table is about."""
+    if rounds.is_empty():
+        return Sentences(["There is no profile, so there is no number to check."])
+    return plain_table(rounds, "part", what).fmt_number(columns=["its_cost", "all_cost", "server_cpu_s"], decimals=3)
