@@ -11,43 +11,51 @@ from rqps.analysis.stacks.breakdown import MICROSECONDS
 from rqps.analysis.stacks.tables import OTHER
 
 MOST_PARTS = 4
+MOST_FUNCTIONS = 2
 
 Row = dict[str, Any]
 
 
-def breakdown_findings(parts: pl.DataFrame) -> tuple[str, ...]:
-    """One sentence or two for every step and dbms of a breakdown by component."""
+def breakdown_findings(parts: pl.DataFrame, functions: pl.DataFrame | None = None) -> tuple[str, ...]:
+    """A few sentences for every step and dbms of a breakdown by component, the largest parts first.
+
+    With a breakdown by `functions` each part names those of its own that changed most.
+    """
     hosts = parts["host"].unique(maintain_order=True).to_list()
-    return tuple(
-        (f"On {host}, " if len(hosts) > 1 else "") + f"{step}: {' '.join(_told(rows.to_dicts()))}"
-        for (host, step, _), rows in parts.group_by("host", "step", "dbms", maintain_order=True)
-    )
+    keys = ["host", "step", "dbms"]
+    said = []
+    for (host, step, dbms), rows in parts.group_by(keys, maintain_order=True):
+        own = [] if functions is None else functions.filter(host=host, step=step, dbms=dbms).to_dicts()
+        where = f"On {host}, {step}" if len(hosts) > 1 else step
+        said.append(f"{where}: {' '.join(_told(rows.to_dicts(), own))}")
+    return tuple(said)
 
 
-def _told(rows: list[Row]) -> Iterator[str]:
+def _told(rows: list[Row], functions: list[Row]) -> Iterator[str]:
     of = rows[0]
     difference, error = of["me_measured"] - of["base_measured"], of["measured_error"]
-    unit = "µs of server CPU" if of["unit"] == MICROSECONDS else "instructions"
-    short = "µs" if of["unit"] == MICROSECONDS else "instructions"
+    sampled = of["unit"] == MICROSECONDS
+    short = "µs" if sampled else "instructions"
     rounds = f"{of['n']} round{'s' if of['n'] > 1 else ''}"
-    yield (
-        f"an operation costs {of['dbms']} {_plain(of['me_measured'], error)} {unit}, and {of['base']} "
-        f"{_plain(of['base_measured'], error)} (means of {rounds})."
-    )
+    me, base = _plain(of["me_measured"], error), _plain(of["base_measured"], error)
+    unit = "µs of server CPU" if sampled else short
+    means = f"means of {rounds}" if of["n"] > 1 else rounds
+    yield f"an operation costs {of['dbms']} {me} {unit}, and {of['base']} {base} ({means})."
     if abs(difference) <= error:
         yield f"The difference, {_signed(difference, error)} {short}, is within its error."
         return
     way = "more" if difference > 0 else "less"
-    told = [row for row in rows if _is_told(row) and (row["difference"] > 0) == (difference > 0)][:MOST_PARTS]
+    same_way = [row for row in rows if _is_told(row) and (row["difference"] > 0) == (difference > 0)][:MOST_PARTS]
     back = [row for row in rows if _is_told(row) and (row["difference"] > 0) != (difference > 0)][:MOST_PARTS]
     size = f"{_plain(abs(difference), error)} ± {_plain(error, error)} {short} {way}"
-    if not told:
-        yield f"No part of the {size} can be told from chance."
+    if same_way:
+        yield f"Of the {size}, {_listed([_part(row, functions) for row in same_way])}."
     else:
-        yield f"Of the {size}, {_listed([_part(row) for row in told], 'are')}."
+        yield f"No part of the {size} can be told from chance."
     if back:
-        yield f"The other way went {_listed([_part(row) for row in back], '')}."
-    if of["unit"] == MICROSECONDS and of["n"] < ROUNDS_FOR_A_VERDICT:
+        names = [f"{row['part']} by {_size(row)}" for row in back]
+        yield f"{'Cheaper' if difference > 0 else 'Dearer'} all the same: {_listed(names)}."
+    if sampled and of["n"] < ROUNDS_FOR_A_VERDICT:
         yield f"With {rounds} these are no verdicts: it takes {ROUNDS_FOR_A_VERDICT}."
 
 
@@ -58,15 +66,19 @@ def _is_told(row: Row) -> bool:
     return row["part"] != OTHER and (sure or (few and abs(row["difference"]) > row["error"]))
 
 
-def _part(row: Row) -> tuple[str, str]:
-    size, error = abs(row["difference"]), row["error"]
-    return f"{_plain(size, error)} ± {_plain(error, error)}", row["part"]
+def _part(row: Row, functions: list[Row]) -> str:
+    """`3.1 ± 0.4 are performance schema (pfs_end_statement_vc 1.2 ± 0.3)`."""
+    mine = [each for each in functions if each["component"] == row["part"] and _is_told(each)]
+    mine = [each for each in mine if (each["difference"] > 0) == (row["difference"] > 0)][:MOST_FUNCTIONS]
+    named = ", ".join(f"{each['part']} {_size(each)}" for each in mine)
+    return f"{_size(row)} are {row['part']}" + (f" ({named})" if named else "")
 
 
-def _listed(parts: list[tuple[str, str]], verb: str) -> str:
-    """`3.1 ± 0.4 are performance schema, 2.2 ± 0.3 handler and 1.0 ± 0.2 parser`."""
-    (size, name), *more = parts
-    texts = [" ".join(filter(None, (size, verb, name))), *(f"{size} {name}" for size, name in more)]
+def _size(row: Row) -> str:
+    return f"{_plain(abs(row['difference']), row['error'])} ± {_plain(row['error'], row['error'])}"
+
+
+def _listed(texts: list[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 

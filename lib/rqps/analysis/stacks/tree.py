@@ -4,13 +4,10 @@ Rows are sorted by their stacks, so the rows below a frame stand together: a lev
 each row with the one before it, and every sum is over rows as they were measured.
 """
 
-from collections.abc import Sequence
-
 import polars as pl
 
-from rqps.analysis.stacks.frames import claim, last_resort
+from rqps.analysis.stacks.inherited import with_components
 from rqps.analysis.stacks.sides import BASE, ME, Sides, one_pair
-from rqps.analysis.stacks.tables import KERNEL_MARK, OTHER
 
 ROOT = "all"
 FOLD_BELOW = 0.001
@@ -32,9 +29,6 @@ TREE = pl.Schema(
 _SELFS = ("base_self", "me_self")
 _MEANS = ("base_total", "me_total")
 
-_Claims = tuple[str | None, str | None]
-_NOBODY: _Claims = (None, None)
-
 
 def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
     """The frames of both sides in pre-order: for each its own cost on both sides, and that of all that it called.
@@ -45,7 +39,7 @@ def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: f
     sides = one_pair(costs, base, me, step)
     rows, names = _numbered(sides)
     totals = [sum(side.totals) / sides.rounds for side in (sides.base, sides.me)]
-    return _finished(_levels(sides, rows, fold_below * max(totals)), names, sides)
+    return _finished(_levels(sides, rows, names, fold_below * max(totals)), names, sides)
 
 
 def _numbered(sides: Sides) -> tuple[pl.DataFrame, pl.Series]:
@@ -62,38 +56,50 @@ def _numbered(sides: Sides) -> tuple[pl.DataFrame, pl.Series]:
     return rows.with_row_index("row"), names
 
 
-def _levels(sides: Sides, rows: pl.DataFrame, limit: float) -> list[pl.DataFrame]:
-    """The frames of each depth, found from the root on. What is folded goes no deeper."""
+def _levels(sides: Sides, rows: pl.DataFrame, names: pl.Series, limit: float) -> list[pl.DataFrame]:
+    """The frames of each depth, found from the root on; behind them those that stand for folded ones."""
     length = pl.col("path").list.len()
     root = rows.select(
         pl.lit(0, pl.UInt32).alias("frame"),
         pl.lit(None, pl.UInt32).alias("parent"),
         pl.lit(None, pl.UInt32).alias("name"),
-        pl.lit(0, pl.UInt32).alias("minor"),
         pl.lit(-1, pl.Int64).alias("at"),
         *_sums(sides, length == 0),
     )
-    levels, open_, number, depth = [root], rows.with_columns(pl.lit(0, pl.UInt32).alias("parent")), 1, 0
-    while (open_ := open_.filter(length > depth)).height:
-        open_ = open_.with_columns(pl.col("path").list.get(depth).cast(pl.UInt32).alias("name"))
-        other = (pl.col("parent") != pl.col("parent").shift(1)) | (pl.col("name") != pl.col("name").shift(1))
-        open_ = open_.with_columns((other.fill_null(True).cum_sum() - 1).alias("run"))
-        depth += 1
-        found = open_.group_by("run", maintain_order=True).agg(
-            pl.col("parent", "name").first(),
-            pl.lit(0, pl.UInt32).alias("minor"),
-            (2 * pl.col("row").first().cast(pl.Int64)).alias("at"),
-            *_sums(sides, length == depth),
+    levels, folded = [root], []
+    open_, number, depth = rows.with_columns(pl.lit(0, pl.UInt32).alias("parent")), 1, 0
+    other = (pl.col("parent") != pl.col("parent").shift(1)) | (pl.col("name") != pl.col("name").shift(1))
+    is_minor = pl.max_horizontal(_MEANS) < limit
+    while True:
+        name = pl.col("path").list.get(depth, null_on_oob=True).cast(pl.UInt32).alias("name")
+        open_ = (
+            open_.lazy()
+            .filter(length > depth)
+            .with_columns(name)
+            .with_columns((other.fill_null(True).cum_sum() - 1).alias("run"))
+            .collect()
         )
-        is_minor = pl.max_horizontal(_MEANS) < limit
-        kept = found.filter(~is_minor).with_row_index("frame", offset=number)
-        frames = found.select("run").join(kept.select("run", "frame"), on="run", how="left", maintain_order="left")
-        open_ = open_.with_columns(frames["frame"].gather(open_["run"]).alias("frame"))
-        minor = _folded(sides, open_.filter(pl.col("frame").is_null()), number + kept.height)
-        levels += [kept.drop("run"), minor]
-        number += kept.height + minor.height
+        if open_.is_empty():
+            break
+        depth += 1
+        found = (
+            open_.lazy()
+            .group_by("run", maintain_order=True)
+            .agg(
+                pl.col("parent", "name").first(),
+                (2 * pl.col("row").first().cast(pl.Int64)).alias("at"),
+                *_sums(sides, length == depth),
+            )
+            .with_columns(pl.when(~is_minor).then(number + (~is_minor).cum_sum() - 1).cast(pl.UInt32).alias("frame"))
+            .collect()
+        )
+        open_ = open_.with_columns(found["frame"].gather(open_["run"]))
+        folded.append(open_.filter(pl.col("frame").is_null()))
+        levels.append(found.drop("run").drop_nulls("frame"))
+        number += levels[-1].height
         open_ = open_.drop_nulls("frame").drop("parent").rename({"frame": "parent"})
-    return levels
+    levels = with_components(levels, names)
+    return [*levels, _folded(sides, pl.concat(folded, how="diagonal"), number)] if folded else levels
 
 
 def _folded(sides: Sides, rows: pl.DataFrame, number: int) -> pl.DataFrame:
@@ -105,14 +111,13 @@ def _folded(sides: Sides, rows: pl.DataFrame, number: int) -> pl.DataFrame:
         .unique("parent", keep="first", maintain_order=True)
         .select("parent", "component")
     )
-    whole = pl.lit(True)
     return (
         rows.group_by("parent", maintain_order=True)
         .agg(
             pl.lit(None, pl.UInt32).alias("name"),
             pl.col("name").n_unique().alias("minor"),
-            (2 * pl.col("row").last().cast(pl.Int64) + 1).alias("at"),
-            *_sums(sides, whole),
+            (2 * pl.col("row").max().cast(pl.Int64) + 1).alias("at"),
+            *_sums(sides, pl.lit(True)),
         )
         .join(most, on="parent", maintain_order="left")
         .with_row_index("frame", offset=number)
@@ -132,29 +137,10 @@ def _finished(levels: list[pl.DataFrame], names: pl.Series, sides: Sides) -> pl.
     name = (
         pl.when(pl.col("parent").is_null())
         .then(pl.lit(ROOT))
-        .when(pl.col("minor") > 0)
+        .when(pl.col("minor").is_not_null())
         .then(pl.format("({} minor)", "minor"))
         .otherwise(names.gather(frames["name"]))
     )
-    tree = frames.with_columns(
-        name.alias("name"), node_of.gather(frames["parent"]).alias("parent"), sides.error().alias("error")
-    )
-    component = pl.coalesce(
-        "component", pl.Series(_components(tree["parent"].to_list(), tree["name"].to_list()), dtype=pl.String)
-    )
-    tree = tree.with_columns(component.alias("component"))
+    parent, error = node_of.gather(frames["parent"]).alias("parent"), sides.error().alias("error")
+    tree = frames.with_columns(name.alias("name"), parent, error)
     return tree.select(pl.col(each).cast(kind) for each, kind in TREE.items())
-
-
-def _components(parents: Sequence[int | None], names: Sequence[str]) -> list[str]:
-    """What `component_of` says of the path to each frame; callers stand before callees."""
-    paths: list[tuple[_Claims, _Claims]] = []
-    found = []
-    for parent, name in zip(parents, names, strict=True):
-        server, kernel = paths[parent] if parent is not None else (_NOBODY, _NOBODY)
-        in_kernel = name.endswith(KERNEL_MARK)
-        claimed, at_last = kernel if in_kernel else server
-        mine = (claim(name) or claimed, last_resort(name) or at_last)
-        paths.append((server, mine) if in_kernel else (mine, kernel))
-        found.append(mine[0] or mine[1] or OTHER)
-    return found
