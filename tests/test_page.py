@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from browser import Browser, Tab, opened
 from rqps.report import build
-from synthetic import MANY
 from synthetic_report import only_relative_throughput, write_report
 
 pytestmark = pytest.mark.page
@@ -26,12 +25,6 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
     data = write_report(tmp_path_factory.mktemp("data"))
-    return build("synthetic", data, data / "report", notebooks).parent
-
-
-@pytest.fixture(scope="module")
-def big_report(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
-    data = write_report(tmp_path_factory.mktemp("big"), MANY)
     return build("synthetic", data, data / "report", notebooks).parent
 
 
@@ -170,16 +163,3 @@ def test_the_contents_and_the_links_lead_somewhere(browser: Browser, report: Pat
         links = tab.run("[...document.querySelectorAll('a')].map(a => decodeURIComponent(new URL(a.href).pathname))")
         assert sorted(Path(link).name for link in links) == ["r01@my1.base@here.html", "relative_throughput.html"]
         assert [link for link in links if not Path(link).is_file()] == []
-
-
-@each_width
-def test_47_steps_of_10_builds_can_be_read(browser: Browser, big_report: Path, width: int) -> None:
-    file = big_report / "relative_throughput.html"
-    with opened(browser, file, width) as tab:
-        drawn(tab, file)
-        is_within_its_width(tab, width)
-        assert tab.complaints() == []
-        tightest = (
-            "Math.min(...[...document.querySelectorAll('#chart-1 .layer_0_marks path')].map(p => p.getBBox().width))"
-        )
-        assert tab.run(tightest) >= 55

@@ -13,7 +13,7 @@ from rqps.workloads.sysbench.latency import BUCKETS_PER_DOUBLING, PERCENTILES, e
 
 def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) -> str:
     done = sum(count for _, count in buckets)
-    said = {"thread": thread, "second": second, "transactions": done, "errors": 0, "sum_us": 0, "max_us": 0}
+    said = {"thread": thread, "second": second, "transactions": done, "retries": 0, "sum_us": 0, "max_us": 0}
     return json.dumps({**said, "buckets": buckets, **more}, separators=(",", ":"))
 
 
@@ -25,12 +25,17 @@ def test_threads_are_added_up_second_by_second() -> None:
             line(-1, [[10, 5]]),
             line(-1, [[10, 6]], thread=1),
             line(0, [[10, 1], [40, 2]], max_us=7.0, sum_us=10.0),
-            line(0, [[40, 4]], thread=1, max_us=9.0, sum_us=20.0, errors=3),
+            line(0, [[40, 4]], thread=1, max_us=9.0, sum_us=20.0, retries=3),
         ],
         threads=2,
     )
     assert [(second.second, second.transactions) for second in seconds] == [(-1, 11), (0, 7)]
-    assert (seconds[1].buckets, seconds[1].max_us, seconds[1].sum_us, seconds[1].errors) == ({10: 1, 40: 6}, 9, 30, 3)
+    assert (seconds[1].buckets, seconds[1].max_us, seconds[1].sum_us, seconds[1].retries) == (
+        {10: 1, 40: 6},
+        9,
+        30,
+        3,
+    )
 
 
 def test_the_warm_up_is_not_in_the_whole() -> None:

@@ -6,7 +6,7 @@ is only the limit: the server says when it is done, and one that is not done in 
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rqps.errors import RqpsError
@@ -23,6 +23,8 @@ EAGER = {
     "innodb_purge_rseg_truncate_frequency": 1,  # the history's length is told anew only so often
 }
 """Set until all is flushed, in this order, since some are limits of others; where the version has them."""
+EAGER_IN_55 = EAGER | {"innodb_purge_batch_size": 1}
+"""There purge sleeps while there is less to do than one batch, and is woken by a commit that gives it more."""
 
 MOST_DIRTY_SHARE = 0.01
 """Of the buffer pool's pages. The published tests ask for 1 %, too."""
@@ -35,7 +37,8 @@ def flush(server: Server, parameters: SysbenchParameters) -> None:
     """Waits until hardly a page is dirty and hardly a transaction unpurged; makes new statistics meanwhile."""
     connection = server.connect()
     deadline = time.monotonic() + parameters.flush_limit_s
-    with _eager(connection):
+    is_55 = _is_55(connection)
+    with _eager(connection, EAGER_IN_55 if is_55 else EAGER):
         for number in range(1, parameters.tables + 1):
             query(connection, f"ANALYZE TABLE {DATABASE}.sbtest{number}")
         while left := _left(connection):
@@ -44,8 +47,20 @@ def flush(server: Server, parameters: SysbenchParameters) -> None:
                     f"flush: not done within {parameters.flush_limit_s:.0f} s: {left}",
                     fix="set flush_seconds in the study's parameters to a higher number",
                 )
+            if is_55:
+                _wake_purge(connection)
             time.sleep(SECONDS_BETWEEN_LOOKS)
     connection.close()
+
+
+def _is_55(connection: Connection) -> bool:
+    return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
+
+
+def _wake_purge(connection: Connection) -> None:
+    """Changes one row, and changes it back."""
+    for change in ("+ 1", "- 1"):
+        query(connection, f"UPDATE {DATABASE}.sbtest1 SET k = k {change} ORDER BY id LIMIT 1")
 
 
 def _left(connection: Connection) -> str:
@@ -72,18 +87,18 @@ def transactions_unpurged(connection: Connection) -> int:
         r"Trx id counter (\w+)\s+Purge done for trx's n:o < (\w+).*?History list length (\d+)", report, re.DOTALL
     )
     assert found, report
-    base = 16 if str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.") else 10
+    base = 16 if _is_55(connection) else 10
     return min(int(found[1], base) - int(found[2], base), int(found[3]))
 
 
 @contextmanager
-def _eager(connection: Connection) -> Iterator[None]:
+def _eager(connection: Connection, options: Mapping[str, int]) -> Iterator[None]:
     """The server's options set so that it flushes all it can, and set back afterwards."""
     held = {str(name): value for name, value in query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")}
-    had = {name: held[name] for name in EAGER if name in held}
+    had = {name: held[name] for name in options if name in held}
     try:
         for name in had:
-            query(connection, f"SET GLOBAL {name} = {EAGER[name]}")
+            query(connection, f"SET GLOBAL {name} = {options[name]}")
         yield
     finally:
         for name in reversed(had):

@@ -1,0 +1,82 @@
+"""What a real server refuses: a deadlock is done again and told, anything else fails the step."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_load import ROWS, House, logging_server
+from rqps.errors import RqpsError
+from rqps.servers.instance import query
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.workload import Sysbench
+
+pytestmark = pytest.mark.live
+
+THREADS = 8
+FEW_ROWS = 20
+"""That the threads find each other at."""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with logging_server(tmp_path_factory.mktemp("retries")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+@pytest.mark.parametrize("step", ["write-only", "read-write_range=10"])
+def test_a_transaction_that_met_a_deadlock_is_done_again(step: str, prepared: bool, house: House) -> None:
+    answer, logged = house.do(step, threads=THREADS, table_rows=FEW_ROWS, prepared=prepared)
+    columns = answer.columns
+    begun = Counter(entry.statement for entries in logged.values() for entry in entries if entry.command != "Prepare")
+    # Each thread does one that ends after the measured part and is not counted, and may be refused in it.
+    done_again = begun["BEGIN"] - begun["COMMIT"]
+    assert columns["transactions"] + THREADS == begun["COMMIT"]
+    assert 0 < columns["retries"] <= done_again <= columns["retries"] + THREADS
+    assert columns["errors"] == 0
+    assert columns["operations_per_s"] > 0
+    (warning,) = answer.warnings
+    share = columns["retries"] / (columns["retries"] + columns["transactions"])
+    assert (warning.kind, warning.step) == ("retries", step)
+    assert warning.text.startswith(f"{share:.1%} of transactions")
+    assert sum(row["retries"] for row in answer.intervals) == columns["retries"]
+
+
+def test_a_lock_that_is_waited_for_too_long_is_asked_for_again(house: House) -> None:
+    connection = house.server.connect("rqps")
+    query(connection, "SET GLOBAL innodb_lock_wait_timeout = 1")
+    holding = house.server.connect("rqps")
+    query(holding, "BEGIN")
+    for table in ("sbtest1", "sbtest2"):
+        query(holding, f"UPDATE {table} SET pad = pad WHERE id = 1")
+    asked = SysbenchParameters(steps=("update-one",), tables=2, table_rows=ROWS, seconds=3, warmup_seconds=0)
+    workload = Sysbench()
+    with workload.generating(
+        house.server, "update-one", asked, seed=1, cpus=(), log=house.folder / "sysbench.log"
+    ) as load:
+        load.wait_for_begin()
+        load.wait_for_end()
+        query(holding, "ROLLBACK")
+        load.wait_until_gone()
+    query(connection, "SET GLOBAL innodb_lock_wait_timeout = 50")
+    columns = workload.answer("update-one", asked, load).columns
+    assert columns["retries"] >= 1
+    assert columns["operations_per_s"] is None, "nothing came to its end in the measured part"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        ("RENAME TABLE sbtest1 TO elsewhere", "Table 'rqps.sbtest1' doesn't exist"),
+        ("ALTER TABLE sbtest1 ADD UNIQUE (pad(1))", "Duplicate entry"),
+    ],
+)
+def test_any_other_error_fails_the_step(trouble: str, words: str, tmp_path: Path) -> None:
+    with logging_server(tmp_path) as house:
+        connection = house.server.connect("rqps")
+        query(connection, "SET sql_mode = ''")
+        query(connection, "DELETE FROM sbtest1 WHERE id > 1")
+        query(connection, trouble)
+        with pytest.raises(RqpsError, match=words):
+            house.do("insert", seconds=5)
