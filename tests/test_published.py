@@ -15,12 +15,10 @@ from rqps.published.labels import short
 from rqps.published.read import FOLDER, Published
 from rqps.published.rounding import Range, printed
 from rqps.published.twice import found_under_another_host, same_for_two_hosts
-from synthetic import write_study
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "notebooks/analysis/published_results.ipynb"
 GOLDEN = Path(__file__).parent / "published_contradictions.txt"
-HOSTS = ("beelink", "pn53", "socket2", "dell32", "ax162-s")
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +251,7 @@ def test_only_the_copied_table_is_called_a_copy(numbers: Published) -> None:
     ]
 
 
-# Shown, and beside ours.
+# Shown.
 
 
 @pytest.mark.parametrize("source", ["regressions-8040-2024", "advanced-mysql-2024", "busy-wait-2024"])
@@ -268,35 +266,10 @@ def test_builds_have_short_names_that_tell_them_apart(numbers: Published) -> Non
     assert len({short(build) for build in builds}) == len(builds)
 
 
-def test_ours_stands_beside_theirs_with_what_differs(numbers: Published, tmp_path: Path) -> None:
-    data = write_study(tmp_path)
-    for manifest in data.glob("raw/*/run=*/manifest.json"):
-        if "my2" in manifest.parent.name:
-            manifest.write_text(manifest.read_text().replace('"2.0.0"', '"8.0.33"'))
-    both = published.beside(numbers, "synthetic", data)
-    assert both.group_by("step", "whose", maintain_order=True).len().rows() == [
-        ("point-query", "theirs", 5),
-        ("point-query", "ours", 2),
-        ("update-index", "theirs", 5),
-        ("update-index", "ours", 2),
-    ]
-    assert set(both.filter(whose="theirs")["me"]) == {"8.0.33"}
-    assert tuple(both.filter(whose="theirs", step="point-query")["host"]) == HOSTS
-    told = published.what_differs(numbers, "synthetic", data)
-    assert told[0].startswith("The base: theirs is 8.0.28, ours is 1.0.0 base. ")
-    assert told[0].endswith("do not compare them.")
-
-
-@pytest.mark.usefixtures("data_folder")
-def test_without_a_study_of_ours_that_is_said(numbers: Published) -> None:
-    assert published.beside(numbers, "releases").is_empty()
-    assert "has not been measured here" in published.what_differs(numbers, "releases")[0]
-
-
 @pytest.mark.usefixtures("data_folder")
 def test_the_notebook_runs_where_nothing_was_measured() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(ROOT))
     shown = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)
-    assert "has not been measured here" in shown
+    assert "No study of sysbench has been measured here" in shown
     assert shown.count("application/vnd.vegalite.v6+json") == 7

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 from great_tables import GT, loc, style
 
-from rqps.charts.tables import plain_table
+from rqps.charts.tables import painted, plain_table
 from rqps.charts.text import Sentences
 from rqps.charts.theme import COLOURS, INK, LIMITS, MUTED, in_order, titled
 
@@ -141,9 +141,33 @@ def contradictions_table(contradictions: pl.DataFrame, kinds: dict[str, str]) ->
     return table.tab_style(top, loc.body()).cols_width(WIDTHS)
 
 
-def beside_table(beside: pl.DataFrame) -> GT | Sentences:
-    """Theirs and ours by step, each row with the conditions of its number."""
-    if beside.is_empty():
+def beside_table(numbers: pl.DataFrame) -> GT | Sentences:
+    """A row a step, a column a comparison: theirs as printed, ours the median of the rounds with its interval."""
+    if numbers.is_empty():
         return Sentences(["There is no number of ours to set beside them."])
-    table = plain_table(beside, "beside", "Of ours the median of the rounds, and its interval.", rqps="rQPS")
-    return table.tab_stub(groupname_col="step").cols_label(rows_per_table="rows a table")
+    columns = in_order(numbers.sort("whose", descending=True, maintain_order=True)["column"])
+    cell = pl.struct("printed", "low", "high", "rounds").map_elements(_beside_cell, pl.String).alias("cell")
+    wide = numbers.with_columns(cell).pivot("column", index=["group", "step"], values="cell", maintain_order=True)
+    table = plain_table(
+        wide.select("group", "step", *columns),
+        "beside",
+        "Theirs as printed, without a spread; ours the median of the rounds, its interval and their number. "
+        "An empty cell was not measured.",
+    )
+    table = table.tab_stub(groupname_col="group").fmt(_as_it_is, columns=columns)
+    table = table.cols_align("center", columns=columns).tab_style(
+        style.css("vertical-align: bottom; font-size: 11px; font-weight: 400"), loc.column_labels(columns)
+    )
+    return painted(table, numbers.select("step", "column", "value"), wide["step"].to_list())
+
+
+def _beside_cell(row: dict[str, Any]) -> str:
+    if row["rounds"] is None:
+        return str(row["printed"])
+    reach = "no interval" if row["low"] is None else f"{row['low']:.2f}–{row['high']:.2f}"
+    small = "font-size:11px;white-space:nowrap"
+    return f'<b>{row["printed"]}</b><br><span style="{small}">{reach} · n={row["rounds"]}</span>'
+
+
+def _as_it_is(value: str | None) -> str:
+    return value or "–"  # made above, from numbers

@@ -1,6 +1,6 @@
 """Figures of published studies: read strictly, calculated again, and held against themselves and against ours."""
 
-from rqps.published.beside import beside, what_differs
+from rqps.published.beside import Beside, beside, what_differs
 from rqps.published.check import KINDS
 from rqps.published.contradictions import checked, contradictions
 from rqps.published.lookups import lookups_beside, lookups_contradictions, lookups_differ
@@ -21,6 +21,7 @@ from rqps.published.views import (
 
 __all__ = [
     "KINDS",
+    "Beside",
     "Published",
     "agreement",
     "beside",

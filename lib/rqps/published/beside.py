@@ -1,140 +1,116 @@
-"""Ours beside theirs: the same step and release, with all that differs in the same row."""
+"""Ours beside theirs: the same steps, the nearest releases, and all that differs between the two said plainly."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from rqps.analysis import relative, summarise
 from rqps.errors import RqpsError
-from rqps.published.labels import short
+from rqps.published.ours import ours, studies_of
 from rqps.published.read import Published
-from rqps.store.find import data_folder, studies
-from rqps.store.read import Study, load
+from rqps.published.theirs import Column, tables_of, theirs
+from rqps.workloads import step_groups
 
-COLUMNS = {
+WORKLOAD = "sysbench"
+NUMBERS = {
     "step": pl.String,
+    "column": pl.String,
     "whose": pl.String,
-    "host": pl.String,
-    "me": pl.String,
-    "base": pl.String,
-    "rqps": pl.String,
-    "rounds": pl.String,
-    "threads": pl.Int64,
-    "tables": pl.Int64,
-    "rows_per_table": pl.Int64,
-    "seconds": pl.String,
+    "value": pl.Float64,
+    "printed": pl.String,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "rounds": pl.Int64,
 }
-THEIRS = "regressions-8040-2024"
+CONDITIONS = (
+    "column", "where from", "me", "base", "host", "threads", "tables", "rows a table", "seconds", "rounds", "builds"
+)  # fmt: skip
 
 
-def measured_here(study: str, data: str | Path | None = None) -> Study | None:
-    """The study, or None where it has not been measured."""
-    try:
-        there = studies(data_folder(data))
-    except RqpsError:
-        if data:
-            raise
-        return None  # a checkout in which nothing was measured yet
-    return load(study, data) if study in there else None
+@dataclass(frozen=True)
+class Beside:
+    """Columns of theirs and of ours, and what kept a study of ours from standing there."""
+
+    columns: tuple[Column, ...]
+    refused: tuple[str, ...]
+
+    def of(self, whose: str) -> list[Column]:
+        return [column for column in self.columns if column.whose == whose]
+
+    def steps(self, whose: str) -> set[str]:
+        return {row["step"] for column in self.of(whose) for row in column.numbers}
+
+    @property
+    def numbers(self) -> pl.DataFrame:
+        """One row a number, in the groups of the steps that both theirs and ours have."""
+        frame = pl.DataFrame([row for column in self.columns for row in column.numbers], schema=NUMBERS)
+        groups = step_groups(WORKLOAD, sorted(self.steps("ours") & self.steps("theirs")))
+        order = {step: number for number, step in enumerate(groups)}
+        step = pl.col("step")
+        shown = frame.filter(step.is_in(list(order))).sort(
+            step.replace_strict(order, return_dtype=pl.Int32), maintain_order=True
+        )
+        return shown.select(step.replace_strict(groups, return_dtype=pl.String).alias("group"), *NUMBERS)
+
+    @property
+    def conditions(self) -> pl.DataFrame:
+        """One row a column, with what it was measured on."""
+        return pl.DataFrame([each.conditions for each in self.columns], schema=dict.fromkeys(CONDITIONS, pl.String))
 
 
-def beside(published: Published, study: str, data: str | Path | None = None) -> pl.DataFrame:
-    """One row a number, theirs and ours, for the steps and releases that both have; none if there are none."""
-    measured = measured_here(study, data)
-    if measured is None:
-        return pl.DataFrame(schema=COLUMNS)
-    ours = _ours(measured)
-    theirs = _theirs(published).filter(
-        pl.col("step").is_in(ours["step"].to_list()), pl.col("me").is_in(ours["me"].str.split(" ").list[0].to_list())
-    )
-    ours = ours.filter(
-        pl.col("step").is_in(theirs["step"].to_list()),
-        pl.col("me").str.split(" ").list[0].is_in(theirs["me"].to_list()),
-    )
-    order = {step: number for number, step in enumerate(dict.fromkeys(ours["step"]))}
-    both = pl.concat([theirs, ours])
-    return both.sort(pl.col("step").replace_strict(order, return_dtype=pl.Int32, default=None), maintain_order=True)
+def beside(published: Published, study: str, data: str | Path | None = None) -> Beside:
+    """The tables of every source beside each study of ours of the same workload, the one that is named first."""
+    printed = [pair for table in tables_of(published) for pair in table.pairs.values()]
+    found: list[Column] = []
+    refused: list[str] = []
+    for measured in studies_of(WORKLOAD, study, data):
+        try:
+            found += ours(measured, printed)
+        except RqpsError as error:  # what can't be compared with itself, can't with others
+            refused.append(f"The study {measured.card.study} is left out: {error.message}.")
+    of_theirs = theirs(published, [column.pair for column in found]) if found else ()
+    return Beside((*of_theirs, *found), tuple(refused))
 
 
-def what_differs(published: Published, study: str, data: str | Path | None = None) -> list[str]:
-    """What a reader has to know before comparing a row of `beside` with another."""
-    measured = measured_here(study, data)
-    if measured is None:
-        return [f"The study {study!r} has not been measured here: only the published numbers are shown."]
-    both = beside(published, study, data)
-    if both.is_empty():
-        return [f"The study {study!r} has no step and release in common with a published table."]
-    ours, theirs = both.filter(whose="ours"), both.filter(whose="theirs")
-    return [
-        f"The base: theirs is {_words(theirs['base'])}, ours is {_words(ours['base'])}. "
-        + (
-            "Ratios to different bases answer different questions: do not compare them."
-            if set(theirs["base"]).isdisjoint(_release(ours))
-            else ""
-        ),
-        f"The host: theirs are {_words(theirs['host'])}, ours is {_words(ours['host'])}.",
-        f"The size: theirs {_words(theirs['tables'])} tables of {_words(theirs['rows_per_table'])} rows, ours"
-        f" {_words(ours['tables'])} of {_words(ours['rows_per_table'])}.",
-        f"The load: theirs {_words(theirs['threads'])} threads for {_words(theirs['seconds'])} s, ours"
-        f" {_words(ours['threads'])} for {_words(ours['seconds'])} s.",
-        "The repeats: theirs give neither a count nor a spread, ours are the median of rounds with its interval.",
-        "The builds: theirs are compiled from source with the same flags; ours are binaries as they are released.",
-    ]
+def what_differs(found: Beside) -> list[str]:
+    """What a reader has to know before looking from one column to another."""
+    if not found.of("ours"):
+        return [
+            *found.refused,
+            f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs.",
+        ]
+    return [*found.refused, *_differences(found)]
 
 
-def _theirs(published: Published) -> pl.DataFrame:
-    tables = published.rqps.filter(pl.col("section").str.starts_with("Results: "), source=THEIRS)
-    hosts = published.sources[THEIRS].hosts
-    rows = [
-        {
-            "step": row["step"].split("_range=")[0],
-            "whose": "theirs",
-            "host": row["host"],
-            "me": short(row["build"]),
-            "base": "8.0.28",
-            "rqps": row["printed"],
-            "rounds": "not said",
-            "threads": row["threads"],
-            "tables": hosts[row["host"]].tables,
-            "rows_per_table": hosts[row["host"]].rows_per_table,
-            "seconds": "600" if row["step"].startswith(("update", "insert", "delete", "write", "read-w")) else "300",
-        }
-        for row in tables.iter_rows(named=True)
-        if ".pre" not in row["step"] and not row["step"].startswith(("random-points", "read-"))
-    ]
-    return pl.DataFrame(rows, schema=COLUMNS)
+def _differences(found: Beside) -> Iterator[str]:
+    here, there = found.of("ours"), found.of("theirs")
+    same = [one for one in here if any(one.pair.is_same(other.pair) for other in there)]
+    versions = f"theirs are {_all(str(each.pair) for each in there)}, ours {_all(str(each.pair) for each in here)}"
+    if len(same) == len(here):
+        yield f"The releases are the same: {versions}."
+    else:
+        yield (
+            f"The releases: {versions}, the nearest that there are. Ratios of other releases answer another "
+            "question: look where each loses and gains, and do not set one number against the other."
+        )
+    for what, words in (("host", "The hosts"), ("threads", "Threads"), ("seconds", "Seconds a step")):
+        yield f"{words}: theirs {_told(there, what)}; ours {_told(here, what)}."
+    yield f"Size: theirs {_sizes(there)}; ours {_sizes(here)}."
+    yield "The repeats: theirs give neither a count nor a spread; ours are the median of rounds with its interval."
+    yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
+    alone = found.steps("ours") - found.steps("theirs")
+    if alone:
+        yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."
 
 
-def _ours(measured: Study) -> pl.DataFrame:
-    card = measured.card
-    version = dict(measured.runs.select("dbms", "version").unique().iter_rows())
-    summary = summarise(relative(measured.steps, measured.runs, card.base)).filter(metric="operations_per_s")
-    rows = [
-        {
-            "step": row["step"].split("_range=")[0],
-            "whose": "ours",
-            "host": row["host"],
-            "me": _named(row["dbms"], version[row["dbms"]]),
-            "base": _named(card.base, version[card.base]),
-            "rqps": f"{row['median']:.2f}" + (f" ({row['low']:.2f}–{row['high']:.2f})" if row["low"] else ""),
-            "rounds": str(row["n"]),
-            "threads": card.parameters.get("threads"),
-            "tables": card.parameters.get("tables"),
-            "rows_per_table": card.parameters.get("table_rows"),
-            "seconds": str(card.parameters.get("seconds", "")),
-        }
-        for row in summary.iter_rows(named=True)
-    ]
-    return pl.DataFrame(rows, schema=COLUMNS)
+def _told(columns: Sequence[Column], what: str) -> str:
+    return _all(column.conditions[what] for column in columns)
 
 
-def _named(dbms: str, version: str) -> str:
-    return f"{version.split('-')[0]} {dbms.split('.', 1)[1]}"
+def _sizes(columns: Sequence[Column]) -> str:
+    return _all(f"{column.conditions['tables']} x {column.conditions['rows a table']} rows" for column in columns)
 
 
-def _release(ours: pl.DataFrame) -> set[str]:
-    return {base.split()[0] for base in ours["base"]}
-
-
-def _words(values: pl.Series) -> str:
-    return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in dict.fromkeys(values))
+def _all(words: Iterator[str] | Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(words))

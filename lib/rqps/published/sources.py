@@ -23,6 +23,13 @@ class Host(_Strict):
     rows_per_table: int | None = None
 
 
+class Seconds(_Strict):
+    """How long a step was measured."""
+
+    read: int
+    write: int
+
+
 class Source(_Strict):
     author: str
     author_printed: bool
@@ -31,6 +38,7 @@ class Source(_Strict):
     dated: str
     url: str | None = None
     measured: str
+    seconds: Seconds | None = None
     hosts: dict[str, Host]
 
 

@@ -1,0 +1,165 @@
+"""Ours beside theirs: by label, for the nearest releases, with all that differs."""
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps import published
+from rqps.charts.published import beside_table
+from rqps.published.pairs import Pair, Server, nearest, pairs_of, server
+from rqps.published.read import Published
+from rqps.store import read_study_card, write_study_card
+from synthetic import Shape, write_study
+
+HOSTS = ("beelink", "pn53", "socket2", "dell32", "ax162-s")
+STEPS = (
+    "point-query",
+    "random-points_range=1000",
+    "read-only.pre_range=10",
+    "read-only-sum_range=1000",
+    "update-index",
+)
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Published:
+    return published.read()
+
+
+def study_of(data: Path, **versions: str) -> Path:
+    """A made-up study whose builds tell these versions."""
+    write_study(data, Shape(steps=STEPS))
+    for manifest in data.glob("raw/*/run=*/manifest.json"):
+        text = manifest.read_text()
+        for build, version in versions.items():
+            text = text.replace(f'"{build.removeprefix("my")}.0.0"', f'"{version}"')
+        manifest.write_text(text)
+    return data
+
+
+def test_steps_are_matched_by_their_published_label_and_stand_in_groups(numbers: Published, tmp_path: Path) -> None:
+    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+    steps = found.numbers.select("group", "step").unique(maintain_order=True).rows()
+    assert steps == [
+        ("Point queries", "point-query_range=100"),
+        ("Point queries", "random-points_range=1000"),
+        ("Range queries with aggregation", "read-only.pre_range=10"),
+        ("Writes", "update-index_range=100"),
+    ]
+    told = published.what_differs(found)
+    assert told[-1] == "Of our steps these are in none of their tables: read-only-sum_range=1000."
+
+
+def test_every_printed_table_is_a_column_but_for_the_copied_one(numbers: Published, tmp_path: Path) -> None:
+    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+    theirs = [(each.conditions["where from"], each.conditions["host"]) for each in found.of("theirs")]
+    hardware = {host: numbers.sources["regressions-8040-2024"].hosts[host].hardware for host in HOSTS}
+    assert theirs == [
+        ("advanced-mysql-2024", hardware["dell32"]),
+        ("busy-wait-2024", hardware["dell32"]),
+        *(("regressions-8040-2024", hardware[host]) for host in HOSTS),
+    ]
+    of_pn53 = found.numbers.filter(pl.col("column").str.starts_with("pn53"))
+    assert "read-only.pre_range=10" not in of_pn53["step"].to_list(), "it was not measured there"
+
+
+def test_a_number_is_the_printed_one_and_ours_has_its_interval(numbers: Published, tmp_path: Path) -> None:
+    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+    of_step = found.numbers.filter(step="update-index_range=100")
+    dell32 = of_step.filter(pl.col("column").str.contains("dell32.*regressions")).row(0, named=True)
+    assert (dell32["printed"], dell32["low"], dell32["rounds"]) == ("0.56", None, None)
+    ours = of_step.filter(whose="ours").row(0, named=True)
+    assert ours["printed"] == "0.70"
+    assert ours["low"] <= ours["value"] <= ours["high"]
+    assert ours["rounds"] == 6
+    html = beside_table(found.numbers).as_raw_html()
+    assert re.search(r"<b>0\.70</b><br>.*?0\.70–0\.7\d · n=6", html)
+    assert html.count("<tr>") == 4, "a row a step"
+
+
+def test_the_same_releases_are_told_as_the_same(numbers: Published, tmp_path: Path) -> None:
+    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+    assert published.what_differs(found)[0] == (
+        "The releases are the same: theirs are 8.0.40 against 8.0.28, ours 8.0.40 against 8.0.28."
+    )
+
+
+def test_other_releases_are_the_nearest_there_are_and_said_not_to_be_compared(
+    numbers: Published, tmp_path: Path
+) -> None:
+    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.33", my2="9.7.0"))
+    assert {str(each.pair) for each in found.of("theirs")} == {"8.0.40 against 8.0.28"}
+    first = published.what_differs(found)[0]
+    assert first.startswith("The releases: theirs are 8.0.40 against 8.0.28, ours 9.7.0 against 8.0.33, the nearest")
+    assert first.endswith("do not set one number against the other.")
+
+
+def test_what_differs_names_host_threads_seconds_and_size(numbers: Published, tmp_path: Path) -> None:
+    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+    told = "\n".join(published.what_differs(found))
+    assert "Threads: theirs 24, 1, 16, 40; ours 1." in told
+    assert "Seconds a step: theirs 300, writes 600, not said; ours 5." in told
+    assert "8 x 10,000,000 rows" in told
+    assert "not said x 1,000 rows" in told
+    assert "neither a count nor a spread" in told
+    assert found.conditions.height == len(found.columns) == 8
+
+
+def test_every_study_of_the_workload_stands_there_the_asked_one_first(numbers: Published, tmp_path: Path) -> None:
+    data = study_of(tmp_path, my1="8.0.28", my2="8.0.40")
+    (data / "raw/study=another").symlink_to(data / "raw/study=synthetic")
+    for study in ("synthetic", "another"):
+        columns = [each.conditions["where from"] for each in published.beside(numbers, study, data).of("ours")]
+        assert columns[0] == "study synthetic", "the card's own name"
+        assert len(columns) == 2
+    card = read_study_card(data / "raw/study=synthetic")
+    write_study_card(data / "raw/study=synthetic", card.model_copy(update={"workload": "point-lookups"}))
+    assert not published.beside(numbers, "synthetic", data).columns
+
+
+def test_a_study_that_can_not_be_compared_is_told_and_hides_no_other(numbers: Published, tmp_path: Path) -> None:
+    data = study_of(tmp_path, my1="8.0.28", my2="8.0.40")
+    manifest = data / "raw/study=synthetic/run=r02@my2.base@here/manifest.json"
+    manifest.write_text(manifest.read_text().replace('"same-cpu"', '"free"'))
+    found = published.beside(numbers, "synthetic", data)
+    assert not found.columns
+    (told, nothing) = published.what_differs(found)
+    assert told.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
+    assert nothing.startswith("No study of sysbench has been measured here")
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_without_a_study_of_ours_that_is_said(numbers: Published) -> None:
+    found = published.beside(numbers, "releases")
+    assert found.numbers.is_empty()
+    assert published.what_differs(found) == [
+        "No study of sysbench has been measured here: there is nothing to set beside theirs."
+    ]
+    assert "no number of ours" in repr(beside_table(found.numbers))
+
+
+def test_a_build_of_a_published_name_is_that_build() -> None:
+    ours = [server("my8028_rel_o2nofp", "8.0.28"), server("my8040_rel_o2nofp"), server("my8040adv_rel_o2nofp")]
+    theirs = [Pair(server("my8028_rel_o2nofp"), server("my8040adv_rel_o2nofp"))]
+    found = nearest(pairs_of(ours), theirs)
+    assert found is not None
+    assert found.me.name == "my8040adv_rel_o2nofp"
+    assert found.is_same(theirs[0])
+
+
+versions = st.tuples(st.integers(5, 9), st.integers(0, 9), st.integers(0, 99)).map(
+    lambda each: "{}.{}.{}".format(*each)
+)
+
+
+@given(st.sets(versions, min_size=2, max_size=6), st.sets(versions, min_size=2, max_size=6))
+def test_a_later_release_stands_against_an_earlier_one_and_none_is_nearer(here: set[str], there: set[str]) -> None:
+    ours, theirs = (pairs_of([Server(name, name) for name in sorted(names)]) for names in (here, there))
+    found = nearest(ours, theirs)
+    assert found is not None
+    assert found.base.place < found.me.place
+    best = min(one.distance(other) for one in ours for other in theirs)
+    assert min(found.distance(other) for other in theirs) == best
