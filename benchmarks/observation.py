@@ -2,15 +2,20 @@
 
 One sysbench loads one server; observing is switched on and off every few seconds, in random order within a pair, so
 that both sides of a pair are neighbours in time. The goal is a ratio of at least 0.99.
+
+The CPU's own counters are on while it is observed, as in a run. Where it has none, the kernel's clock stands in for
+each of them: it too is kept for every thread and read at every switch.
 """
 
 import argparse
+import os
 import random
 import time
 
 from bench import report, serving
 from rqps.observe.device import device_of
 from rqps.observe.ends import read_end
+from rqps.observe.instructions.hardware import HARDWARE, TASK_CLOCK, EventCounters
 from rqps.observe.sampler import Sampler
 from rqps.workloads.sysbench.answer import read_seconds
 from rqps.workloads.sysbench.generator import generating
@@ -21,7 +26,15 @@ options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 asked = options.parse_args()
+with EventCounters(os.getpid()) as own:
+    there = None not in own.read().counts.values()
+EVENTS = HARDWARE if there else dict.fromkeys(HARDWARE, TASK_CLOCK)
 parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
+
+
+def sleep_until(moment_ns: int) -> None:
+    time.sleep(max(0.0, (moment_ns - time.monotonic_ns()) / 1e9))
+
 
 halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
 with serving("my8033.base", parameters) as (server, where, folder):
@@ -30,14 +43,16 @@ with serving("my8033.base", parameters) as (server, where, folder):
         server, find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
     ) as load:
         origin_ns = load.wait_for_begin()
-        for number, observed in enumerate(halves):
-            ends_s = (origin_ns - time.monotonic_ns()) / 1e9 + (number + 1) * asked.seconds
+        for number, observed in enumerate(halves, start=1):
+            ends_ns = origin_ns + number * asked.seconds * 1_000_000_000
             if observed:
-                read_end(server.pid, load.pid, device)
-                with Sampler(server.pid, load.pid, device, origin_ns):
-                    time.sleep(ends_s)
+                with EventCounters(server.pid, EVENTS) as events:
+                    read_end(server.pid, load.pid, device)
+                    events.read()
+                    with Sampler(server.pid, load.pid, device, origin_ns):
+                        sleep_until(ends_ns)
             else:
-                time.sleep(ends_s)
+                sleep_until(ends_ns)
         load.wait_until_gone()
 
 measured = [second.transactions for second in read_seconds(load.lines, 1) if second.second >= 0]

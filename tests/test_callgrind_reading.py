@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.observe.instructions.reading import Cost, Function, read_profile
@@ -193,6 +193,7 @@ entries = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(entries, max_size=12), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_sums_are_exact_whatever_form_a_file_has(
     profile: list[tuple[tuple[str, ...], str, list[int], list[int]]],
@@ -233,6 +234,7 @@ def test_sums_are_exact_whatever_form_a_file_has(
     assert rows["instructions"].sum() == total
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(BY_HAND) - 2))
 def test_a_file_that_is_cut_off_anywhere_is_refused(length: int) -> None:
     with pytest.raises(RqpsError, match=re.escape("callgrind.out.1, line")):

@@ -1,23 +1,24 @@
-"""Counting instructions on real servers: every call of a statement, the same number again, and nothing left running."""
+"""Counting instructions on real servers: each call of a statement, the same number again, nothing left running."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 import rqps
 from rqps.errors import RqpsError
+from rqps.observe.instructions import callgrind
 from rqps.observe.instructions.table import is_counted
-from rqps.run import finish, make_ready, measure, open_run, start, stop
+from rqps.run import finish, measure, open_run, start, stop
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
+from test_live_study import RUNS as STUDY_RUNS
+from test_live_study import Place as StudyPlace
 
 pytestmark = pytest.mark.live
 
@@ -68,10 +69,10 @@ class Place:
         )
         write_study_card(self.study, card)
 
-    def count(self, number: int = 1) -> rqps.store.Study:
-        """One run as its notebook does it."""
-        run = self.runs[number - 1].run
-        folder = self.study / f"run={run}"
+    def count(self, again: str = "") -> rqps.store.Study:
+        """The first run as its notebook does it."""
+        run = self.runs[0].run
+        folder = self.study / f"run={run}{again}"
         job = open_run(str(self.runs_yaml), "counted", run, str(folder))
         serving = start(job)
         try:
@@ -144,7 +145,68 @@ def test_each_release_can_be_counted(build: str, short: Path) -> None:
 def test_a_second_start_counts_the_same(short: Path) -> None:
     """The same statements on another start: within one in a hundred, on any machine, however busy."""
     place = Place(short, "my5624", "point-query", threads="threads: 2")
-    place.runs[1] = type(place.runs[1])(**{**vars(place.runs[1]), "round": 1})
-    first = totals(place.count(1))["point-query"]
-    again = totals(place.count(2))["point-query"]
+    first = totals(place.count())["point-query"]
+    again = totals(place.count(again="-again"))["point-query"]
     assert again == pytest.approx(first, rel=0.01)
+
+
+def test_what_does_not_start_under_callgrind_shows_both_logs(short: Path) -> None:
+    place = Place(short, "my5624", "point-query")
+    job = open_run(str(place.runs_yaml), "counted", place.runs[0].run, str(place.study / "run=x"))
+    broken = replace(job, translated=replace(job.translated, arguments=("--no-such-option=1",)))
+    with pytest.raises(RqpsError, match=r"(?s)did not start.*under callgrind, which said:.*no-such-option"):
+        start(broken)
+    assert not list((short / "scratch").iterdir())
+
+
+def test_a_server_whose_statements_callgrind_does_not_see_fails_the_step(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was stripped of its symbols."""
+    others = [option for option in callgrind.OPTIONS if "toggle" not in option]
+    monkeypatch.setattr(callgrind, "OPTIONS", (*others, "--toggle-collect=no_such_function(*)"))
+    with pytest.raises(
+        RqpsError, match="point-query: not one instruction was counted: callgrind saw no call of disp"
+    ):
+        Place(short, "my5624", "point-query").count()
+    assert not list((short / "scratch").iterdir())
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Iterator[tuple[StudyPlace, "subprocess.Popen[str]"]]:
+    """`rqps run`, in the middle of a step that would take long."""
+    place = StudyPlace(tmp_path)
+    runs = STUDY_RUNS.replace("rounds: 1", "rounds: 1\n    instructions_rounds: 1").replace(", my5624.ps0]", "]")
+    runs = runs.replace("steps: [point-query, update-index]", "steps: [point-query], counted_operations: 1000000")
+    (tmp_path / "runs.yaml").write_text(runs.replace("seconds: 2", "seconds: 1"))
+    process = place.start()
+    place.wait("counting", lambda: list(place.study.glob(".run=i01*.partial/logs/valgrind.log")), process)
+    place.wait("the step", lambda: place.doing().startswith("point-query"), process)
+    place.wait("its load", lambda: len(place.servers()) > 2, process)
+    yield place, process
+    process.kill()
+    process.communicate()
+
+
+def test_ctrl_c_while_instructions_are_counted_leaves_no_process_and_no_half_run(
+    counting: tuple[StudyPlace, "subprocess.Popen[str]"],
+) -> None:
+    place, process = counting
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert place.servers() == []
+    assert sorted(path.name[:4] for path in place.study.iterdir()) == ["run=", "stud"]
+
+
+def test_a_kernel_that_is_killed_while_it_counts_takes_its_server_with_it(
+    counting: tuple[StudyPlace, "subprocess.Popen[str]"],
+) -> None:
+    place, process = counting
+    (pids,) = place.study.glob(".run=i01*.partial/pids.txt")
+    os.kill(int(pids.read_text().split()[0]), signal.SIGKILL)
+    said, _ = process.communicate(timeout=200)
+    assert process.returncode == 1, said
+    assert place.servers() == []
+    (failed,) = place.study.glob("failed/run=i01*")
+    assert (failed / "logs/valgrind.log").exists()

@@ -23,6 +23,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         Metric("operations_per_s", "throughput", "operations/s", more_is_better=True),
         Metric("server_cpu_us_per_operation", "server CPU", "µs/operation"),
+        Metric("server_user_cpu_us_per_operation", "server CPU without the kernel", "µs/operation"),
         Metric("client_cpu_us_per_operation", "client CPU", "µs/operation"),
         Metric("host_cpu_us_per_operation", "CPU of the whole host", "µs/operation"),
         Metric("server_context_switches_per_operation", "server context switches", "per operation"),
@@ -30,6 +31,8 @@ METRICS: dict[str, Metric] = {
         Metric("host_reads_per_operation", "reads of the disk", "per operation"),
         Metric("host_read_kb_per_operation", "read from the disk", "KB/operation"),
         Metric("host_write_kb_per_operation", "written to the disk", "KB/operation"),
+        Metric("server_instructions_per_operation", "server instructions", "per operation"),
+        Metric("server_cycles_per_operation", "server cycles", "per operation"),
     )
 }
 PUBLISHED: dict[str, Metric] = {
@@ -49,6 +52,7 @@ COMPARED = ("operations_per_s", "server_cpu_us_per_operation", "client_cpu_us_pe
 
 _COUNTERS = {
     "server_cpu_us_per_operation": pl.col("server_cpu_s") * 1e6,
+    "server_user_cpu_us_per_operation": pl.col("server_cpu_user_s") * 1e6,
     "client_cpu_us_per_operation": pl.col("client_cpu_s") * 1e6,
     "host_cpu_us_per_operation": (pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")) * 1e6,
     "server_context_switches_per_operation": pl.col("server_context_switches"),
@@ -56,6 +60,8 @@ _COUNTERS = {
     "host_reads_per_operation": pl.col("host_reads"),
     "host_read_kb_per_operation": pl.col("host_read_kb"),
     "host_write_kb_per_operation": pl.col("host_write_kb"),
+    "server_instructions_per_operation": pl.col("server_instructions"),  # null where the CPU has no counters for us
+    "server_cycles_per_operation": pl.col("server_cycles"),
 }
 
 # Runs from before `retries` was a column have as errors what was done again, which is no failure.

@@ -7,6 +7,7 @@ from rqps.charts.cost import cpu_per_operation
 from rqps.charts.cost_table import cost_tables, cost_text
 from rqps.charts.flame import explorer, flame_graph, flame_svg
 from rqps.charts.heatmap import heatmap
+from rqps.charts.instructions import counted_table, dearest_table, instructions_chart, instructions_table
 from rqps.charts.latency import latency
 from rqps.charts.lookup_tables import lookup_plans, lookup_table, lookups_beside
 from rqps.charts.lookups import lookup_answers, lookup_charts
@@ -31,14 +32,18 @@ __all__ = [
     "config_table",
     "cost_tables",
     "cost_text",
+    "counted_table",
     "counters",
     "cpu_per_operation",
+    "dearest_table",
     "differences_table",
     "explorer",
     "flame_graph",
     "flame_svg",
     "group_table",
     "heatmap",
+    "instructions_chart",
+    "instructions_table",
     "latency",
     "lookup_answers",
     "lookup_charts",

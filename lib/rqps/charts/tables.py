@@ -32,6 +32,8 @@ ABSOLUTE = {
     "host_reads_per_operation": "r/o",
     "host_read_kb_per_operation": "rKB/o",
     "host_write_kb_per_operation": "wKB/o",
+    "server_instructions_per_operation": "server instructions/o",  # of the CPU's own counters, where it has them
+    "server_cycles_per_operation": "server cycles/o",
 }
 
 

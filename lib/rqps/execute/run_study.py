@@ -58,7 +58,8 @@ class _Order:
     console: Console
 
     def notebook(self, run: Run) -> Path:
-        return self.notebooks / "run" / f"{run.workload}.ipynb"
+        name = "instructions" if run.mode == "instructions" else run.workload
+        return self.notebooks / "run" / f"{name}.ipynb"
 
     def parameters(self, run: Run) -> dict[str, str]:
         return {
@@ -85,7 +86,7 @@ def run_study(
     runs = unfold(runs_file, study, host or this_host())
     folder = StudyFolder.of(data.absolute(), study)
     order = _Order(study, folder, notebooks.absolute(), runs_yaml.absolute(), console or Console())
-    for run in {run.workload: run for run in runs}.values():
+    for run in {order.notebook(run): run for run in runs}.values():
         check_parameters(order.notebook(run), order.parameters(run))
     try:
         with Stop() as stop, measuring(study):

@@ -1,0 +1,87 @@
+"""Does counting give the same number again, and how long does it take? Each release, each step, several starts.
+
+Every start counts the same statements: the same seed, from a copy of the same tables. The goal is that starts differ
+by less than 0.3 %.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from rqps import placement
+from rqps.observe.instructions.callgrind import Callgrind
+from rqps.run.job import resolve
+from rqps.run.ready import loaded_data
+from rqps.servers import data, instance
+from rqps.study import Run, read_runs_file, unfold
+from rqps.tools import valgrind
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.workload import Sysbench
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+STEPS = ("point-query", "range-covered-si", "update-index", "insert")
+DBMS = ("my5534.base", "my5614.base", "my5624.base", "my8033.base", "my8033.ps0", "my97.base")
+
+options = argparse.ArgumentParser(description=__doc__)
+options.add_argument("--starts", type=int, default=3)
+options.add_argument("--operations", type=int, default=None, help="counted_operations; as in a study if not given")
+options.add_argument("--dbms", nargs="+", default=DBMS)
+asked = options.parse_args()
+parameters = SysbenchParameters(steps=STEPS, index_first=True, counted_operations=asked.operations)
+
+
+def count(run: Run, folder: Path) -> dict[str, float]:
+    """One start: instructions an operation of each step, and how long all of it took."""
+    began = time.monotonic()
+    build, translated = resolve(run, print)
+    where = placement.choose(None, parameters.threads)
+    callgrind = Callgrind(valgrind(), folder / "callgrind", folder / "valgrind.log")
+    data.copy(loaded_data(run, build, print), folder / "data")
+    server = instance.start(
+        callgrind.under(build),
+        folder / "data",
+        arguments=translated.arguments,
+        cpus=where.server_cpus,
+        log=folder / "mysqld.err",
+        scratch=(folder / "data", folder / "callgrind"),
+        patience_s=callgrind.start_patience_s,
+    )
+    found = {}
+    try:
+        placement.apply(os.getpid(), where.observer_cpus)
+        load_of = Sysbench()
+        load_of.prepare(server, parameters)
+        for step in STEPS:
+            log = folder / f"{step}.log"
+            with load_of.counting(server, step, parameters, seed=1, cpus=where.client_cpus, log=log) as load:
+                load.wait_for_begin()
+                callgrind.begin(server.pid)
+                load.wait_for_end()
+                profile = callgrind.end(server.pid)
+                load.wait_until_gone()
+            answer = load_of.answer(step, parameters, load)
+            found[step] = profile.total / answer.columns["operations"]
+    finally:
+        instance.stop(server)
+    return {**found, "seconds": time.monotonic() - began}
+
+
+runs = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "bench")}
+print(f"{'dbms':14} {'step':18} {'instructions/operation':>22} {'starts differ by':>17} {'a run takes':>12}")
+for dbms in asked.dbms:
+    starts = []
+    for _ in range(asked.starts):
+        work = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
+        try:
+            starts.append(count(Run(**{**vars(runs[dbms]), "parameters": parameters}), work))
+        finally:
+            shutil.rmtree(work)
+    took_s = median(start["seconds"] for start in starts)
+    for step in STEPS:
+        values = [start[step] for start in starts]
+        differ = (max(values) - min(values)) / median(values)
+        print(f"{dbms:14} {step:18} {median(values):22,.0f} {differ:17.3%} {took_s:10.0f} s", flush=True)

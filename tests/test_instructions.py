@@ -1,0 +1,247 @@
+"""Instructions per operation: their ratio to the base's, and whether CPU time tells the same."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rqps import charts
+from rqps.analysis import (
+    dearest_functions,
+    instruction_ratios,
+    instructions_beside,
+    instructions_per_operation,
+    relative,
+    summarise,
+)
+from rqps.analysis.instructions import CPU, THROUGHPUT, USER_CPU
+from rqps.store import Study, write_manifest, write_table
+from rqps.store.schemas import TABLES
+from synthetic import Shape, manifest, tables, write_study
+
+SHAPE = Shape(rounds=6, noise=0.003)
+BASE = "my1.base"
+PER_OPERATION = {"my1.base": 40_000, "my2.base": 57_000, "my2.ps0": 50_000}
+"""The base of 20 µs an operation, the others of 28.6 and 25: in CPU time, 1.43 and 1.25 of it."""
+OPERATIONS = 1000
+ROOT = "dispatch_command(THD*, COM_DATA const*, enum_server_command)"
+EXECUTE = "bool Sql_cmd_dml::execute<true>(THD*) [clone .isra.0]"
+
+
+def count_runs(folder: Path, rounds: int, shape: Shape = SHAPE) -> None:
+    """Runs in which instructions were counted: each round one in a thousand more than the one before."""
+    for round_ in range(1, rounds + 1):
+        for dbms in shape.dbms:
+            facts = manifest(dbms, round_, shape, run=f"i{round_:02}@{dbms}@here", mode="instructions")
+            run = folder / f"run={facts.run}"
+            of_run = tables(facts, shape)
+            for row in of_run["steps"]:
+                row |= {"operations": OPERATIONS, "transactions": OPERATIONS}
+            of_run["instructions"] = [
+                row for step in shape.steps for row in stacks(step, PER_OPERATION[dbms] * OPERATIONS, round_)
+            ]
+            for name, rows in of_run.items():
+                write_table(run, name, pl.DataFrame(rows, schema=TABLES[name]))
+            write_manifest(run, facts)
+
+
+def stacks(step: str, instructions: int, round_: int) -> list[dict[str, Any]]:
+    more = instructions * (round_ - 1) // 1000
+    shares = {(ROOT,): (OPERATIONS, instructions // 4), (ROOT, EXECUTE): (2 * OPERATIONS, instructions // 2)}
+    shares[ROOT, EXECUTE, "memcpy"] = (8 * OPERATIONS, instructions - instructions // 4 - instructions // 2 + more)
+    return [
+        {
+            "step": step,
+            "role": "connection",
+            "frames": list(frames),
+            "modules": ["mysqld"] * len(frames),
+            "calls": calls,
+            "instructions": own,
+        }
+        for frames, (calls, own) in shares.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_study(tmp_path_factory.mktemp("counted"), SHAPE)
+    count_runs(folder / "raw/study=synthetic", rounds=3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def timed(data: Path) -> Study:
+    return rqps.load("synthetic", data=data)
+
+
+@pytest.fixture(scope="module")
+def counted(data: Path) -> Study:
+    return rqps.load("synthetic", data=data, mode="instructions")
+
+
+@pytest.fixture(scope="module")
+def beside(timed: Study, counted: Study) -> pl.DataFrame:
+    summary = summarise(relative(timed.steps, timed.runs, BASE, (THROUGHPUT, CPU, USER_CPU)))
+    return instructions_beside(ratios_of(counted), summary)
+
+
+def ratios_of(study: Study) -> pl.DataFrame:
+    counted = instructions_per_operation(study.instructions, study.steps, study.runs)
+    return instruction_ratios(counted, study.runs, BASE)
+
+
+def test_what_was_counted_is_divided_by_what_was_done(counted: Study) -> None:
+    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    of_base = values.filter(dbms=BASE, step="point-query").sort("round")
+    assert of_base["value"].to_list() == [40_000, 40_040, 40_080]
+    assert set(values["metric"]) == {"instructions_per_operation"}
+
+
+def test_a_round_is_compared_with_its_own_base(counted: Study) -> None:
+    ratios = ratios_of(counted).filter(step="point-query")
+    row = ratios.row(by_predicate=pl.col("dbms") == "my2.base", named=True)
+    assert row["instructions"] == pytest.approx(57 / 40)
+    assert row["spread"] == pytest.approx(0, abs=1e-9)  # the seed is another in each round, for all dbms alike
+    assert (row["base_instructions"], row["me_instructions"], row["counted_rounds"]) == (40_040, 57_057, 3)
+
+
+def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame) -> None:
+    rows = {(row["step"], row["dbms"]): row for row in beside.to_dicts()}
+    assert {key: row["agreement"] for key, row in rows.items()} == {
+        ("point-query", "my2.base"): "agree",
+        ("point-query", "my2.ps0"): "agree",
+        ("update-index", "my2.base"): "agree",
+        ("update-index", "my2.ps0"): "agree",
+    }
+    row = rows["point-query", "my2.base"]
+    assert row["throughput"] == pytest.approx(0.7, rel=0.01)
+    assert row["user_cpu"] == pytest.approx(row["cpu"], rel=0.001)
+    assert row["per_instruction"] == pytest.approx(row["cpu"] / row["instructions"])
+    assert row["cpu_low"] <= row["cpu"] <= row["cpu_high"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n", "coverage", "agreement"),
+    [
+        (0.99, 1.01, 6, 0.96875, "agree"),
+        (1.03, 1.20, 6, 0.96875, "CPU grew more"),
+        (0.80, 0.97, 6, 0.96875, "CPU grew less"),
+        (0.90, 1.20, 6, 0.96875, "unsure"),
+        (1.03, 1.20, 5, 0.9375, "unsure"),
+        (None, None, 1, 0.0, "unsure"),
+    ],
+)
+def test_agreement_is_what_the_rounds_of_cpu_time_support(
+    low: float | None, high: float | None, n: int, coverage: float, agreement: str, counted: Study
+) -> None:
+    ratios = ratios_of(counted).filter(step="point-query", dbms="my2.base")
+    exact = ratios["instructions"].item()
+    summary = pl.DataFrame(
+        {
+            "host": ["here"],
+            "step": ["point-query"],
+            "base": [BASE],
+            "dbms": ["my2.base"],
+            "metric": [CPU],
+            "n": pl.Series([n], dtype=pl.Int32),
+            "median": [exact * ((low + high) / 2 if low and high else 1.0)],
+            "low": [low and exact * low],
+            "high": [high and exact * high],
+            "coverage": [coverage],
+        },
+        schema_overrides={"low": pl.Float64, "high": pl.Float64},
+    )
+    [row] = instructions_beside(ratios, summary).to_dicts()
+    assert row["agreement"] == agreement
+    assert row["throughput"] is None
+
+
+def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: Study) -> None:
+    nothing = summarise(relative(timed.steps, timed.runs, BASE, (CPU,))).clear()
+    beside = instructions_beside(ratios_of(counted), nothing)
+    assert beside["agreement"].to_list() == [None] * 4
+    assert "no CPU time was measured beside" in str(charts.instructions_chart(beside).to_dict()["title"])
+    assert "1.425" in charts.instructions_table(beside).as_raw_html()
+
+
+def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None:
+    first = counted.runs.filter(dbms=BASE, round=1)["run"].item()
+    dearest = dearest_functions(counted.instructions.filter(run=first), counted.steps.filter(run=first), most=2)
+    assert dearest.filter(step="point-query").drop("run", "step").rows() == [
+        ("Sql_cmd_dml::execute", 20_000.0, 0.5, 2.0),
+        ("dispatch_command", 10_000.0, 0.25, 1.0),
+    ]
+    assert dearest["step"].to_list() == ["point-query"] * 2 + ["update-index"] * 2
+
+
+def test_the_table_says_what_instructions_do_not_show(beside: pl.DataFrame) -> None:
+    html = charts.instructions_table(beside).as_raw_html()
+    for told in ("1.425", "±0.00%", "base 40,040", "57,057", "= agree", "caches missed", "the kernel", "6 rounds"):
+        assert told in html
+
+
+def test_the_chart_has_a_claim_and_both_ratios(beside: pl.DataFrame) -> None:
+    spec = charts.instructions_chart(beside).to_dict()
+    assert spec["title"]["text"] == ["Of 4 ratios of instructions and of CPU time: 4 agree."]
+    rows = [row for rows in spec["datasets"].values() for row in rows if "what" in row]
+    assert {row["what"] for row in rows} == {"instructions", "server CPU"}
+    assert len(rows) == 8
+
+
+def test_a_step_with_nothing_done_gives_no_ratio(counted: Study) -> None:
+    steps = counted.steps.with_columns(
+        pl.when(pl.col("step") == "update-index").then(0).otherwise("operations").alias("operations")
+    )
+    values = instructions_per_operation(counted.instructions, steps, counted.runs)
+    assert set(values["step"]) == {"point-query"}
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=30), st.integers(1, 10**6))
+def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
+    facts = manifest(BASE, 1, SHAPE)
+    identity = {name: [getattr(facts, name)] for name in ("study", "run", "host", "dbms", "build", "config", "round")}
+    steps = pl.DataFrame(
+        {**identity, "step": ["s"], "position": [0], "threads": [1], "operations": [operations], "errors": [0]}
+        | {"retries": [0], "operations_per_s": [1.0]}
+    )
+    rows = pl.DataFrame({"instructions": parts}).with_columns(
+        pl.lit(facts.run).alias("run"),
+        pl.lit("s").alias("step"),
+        pl.lit(None, pl.Int64).alias("calls"),
+        pl.format("f{}", pl.int_range(pl.len())).alias("frame"),
+    )
+    rows = rows.with_columns(pl.concat_list("frame").alias("frames"))
+    runs = pl.DataFrame({"dbms": [BASE], "version": ["1.0.0"]})
+    [whole] = instructions_per_operation(rows, steps, runs)["value"].to_list()
+    assert whole == pytest.approx(sum(parts) / operations, rel=1e-12)
+    functions = dearest_functions(rows, steps, most=len(parts))
+    assert functions["instructions_per_operation"].sum() == pytest.approx(whole, rel=1e-9)
+    assert functions["share"].sum() == pytest.approx(1, rel=1e-9)
+
+
+def test_runs_without_the_columns_of_the_cpu_s_counters_have_nulls(tmp_path: Path) -> None:
+    """As all runs have that were measured before there were such columns."""
+    data = write_study(tmp_path, Shape(rounds=1))
+    for file in data.glob("raw/*/run=*/steps.parquet"):
+        old = pl.read_parquet(file).drop("server_instructions", "server_cycles")
+        old.write_parquet(file, metadata=pl.read_parquet_metadata(file))
+    steps = rqps.load("synthetic", data=data).steps
+    assert steps["server_instructions"].to_list() == [None] * steps.height
+    assert steps.schema["server_cycles"] == pl.Int64
+
+
+def test_the_cpu_s_counters_stand_beside_throughput_where_there_are_any(tmp_path: Path) -> None:
+    shape = Shape(rounds=2)
+    folder = write_study(tmp_path, shape) / "raw/study=synthetic"
+    for file in folder.glob("run=*/steps.parquet"):
+        counted = pl.read_parquet(file).with_columns(server_instructions=pl.col("operations") * 41_000)
+        counted.write_parquet(file, metadata=pl.read_parquet_metadata(file))
+    study = rqps.load("synthetic", data=tmp_path)
+    html = charts.absolute_table(rqps.analysis.absolute(study.steps, study.runs)).as_raw_html()
+    assert "server instructions/o" in html
+    assert "41,000" in html
+    assert "cycles/o" not in html

@@ -1,0 +1,101 @@
+"""The kernel's counters of all threads of a process: tried with an event that it counts on every machine."""
+
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from child import Child, wait_for_threads, waiting_threads
+from rqps.observe.instructions.hardware import HARDWARE, TASK_CLOCK, Event, EventCounters, Reading
+from rqps.observe.process import read_process
+
+NO_SUCH_EVENT = Event(kind=1, config=999)
+SPINNER = """
+    import threading, time
+    def spin():
+        while time.thread_time() < 0.2: pass
+        if threading.current_thread().name == "parent":
+            child = threading.Thread(target=spin)
+            child.start()
+            child.join()
+    early = threading.Event()
+    waiting = threading.Thread(target=lambda: (early.wait(), spin()))
+    waiting.start()
+    turn()
+    early.set()
+    threads = [threading.Thread(target=spin, name="parent") for _ in range(2)]
+    for thread in threads: thread.start()
+    for thread in (*threads, waiting): thread.join()
+    turn()
+"""
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_threads_that_were_there_that_came_and_that_ended_are_counted() -> None:
+    with Child(SPINNER) as process, EventCounters(process.pid, {"clock": TASK_CLOCK}) as counters:
+        earlier, before = counters.read(), read_process(process.pid)
+        process.go_on()
+        wait_for_threads(process.pid, 1)
+        used = counters.read() - earlier
+        cpu_s = (read_process(process.pid) - before).cpu_s
+    assert cpu_s is not None
+    assert cpu_s >= 5 * 0.2, (
+        "five threads burnt 0.2 s each: one was there, two came, and each of these began one more"
+    )
+    assert used["clock"] == pytest.approx(cpu_s * 1e9, rel=0.02)
+
+
+def test_a_process_that_waits_counts_nothing_and_all_files_are_closed() -> None:
+    files = open_files()
+    with Child(waiting_threads(8)) as process:
+        counters = EventCounters(process.pid, {"clock": TASK_CLOCK, "again": TASK_CLOCK})
+        assert open_files() >= files + 18
+        earlier = counters.read()
+        time.sleep(0.05)
+        used = counters.read() - earlier
+        counters.close()
+        assert used["clock"] is not None
+        assert used["again"] is not None
+        assert used["clock"] < 10e6, "milliseconds of CPU while all threads wait"
+    assert open_files() <= files + 2  # pipes of the child
+
+
+def test_an_event_that_can_not_be_counted_here_is_unknown_and_costs_nothing() -> None:
+    files = open_files()
+    with EventCounters(os.getpid(), {"none": NO_SUCH_EVENT, "clock": TASK_CLOCK}) as counters:
+        used = counters.read() - counters.read()
+        assert used["none"] is None
+        assert used["clock"] is not None
+    assert open_files() == files
+
+
+def test_the_events_of_the_cpu_are_counted_or_unknown() -> None:
+    """As the machine has them; both columns are there in any case."""
+    with EventCounters(os.getpid()) as counters:
+        earlier = counters.read()
+        sum(range(100_000))
+        used = counters.read() - earlier
+    assert list(used) == list(HARDWARE)
+    for count in used.values():
+        assert count is None or count > 100_000
+
+
+def test_an_event_that_had_to_share_its_counter_is_unknown() -> None:
+    whole = Reading({"instructions": 10, "cycles": 20})
+    shared = Reading({"instructions": None, "cycles": 25}, frozenset({"instructions"}))
+    assert shared - whole == {"instructions": None, "cycles": 5}
+
+
+def test_too_few_files_are_no_reason_to_fail() -> None:
+    with Child(waiting_threads(8)) as process:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 4, limits[1]))
+        try:
+            with EventCounters(process.pid, {"clock": TASK_CLOCK}) as counters:
+                assert counters.read().counts == {"clock": None}
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
