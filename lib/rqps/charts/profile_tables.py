@@ -3,6 +3,7 @@
 import polars as pl
 from great_tables import GT
 
+from rqps.charts.instructions import instructions_table
 from rqps.charts.tables import plain_table, styled
 from rqps.charts.text import Sentences
 from rqps.charts.theme import by_host
@@ -34,3 +35,10 @@ def part_table(rounds: pl.DataFrame, what: str) -> GT | Sentences:
     if rounds.is_empty():
         return Sentences(["There is no profile, so there is no number to check."])
     return plain_table(rounds, "part", what).fmt_number(columns=["its_cost", "all_cost", "server_cpu_s"], decimals=3)
+
+
+def counts_beside(beside: pl.DataFrame) -> GT | Sentences:
+    """Counted instructions beside throughput and CPU time, or that there are none."""
+    if beside.is_empty():
+        return Sentences(["No instructions of a dbms and of its base were counted, so nothing stands beside them."])
+    return instructions_table(beside)

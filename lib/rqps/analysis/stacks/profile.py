@@ -11,8 +11,8 @@ from rqps.analysis.stacks.trees import flame_trees
 from rqps.modes import Mode
 
 _TRY = {
-    "stacks": "Give it `stacks_rounds: 4` in runs.yaml and run it again: only what is missing is measured.",
-    "instructions": "Give it `instructions_rounds: 1` in runs.yaml and run it again: no special hardware is needed.",
+    "stacks": "Give it stacks_rounds: 4 in runs.yaml and run it again: only what is missing is measured.",
+    "instructions": "Give it instructions_rounds: 1 in runs.yaml and run it again: no special hardware is needed.",
 }
 _WHAT = {"stacks": "sampled stacks", "instructions": "counted instructions"}
 

@@ -36,8 +36,8 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
     most = float(rows["difference"].abs().max() or 1.0)  # type: ignore[arg-type]
     names = [what, "component"] if what == "function" else [what]
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    head += "".join(f'<th scope="col"{_RIGHT}>{escape(name)}</th>' for name in (base, me, "difference"))
-    head += "<th></th>" + ('<th scope="col">verdict</th>' if rows["verdict"].null_count() < rows.height else "")
+    head += "".join(f'<th scope="col"{_RIGHT}>{escape(name)}</th>' for name in ("difference", "", base, me))
+    head += '<th scope="col">verdict</th>' if rows["verdict"].null_count() < rows.height else ""
     body = "".join(_row(row, what, most) for row in rows.iter_rows(named=True)) + _whole(rows, what)
     return (
         '<div class="table" style="overflow-x:auto"><table class="plain rqps-parts">'
@@ -63,8 +63,8 @@ def _row(row: Mapping[str, Any], what: str, most: float) -> str:
     if what == "function":
         cells.append(f"<td>{escape(row['component'])}</td>")
     by = with_error(row["difference"], row["error"] or 0.0)
-    cells += [f"<td{_RIGHT}>{told}</td>" for told in (figure(row["base_cost"]), figure(row["me_cost"]), by)]
-    cells.append(f"<td>{_bar(row, most)}</td>")
+    cells += [f"<td{_RIGHT}>{by}</td><td>{_bar(row, most)}</td>"]
+    cells += [f"<td{_RIGHT}>{figure(row[side])}</td>" for side in ("base_cost", "me_cost")]
     if row["verdict"]:
         cells.append(f'<td style="white-space:nowrap">{COST_SIGNS[row["verdict"]]} {WORDS[row["verdict"]]}</td>')
     return f"<tr>{''.join(cells)}</tr>"
@@ -75,10 +75,8 @@ def _whole(parts: pl.DataFrame, what: str) -> str:
     if what != "component" or "base_measured" not in parts.columns:
         return ""
     base, me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
-    told = (figure(base), figure(me), with_error(me - base, error))
-    return (
-        f"<tr><td><b>all</b></td>{''.join(f'<td{_RIGHT}><b>{each}</b></td>' for each in told)}<td></td><td></td></tr>"
-    )
+    told = (with_error(me - base, error), "", figure(base), figure(me))
+    return f"<tr><td><b>all</b></td>{''.join(f'<td{_RIGHT}><b>{each}</b></td>' for each in told)}<td></td></tr>"
 
 
 def _bar(row: Mapping[str, Any], most: float) -> str:
