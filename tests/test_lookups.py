@@ -206,6 +206,9 @@ def test_tables_have_a_row_a_dbms_and_a_column_a_kind(study: rqps.Study) -> None
         "97 % intervals",
     ):
         assert words in html
+    said = repr(charts.generator_answers(analysis.generator_shares(study.steps, study.runs)))
+    assert "In half of all steps and dbms it takes 25% or more of the CPU time of both." in said
+    assert "At least 25% (25%–25%), in innodb.pk@1 of my5534.base. Medians of 6 rounds." in said
     share = charts.lookup_table(analysis.generator_shares(study.steps, study.runs), "share", "Share").as_raw_html()
     assert "25%" in share
 

@@ -110,7 +110,10 @@ def lookup_plans(plans: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
         "{}{}{}",
         pl.col("key").fill_null("no index"),
         pl.format(", {}", "access").fill_null(""),
-        pl.format(", {}", "extra").replace(", ", "").fill_null(""),
+        # That a server looks at the row once more is of no interest, and not said by all releases.
+        pl.format(", {}", pl.col("extra").str.replace(r"(^|; )Using where", "").str.strip_prefix("; "))
+        .replace(", ", "")
+        .fill_null(""),
     )
     known = _parts(plans).join(differing, on=["dbms", "step"], how="left", maintain_order="left")
     return (

@@ -10,7 +10,7 @@ from rqps.charts.heatmap import heatmap
 from rqps.charts.instructions import counted_table, dearest_table, instructions_chart, instructions_table
 from rqps.charts.latency import latency
 from rqps.charts.lookup_tables import lookup_plans, lookup_table, lookups_beside
-from rqps.charts.lookups import lookup_answers, lookup_charts
+from rqps.charts.lookups import generator_answers, lookup_answers, lookup_charts
 from rqps.charts.many_tables import group_table, worst_table
 from rqps.charts.over_time import counters, throughput
 from rqps.charts.profile_tables import completeness_table, counts_beside, part_table
@@ -41,6 +41,7 @@ __all__ = [
     "explorer",
     "flame_graph",
     "flame_svg",
+    "generator_answers",
     "group_table",
     "heatmap",
     "instructions_chart",

@@ -27,6 +27,18 @@ def lookup_answers(normalised: pl.DataFrame) -> Sentences:
     return Sentences([*said, f"{unit}: medians of {rounds_of(normalised['n'].to_list())}, with their intervals."])
 
 
+def generator_answers(shares: pl.DataFrame) -> Sentences:
+    """What the load generator takes of the CPU: in the middle of all steps and dbms, at most, and at least."""
+    rows = by_host(shares).sort("median", maintain_order=True)
+    least, most = rows.row(0, named=True), rows.row(-1, named=True)
+    told = [
+        f"{word} {row['median']:.0%}{_share_reach(row)}, in {row['step']} of {row['dbms']}"
+        for word, row in (("At most", most), ("At least", least))
+    ]
+    middle = f"In half of all steps and dbms it takes {rows['median'].median():.0%} or more of the CPU time of both."
+    return Sentences([middle, f"{told[0]}. {told[1]}. Medians of {rounds_of(rows['n'].to_list())}."])
+
+
 def lookup_charts(normalised: pl.DataFrame) -> list[Any]:
     """The charts in order: each whole, and again with its axis cut where a few bars leave no room for the rest."""
     charts = []
@@ -101,6 +113,10 @@ def _number(value: float) -> str:
 
 def _reach(row: dict[str, Any]) -> str:
     return "" if row["low"] is None else f" ({_number(row['low'])}–{_number(row['high'])})"
+
+
+def _share_reach(row: dict[str, Any]) -> str:
+    return "" if row["low"] is None else f" ({row['low']:.0%}–{row['high']:.0%})"
 
 
 def _claim(bars: pl.DataFrame, cut: float | None) -> str:
