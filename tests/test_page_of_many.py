@@ -137,7 +137,8 @@ def test_on_a_phone_the_name_of_a_row_stays_in_sight(browser: Browser, report: P
         tab.run(f"{box}.scrollLeft = 200")
         assert tab.run(f"{box}.scrollLeft") > 100
         assert tab.run(f"{left}.getBoundingClientRect().left") == before
-        assert tab.run(f"{left}.getBoundingClientRect().width") < 180, "and leaves room for numbers"
+        assert 90 < tab.run(f"{left}.getBoundingClientRect().width") < 180, "and leaves room for numbers"
+        assert tab.run(f"{left}.getBoundingClientRect().height") < 80
 
 
 def test_without_scripts_tables_are_as_they_were_made(browser: Browser, report: Path) -> None:

@@ -101,7 +101,7 @@ def test_what_differs_names_host_threads_seconds_and_size(numbers: Published, tm
     found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
     told = "\n".join(published.what_differs(found))
     assert "Threads: theirs 24, 1, 16, 40; ours 1." in told
-    assert "Seconds a step: theirs 300, writes 600, not said; ours 5." in told
+    assert "Seconds: theirs 300, writes 600, not said; ours 5." in told
     assert "8 x 10,000,000 rows" in told
     assert "not said x 1,000 rows" in told
     assert "neither a count nor a spread" in told

@@ -158,6 +158,7 @@ def beside_table(numbers: pl.DataFrame) -> GT | Sentences:
     table = table.cols_align("center", columns=columns).tab_style(
         style.css("vertical-align: bottom; font-size: 11px; font-weight: 400"), loc.column_labels(columns)
     )
+    table = table.tab_style(style.css("padding: 4px 3px; font-size: 13px"), loc.body(columns=columns))
     return painted(table, numbers.select("step", "column", "value"), wide["step"].to_list())
 
 
@@ -165,7 +166,7 @@ def _beside_cell(row: dict[str, Any]) -> str:
     if row["rounds"] is None:
         return str(row["printed"])
     reach = "no interval" if row["low"] is None else f"{row['low']:.2f}–{row['high']:.2f}"
-    small = "font-size:11px;white-space:nowrap"
+    small = "font-size:10px;white-space:nowrap"
     return f'<b>{row["printed"]}</b><br><span style="{small}">{reach} · n={row["rounds"]}</span>'
 
 

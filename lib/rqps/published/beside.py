@@ -23,9 +23,7 @@ NUMBERS = {
     "high": pl.Float64,
     "rounds": pl.Int64,
 }
-CONDITIONS = (
-    "column", "where from", "me", "base", "host", "threads", "tables", "rows a table", "seconds", "rounds", "builds"
-)  # fmt: skip
+CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,8 @@ class Beside:
     @property
     def conditions(self) -> pl.DataFrame:
         """One row a column, with what it was measured on."""
-        return pl.DataFrame([each.conditions for each in self.columns], schema=dict.fromkeys(CONDITIONS, pl.String))
+        rows = [{name: each.conditions[name] for name in CONDITIONS} for each in self.columns]
+        return pl.DataFrame(rows, schema=dict.fromkeys(CONDITIONS, pl.String))
 
 
 def beside(published: Published, study: str, data: str | Path | None = None) -> Beside:
@@ -94,9 +93,8 @@ def _differences(found: Beside) -> Iterator[str]:
             f"The releases: {versions}, the nearest that there are. Ratios of other releases answer another "
             "question: look where each loses and gains, and do not set one number against the other."
         )
-    for what, words in (("host", "The hosts"), ("threads", "Threads"), ("seconds", "Seconds a step")):
-        yield f"{words}: theirs {_told(there, what)}; ours {_told(here, what)}."
-    yield f"Size: theirs {_sizes(there)}; ours {_sizes(here)}."
+    for what in ("host", "threads", "size", "seconds"):
+        yield f"{what.capitalize()}: theirs {_told(there, what)}; ours {_told(here, what)}."
     yield "The repeats: theirs give neither a count nor a spread; ours are the median of rounds with its interval."
     yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
     alone = found.steps("ours") - found.steps("theirs")
@@ -106,10 +104,6 @@ def _differences(found: Beside) -> Iterator[str]:
 
 def _told(columns: Sequence[Column], what: str) -> str:
     return _all(column.conditions[what] for column in columns)
-
-
-def _sizes(columns: Sequence[Column]) -> str:
-    return _all(f"{column.conditions['tables']} x {column.conditions['rows a table']} rows" for column in columns)
 
 
 def _all(words: Iterator[str] | Sequence[str]) -> str:

@@ -70,7 +70,8 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, summary: pl.Da
     seconds = str(parameters.get("seconds", NOT_SAID))
     writing = parameters.get("write_seconds")
     rows = parameters.get("table_rows")
-    first = ", its secondary index made before its rows" if parameters.get("index_first") else ""
+    size = f"{rows:,}" if isinstance(rows, int) else NOT_SAID
+    first = ", the secondary index made before them" if parameters.get("index_first") else ""
     sources = study.runs.filter(pl.col("build").is_in([pair.me.name, pair.base.name]))["build_source"]
     return {
         "where from": f"study {study.card.study}",
@@ -78,8 +79,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, summary: pl.Da
         "base": f"{_named(pair.base)} {config}",
         "host": _machine(study.conditions.filter(host=host, kind="machine")),
         "threads": str(parameters.get("threads", NOT_SAID)),
-        "tables": str(parameters.get("tables", NOT_SAID)),
-        "rows a table": (f"{rows:,}" if isinstance(rows, int) else NOT_SAID) + first,
+        "size": f"{parameters.get('tables', NOT_SAID)} x {size} rows{first}",
         "seconds": seconds if writing is None else f"{seconds}, writes {writing}",
         "rounds": " to ".join(dict.fromkeys(str(n) for n in (summary["n"].min(), summary["n"].max()))),
         "builds": "; ".join(sources.unique().sort()),
