@@ -20,8 +20,8 @@ from rqps.servers.instance import Server
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
-ROWS_AT_A_TIME = 100_000
-"""Of a table that is built; it is what a million distinct stacks need memory for."""
+ROWS_AT_A_TIME = 1000
+"""Of a table that is built: many at once need much memory in between."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
         count = counts.setdefault((roles[stack.thread.tid], stack.event, stack.frames), [0, 0])
         count[0] += stack.samples
         count[1] += stack.weight
-    keys = iter(counts.items())
+    keys = iter(sorted(counts.items(), key=lambda item: item[0][:2]))
     parts = [STACKS.to_frame()]
     while some := list(itertools.islice(keys, ROWS_AT_A_TIME)):
         columns: dict[str, Any] = {
@@ -123,4 +123,4 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
         }
         part = pl.DataFrame(columns, schema={name: STACKS[name] for name in columns})
         parts.append(part.select(pl.lit(step).alias("step"), pl.all()))
-    return pl.concat(parts).sort("role", "event", maintain_order=True)
+    return pl.concat(parts)
