@@ -1,4 +1,8 @@
-"""The other side of `relating.py`: the same tables by DuckDB, from the same files, in SQL."""
+"""The other side of `relating.py`: DuckDB, in SQL, reads the same of the same files and makes the same tables.
+
+Like rqps it reads the manifests with all the conditions in them, sees to it that every table is of the right version,
+takes the steps into memory, and leaves the intervals where they are until they are needed.
+"""
 
 import sys
 
@@ -8,33 +12,55 @@ from relating_side import Rows, serve
 folder, task, base, n, k = sys.argv[1:]
 connection = duckdb.connect()
 
+FACTS = ("options", "parameters", "placement", "machine", "tools")
 RUNS = f"""
     CREATE OR REPLACE TABLE runs AS
-    SELECT replace(filename, '/manifest.json', '') AS folder, run, host, dbms, round
-    FROM read_json('{folder}/run=*/manifest.json', filename = true, maximum_object_size = 10000000,
-                   columns = {{run: 'VARCHAR', host: 'VARCHAR', dbms: 'VARCHAR', round: 'INTEGER'}})
+    SELECT replace(filename, '/manifest.json', '') AS folder, * EXCLUDE filename
+    FROM read_json('{folder}/run=*/manifest.json', filename = true, columns = {{
+        study: 'VARCHAR', run: 'VARCHAR', host: 'VARCHAR', dbms: 'VARCHAR', build: 'VARCHAR', config: 'VARCHAR',
+        round: 'INTEGER', position: 'INTEGER', seed: 'BIGINT', workload: 'VARCHAR', identity: 'VARCHAR',
+        version: 'VARCHAR', version_comment: 'VARCHAR', build_source: 'VARCHAR', build_digest: 'VARCHAR',
+        rqps_version: 'VARCHAR', git_revision: 'VARCHAR', started_at: 'TIMESTAMP', ended_at: 'TIMESTAMP',
+        elapsed_s: 'DOUBLE', measured_s: 'DOUBLE', outcome: 'VARCHAR', error: 'VARCHAR', warnings: 'JSON',
+        {", ".join(f"{name}: 'JSON'" for name in FACTS)} }})
+"""
+CONDITIONS = "CREATE OR REPLACE TABLE conditions AS " + " UNION ALL ".join(
+    f"""SELECT study, run, host, dbms, build, config, round, '{name}' AS kind, fact.fullkey AS name,
+               fact.atom AS value
+        FROM runs, json_tree(runs.{name}) AS fact WHERE fact.atom IS NOT NULL"""
+    for name in FACTS
+)
+WARNINGS = """
+    CREATE OR REPLACE TABLE warnings AS
+    SELECT study, run, host, dbms, build, config, round, warning.value ->> 'kind' AS kind,
+           warning.value ->> 'step' AS step, warning.value ->> 'text' AS text
+    FROM runs, json_each(runs.warnings) AS warning
+"""
+VERSIONS = f"""
+    SELECT count(*), count(*) FILTER (value = '1') FROM parquet_kv_metadata('{folder}/run=*/*.parquet')
+    WHERE key = 'rqps_schema_version'
+"""
+STEPS = f"""
+    CREATE OR REPLACE TABLE steps AS
+    SELECT runs.study, run, host, dbms, build, config, round, steps.* EXCLUDE (study, run)
+    FROM read_parquet('{folder}/run=*/steps.parquet', hive_partitioning = true) AS steps JOIN runs USING (run)
 """
 
-STEPS = f"""
+OF_STEPS = """
     SELECT host, dbms, round, step, threads, operations_per_s,
            server_cpu_s * 1e6 / operations AS server_cpu_us_per_operation,
            client_cpu_s * 1e6 / operations AS client_cpu_us_per_operation
-    FROM read_parquet('{folder}/run=*/steps.parquet', filename = true) AS steps
-    JOIN runs ON steps.filename = runs.folder || '/steps.parquet'
-    WHERE operations > 0 AND errors = 0 AND operations_per_s > 0
+    FROM steps WHERE operations > 0 AND errors = 0 AND operations_per_s > 0
 """
-
-INTERVALS = f"""
+OF_INTERVALS = f"""
     SELECT host, dbms, round, step, 1 AS threads, sum(operations) / count(*) AS operations_per_s
-    FROM read_parquet('{folder}/run=*/intervals.parquet', filename = true) AS intervals
-    JOIN runs ON intervals.filename = runs.folder || '/intervals.parquet'
+    FROM read_parquet('{folder}/run=*/intervals.parquet', hive_partitioning = true) JOIN runs USING (run)
     WHERE second >= 0
     GROUP BY ALL
 """
-
 # The same interval of the median: from the k-th smallest to the k-th largest of n.
 RELATED = f"""
-    WITH wide AS ({STEPS if task == "steps" else INTERVALS}),
+    WITH wide AS ({OF_STEPS if task == "steps" else OF_INTERVALS}),
     tidy AS (UNPIVOT wide ON COLUMNS('.*per_.*') INTO NAME metric VALUE value),
     ratios AS (
         SELECT host, step, metric, me.dbms, me.value / base.value AS ratio
@@ -52,7 +78,10 @@ RELATED = f"""
 
 
 def load() -> None:
-    connection.execute(RUNS)
+    for statement in (RUNS, CONDITIONS, WARNINGS, STEPS):
+        connection.execute(statement)
+    files, right = connection.execute(VERSIONS).fetchone()
+    assert files == right > 0, (files, right)
 
 
 def relate(_: None) -> Rows:

@@ -6,7 +6,8 @@ import polars as pl
 import rqps
 from relating_side import Rows, serve
 from relating_study import STUDY
-from rqps.analysis import relative, summarise
+from rqps.analysis import ratios_to, relative, summarise
+from rqps.analysis.metrics import tidy
 from rqps.store import Study
 
 data, task = sys.argv[1:]
@@ -23,8 +24,9 @@ def of_steps(study: Study) -> Rows:
 def of_intervals(study: Study) -> Rows:
     rate = pl.col("operations").sum() / pl.len()
     rates = study.intervals.filter(pl.col("second") >= 0).group_by("run", "step").agg(rate.alias("operations_per_s"))
-    steps = study.steps.drop("operations_per_s").join(rates.collect(), on=["run", "step"])
-    return _rows(summarise(relative(steps, study.runs, study.card.base, ["operations_per_s"])))
+    steps = study.steps.lazy().drop("operations_per_s").join(rates, on=["run", "step"])
+    values = tidy(steps, ["operations_per_s"], study.runs)
+    return _rows(summarise(ratios_to(study.card.base, values, study.runs)))
 
 
 def _rows(summary: pl.DataFrame) -> Rows:

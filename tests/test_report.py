@@ -193,6 +193,14 @@ def test_headings_become_contents_and_the_first_line_the_title() -> None:
     ]
 
 
+def test_what_a_cell_prints_stands_in_one_piece() -> None:
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a table", "\n")]
+    shown = nbformat.v4.new_output("display_data", {"text/plain": "a thing"})
+    cell = nbformat.v4.new_code_cell("print(table)", outputs=[*outputs, shown])
+    content = content_of(nbformat.v4.new_notebook(cells=[cell]))
+    assert [part.text for part in content.parts if part.kind == "text"] == ["a table\n", "a thing"]
+
+
 def test_json_can_not_leave_its_script() -> None:
     assert "</script" not in json_in_html({"title": "</script><script>alert(1)</script>", "x": "<!--"})
     assert "<!--" not in json_in_html("<!--")

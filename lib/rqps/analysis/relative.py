@@ -25,7 +25,7 @@ def ratios_to(base: str, values: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFra
     if base not in set(runs["dbms"]):
         there = ", ".join(sorted(set(runs["dbms"]))) or "none yet"
         raise RqpsError(f"no finished run of the base {base!r}", fix=f"choose a base of: {there}")
-    ratios = _paired(values, [(base, me) for me in _others(runs, base)])
+    ratios = paired(values, [(base, me) for me in _others(runs, base)])
     if ratios.is_empty():
         raise RqpsError(
             f"no round has both its base {base!r} and another dbms finished without errors: nothing to compare",
@@ -45,7 +45,7 @@ def config_effect(
         names = sorted(set(of_build["dbms"]))
         first = f"{build}.{config}" if f"{build}.{config}" in names else names[0]
         pairs += [(first, me) for me in names if me != first]
-    return _paired(measured(steps, runs, metrics), pairs)
+    return paired(measured(steps, runs, metrics), pairs)
 
 
 def given_back(ratios: pl.DataFrame, effects: pl.DataFrame) -> pl.DataFrame:
@@ -88,14 +88,19 @@ def _others(runs: pl.DataFrame, base: str) -> list[str]:
     return [dbms for dbms in sorted(set(runs["dbms"])) if dbms != base]
 
 
-def _paired(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """Each value of me beside that of its base, of the same round on the same host, and their ratio."""
+def paired(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Each value of me beside that of its base, of the same round on the same host, and their ratio.
+
+    A dbms is me to one base at most, so that the rows stay in the order of the values.
+    """
     keys = ["host", "step", "metric", "round"]
-    of_base = values.select(*keys, "threads", base="dbms", base_value="value", base_run="run")
     names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
+    of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
+        *keys, "threads", base="dbms", base_value="value", base_run="run"
+    )
     return (
-        values.join(names, on="dbms")
-        .join(of_base, on=[*keys, "threads", "base"])
+        values.join(names, on="dbms", maintain_order="left")
+        .join(of_base, on=[*keys, "threads", "base"], maintain_order="left")
         # A ratio to nothing is no number: an operation that cost no CPU is below what can be seen.
         .filter(pl.col("base_value") > 0)
         .select(
@@ -110,8 +115,5 @@ def _paired(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFr
             (pl.col("value") / pl.col("base_value")).alias("ratio"),
             "base_run",
             "run",
-            "rank",
         )
-        .sort("host", "position", "metric", "rank", "base", "round")
-        .drop("rank")
     )

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 import polars as pl
-from great_tables import GT
+from great_tables import GT, loc, style
 
 from rqps.charts.tables import plain_table
 from rqps.charts.theme import MUTED, by_host, coverage_of, in_order, rounds_of, signs_of
@@ -66,7 +66,7 @@ def _group_table(group: str, rows: pl.DataFrame) -> GT:
     name = "-".join(["cost", kind, *group.lower().split()])
     table = plain_table(wide, name, note, n="rounds", **{each: OURS[each] for each in names if each in OURS})
     table = table.tab_stub(rowname_col="dbms", groupname_col="step").fmt(_as_it_is, columns=names)
-    table = table.cols_align("right", columns=[*names, "n"])
+    table = table.cols_align("right", columns=[*names, "n"]).tab_style(style.css("white-space: nowrap"), loc.stub())
     return table.tab_header(title=group) if group else table
 
 

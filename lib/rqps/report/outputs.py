@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
@@ -72,7 +73,7 @@ def content_of(notebook: NotebookNode) -> Content:
             _add_prose(content, cell.source)
         elif cell.cell_type == "code" and cell.source.strip():
             _add_code(content, cell.source)
-            for output in cell.outputs:
+            for output in _streams_joined(cell.outputs):
                 content.parts.extend(_parts(content, output))
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
@@ -101,6 +102,20 @@ def _add_code(content: Content, source: str) -> None:
     if content.parts and content.parts[-1].kind == "code":
         html = content.parts.pop().html + html
     content.parts.append(Part("code", html=html))
+
+
+def _streams_joined(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
+    """The outputs with what was printed as one: a kernel sends it in pieces, often the end of a line alone."""
+
+    def stream(output: NotebookNode) -> str | None:
+        return output.name if output.output_type == "stream" else None
+
+    for name, group in groupby(outputs, stream):
+        first, *others = group
+        if name is None:
+            yield from (first, *others)
+        else:
+            yield NotebookNode({**first, "text": "".join(output.text for output in (first, *others))})
 
 
 def _parts(content: Content, output: NotebookNode) -> Iterator[Part]:

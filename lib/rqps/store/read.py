@@ -72,11 +72,13 @@ def load_run(folder: str | Path) -> Study:
 def read_manifest(folder: Path) -> Manifest:
     """Read a run's manifest."""
     path = folder / MANIFEST
-    _right_version(path, _json(path).get("schema_version"))
     try:
-        return Manifest.model_validate_json(path.read_bytes())
-    except ValidationError as error:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        _right_version(path, _json(path).get("schema_version"))  # one of another version may have other keys
         raise _damaged(path, str(error)) from error
+    _right_version(path, manifest.schema_version)
+    return manifest
 
 
 def read_study_card(folder: Path) -> StudyCard:
