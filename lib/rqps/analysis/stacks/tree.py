@@ -6,7 +6,7 @@ each row with the one before it, and every sum is over rows as they were measure
 
 import polars as pl
 
-from rqps.analysis.stacks.inherited import with_components
+from rqps.analysis.stacks.inherited import components_of_frames
 from rqps.analysis.stacks.sides import BASE, ME, Sides, one_pair
 
 ROOT = "all"
@@ -39,7 +39,7 @@ def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: f
     sides = one_pair(costs, base, me, step)
     rows, names = _numbered(sides)
     totals = [sum(side.totals) / sides.rounds for side in (sides.base, sides.me)]
-    return _finished(_levels(sides, rows, names, fold_below * max(totals)), names, sides)
+    return _finished(_levels(sides, rows, fold_below * max(totals)), names, sides)
 
 
 def _numbered(sides: Sides) -> tuple[pl.DataFrame, pl.Series]:
@@ -56,27 +56,29 @@ def _numbered(sides: Sides) -> tuple[pl.DataFrame, pl.Series]:
     return rows.with_row_index("row"), names
 
 
-def _levels(sides: Sides, rows: pl.DataFrame, names: pl.Series, limit: float) -> list[pl.DataFrame]:
+def _levels(sides: Sides, rows: pl.DataFrame, limit: float) -> list[pl.DataFrame]:
     """The frames of each depth, found from the root on; behind them those that stand for folded ones."""
     length = pl.col("path").list.len()
     root = rows.select(
         pl.lit(0, pl.UInt32).alias("frame"),
         pl.lit(None, pl.UInt32).alias("parent"),
         pl.lit(None, pl.UInt32).alias("name"),
+        pl.lit(None, pl.UInt32).alias("minor"),
+        pl.lit(None, pl.String).alias("component"),
         pl.lit(-1, pl.Int64).alias("at"),
         *_sums(sides, length == 0),
     )
     levels, folded = [root], []
-    open_, number, depth = rows.with_columns(pl.lit(0, pl.UInt32).alias("parent")), 1, 0
-    other = (pl.col("parent") != pl.col("parent").shift(1)) | (pl.col("name") != pl.col("name").shift(1))
+    open_, number, depth = rows.with_columns(pl.lit(0, pl.UInt32).alias("frame")), 1, 0
+    changes = (pl.col("parent") != pl.col("parent").shift(1)) | (pl.col("name") != pl.col("name").shift(1))
     is_minor = pl.max_horizontal(_MEANS) < limit
     while True:
-        name = pl.col("path").list.get(depth, null_on_oob=True).cast(pl.UInt32).alias("name")
+        name = pl.col("path").list.get(depth, null_on_oob=True).cast(pl.UInt32)
         open_ = (
             open_.lazy()
-            .filter(length > depth)
-            .with_columns(name)
-            .with_columns((other.fill_null(True).cum_sum() - 1).alias("run"))
+            .filter(length > depth, pl.col("frame").is_not_null())
+            .with_columns(pl.col("frame").alias("parent"), name.alias("name"))
+            .with_columns((changes.fill_null(True).cum_sum() - 1).alias("run"))
             .collect()
         )
         if open_.is_empty():
@@ -94,12 +96,11 @@ def _levels(sides: Sides, rows: pl.DataFrame, names: pl.Series, limit: float) ->
             .collect()
         )
         open_ = open_.with_columns(found["frame"].gather(open_["run"]))
-        folded.append(open_.filter(pl.col("frame").is_null()))
-        levels.append(found.drop("run").drop_nulls("frame"))
+        if found["frame"].null_count():
+            folded.append(open_.filter(pl.col("frame").is_null()))
+        levels.append(found.drop_nulls("frame"))
         number += levels[-1].height
-        open_ = open_.drop_nulls("frame").drop("parent").rename({"frame": "parent"})
-    levels = with_components(levels, names)
-    return [*levels, _folded(sides, pl.concat(folded, how="diagonal"), number)] if folded else levels
+    return [*levels, _folded(sides, pl.concat(folded), number)] if folded else levels
 
 
 def _folded(sides: Sides, rows: pl.DataFrame, number: int) -> pl.DataFrame:
@@ -143,4 +144,6 @@ def _finished(levels: list[pl.DataFrame], names: pl.Series, sides: Sides) -> pl.
     )
     parent, error = node_of.gather(frames["parent"]).alias("parent"), sides.error().alias("error")
     tree = frames.with_columns(name.alias("name"), parent, error)
+    component = pl.Series(components_of_frames(tree["parent"].to_list(), tree["name"].to_list()), dtype=pl.String)
+    tree = tree.with_columns(pl.coalesce("component", component))  # of what is folded it is known already
     return tree.select(pl.col(each).cast(kind) for each, kind in TREE.items())
