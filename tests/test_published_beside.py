@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from great_tables import GT
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import published
@@ -75,7 +76,9 @@ def test_a_number_is_the_printed_one_and_ours_has_its_interval(numbers: Publishe
     assert ours["printed"] == "0.70"
     assert ours["low"] <= ours["value"] <= ours["high"]
     assert ours["rounds"] == 6
-    html = beside_table(found.numbers).as_raw_html()
+    table = beside_table(found.numbers)
+    assert isinstance(table, GT)
+    html = table.as_raw_html()
     assert re.search(r"<b>0\.70</b><br>.*?0\.70–0\.7\d · n=6", html)
     assert html.count("<tr>") == 4, "a row a step"
 

@@ -10,7 +10,6 @@ from rqps.charts.theme import (
     by_host,
     colour_of,
     coverage_of,
-    in_order,
     ink_on,
     legend_of,
     rounds_of,
@@ -83,7 +82,7 @@ def _legend() -> str:
 
 
 def _rounds(rows: pl.DataFrame) -> str:
-    return rounds_of(in_order([*rows["fewest_rounds"], *rows["most_rounds"]]))
+    return rounds_of([*rows["fewest_rounds"], *rows["most_rounds"]])
 
 
 def _paint(ratio: float) -> list[Any]:

@@ -26,7 +26,7 @@ def overview(cells: pl.DataFrame, of_all: str) -> Any:
     column_px = (PHONE_PX - LABELS_PX) / len(columns)
     upright = max(map(len, columns)) * LETTER_PX > column_px
     plain: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "labelLimit": 0, "labelOverlap": False}
-    named = {"labelExpr": "slice(datum.value, indexof(datum.value, '⋅') + 2)", "labelFontSize": 11}
+    named: dict[str, Any] = {"labelExpr": "slice(datum.value, indexof(datum.value, '⋅') + 2)", "labelFontSize": 11}
     x = alt.X("head:N", sort=columns, axis=alt.Axis(orient="top", labelAngle=-90 if upright else 0, **plain))
     y = alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(values=order, **named, **plain))
     base = alt.Chart(rows.drop("metric", "host", "position", strict=False)).encode(x=x, y=y, tooltip=TOLD)

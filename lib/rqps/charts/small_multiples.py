@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps.charts.rows import slim
 from rqps.charts.text import Sentences
-from rqps.charts.theme import GRID, MUTED, VERDICT_COLOURS, in_order, rounds_of, titled
+from rqps.charts.theme import GRID, INK, MUTED, VERDICT_COLOURS, in_order, rounds_of, titled
 from rqps.names import short_dbms, short_steps
 
 PANEL_PX, HEIGHT_PX = 150, 76
@@ -18,7 +18,7 @@ GREY = (0.95, 1.05)
 TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0)
 FEWEST = 3
 """Releases, the base among them, that make a course."""
-_COLOURS = VERDICT_COLOURS | {"base": MUTED}
+_COLOURS = VERDICT_COLOURS | {"base": INK}
 
 
 def over_releases(series: pl.DataFrame) -> Any:
@@ -26,7 +26,7 @@ def over_releases(series: pl.DataFrame) -> Any:
     if series["build"].n_unique() < FEWEST:
         return Sentences(["There are too few releases in this study to draw a course over them."])
     points = _points(series)
-    low, high = min(points["low"].min() or 1, GREY[0]), max(points["high"].max() or 1, GREY[1])  # type: ignore[type-var]
+    low, high = min([*points["low"], GREY[0]]), max([*points["high"], GREY[1]])
     y = alt.Scale(type="log", domain=[0.97 * low, 1.03 * high], nice=False)
     panels = [_of_group(points.filter(group=group), str(group), y) for group in in_order(points["group"])]
     made = titled(alt.vconcat(*panels, spacing=6).resolve_scale(color="shared"), _claim(series), _how(series, points))
