@@ -23,7 +23,7 @@ from rqps.observe.stacks.reading import read
 from rqps.observe.stacks.recording import recording
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.servers import data, instance
+from rqps.servers import data, debian, instance
 from rqps.servers.build import Build
 from rqps.servers.instance import Server
 from rqps.store.manifest import Placement
@@ -112,6 +112,9 @@ def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: 
     assert not profile.stacks.filter((pl.col("event") == CALLERS) & (pl.col("weight") != 0)).height
     assert set(profile.stacks["event"]) - {CALLERS} == {choose_event(profile)}
     assert all(warning.step == "point-query" for warning in profile.warnings)
+    [serving_threads] = profile.threads.filter(role="connection").to_dicts()
+    assert 0 < serving_threads["running_s"] < serving_threads["threads"] * serving_threads["elapsed_s"]
+    assert serving_threads["seen_running"] + serving_threads["seen_network"] > 0
 
 
 def choose_event(profile: Profile) -> str:
@@ -204,6 +207,21 @@ def test_a_perf_that_ends_in_the_middle_fails_the_step(short: Path) -> None:
         profile._recording.process.wait()
         with pytest.raises(RqpsError, match=r"perf record failed \(exit status -9\)"):
             profile.end()
+
+
+def test_perf_is_unpacked_where_the_machine_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process whose PATH has everything but perf."""
+    for folder in os.environ["PATH"].split(":"):
+        for program in Path(folder).glob("*"):
+            if program.name != "perf" and not (link := tmp_path / program.name).is_symlink():
+                link.symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tool = perf()
+    tree = debian.place("linux-perf", None)
+    assert tool.argv[0].startswith(str(tree))
+    assert list(tree.glob("tree/usr/lib/*/libperl.so.*")), "perf is linked with it, and many machines have it not"
+    said = subprocess.run(["ldd", tool.argv[0]], env=os.environ | tool.environment, capture_output=True, text=True)
+    assert "not found" not in said.stdout
 
 
 def test_perf_says_why_it_does_not_sample(tmp_path: Path) -> None:

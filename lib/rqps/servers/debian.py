@@ -36,6 +36,7 @@ NOT_NEEDED = re.compile(
     r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # to use a graphics card
 )
 """Dependencies that what we start does not use. That nothing was left out too much is seen when it starts."""
+NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # how their names begin: perf is linked with it
 LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
 
 _SETTINGS = """\
@@ -239,7 +240,8 @@ def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) ->
     found = [_package(line) for line in said.splitlines() if line.startswith("'")]
     if alone:
         return [each for each in found if each.name == package]
-    needed = [each for each in found if not NOT_NEEDED.fullmatch(each.name)]
+    after_all = NEEDED_AFTER_ALL.get(package, ())
+    needed = [each for each in found if each.name.startswith(after_all) or not NOT_NEEDED.fullmatch(each.name)]
     return needed if suite else [each for each in needed if not LIBC.fullmatch(each.name)]
 
 
