@@ -1,5 +1,6 @@
 """Response times of point lookups: one chart an engine and number of clients, a small panel a kind of query."""
 
+import math
 from typing import Any
 
 import altair as alt
@@ -9,10 +10,8 @@ from rqps.charts.rows import slim
 from rqps.charts.text import Sentences
 from rqps.charts.theme import INK, SERIES, by_host, coverage_of, in_order, rounds_of, titled
 
-PANEL_PX, ROW_PX, LABELS_PX = 112, 17, 26
+PANEL_PX, BARS_PX, ROW_PX, LABELS_PX = 118, 80, 17, 34
 COLUMNS = 5
-ROOM_FOR_NUMBER = 1.5
-"""Of the longest bar, to its right."""
 OFF = "► "
 
 
@@ -56,34 +55,42 @@ def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
         named, "name", "dbms", "config", "n", "median", "low", "high", "coverage", "end", "from", "to", "label"
     )
     dbms, configs = in_order(shown["dbms"]), in_order(shown["config"])
-    top = cut or float(shown.select(pl.max_horizontal("median", "high").max()).item()) * ROOM_FOR_NUMBER
-    x = alt.X("end:Q", title=None, scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(tickCount=3))
+    seen = cut or float(shown.select(pl.max_horizontal("median", "high").max()).item())
+    # Numbers stand to the right of the axis, where neither a bar nor an interval crosses them.
+    scale = alt.Scale(domain=[0, seen * PANEL_PX / BARS_PX], nice=False)
+    x = alt.X("end:Q", title=None, scale=scale, axis=alt.Axis(values=_ticks(seen), format="~g"))
     y = alt.Y("dbms:N", sort=dbms, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=0))
     told: list[Any] = ["name:N", "dbms:N", alt.Tooltip("n:Q", title="rounds")]
     told += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")]
     told += [alt.Tooltip("coverage:Q", format=".1%")]
     colour = alt.Color("config:N", title=None, scale=alt.Scale(domain=configs, range=list(SERIES)))
     base = alt.Chart().encode(y=y, tooltip=told)
-    inside = "datum.end >= " + str(0.62 * top)
-    text: dict[str, Any] = {"fontSize": 10, "align": "left", "dx": 4}
     panel = alt.layer(
         base.mark_bar(height=11, opacity=0.75).encode(x=x, color=colour),
         base.mark_rule(color=INK, strokeWidth=2).encode(x="from:Q", x2="to:Q"),
-        base.transform_filter(f"!({inside})").mark_text(**text, color=INK).encode(x="end:Q", text="label:N"),
-        base.transform_filter(inside)
-        .mark_text(**text | {"align": "right", "dx": -4}, color=INK)
-        .encode(x="end:Q", text="label:N"),
+        base.mark_text(fontSize=10, align="right", color=INK).encode(x=alt.value(PANEL_PX), text="label:N"),
         data=shown,
     ).properties(width=PANEL_PX, height=ROW_PX * len(dbms))
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=11, labelPadding=2)
     facet = alt.Facet("name:N", sort=in_order(shown["name"]), header=header)
     made = titled(
-        alt.vconcat(panel.facet(facet=facet, columns=COLUMNS, spacing=8)).resolve_scale(color="shared"),
+        alt.vconcat(panel.facet(facet=facet, columns=COLUMNS, spacing=16)).resolve_scale(color="shared"),
         _claim(bars, cut),
         _how(named, cut),
     )
     made.usermeta["rqps"] |= {"panel": PANEL_PX + LABELS_PX, "minWidth": 300}
     return made
+
+
+def _ticks(most: float) -> list[float]:
+    """Two to four round numbers up to there.
+
+    >>> _ticks(2.6), _ticks(142), _ticks(0.9)
+    ([0.0, 1.0, 2.0], [0.0, 50.0, 100.0], [0.0, 0.5])
+    """
+    power = 10.0 ** math.floor(math.log10(most))
+    step = next(power * part for part in (0.5, 1.0, 2.0, 5.0) if most / (power * part) < 3)
+    return [round(step * number, 9) for number in range(int(most / step) + 1)]
 
 
 def _label(cut: float | None) -> pl.Expr:

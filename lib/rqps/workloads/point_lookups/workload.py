@@ -172,5 +172,8 @@ def _warnings(step: str, told: Told, load: generator.Generator) -> Iterator[Warn
         )
         yield Warning_(kind="short", text=text, step=step)
     elif abs(load.elapsed_s - told.elapsed_s) > APART_S + APART_SHARE * told.elapsed_s:
-        text = f"mysqlslap tells {told.elapsed_s:.3f} s, our clock {load.elapsed_s:.3f} s: was the clock set?"
+        text = (
+            f"mysqlslap tells {told.elapsed_s:.3f} s, and {load.elapsed_s:.3f} s went by for us: "
+            "its shell had to wait for a CPU, or the clock was set"
+        )
         yield Warning_(kind="clock", text=text, step=step)
