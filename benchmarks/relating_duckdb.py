@@ -1,7 +1,8 @@
 """The other side of `relating.py`: DuckDB, in SQL, reads the same of the same files and makes the same tables.
 
-Like rqps it reads the manifests with all the conditions in them, sees to it that every table is of the right version,
-takes the steps into memory, and leaves the intervals where they are until they are needed.
+With `all`, like rqps, it reads the manifests with all the conditions in them, sees to it that every table is of the
+right version, takes the steps into memory, and leaves the intervals where they are until they are needed. With
+`needed` it reads what the table is made of, and nothing else.
 """
 
 import sys
@@ -9,7 +10,7 @@ import sys
 import duckdb  # type: ignore[import-not-found]
 from relating_side import Rows, serve
 
-folder, task, base, n, k = sys.argv[1:]
+folder, task, base, n, k, reads = sys.argv[1:]
 connection = duckdb.connect()
 
 FACTS = ("options", "parameters", "placement", "machine", "tools")
@@ -23,6 +24,12 @@ RUNS = f"""
         rqps_version: 'VARCHAR', git_revision: 'VARCHAR', started_at: 'TIMESTAMP', ended_at: 'TIMESTAMP',
         elapsed_s: 'DOUBLE', measured_s: 'DOUBLE', outcome: 'VARCHAR', error: 'VARCHAR', warnings: 'JSON',
         {", ".join(f"{name}: 'JSON'" for name in FACTS)} }})
+"""
+ONLY_RUNS = f"""
+    CREATE OR REPLACE TABLE runs AS
+    SELECT * FROM read_json('{folder}/run=*/manifest.json', columns = {{
+        study: 'VARCHAR', run: 'VARCHAR', host: 'VARCHAR', dbms: 'VARCHAR', build: 'VARCHAR', config: 'VARCHAR',
+        round: 'INTEGER' }})
 """
 CONDITIONS = "CREATE OR REPLACE TABLE conditions AS " + " UNION ALL ".join(
     f"""SELECT study, run, host, dbms, build, config, round, '{name}' AS kind, fact.fullkey AS name,
@@ -78,6 +85,10 @@ RELATED = f"""
 
 
 def load() -> None:
+    if reads == "needed":
+        connection.execute(ONLY_RUNS)
+        connection.execute(STEPS if task == "steps" else "SELECT 1")
+        return
     for statement in (RUNS, CONDITIONS, WARNINGS, STEPS):
         connection.execute(statement)
     files, right = connection.execute(VERSIONS).fetchone()

@@ -1,5 +1,6 @@
 """Per-operation tables in the form in which they are published: cpu/o, cs/o, r/o, rKB/o, wKB/o, o/s and the dbms."""
 
+import math
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -18,9 +19,7 @@ OURS = {
     "host_cpu_us_per_operation": "whole host, µs/o",
     "operations_per_s": "operations/s",
 }
-DIGITS = {"cpu/o": 6, "o/s": 0, "operations_per_s": 0} | {
-    name: 2 for name in OURS if name.endswith("_us_per_operation")
-}
+DIGITS = {"cpu/o": 6, "o/s": 0, "operations_per_s": 0}
 USUAL_DIGITS = 3
 BETWEEN = 2
 """Blanks between columns, at least."""
@@ -92,7 +91,7 @@ def _any(rows: dict[str, Row]) -> Row:
 
 
 def _absolute_lines(rows: dict[str, Row], names: list[str]) -> Iterator[Line]:
-    cells = [(rows.get(name), DIGITS.get(name, USUAL_DIGITS)) for name in names]
+    cells = [(row, _digits(row) if row else 0) for row in map(rows.get, names)]
     n = max(row["n"] for row in rows.values())
     yield [_number(row["median"], digits) if row else "-" for row, digits in cells], f"{n:<3}{_any(rows)['dbms']}"
     yield [_reach(row["low"], row["high"], digits) if row else "" for row, digits in cells], ""
@@ -121,6 +120,17 @@ def _reach_of_ratio(row: Row | None, n: int) -> str:
     return _reach(row["ratio_low"], row["ratio_high"], 2) + fewer
 
 
+def _digits(row: Row) -> int:
+    """Decimals of a number and its interval: as published, and of our own numbers enough to see small ones.
+
+    >>> [_digits({"metric": "client_cpu_us_per_operation", "median": each}) for each in (12.3, 0.14, 0.00021, 0)]
+    [2, 3, 6, 2]
+    """
+    if row["metric"] in DIGITS or row["metric"] not in OURS:
+        return DIGITS.get(row["metric"], USUAL_DIGITS)
+    return 2 if row["median"] >= 1 or row["median"] <= 0 else 2 - math.floor(math.log10(row["median"]))
+
+
 def _number(value: float, digits: int) -> str:
     return "0" if value == 0 else f"{value:.{digits}f}"
 
@@ -138,7 +148,7 @@ def _as_it_is(cell: str | None) -> str:
 
 
 def _cell(row: Row) -> str:
-    digits = DIGITS.get(row["metric"], USUAL_DIGITS)
+    digits = _digits(row)
     small = f"font-size:11px;color:{MUTED};white-space:nowrap"
     reach = _reach(row["low"], row["high"], digits)
     lines = [_number(row["median"], digits), f'<span style="{small}">{reach}</span>']
