@@ -190,7 +190,14 @@ def test_a_server_s_13000_stacks_are_light() -> None:
 def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", n: int = 6) -> Drawing:
     keys = {"host": "here", "step": step, "dbms": ME}
     of_all = {"base": BASE, "unit": "µs/operation", "n": n}
-    sides = {"base_cost": 10.0, "me_cost": 12.0, "difference": 2.0, "error": 0.5, "verdict": "slower"}
+    sides = {
+        "base_cost": 10.0,
+        "me_cost": 12.0,
+        "difference": 2.0,
+        "error": 0.5,
+        "verdict": "slower",
+        "finding": "It is dearer.",
+    }
     measured = {"base_measured": 10.0, "me_measured": 12.0, "measured_error": 0.5}
     part = {**keys, **of_all, **sides, **measured, "part": step, "component": step}
     parts = pl.DataFrame([part])

@@ -318,6 +318,7 @@ def explorer_of(unit: str, by: str) -> Drawing:
         grown = 2 if dbms == "my2.ps0" else 1
         me = 20.0 * grown
         whole = {"base_cost": 18.0, "me_cost": me, "difference": me - 18.0, "error": 0.3, "verdict": "slower"}
+        whole["finding"] = "It is dearer."
         measured = {"base_measured": 18.0, "me_measured": me, "measured_error": 0.3}
         operations.append({**cell, **whole})
         for part, before, after, difference, verdict in parts:
@@ -410,7 +411,7 @@ def test_without_scripts_every_cell_can_be_opened(browser: Browser, explored: Pa
         assert tab.wait_for("document.querySelector('.rqps-cell').open")
         inside = tab.run("document.querySelector('.rqps-cell').innerText")
         assert "read" in inside
-        assert "3.0 ± 0.5" in inside
+        assert "3.0\u00a0±\u00a00.5" in inside
 
 
 def test_frames_are_saved_for_other_tools(browser: Browser, two: Path) -> None:

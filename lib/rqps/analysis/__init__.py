@@ -4,6 +4,7 @@ from rqps.analysis.conditions import config_changes, hidden_differences, options
 from rqps.analysis.cost_findings import cost_findings, two_measures
 from rqps.analysis.cost_table import as_published, cost_table, of_steps
 from rqps.analysis.counted_beside import counted_beside
+from rqps.analysis.explained import explained
 from rqps.analysis.findings import findings
 from rqps.analysis.groups import grouped
 from rqps.analysis.instructions import (
@@ -71,6 +72,7 @@ __all__ = [
     "counted_beside",
     "counters_over_time",
     "dearest_functions",
+    "explained",
     "findings",
     "flame_tree",
     "flame_trees",

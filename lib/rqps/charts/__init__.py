@@ -13,7 +13,7 @@ from rqps.charts.lookup_tables import lookup_plans, lookup_table, lookups_beside
 from rqps.charts.lookups import generator_answers, lookup_answers, lookup_charts
 from rqps.charts.many_tables import group_table, worst_table
 from rqps.charts.over_time import counters, throughput
-from rqps.charts.profile_tables import completeness_table, counts_beside, part_table
+from rqps.charts.profile_tables import completeness_table, counts_beside, explained_table, part_table
 from rqps.charts.rounds import most_changed, rounds
 from rqps.charts.small_multiples import over_releases
 from rqps.charts.tables import absolute_table, config_table, plain_table, relative_table, relative_text
@@ -38,6 +38,7 @@ __all__ = [
     "cpu_per_operation",
     "dearest_table",
     "differences_table",
+    "explained_table",
     "explorer",
     "flame_graph",
     "flame_svg",

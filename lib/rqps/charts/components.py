@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.charts.flame.look import with_error
+from rqps.charts.flame.look import figure, with_error
 from rqps.charts.rounds import most_changed
 from rqps.charts.rows import height_of, row_axis, slim, with_rows
 from rqps.charts.text import Sentences
@@ -37,6 +37,7 @@ def components(parts: pl.DataFrame) -> Any:
     )
     axis, height = row_axis(bars), height_of(bars)
     totals = bars.group_by("row", maintain_order=True).agg(pl.col("share", "cost").sum())
+    totals = totals.with_columns(pl.col("cost").map_elements(figure, pl.String).alias("label"))
     room = alt.Scale(domainMax=1.12 * float(totals["share"].max() or 1))  # type: ignore[arg-type]
     domain = [name for name in order if name in bars["shown"].to_list()]
     colours = [GRID if name == REST else SERIES[order[name]] for name in domain]
@@ -60,9 +61,9 @@ def components(parts: pl.DataFrame) -> Any:
                 alt.Tooltip("share:Q", format=".1%", title="of what the base costs"),
             ],
         ),
-        alt.Chart(slim(totals, "row", "share", "cost"))
+        alt.Chart(slim(totals, "row", "share", "label"))
         .mark_text(align="left", dx=5, fontSize=11, color=INK)
-        .encode(x="share:Q", y=axis, text=alt.Text("cost:Q", format=",.4~r")),
+        .encode(x="share:Q", y=axis, text="label:N"),
     ).properties(width="container", height=height)
     how = (
         f"Each bar is the measured cost, divided as the profile of its stacks is; means of "

@@ -1,15 +1,22 @@
-"""How far a profile can be trusted: whether its stacks are whole."""
+"""How far a profile can be trusted: whether its stacks are whole, and how much of the time it explains."""
 
 import polars as pl
 from great_tables import GT
 
+from rqps.charts.flame.look import figure
 from rqps.charts.instructions import instructions_table
 from rqps.charts.tables import plain_table, styled
 from rqps.charts.text import Sentences
-from rqps.charts.theme import by_host
+from rqps.charts.theme import by_host, rounds_of
 
 _WAYS = ("root", "mended", "broken", "unnamed")
 WHOLE_ENOUGH = 0.98
+_TIMES = {
+    "response_us": "response time",
+    "server_cpu_us": "server CPU",
+    "client_cpu_us": "client CPU",
+    "neither_us": "neither",
+}
 
 
 def completeness_table(completeness: pl.DataFrame) -> GT | Sentences:
@@ -27,6 +34,25 @@ def completeness_table(completeness: pl.DataFrame) -> GT | Sentences:
         .fmt_percent(columns=list(_WAYS), decimals=1)
         .fmt_integer(columns="samples")
         .tab_source_note(told)
+    )
+
+
+def explained_table(explained: pl.DataFrame) -> GT | Sentences:
+    """One row a step and dbms: what a client waits for an operation, and the part of it that CPU time explains."""
+    if explained.is_empty():
+        return Sentences(["No step gave a number."])
+    rows = by_host(explained).select("step", "dbms", *_TIMES, "explained", pl.col("n").alias("rounds"))
+    least, most = rows["explained"].min(), rows["explained"].max()
+    return (
+        styled(rows, "explained", groupname_col="step", rowname_col="dbms")
+        .cols_label({name: f"{words}, µs/o" for name, words in _TIMES.items()})
+        .fmt(figure, columns=list(_TIMES))
+        .fmt_percent(columns="explained", decimals=0)
+        .cols_align("right", columns=[*_TIMES, "explained", "rounds"])
+        .tab_source_note(
+            f"Medians of {rounds_of(explained['n'].to_list())}. Explained: server CPU of the response time, from "
+            f"{least:.0%} to {most:.0%}. Neither: waiting for a lock, a disk, the network, or for a CPU."
+        )
     )
 
 

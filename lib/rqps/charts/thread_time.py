@@ -17,7 +17,7 @@ _FEW = alt.Axis(tickCount=6, format="%")
 def thread_time(time: pl.DataFrame) -> Any:
     """One bar a step and dbms, of the whole time of its connections; the first part is what a profile explains."""
     if time.is_empty():
-        return Sentences(["No threads were watched."])
+        return Sentences(["What the threads did with their time was not recorded."])
     kinds = pl.Series(time["kind"].dtype.categories).to_list()  # type: ignore[attr-defined]
     parts = with_rows(by_host(_means(time)).filter(pl.col("step").is_in(_steps(time))))
     totals = _totals(parts)

@@ -32,16 +32,22 @@ def profile(costs: pl.DataFrame, base: str) -> Profile:
         costs = costs.clear()
     if costs.is_empty():
         none = pl.DataFrame(schema=BREAKDOWN)
-        return Profile(operation_costs(none), none, none, pl.DataFrame())
+        operations = operation_costs(none).with_columns(pl.lit("").alias("finding"))
+        return Profile(operations, none, none, pl.DataFrame())
     components, functions = breakdown(costs, base), breakdown(costs, base, "function")
-    return Profile(operation_costs(components), components, functions, flame_trees(costs, base))
+    told = pl.Series("finding", breakdown_findings(components), pl.String)
+    operations = operation_costs(components).with_columns(told)
+    return Profile(operations, components, functions, flame_trees(costs, base))
 
 
-def profile_findings(parts: pl.DataFrame, mode: Mode) -> tuple[str, ...]:
-    """What each difference is made of, or how to get a study that tells."""
-    if parts.is_empty():
+def profile_findings(operations: pl.DataFrame, mode: Mode) -> tuple[str, ...]:
+    """What the greatest difference of each step is made of, or how to get a study that tells."""
+    if operations.is_empty():
         return (f"This study has no {_WHAT[mode]} of a dbms and of its base. {_TRY[mode]}",)
-    return breakdown_findings(parts)
+    changed = (pl.col("me_cost") / pl.col("base_cost")).log().abs()
+    greatest = operations.sort(changed, descending=True, maintain_order=True).unique(["host", "step"], keep="first")
+    order = operations["step"].unique(maintain_order=True).to_list()
+    return tuple(greatest.sort(pl.col("step").replace_strict(order, range(len(order))))["finding"])
 
 
 def most_changed_part(parts: pl.DataFrame) -> tuple[str, str, str]:

@@ -20,10 +20,11 @@ T = TypeVar("T")
 Row = Mapping[str, Any]
 _MAP = f"Below a difference: base → me, and the number of rounds. {legend_of('cost')}"
 STYLE = """
-.rqps-map { border-collapse: separate; border-spacing: 2px; font-variant-numeric: tabular-nums; }
-.rqps-map th { font-weight: normal; text-align: left; padding: 2px 10px 2px 0; }
+.rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 14px; font-variant-numeric: tabular-nums; }
+.rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
+.rqps-map th[scope=row] { position: sticky; left: 0; background: #fff; }
 .rqps-map td { padding: 0; text-align: center; }
-.rqps-map a { display: block; padding: 4px 10px; color: inherit; text-decoration: none; white-space: nowrap; }
+.rqps-map a { display: block; padding: 4px 6px; color: inherit; text-decoration: none; white-space: nowrap; }
 .rqps-map a:hover { text-decoration: underline; }
 .rqps-map a[aria-current=true] { outline: 3px solid #0b5c8a; }
 .rqps-map small { display: block; font-size: 11px; }
@@ -120,7 +121,7 @@ def _map(rows: Mapping[Cell, Row], told: _Told) -> str:
         for step in in_order(cell.step for cell in rows)
     )
     return (
-        '<div class="table" style="overflow-x:auto"><table class="rqps-map">'
+        '<div class="scroll" style="overflow-x:auto"><table class="rqps-map">'
         f'<thead><tr><th scope="col">{escape(told.unit)}</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
@@ -148,6 +149,6 @@ def _section(cell: Cell, row: Row, tree: Tree, parts: pl.DataFrame, functions: p
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'
         f"<summary>{escape(f'{cell.step}: {cell.dbms} against {told.base}')}</summary>"
-        f'<div id="{escape(where[1:])}">{parts_table(parts, "component", **sides)}'
+        f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>{parts_table(parts, "component", **sides)}'
         f"{figure_of(tree, functions, claim, rounds, title=cell.step, **sides)}</div></details>"
     )

@@ -25,7 +25,7 @@ from rqps.charts.flame.tree import Tree
 from rqps.charts.theme import FONTS, INK, MUTED, PICTURE_WIDTH_PX
 
 HEAD_PX = 22
-LETTER_PX = 6.6
+LETTER_PX = 7.2
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 

@@ -13,7 +13,7 @@ from rqps.charts.theme import COST_SIGNS, VERDICT_COLOURS, verdict_words
 BAR_PX = 60
 MOST_FUNCTIONS = 25
 WORDS = verdict_words("cost")
-_RIGHT = ' style="text-align:right;white-space:nowrap"'
+_NUMBER = ' class="number"'
 
 
 def functions_of(tree: Tree) -> pl.DataFrame:
@@ -36,7 +36,7 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
     most = float(rows["difference"].abs().max() or 1.0)  # type: ignore[arg-type]
     names = [what, "component"] if what == "function" else [what]
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    head += "".join(f'<th scope="col"{_RIGHT}>{escape(name)}</th>' for name in ("difference", "", base, me))
+    head += "".join(f'<th scope="col"{_NUMBER}>{escape(name)}</th>' for name in ("difference", "", base, me))
     head += '<th scope="col">verdict</th>' if rows["verdict"].null_count() < rows.height else ""
     body = "".join(_row(row, what, most) for row in rows.iter_rows(named=True)) + _whole(rows, what)
     return (
@@ -59,14 +59,14 @@ def functions_table(functions: pl.DataFrame, *, base: str, me: str, unit: str) -
 
 
 def _row(row: Mapping[str, Any], what: str, most: float) -> str:
-    cells = [f'<td class="rqps-{what}" style="white-space:nowrap;min-width:118px">{escape(row["part"])}</td>']
+    cells = [f'<td class="rqps-{what}" style="min-width:118px">{escape(row["part"])}</td>']
     if what == "function":
         cells.append(f"<td>{escape(row['component'])}</td>")
-    by = with_error(row["difference"], row["error"] or 0.0)
-    cells += [f"<td{_RIGHT}>{by}</td><td>{_bar(row, most)}</td>"]
-    cells += [f"<td{_RIGHT}>{figure(row[side])}</td>" for side in ("base_cost", "me_cost")]
+    by = with_error(row["difference"], row["error"] or 0.0).replace(" ", "\u00a0")  # not to be broken
+    cells += [f"<td{_NUMBER}>{by}</td><td>{_bar(row, most)}</td>"]
+    cells += [f"<td{_NUMBER}>{figure(row[side])}</td>" for side in ("base_cost", "me_cost")]
     if row["verdict"]:
-        cells.append(f'<td style="white-space:nowrap">{COST_SIGNS[row["verdict"]]} {WORDS[row["verdict"]]}</td>')
+        cells.append(f"<td>{COST_SIGNS[row['verdict']]} {WORDS[row['verdict']]}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
 
@@ -76,14 +76,12 @@ def _whole(parts: pl.DataFrame, what: str) -> str:
         return ""
     base, me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
     told = (with_error(me - base, error), "", figure(base), figure(me))
-    return f"<tr><td><b>all</b></td>{''.join(f'<td{_RIGHT}><b>{each}</b></td>' for each in told)}<td></td></tr>"
+    return f"<tr><td><b>all</b></td>{''.join(f'<td{_NUMBER}><b>{each}</b></td>' for each in told)}<td></td></tr>"
 
 
 def _bar(row: Mapping[str, Any], most: float) -> str:
     wide = BAR_PX * abs(row["difference"]) / most
     left = BAR_PX - wide if row["difference"] < 0 else BAR_PX
     colour = VERDICT_COLOURS[row["verdict"] or "same"]
-    return (
-        f'<div style="width:{2 * BAR_PX}px;height:12px">'
-        f'<div style="width:{wide:.1f}px;height:12px;margin-left:{left:.1f}px;background:{colour}"></div></div>'
-    )
+    margins = f"0 {2 * BAR_PX - left - wide:.0f}px 0 {left:.0f}px"
+    return f'<div style="width:{wide:.0f}px;height:12px;margin:{margins};background:{colour}"></div>'
