@@ -38,6 +38,11 @@ def test_a_rename_is_from_a_name_that_older_servers_have_to_one_that_newer_serve
         assert both == [], f"{both} have both {old} and {now}: these are two functions"
 
 
+def test_a_layer_is_a_function_that_not_all_servers_have(names: Names) -> None:
+    for layer in renames().layers:
+        assert 0 < len(having(names, OLD + NEW, layer)) < len(OLD + NEW), layer
+
+
 def test_a_class_that_was_renamed_is_gone_under_its_older_name(names: Names) -> None:
     owners = {
         version: {name.partition("::")[0] for name in found if "::" in name} for version, found in names.items()

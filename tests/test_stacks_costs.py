@@ -93,6 +93,19 @@ def test_stacks_of_two_releases_meet() -> None:
     assert found == [["connection", "do_command", "dispatch_sql_command"]] * 2
 
 
+def test_a_layer_of_one_release_counts_for_its_caller() -> None:
+    old = ("mysql_execute_command", "execute_sqlcom_select", "handle_select", "mysql_select", "JOIN::optimize")
+    new = ("mysql_execute_command", "Sql_cmd_dml::execute", "Query_block::optimize", "JOIN::optimize")
+    stacks = pl.concat([stacks_of("my1.base", 1, {old: 3, old[:-1]: 1}), stacks_of("my2.base", 1, {new: 1})])
+    steps = pl.concat([steps_of("my1.base", 1, 8.0), steps_of("my2.base", 1, 8.0)])
+    found = stack_costs(stacks, steps).select("dbms", pl.col("stack").list.slice(-2), "cost").rows()
+    assert found == [
+        ("my1.base", ["mysql_execute_command", "JOIN::optimize"], 6.0),
+        ("my1.base", ["connection", "mysql_execute_command"], 2.0),
+        ("my2.base", ["mysql_execute_command", "JOIN::optimize"], 8.0),
+    ]
+
+
 def test_recursion_is_kept_and_two_names_of_one_function_are_not() -> None:
     stacks = stacks_of("my1.base", 1, {("f(int)", "f(int)", "g<int>()", "g<long>()"): 1})
     assert stack_costs(stacks, steps_of("my1.base", 1, 1.0))["stack"].to_list() == [["connection", "f", "f", "g"]]

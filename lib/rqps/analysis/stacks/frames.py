@@ -20,7 +20,8 @@ _ROWS_AT_A_TIME = 200_000
 def stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     """One row a row of `frame` (`role, frames, modules`): its readable `stack`, root first, and its `component`.
 
-    A stack begins with what its thread does. Functions that only start a thread are left out, so that releases meet.
+    A stack begins with what its thread does. Functions that only start a thread, and layers that only some releases
+    have, are left out, so that releases meet.
     """
     parts = [_stacks_of(part) for part in frame.select("role", "frames", "modules").iter_slices(_ROWS_AT_A_TIME)]
     return pl.concat(parts) if parts else pl.DataFrame(schema={"stack": pl.List(pl.String), "component": pl.String})
@@ -106,14 +107,14 @@ def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     long = long.select("row", pl.col("frames").alias("raw"), in_kernel.alias("kernel"))
     known = long.select("raw", "kernel").unique()
     names = [frame_name(raw, kernel) for raw, kernel in known.iter_rows()]
-    starts = set(renames().starts)
+    left_out = {*renames().starts, *renames().layers}
     known = known.with_columns(
         pl.Series("name", names, pl.String),
-        pl.Series("start", [name in starts for name in names], pl.Boolean),
+        pl.Series("left_out", [name in left_out for name in names], pl.Boolean),
         pl.Series("component", [claim(name) for name in names], pl.String),
         pl.Series("last", [last_resort(name) for name in names], pl.String),
     )
-    long = long.join(known, on=["raw", "kernel"], how="left", maintain_order="left").filter(~pl.col("start"))
+    long = long.join(known, on=["raw", "kernel"], how="left", maintain_order="left").filter(~pl.col("left_out"))
     # Two names that became one by folding, one calling the other, are one function's two names; equal ones recurse.
     again = (
         (pl.col("row") == pl.col("row").shift(1))
