@@ -6,10 +6,11 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rqps.store.levels import load_levels
     from rqps.store.read import Study, load, load_run
 
 __version__ = "0.1.0"
-__all__ = ["Study", "__version__", "load", "load_run"]
+__all__ = ["Study", "__version__", "load", "load_levels", "load_run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from rqps.store import read
 
         return getattr(read, name)
+    if name == "load_levels":
+        from rqps.store.levels import load_levels
+
+        return load_levels
     raise AttributeError(f"module 'rqps' has no attribute {name!r}")

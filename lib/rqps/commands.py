@@ -43,12 +43,23 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     from rqps.study import first_rounds, read_runs_file, study_of
 
     runs_yaml = _runs_yaml(arguments)
+    data = _data(arguments, runs_yaml)
     runs_file = read_runs_file(runs_yaml)
+    if arguments.study is not None and arguments.study not in runs_file.studies:
+        runs_yaml = _of_level(arguments.study, data) or runs_yaml
+        runs_file = read_runs_file(runs_yaml)
     if arguments.study is not None:
         study_of(runs_file, arguments.study)
     if getattr(arguments, "rounds", None) is not None:
         runs_file = first_rounds(runs_file, arguments.study, arguments.rounds)
-    return _Asked(runs_yaml, runs_file, _data(arguments, runs_yaml))
+    return _Asked(runs_yaml, runs_file, data)
+
+
+def _of_level(study: str, data: Path) -> Path | None:
+    """The file that has a study which took another one apart."""
+    from rqps.execute.levels import file_of_level
+
+    return file_of_level(data, study)
 
 
 def _runs_yaml(arguments: argparse.Namespace) -> Path:
@@ -161,15 +172,22 @@ def run(arguments: argparse.Namespace) -> Call:
 
     def call() -> int:
         from rqps.execute import run_study
+        from rqps.execute.levels import run_levels
 
-        return run_study(
-            asked.runs_file,
-            arguments.study,
-            runs_yaml=asked.runs_yaml,
-            data=asked.data,
-            notebooks=asked.notebooks,
-            archive=arguments.archive,
-        ).exit_code
+        def measure(runs_file: "RunsFile", study: str, runs_yaml: Path) -> int:
+            return run_study(
+                runs_file,
+                study,
+                runs_yaml=runs_yaml,
+                data=asked.data,
+                notebooks=asked.notebooks,
+                archive=arguments.archive,
+            ).exit_code
+
+        code = measure(asked.runs_file, arguments.study, asked.runs_yaml)
+        if code or arguments.rounds is not None or asked.runs_file.studies[arguments.study].take_apart is None:
+            return code
+        return run_levels(asked.runs_yaml, arguments.study, asked.data, measure, _say)
 
     return call
 

@@ -103,9 +103,14 @@ def _study_problems(
             if dbms in every[:index]:
                 yield Problem(here, f"{dbms!r} is here twice; keep one")
             yield from _dbms_problems(here, dbms, builds, configs)
-    if isinstance(base, str) and base not in every:
-        hint = instead(base, [dbms for dbms in every if isinstance(dbms, str)], "dbms of this study")
-        yield Problem((*place, "base"), f"{base!r} is not among the dbms of this study; {hint}")
+    names = [dbms for dbms in every if isinstance(dbms, str)]
+    for key in ("base", "take_apart"):
+        named = study.get(key)
+        if isinstance(named, str) and named not in every:
+            hint = instead(named, names, "dbms of this study")
+            yield Problem((*place, key), f"{named!r} is not among the dbms of this study; {hint}")
+    if isinstance(base, str) and study.get("take_apart") == base:
+        yield Problem((*place, "take_apart"), "is the base itself; take another dbms apart, which is held against it")
 
 
 def _dbms_problems(place: Place, dbms: str, builds: dict[str, Any], configs: dict[str, Any]) -> Iterator[Problem]:

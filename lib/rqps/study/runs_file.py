@@ -37,6 +37,9 @@ class StudySpec(_Strict):
     """Which CPUs server and load generator share; chosen for the host if not given."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """Of the random order; follows from the study's name if not given."""
+    take_apart: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
+    """One of `dbms`: when the study is measured, what the performance schema records there is taken apart, in levels
+    that are studies of their own, as far as it costs something."""
     extends: Name | None = None
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
 

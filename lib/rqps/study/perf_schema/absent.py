@@ -27,6 +27,8 @@ class InstrumentClass(_Strict):
     """Whether it is listed also by a build from which the code that it is for was left out."""
     loads: bool = False
     """Whether every load makes such events on its own connections."""
+    consumers: list[str] = Field(default_factory=list)
+    """What keeps single events of that kind."""
 
 
 class ConsumerClass(_Strict):
@@ -35,6 +37,8 @@ class ConsumerClass(_Strict):
 
 
 class Classes(_Strict):
+    of_kind: dict[str, list[str]]
+    """Consumers, to be named by `instruments`."""
     instruments: dict[str, InstrumentClass]
     consumers: dict[str, ConsumerClass]
     always: list[str]

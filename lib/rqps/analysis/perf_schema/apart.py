@@ -1,0 +1,88 @@
+"""Taking the performance schema apart: which instruments are worth a look by themselves, level by level."""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from rqps.study.perf_schema import class_of
+
+MOST = 12
+"""Parts of one: more are put together, the ones with most events by themselves."""
+_SLIGHT = 0.01
+"""Events for each statement; what happens more seldom costs no statement anything."""
+
+MORE = 1.01
+"""Times the instructions of the base; callgrind's counts of two starts of a server lie 0.3 % apart."""
+
+Patterns = tuple[str, ...]
+
+
+def active(events: pl.DataFrame, dbms: str) -> dict[str, float]:
+    """What a dbms recorded of its first step: events for each statement, by instrument, the most first."""
+    mine = events.filter(dbms=dbms)
+    first = mine.filter(pl.col("step") == mine["step"].first(), pl.col("per_statement") >= _SLIGHT)
+    named = first.filter(pl.col("instrument").map_elements(lambda name: class_of(name) is not None, pl.Boolean))
+    return dict(named.sort("per_statement", descending=True).select("instrument", "per_statement").rows())
+
+
+def by_kind(events: Mapping[str, float]) -> list[Patterns]:
+    """The first level: a part for every kind of instruments that had events.
+
+    >>> by_kind({"stage/sql/init": 2.0, "wait/synch/mutex/sql/LOCK_open": 1.0, "stage/sql/end": 1.0})
+    [('stage/%',), ('wait/synch/mutex/%',)]
+    """
+    kinds = dict.fromkeys(class_of(name) for name in events)
+    return [(kind if kind in events else f"{kind}/%",) for kind in kinds if kind]
+
+
+def split(events: Mapping[str, float], most: int = MOST) -> list[Patterns]:
+    """The next level of one part, by the names of its instruments as far as they tell them apart.
+
+    >>> split({"wait/io/file/sql/binlog": 1.0})
+    []
+    >>> split({"a/b/x": 3.0, "a/c/y": 1.0, "a/c/z": 1.0}, most=2)
+    [('a/b/x',), ('a/c/%',)]
+    >>> split({"a/x": 3.0, "a/y": 2.0, "a/z": 1.0}, most=2)
+    [('a/x',), ('a/y', 'a/z')]
+    """
+    names = list(events)
+    if len(names) < 2:
+        return []
+    depth = _common(names)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault("/".join(name.split("/")[: depth + 1]), []).append(name)
+    if len(names) <= most:
+        groups = {name: [name] for name in names}
+    weight = {start: sum(events[name] for name in members) for start, members in groups.items()}
+    order = sorted(groups, key=lambda start: -weight[start])
+    alone = order if len(order) <= most else order[: most - 1]
+    parts = [_patterns(start, groups[start]) for start in alone]
+    rest = [name for start in order[len(alone) :] for name in groups[start]]
+    return [*parts, *([tuple(rest)] if rest else [])]
+
+
+def _patterns(start: str, members: Sequence[str]) -> Patterns:
+    return (members[0],) if len(members) == 1 else (f"{start}/%",)
+
+
+def _common(names: Sequence[str]) -> int:
+    """How many parts all names have in common at their beginning."""
+    depth = 0
+    for column in zip(*(name.split("/") for name in names), strict=False):
+        if len(set(column)) > 1:
+            break
+        depth += 1
+    return depth
+
+
+def dear(costs: pl.DataFrame, instructions: pl.DataFrame | None = None) -> list[str]:
+    """The dbms of which the first step is shown to cost more than the base, the dearest first.
+
+    Counted instructions decide where there are any, since they are steadier than time: 1 % more is more.
+    """
+    first = costs.filter(pl.col("position") == pl.col("position").min())
+    if instructions is not None and not instructions.is_empty():
+        counted = instructions.filter(pl.col("position") == pl.col("position").min(), pl.col("instructions") > MORE)
+        return counted.sort("instructions", descending=True)["dbms"].to_list()
+    return first.filter(verdict="slower").sort("added_us", descending=True)["dbms"].to_list()

@@ -1,0 +1,145 @@
+"""Made-up studies of performance schema scenarios, in which the cost of every single event is known."""
+
+import math
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import synthetic
+from rqps.store import write_manifest, write_study_card, write_table
+from rqps.store.schemas import TABLES
+from rqps.study.perf_schema import Scenario, Switch, decides, named
+
+OFF_US, ON_US = 10.0, 10.2
+"""CPU of a statement with the performance schema off, and on with nothing enabled."""
+
+MADE_UP: dict[str, tuple[float, float]] = {
+    "wait/synch/mutex/innodb/trx_mutex": (4.0, 100.0),
+    "wait/synch/mutex/innodb/dict_sys_mutex": (1.0, 100.0),
+    **{f"wait/synch/mutex/sql/LOCK_{letter}": (0.5, 100.0) for letter in "abcdefghijklm"},
+    "wait/synch/mutex/sql/LOCK_never_taken": (0.0, 100.0),
+    "wait/io/table/sql/handler": (2.0, 200.0),
+    "wait/lock/metadata/sql/mdl": (0.0, 0.0),
+    "stage/sql/init": (1.0, 0.0),
+    "stage/sql/end": (1.0, 0.0),
+    "statement/sql/select": (1.0, 400.0),
+    "memory/sql/THD::main_mem_root": (3.0, 20.0),
+    "transaction": (1.0, 0.0),
+}
+"""Events of a statement and nanoseconds of each."""
+CONSUMERS = (
+    "events_waits_current",
+    "events_stages_current",
+    "events_statements_current",
+    "events_transactions_current",
+    "global_instrumentation",
+    "thread_instrumentation",
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One dbms: its scenario, and what its scenario costs."""
+
+    scenario: Scenario
+
+    def enabled(self) -> list[str]:
+        if self.scenario.kind != "on":
+            return []
+        return [name for name in MADE_UP if _on(self.scenario.instruments, name)]
+
+    def consumers(self) -> list[str]:
+        return [name for name in CONSUMERS if self.scenario.kind == "on" and _on(self.scenario.consumers, name)]
+
+    def cpu_us(self) -> float:
+        if self.scenario.kind != "on":
+            return OFF_US
+        return ON_US + sum(MADE_UP[name][0] * MADE_UP[name][1] / 1e3 for name in self.enabled())
+
+
+def _on(switches: Iterable[Switch], name: str) -> bool:
+    """By its switches, else as a release has it: neither locks nor stages."""
+    found = decides(switches, name)
+    return found.on if found else not name.startswith(("wait/synch", "stage", "events_waits", "events_stages"))
+
+
+def write(
+    data: Path,
+    servers: Mapping[str, Scenario] | None = None,
+    *,
+    study: str = "synthetic",
+    base: str | None = None,
+    rounds: int = 6,
+    steps: tuple[str, ...] = ("point-query",),
+    noise: float = 0.002,
+) -> Path:
+    """Writes a made-up study below `data/raw`, every step on every server in every round."""
+    chosen = servers or {f"my8.{name}": named(name) for name in NAMES}
+    shape = synthetic.Shape(dbms=tuple(chosen), steps=steps, rounds=rounds, noise=0.0)
+    folder = data / f"raw/study={study}"
+    write_study_card(folder, synthetic.card(shape, study=study, base=base or next(iter(chosen))))
+    for number in range(1, rounds + 1):
+        for dbms, scenario in chosen.items():
+            _write_run(folder, study, dbms, number, Server(scenario), shape, noise)
+    return data
+
+
+NAMES = (
+    "off",
+    "all-disabled",
+    "all-enabled",
+    "default",
+    "memory-only",
+    "stages-only",
+    "statements-only",
+    "waits-only",
+)
+
+
+def _write_run(
+    folder: Path, study: str, dbms: str, number: int, server: Server, shape: synthetic.Shape, noise: float
+) -> None:
+    options = {
+        "performance_schema": "ON" if server.scenario.kind == "on" else "OFF",
+        "perf_schema": server.scenario.name,
+    }
+    facts = synthetic.manifest(dbms, number, shape, study=study, options=options, warnings=())
+    rows = synthetic.tables(facts, shape)
+    for step in rows["steps"]:
+        name, _, clients = step["step"].partition("@")
+        step["threads"] = int(clients or 1)
+        chance = random.Random(f"{facts.run} {step['step']} {noise}")
+        us = server.cpu_us() * (10 if name == "scan" else 1) * math.exp(chance.gauss(0, noise))
+        step["operations"] = 10_000
+        step["operations_per_s"] = step["threads"] * 1e6 / (us + 10)
+        step["server_cpu_s"] = us * 10_000 / 1e6
+    status = [row for row in rows["status"] if row["name"] != "questions"]
+    for name_of_step in shape.steps:
+        counted = {"questions": 10_000, **{f"perf_schema/{n}": int(10_000 * MADE_UP[n][0]) for n in server.enabled()}}
+        for name, count in counted.items():
+            status.append({"step": name_of_step, "moment": "before", "name": name, "value": "7"})
+            status.append({"step": name_of_step, "moment": "after", "name": name, "value": str(7 + count)})
+        megabytes = 230 if server.scenario.kind == "on" else 0
+        taken = {
+            "step": name_of_step,
+            "moment": "after",
+            "name": "perf_schema/memory_bytes",
+            "value": f"{megabytes}000000",
+        }
+        status.append(taken)
+    rows["status"] = status
+    rows["settings"] += [
+        {"kind": "instrument", "name": name, "value": "YES" if name in server.enabled() else "NO", "timed": "YES"}
+        for name in MADE_UP
+    ]
+    rows["settings"] += [
+        {"kind": "consumer", "name": name, "value": "YES" if name in server.consumers() else "NO", "timed": None}
+        for name in CONSUMERS
+    ]
+    rows["settings"].append({"kind": "timer", "name": "CYCLE overhead", "value": str(20 + number), "timed": None})
+    run = folder / f"run={facts.run}"
+    for name, of_table in rows.items():
+        write_table(run, name, pl.DataFrame(of_table, schema=TABLES[name]))
+    write_manifest(run, facts)

@@ -1,0 +1,150 @@
+"""A scenario taken apart: what costs nothing stays whole, what costs something is looked at by name."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import synthetic_scenarios as made_up
+import yaml
+from rqps import analysis
+from rqps.analysis.perf_schema import active, by_kind, dear, split
+from rqps.execute.levels import file_of_level, levels_file, run_levels
+from rqps.store import load
+from rqps.study import RunsFile, read_runs_file, unfold
+
+RUNS = """
+builds:
+  my8: {mysql: "8.0.33"}
+configs:
+  base: {max_connections: 100}
+  none: {extends: base, perf_schema: all-disabled}
+  all: {extends: base, perf_schema: all-enabled}
+studies:
+  apart:
+    question: Which of them cost what?
+    workload: sysbench
+    dbms: [my8.none, my8.all]
+    base: my8.none
+    take_apart: my8.all
+    rounds: 6
+    parameters: {steps: [point-query], seconds: 1}
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "runs.yaml").write_text(RUNS)
+    return tmp_path / "data"
+
+
+def measure(data: Path, noise: float = 0.001) -> list[str]:
+    """Measures the study and all its levels, made up; the levels in their order."""
+    done: list[str] = []
+
+    def run(runs_file: RunsFile, study: str, _runs_yaml: Path) -> int:
+        runs = {each.dbms: each for each in unfold(runs_file, study, "here")}
+        servers = {dbms: each.perf_schema for dbms, each in runs.items() if each.perf_schema}
+        made_up.write(data, servers, study=study, base=runs_file.studies[study].base, noise=noise)
+        done.append(study)
+        return 0
+
+    run(read_runs_file(data.parent / "runs.yaml"), "apart", data.parent / "runs.yaml")
+    assert run_levels(data.parent / "runs.yaml", "apart", data, run, lambda _: None) == 0
+    return done[1:]
+
+
+def instruments(data: Path, level: str) -> list[list[str]]:
+    configs = read_runs_file(levels_file(data, "apart"))
+    return [
+        list(spec.instruments)
+        for dbms in configs.studies[level].dbms[1:]
+        if (spec := configs.configs[dbms.partition(".")[2]].perf_schema)
+    ]
+
+
+def test_kinds_come_first_then_what_costs_something_down_to_its_names(data: Path) -> None:
+    assert measure(data) == ["apart-1", "apart-2", "apart-3"]
+    assert sorted(map(tuple, instruments(data, "apart-1"))) == [
+        ("memory/%",),
+        ("stage/%",),
+        ("statement/%",),
+        ("transaction",),
+        ("wait/io/table/%",),
+        ("wait/synch/mutex/%",),
+    ]
+    # Only mutexes cost something and are several: stages are two, and cost nothing.
+    assert instruments(data, "apart-2") == [["wait/synch/mutex/sql/%"], ["wait/synch/mutex/innodb/%"]]
+    by_name = instruments(data, "apart-3")
+    assert ["wait/synch/mutex/innodb/trx_mutex"] in by_name
+    assert ["wait/synch/mutex/innodb/dict_sys_mutex"] in by_name
+    assert sum(len(names) for names in by_name) == 13 + 2
+    assert not any("LOCK_never_taken" in name for names in by_name for name in names)
+
+
+def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(data: Path) -> None:
+    measure(data)
+    levels = read_runs_file(levels_file(data, "apart"))
+    assert all(levels.studies[f"apart-{number}"].dbms[0] == "my8.none" for number in (1, 2, 3))
+    config = levels.configs["wait-synch-mutex"]
+    assert config.extends == "none"
+    assert config.perf_schema is not None
+    assert set(config.perf_schema.consumers) == {
+        "events_waits_current",
+        "events_waits_history",
+        "events_waits_history_long",
+    }
+    assert levels.studies["apart-1"].take_apart is None
+
+
+def test_where_rounds_can_t_tell_nothing_is_taken_apart_further(data: Path) -> None:
+    assert measure(data, noise=0.3) == ["apart-1"]
+
+
+def test_what_was_begun_goes_on_with_the_levels_that_are_written_down(data: Path) -> None:
+    measure(data)
+    before = levels_file(data, "apart").read_text()
+    again: list[str] = []
+
+    def note(_file: RunsFile, study: str, _runs_yaml: Path) -> int:
+        again.append(study)
+        return 0
+
+    code = run_levels(data.parent / "runs.yaml", "apart", data, note, lambda _: None)
+    assert (code, again) == (0, ["apart-1", "apart-2", "apart-3"])
+    assert levels_file(data, "apart").read_text() == before
+
+
+def test_a_level_that_fails_ends_it(data: Path) -> None:
+    measure(data)
+    assert run_levels(data.parent / "runs.yaml", "apart", data, lambda *_: 1, lambda _: None) == 1
+
+
+def test_a_level_is_found_by_its_name(data: Path) -> None:
+    assert file_of_level(data, "apart-1") is None
+    measure(data)
+    assert file_of_level(data, "apart-2") == levels_file(data, "apart")
+    assert file_of_level(data, "apart-9") is None
+    assert file_of_level(data, "apart") is None
+    assert "8.0.33" in yaml.safe_load(levels_file(data, "apart").read_text())["builds"]["my8"]["mysql"]
+
+
+def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:
+    made_up.write(tmp_path)
+    study = load("synthetic", tmp_path)
+    found = analysis.events_per_statement(study.status, analysis.scenarios(study.runs, study.conditions))
+    events = active(found, "my8.all-enabled")
+    assert next(iter(events)) == "wait/synch/mutex/innodb/trx_mutex"
+    assert len(by_kind(events)) == 6
+    mutexes = {name: count for name, count in events.items() if "mutex" in name}
+    assert [len(part) for part in split(mutexes, most=4)] == [1, 1]
+    assert split({"transaction": 1.0}) == []
+
+
+def test_instructions_decide_what_is_dear_where_they_were_counted() -> None:
+
+    costs = pl.DataFrame(
+        {"position": [0, 0], "dbms": ["a", "b"], "verdict": ["slower", "unsure"], "added_us": [1.0, 2.0]}
+    )
+    counted = pl.DataFrame({"position": [0, 0], "dbms": ["a", "b"], "instructions": [1.004, 1.2]})
+    assert dear(costs) == ["a"]
+    assert dear(costs, counted) == ["b"]
