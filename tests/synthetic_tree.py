@@ -8,7 +8,7 @@ import polars as pl
 
 Stack = tuple[str, ...]
 LAYERS = ("conn", "sql", "opt", "exec", "handler", "row", "btr", "buf", "lock", "log", "os", "mem")
-WORDS = ("open", "read", "row", "index", "page", "next", "find", "copy", "check", "init", "end", "cursor", "field", "key")
+WORDS = ("open", "read", "row", "index", "page", "next", "find", "copy", "check", "init", "end", "cursor", "field")
 
 
 @dataclass
@@ -45,7 +45,7 @@ def _add(rows: list[list[object]], frame: _Frame, parent: int | None, error: flo
 
 
 def large_stacks(many: int = 13_000, functions: int = 2_500, seed: int = 1) -> dict[Stack, tuple[float, float]]:
-    """Stacks as a server has them: they part late, a function calls a few others, and few stacks are most of the cost.
+    """Stacks as a server has them: they part late, a function calls a few others, few stacks are most of the cost.
 
     13,000 of them have 50,000 frames and are 30 deep, as folded profiles of a busy server are.
     """

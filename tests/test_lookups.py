@@ -33,7 +33,7 @@ def elapsed_s(dbms: str, engine: str, kind: str, round_: int) -> float:
 def write(data: Path, rounds: int = ROUNDS, **changes: Any) -> Path:
     folder = data / "raw/study=lookups"
     parameters = {"engines": ["innodb", "memory"], "queries": 1000, "table_rows": 64000}
-    study = {"study": "lookups", "workload": "point-lookups", "parameters": parameters}
+    study: dict[str, Any] = {"study": "lookups", "workload": "point-lookups", "parameters": parameters}
     write_study_card(folder, card(**study, base="my5534.base", dbms=tuple(DBMS), rounds=rounds))
     for round_ in range(1, rounds + 1):
         for position, dbms in enumerate(DBMS):
@@ -139,7 +139,8 @@ def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_told(study: rq
     ],
 )
 def test_a_step_that_did_nothing_or_failed_is_no_number_anywhere(broken: dict[str, Any], tmp_path: Path) -> None:
-    study = rqps.load("lookups", data=write(tmp_path, **{"innodb.cover-force@4": broken}))
+    changes: dict[str, Any] = {"innodb.cover-force@4": broken}
+    study = rqps.load("lookups", data=write(tmp_path, **changes))
     frames = [
         analysis.lookups_normalised(times(study)),
         analysis.lookups_in_us(times(study)),

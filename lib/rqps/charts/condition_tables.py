@@ -20,7 +20,7 @@ _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 def builds_table(builds: pl.DataFrame) -> GT:
     """The servers that answered."""
     named = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
-    note = "sha256: the first 12 digits of the digest of the mysqld file. Options: those of which there are two values."
+    note = "sha256: the first 12 digits of the digest of the mysqld file. Options: those with two values."
     return plain_table(builds, "builds", note, **named)
 
 

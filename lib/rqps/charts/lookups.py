@@ -34,7 +34,8 @@ def generator_answers(shares: pl.DataFrame) -> Sentences:
         f"{word} {row['median']:.0%}{_share_reach(row)}, in {row['step']} of {row['dbms']}"
         for word, row in (("At most", most), ("At least", least))
     ]
-    middle = f"In half of all steps and dbms it takes {rows['median'].median():.0%} or more of the CPU time of both."
+    half: Any = rows["median"].median()
+    middle = f"In half of all steps and dbms it takes {half:.0%} or more of the CPU time of both."
     return Sentences([middle, f"{told[0]}. {told[1]}. Medians of {rounds_of(rows['n'].to_list())}."])
 
 

@@ -42,7 +42,8 @@ def explained_table(explained: pl.DataFrame) -> GT | Sentences:
     if explained.is_empty():
         return Sentences(["No step gave a number."])
     rows = by_host(explained).select("step", "dbms", *_TIMES, "explained", pl.col("n").alias("rounds"))
-    least, most = rows["explained"].min(), rows["explained"].max()
+    shares: list[float] = rows["explained"].drop_nulls().to_list()
+    least, most = min(shares), max(shares)
     return (
         styled(rows, "explained", groupname_col="step", rowname_col="dbms")
         .cols_label({name: f"{words}, µs/o" for name, words in _TIMES.items()})

@@ -23,7 +23,8 @@ def duration(seconds: float) -> str:
     >>> duration(12.3), duration(200), duration(8040), duration(570_000)
     ('12 s', '3 min 20 s', '2 h 14 min', '6 d 14 h')
     """
-    left, parts = round(seconds), []
+    left = round(seconds)
+    parts: list[str] = []
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
         count, left = divmod(left, length)
         if count or parts or unit == "s":

@@ -88,4 +88,4 @@ class CountedWorkload(Protocol):
     def counting(
         self, server: Server, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
     ) -> AbstractContextManager[Load]:
-        """The load of one step: the same transactions on every server, however slow. It is held until `wait_for_end`."""
+        """The load of one step: the same transactions on every server, however slow; held until `wait_for_end`."""

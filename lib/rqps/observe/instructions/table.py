@@ -82,9 +82,9 @@ def is_counted(name: str) -> bool:
 
 def incomplete(rows: pl.DataFrame) -> float:
     """The share of instructions whose stacks do not begin with the counted function."""
-    total = rows["instructions"].sum()
     begins = rows["frames"].list.first().map_elements(is_counted, return_dtype=pl.Boolean)
-    return float(rows.filter(~begins)["instructions"].sum() / total) if total else 0.0
+    total, others = (int(part["instructions"].sum()) for part in (rows, rows.filter(~begins)))
+    return others / total if total else 0.0
 
 
 def _is_nameless(function: Function) -> bool:

@@ -57,15 +57,15 @@ KindName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "stri
 Program = Annotated[
     str, AfterValidator(_version_or_path), WithJsonSchema({"type": "string", "pattern": f"^({SLAP})$"})
 ]
-_SOME: dict[str, Any] = {"strict": False, "json_schema_extra": {"minItems": 1}}
+_SOME: Any = {"minItems": 1}
 
 
 class PointLookupsParameters(Parameters):
-    engines: tuple[Engine, ...] = Field(default=("innodb", "memory"), **_SOME)
+    engines: tuple[Engine, ...] = Field(default=("innodb", "memory"), strict=False, json_schema_extra=_SOME)
     """Storage engines, as SHOW ENGINES of the servers names them, in small letters."""
-    kinds: tuple[KindName, ...] = Field(default=tuple(KINDS), **_SOME)
+    kinds: tuple[KindName, ...] = Field(default=tuple(KINDS), strict=False, json_schema_extra=_SOME)
     """Kinds of query. Each is done on every engine, from every number of clients."""
-    clients: tuple[Count, ...] = Field(default=(1, 4, 32), **_SOME)
+    clients: tuple[Count, ...] = Field(default=(1, 4, 32), strict=False, json_schema_extra=_SOME)
     """Numbers of clients that ask at once."""
     queries: Count = 100_000
     """Of each client in a step."""
