@@ -39,15 +39,15 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
-	@for benchmark in observation generator wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
+	@for benchmark in observation generator profiling relating differing counting scenario folding flame_page wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
 
-sample: $(STAMP)  ## measure the study in data/sample again, for a quarter of an hour, and put its tables there
-	$(BIN)/rqps run releases
-	rm -rf data/sample/study=releases
-	cd data/raw
-	find study=releases -mindepth 1 -maxdepth 2 \( -name '*.parquet' -o -name '*.json' \) -not -path '*/failed/*' \
-	  -exec cp --parents '{}' ../sample \;
-	cd ../..
+sample: $(STAMP)  ## measure the studies in data/sample again, for an hour and a half, and put their tables there
+	for study in releases sysbench-releases point-lookups where-did-it-go; do
+	  $(BIN)/rqps run $$study
+	  rm -rf data/sample/study=$$study
+	  (cd data/raw && find study=$$study -mindepth 1 -maxdepth 2 \( -name '*.parquet' -o -name '*.json' \) \
+	    -not -path '*/failed/*' -exec cp --parents '{}' ../sample \;)
+	done
 	$(BIN)/python tests/keep_checked_outputs.py notebooks/analysis/*.ipynb
 
 lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
