@@ -12,6 +12,7 @@ from rqps.charts.latency import latency
 from rqps.charts.lookup_tables import lookup_plans, lookup_table, lookups_beside
 from rqps.charts.lookups import generator_answers, lookup_answers, lookup_charts
 from rqps.charts.many_tables import group_table, worst_table
+from rqps.charts.operations_text import operations_text
 from rqps.charts.over_time import counters, throughput
 from rqps.charts.perf_schema import (
     clients_in_one,
@@ -78,6 +79,7 @@ __all__ = [
     "lookups_beside",
     "memory_table",
     "most_changed",
+    "operations_text",
     "over_releases",
     "part_table",
     "parts_chart",

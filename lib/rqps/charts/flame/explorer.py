@@ -20,11 +20,11 @@ T = TypeVar("T")
 Row = Mapping[str, Any]
 _MAP = f"Below a difference: base → me, and the number of rounds. {legend_of('cost')}"
 STYLE = """
-.rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 14px; font-variant-numeric: tabular-nums; }
+.rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
 .rqps-map th[scope=row] { position: sticky; left: 0; background: #fff; }
 .rqps-map td { padding: 0; text-align: center; }
-.rqps-map a { display: block; padding: 4px 6px; color: inherit; text-decoration: none; white-space: nowrap; }
+.rqps-map a { display: block; padding: 4px 5px; color: inherit; text-decoration: none; white-space: nowrap; }
 .rqps-map a:hover { text-decoration: underline; }
 .rqps-map a[aria-current=true] { outline: 3px solid #0b5c8a; }
 .rqps-map small { display: block; font-size: 11px; }
