@@ -101,7 +101,7 @@ def test_plan_shows_order_options_and_time_and_writes_nothing(house: House) -> N
     assert "threads 1, seconds 30" in done.stdout
     assert "  my1.base, my2.base:\n    max_connections = 100\n" in done.stdout
     for round_ in (1, 2, 3):
-        line = next(line for line in done.stdout.splitlines() if line.startswith(f"  round  {round_}"))
+        line = next(line for line in done.stdout.splitlines() if line.startswith(f"  round {round_} "))
         assert sorted(line.split()[2:]) == ["my1.base", "my2.base"]
     assert (
         "demo: 6 runs, 6 missing\n  about 4 min 0 s for what is not done, 3 min 0 s of it under load" in done.stdout
@@ -122,7 +122,7 @@ def test_plan_tells_a_config_as_its_difference_to_another(house: House) -> None:
 def test_plan_with_fewer_rounds_shows_those_only(house: House) -> None:
     house.ask(rounds=3)
     done = rqps("plan", "demo", "--rounds", "1", cwd=house.path)
-    assert "  round  1" in done.stdout
+    assert "  round 1 " in done.stdout
     assert "  round  2" not in done.stdout
     assert "2 runs, 2 missing" in done.stdout
 

@@ -180,12 +180,20 @@ def counting(tmp_path: Path) -> Iterator[tuple[StudyPlace, "subprocess.Popen[str
     runs = runs.replace("steps: [point-query, update-index]", "steps: [point-query], counted_operations: 1000000")
     (tmp_path / "runs.yaml").write_text(runs.replace("seconds: 2", "seconds: 1"))
     process = place.start()
-    place.wait("counting", lambda: list(place.study.glob(".run=i01*.partial/logs/valgrind.log")), process)
-    place.wait("the step", lambda: place.doing().startswith("point-query"), process)
-    place.wait("its load", lambda: len(place.servers()) > 2, process)
-    yield place, process
-    process.kill()
-    process.communicate()
+    try:
+        place.wait("counting", lambda: list(place.study.glob(".run=i01*.partial/logs/valgrind.log")), process)
+        place.wait("the step", lambda: place.doing().startswith("point-query"), process)
+        place.wait("its load", lambda: "--counted-transactions=1000000" in commands(), process)
+        yield place, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def commands() -> set[str]:
+    """All words of all command lines of this machine."""
+    said = subprocess.run(["ps", "-eo", "args", "-ww"], capture_output=True, text=True, check=True).stdout
+    return set(said.split())
 
 
 def test_ctrl_c_while_instructions_are_counted_leaves_no_process_and_no_half_run(
