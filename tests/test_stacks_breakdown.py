@@ -183,6 +183,18 @@ def test_findings_say_what_the_table_says() -> None:
     )
 
 
+def test_findings_name_the_functions_and_what_went_the_other_way() -> None:
+    optimize = next(path for path in POINT if path[-1] == "JOIN::optimize()")
+    other = {**MORE_PARSING, optimize: POINT[optimize] - 1.0}
+    costs = stack_costs(*study({"my1.base": POINT, "my2.base": other}))
+    (said,) = breakdown_findings(breakdown(costs, "my1.base"), breakdown(costs, "my1.base", "function"))
+    assert said == (
+        "point-query: an operation costs my2.base 17.2 µs of server CPU, and my1.base 16.2 (means of 6 rounds). "
+        "That is 1.0 ± 0.3 µs more: 2.01 ± 0.08 more for parser (my_sql_parser_parse 2.01 ± 0.08); "
+        "and 0.94 ± 0.07 less for optimizer."
+    )
+
+
 def test_too_few_rounds_are_told() -> None:
     (said,) = breakdown_findings(breakdown(both(2), "my1.base"))
     assert said.endswith("With 2 rounds these are no verdicts: it takes 4.")

@@ -48,13 +48,17 @@ def _told(rows: list[Row], functions: list[Row]) -> Iterator[str]:
     same_way = [row for row in rows if _is_told(row) and (row["difference"] > 0) == (difference > 0)][:MOST_PARTS]
     back = [row for row in rows if _is_told(row) and (row["difference"] > 0) != (difference > 0)][:MOST_PARTS]
     size = f"{_plain(abs(difference), error)} ± {_plain(error, error)} {short} {way}"
-    if same_way:
-        yield f"Of the {size}, {_listed([_part(row, functions) for row in same_way])}."
+    if same_way and back:
+        # A part may be larger than what remains of it in the whole.
+        more = _listed([f"{_size(row)} {way} for {_part(row, functions)}" for row in same_way])
+        less = _listed([f"{_size(row)} {'less' if way == 'more' else 'more'} for {row['part']}" for row in back])
+        yield f"That is {size}: {more}; and {less}."
+    elif same_way:
+        first, *others = same_way
+        parts = [f"{_size(row)} {_part(row, functions)}" for row in others]
+        yield f"Of the {size}, {_listed([f'{_size(first)} are {_part(first, functions)}', *parts])}."
     else:
         yield f"No part of the {size} can be told from chance."
-    if back:
-        names = [f"{row['part']} by {_size(row)}" for row in back]
-        yield f"{'Cheaper' if difference > 0 else 'Dearer'} all the same: {_listed(names)}."
     if sampled and of["n"] < ROUNDS_FOR_A_VERDICT:
         yield f"With {rounds} these are no verdicts: it takes {ROUNDS_FOR_A_VERDICT}."
 
@@ -67,11 +71,11 @@ def _is_told(row: Row) -> bool:
 
 
 def _part(row: Row, functions: list[Row]) -> str:
-    """`3.1 ± 0.4 are performance schema (pfs_end_statement_vc 1.2 ± 0.3)`."""
+    """`performance schema (pfs_end_statement_vc 1.2 ± 0.3)`."""
     mine = [each for each in functions if each["component"] == row["part"] and _is_told(each)]
     mine = [each for each in mine if (each["difference"] > 0) == (row["difference"] > 0)][:MOST_FUNCTIONS]
     named = ", ".join(f"{each['part']} {_size(each)}" for each in mine)
-    return f"{_size(row)} are {row['part']}" + (f" ({named})" if named else "")
+    return str(row["part"]) + (f" ({named})" if named else "")
 
 
 def _size(row: Row) -> str:
