@@ -41,7 +41,7 @@ from rqps.analysis.perf_schema import (
     sums_of_parts,
     timers,
 )
-from rqps.analysis.profiled import with_profiles
+from rqps.analysis.profiled import profiled
 from rqps.analysis.relative import comparable, config_effect, given_back, ratios_to, relative
 from rqps.analysis.stacks import (
     FOLD_BELOW,
@@ -121,6 +121,7 @@ __all__ = [
     "part_from",
     "profile",
     "profile_findings",
+    "profiled",
     "ratios_to",
     "relative",
     "response_times",
@@ -144,6 +145,5 @@ __all__ = [
     "two_measures",
     "varying",
     "where_from",
-    "with_profiles",
     "worst",
 ]

@@ -1,19 +1,20 @@
-"""Which numbers lead on to a profile: those of which both sides were looked into in the same round."""
+"""Of which numbers there is a profile: both sides were looked into in the same round."""
 
 import polars as pl
 
-_CELL = ["host", "step", "dbms"]
+_CELL = ("host", "step", "dbms")
+FIRST = "stacks"
+"""A page shows what these tell before anything else."""
 
 
-def with_profiles(summary: pl.DataFrame, runs: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """The summary with `profile`: whether a page of call stacks or of instructions tells of that step and dbms.
+def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame:
+    """One row a host, step and dbms; `by` is the mode that tells of it, empty where stacks do.
 
-    `runs` and `steps` are those of all modes: `rqps.load(study, mode=None)`.
+    `runs` and `steps` are those of all modes, `rqps.load(study, mode=None)`.
     """
     looked_into = runs.filter(pl.col("mode") != "throughput").select("run", "mode")
     cells = steps.join(looked_into, on="run").select("mode", "round", *_CELL).unique()
-    of_base = cells.rename({"dbms": "base"})
-    both = cells.join(of_base, on=["mode", "round", "host", "step"]).filter(pl.col("dbms") != pl.col("base"))
-    found = both.select(*_CELL, "base").unique().with_columns(pl.lit(True).alias("profile"))
-    joined = summary.join(found, on=[*_CELL, "base"], how="left", maintain_order="left")
-    return joined.with_columns(pl.col("profile").fill_null(False))
+    of_base = cells.filter(dbms=base).drop("dbms")
+    both = cells.filter(pl.col("dbms") != base).join(of_base, on=["mode", "round", "host", "step"], how="semi")
+    by = pl.when((pl.col("mode") == FIRST).any()).then(pl.lit("")).otherwise(pl.col("mode").first())
+    return both.group_by(_CELL).agg(by.alias("by")).sort(_CELL)

@@ -14,10 +14,16 @@ from rqps.report.outputs import content_of
 
 # The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
+NOTHING = Markup("")
 
 
-def notebook_page(notebook: Path, *, study: str, lead: str, home: str, made: str) -> tuple[str, str]:
-    """The title and the page of an executed notebook. `home` is where the study's index is from there."""
+def notebook_page(
+    notebook: Path, *, study: str, lead: str, home: str, made: str, profiled: Markup = NOTHING
+) -> tuple[str, str]:
+    """The title and the page of an executed notebook. `home` is where the study's index is from there.
+
+    `profiled` says, as JSON, of which steps and dbms a page tells where the time goes.
+    """
     content = content_of(nbformat.read(notebook, as_version=4))
     title = content.title or notebook.stem
     page = _render(
@@ -28,6 +34,7 @@ def notebook_page(notebook: Path, *, study: str, lead: str, home: str, made: str
         study=f"study {study}",
         home=home,
         made=made,
+        profiled=profiled,
         contents=content.contents,
         parts=content.parts,
         specs=content.specs,
@@ -37,9 +44,9 @@ def notebook_page(notebook: Path, *, study: str, lead: str, home: str, made: str
     return title, page
 
 
-def index_page(**told: Any) -> str:
+def index_page(*, profiled: Markup = NOTHING, **told: Any) -> str:
     """The page that leads to all others."""
-    return _render("index.html.j2", contents=(), **told)
+    return _render("index.html.j2", contents=(), profiled=profiled, **told)
 
 
 @cache
@@ -66,5 +73,5 @@ def _templates() -> Environment:
 
 
 def _render(template: str, **values: Any) -> str:
-    style, sort = asset("page.css"), asset("sort.js")
-    return _templates().get_template(template).render(policy=POLICY, css=style, sort=sort, **values)
+    assets = {"css": asset("page.css"), "sort": asset("sort.js"), "profiled_js": asset("profiled.js")}
+    return _templates().get_template(template).render(policy=POLICY, **assets, **values)

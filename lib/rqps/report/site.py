@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from markupsafe import Markup
 
 import rqps
 from rqps.errors import RqpsError
@@ -17,6 +18,7 @@ from rqps.execute.attempt import LOGS, Attempt
 from rqps.execute.parameters_check import check_parameters
 from rqps.modes import in_words
 from rqps.report.index import Page, facts_of, findings_of, run_rows
+from rqps.report.leads import PROFILES, looks_closer, profiled_cells
 from rqps.report.pages import index_page, notebook_page
 from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
 from rqps.store.find import data_folder
@@ -31,6 +33,8 @@ class _Report:
     study: Study
     runs: pl.DataFrame
     """Of every mode."""
+    profiled: Markup
+    """What numbers can lead on to."""
     data: Path
     folder: Path
     made: str
@@ -51,7 +55,7 @@ def build(
         folder = Path(unfinished) / study
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
-        report = _Report(read, every, root, folder, _made(), progress)
+        report = _Report(read, every, profiled_cells(study, root, analyses), root, folder, _made(), progress)
         _write_index(report, analyses)
         progress.end()
         _put(folder, target)
@@ -83,7 +87,8 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     card = report.study.card
     files = {row["folder"]: _run_page(report, row) for row in _all_runs(report)}
     findings = findings_of(report.study)
-    pages = [] if findings.nothing else [_analysis_page(report, notebook) for notebook in notebooks]
+    shown = [notebook for notebook in notebooks if not findings.nothing or looks_closer(notebook)]
+    pages = [_analysis_page(report, notebook) for notebook in shown]
     page = index_page(
         title=f"{card.study} · rqps",
         heading=card.question,
@@ -95,6 +100,7 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
         runs=run_rows(report.study, report.runs, files),
         failed=run_rows(report.study, report.study.failed, files),
         made=report.made,
+        profiled=report.profiled,
     )
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 
@@ -111,6 +117,7 @@ def _analysis_page(report: _Report, notebook: Path) -> Page:
             lead=report.study.card.question,
             home="index.html",
             made=report.made,
+            profiled=report.profiled if notebook.stem != PROFILES else Markup(""),
         )
     report.progress.done(NOTEBOOK_S)
     (report.folder / f"{notebook.stem}.html").write_text(html, encoding="utf-8")

@@ -20,6 +20,7 @@
     const { view } = await draw();
     place.querySelector("img").remove();
     figure.classList.add("drawn");
+    figure.dispatchEvent(new CustomEvent("charted", { bubbles: true, detail: view }));
     if (panel) {
       let drawn = panels();
       new ResizeObserver(() => { if (panels() !== drawn) { drawn = panels(); draw(); } }).observe(place);
