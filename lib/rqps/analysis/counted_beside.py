@@ -2,7 +2,14 @@
 
 import polars as pl
 
-from rqps.analysis.instructions import instruction_ratios, instructions_beside, instructions_per_operation
+from rqps.analysis.instructions import (
+    CPU,
+    THROUGHPUT,
+    USER_CPU,
+    instruction_ratios,
+    instructions_beside,
+    instructions_per_operation,
+)
 from rqps.analysis.relative import relative
 from rqps.analysis.summary import summarise
 from rqps.store.read import Study
@@ -24,5 +31,5 @@ def counted_beside(counted: Study, measured: Study, base: str) -> pl.DataFrame:
         return pl.DataFrame()
     summary = pl.DataFrame(schema=_NO_SUMMARY)
     if base in set(measured.runs["dbms"]):
-        summary = summarise(relative(measured.steps, measured.runs, base))
+        summary = summarise(relative(measured.steps, measured.runs, base, (THROUGHPUT, CPU, USER_CPU)))
     return instructions_beside(instruction_ratios(values, counted.runs, base), summary)

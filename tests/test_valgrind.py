@@ -1,0 +1,80 @@
+"""Finding Valgrind: the machine's own if it is whole, else one of our own, else an error that says what to do."""
+
+import os
+import shutil
+import subprocess
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from rqps import tools
+from rqps.errors import RqpsError
+from rqps.observe.instructions.callgrind import OPTIONS, Callgrind
+from rqps.observe.instructions.table import COUNTED
+from rqps.servers import debian
+
+HIDDEN = ("valgrind", "valgrind.bin", "vgdb")
+
+
+def everything_but(hidden: tuple[str, ...], folder: Path) -> str:
+    """A PATH on which all programs of this machine are, but for some."""
+    for place in os.environ["PATH"].split(":"):
+        for program in Path(place).glob("*"):
+            if program.name not in hidden and not (link := folder / program.name).is_symlink():
+                link.symlink_to(program)
+    return str(folder)
+
+
+@pytest.mark.live
+def test_valgrind_is_unpacked_where_the_machine_has_none_and_takes_orders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", everything_but(HIDDEN, tmp_path))
+    assert shutil.which("valgrind") is None
+    tool = tools.valgrind()
+    assert tool.argv[0].startswith(str(debian.place("valgrind", None, alone=True)))
+    (tmp_path / "counted").mkdir()
+    callgrind = Callgrind(tool, tmp_path / "counted", tmp_path / "valgrind.log")
+    environment = {"PATH": "/usr/bin:/bin", **tool.environment}
+    options = ("--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={tmp_path}/counted/callgrind.out")
+    prefix = f"--vgdb-prefix={tmp_path}/counted/vgdb"
+    sleeper = subprocess.Popen(
+        [*tool.argv, *options, prefix, "/bin/sleep", "600"], env=environment, stderr=subprocess.DEVNULL
+    )
+    try:
+        while not list((tmp_path / "counted").glob("vgdb*")):
+            assert sleeper.poll() is None
+        callgrind.begin(sleeper.pid)
+        assert callgrind.end(sleeper.pid).total >= 0
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_without_valgrind_and_a_way_to_fetch_it_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", everything_but((*HIDDEN, "apt-get"), tmp_path))
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(RqpsError, match="valgrind is missing here, and fetching it failed: apt-get is not ins") as e:
+        tools.valgrind()
+    assert "install Valgrind (apt install valgrind)" in e.value.fix
+
+
+def test_a_valgrind_without_callgrind_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", everything_but((*HIDDEN, "apt-get"), tmp_path))
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    for name in ("valgrind", "vgdb"):
+        (tmp_path / name).write_text("#!/bin/sh\necho valgrind-3.19.0\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(RqpsError, match="valgrind is missing here"):
+        tools.valgrind()
+
+
+def test_only_the_function_that_receives_a_command_switches_counting_on() -> None:
+    """Not what a compiler set apart from it: that would switch counting off again in the middle."""
+    (pattern,) = (option.partition("=")[2] for option in OPTIONS if option.startswith("--toggle-collect"))
+    for named in (f"{COUNTED}(THD*, COM_DATA const*, enum_server_command)", f"{COUNTED}(enum_server_command, THD*)"):
+        assert fnmatchcase(named, pattern)
+        assert not fnmatchcase(f"{named} [clone .cold]", pattern)
+    assert not fnmatchcase("do_command(THD*)", pattern)
