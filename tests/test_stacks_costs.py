@@ -106,6 +106,15 @@ def test_a_layer_of_one_release_counts_for_its_caller() -> None:
     ]
 
 
+def test_callers_without_a_name_keep_no_releases_apart() -> None:
+    named = ("start_thread", "do_command", "net_flush", "[unknown]")
+    stripped = ("[unknown]", "[unknown]", "do_command", "[unknown]", "net_flush", "[unknown]")
+    stacks = pl.concat([stacks_of("my1.base", 1, {named: 1}), stacks_of("my2.base", 1, {stripped: 1})])
+    steps = pl.concat([steps_of("my1.base", 1, 1.0), steps_of("my2.base", 1, 1.0)])
+    found = stack_costs(stacks, steps)["stack"].to_list()
+    assert found == [["connection", "do_command", "net_flush", "[unknown]"]] * 2
+
+
 def test_recursion_is_kept_and_two_names_of_one_function_are_not() -> None:
     stacks = stacks_of("my1.base", 1, {("f(int)", "f(int)", "g<int>()", "g<long>()"): 1})
     assert stack_costs(stacks, steps_of("my1.base", 1, 1.0))["stack"].to_list() == [["connection", "f", "f", "g"]]

@@ -12,6 +12,7 @@ import polars as pl
 from rqps.analysis.stacks.names import of_the_c_library, readable
 from rqps.analysis.stacks.tables import KERNEL_MARK, OTHER, Patterns, components, renames
 
+NAMELESS = "[unknown]"
 _KERNEL = "[kernel"
 _ROWS_AT_A_TIME = 200_000
 """What a million stacks need in memory depends on it."""
@@ -20,8 +21,8 @@ _ROWS_AT_A_TIME = 200_000
 def stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     """One row a row of `frame` (`role, frames, modules`): its readable `stack`, root first, and its `component`.
 
-    A stack begins with what its thread does. Functions that only start a thread, and layers that only some releases
-    have, are left out, so that releases meet.
+    A stack begins with what its thread does. Functions that only start a thread, layers that only some releases have,
+    and callers without a name are left out, so that releases meet.
     """
     parts = [_stacks_of(part) for part in frame.select("role", "frames", "modules").iter_slices(_ROWS_AT_A_TIME)]
     return pl.concat(parts) if parts else pl.DataFrame(schema={"stack": pl.List(pl.String), "component": pl.String})
@@ -115,6 +116,9 @@ def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
         pl.Series("last", [last_resort(name) for name in names], pl.String),
     )
     long = long.join(known, on=["raw", "kernel"], how="left", maintain_order="left").filter(~pl.col("left_out"))
+    # Of a stripped binary: a caller without a name tells nothing, and keeps the named ones of two builds apart.
+    is_caller = pl.col("row") == pl.col("row").shift(-1)
+    long = long.filter(~((pl.col("raw") == NAMELESS) & is_caller.fill_null(False)))
     # Two names that became one by folding, one calling the other, are one function's two names; equal ones recurse.
     again = (
         (pl.col("row") == pl.col("row").shift(1))
