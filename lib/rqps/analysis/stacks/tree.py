@@ -1,8 +1,13 @@
 """The call tree of two sides: what a path costs on each, so that vanished and new paths are seen beside the others.
 
-Rows are sorted by their stacks, so the rows below a frame stand together: a level of the tree is found by comparing
-each row with the one before it, and every sum is over rows as they were measured.
+Each name is one letter here, and so a stack is a word. Words are sorted, so that those below a frame stand together:
+where its callees begin and end is found by bisecting, and every sum is over rows as they were measured.
 """
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -26,8 +31,32 @@ TREE = pl.Schema(
     }
 )
 
-_SELFS = ("base_self", "me_self")
-_MEANS = ("base_total", "me_total")
+_FIRST_LETTER = 0x100
+_SURROGATES = range(0xD800, 0xE000)
+"""Numbers that are no letters by themselves."""
+
+_Rows = tuple[int, int]
+"""Those of a frame: the first, and the one behind the last."""
+
+
+@dataclass
+class _Frames:
+    """The frames in pre-order, a list a column."""
+
+    parents: list[int | None] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    selfs: list[int | None] = field(default_factory=list)
+    """The row of the stack that ends in this frame."""
+    rows: list[list[_Rows]] = field(default_factory=list)
+    folded: list[bool] = field(default_factory=list)
+
+    def add(self, parent: int | None, name: str, rows: list[_Rows], own: int | None, folded: bool = False) -> int:
+        self.parents.append(parent)
+        self.names.append(name)
+        self.rows.append(rows)
+        self.selfs.append(own)
+        self.folded.append(folded)
+        return len(self.parents) - 1
 
 
 def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
@@ -37,113 +66,91 @@ def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: f
     `(12 minor)`, so that a total is always the sum of what is in it. Nothing is rounded.
     """
     sides = one_pair(costs, base, me, step)
-    rows, names = _numbered(sides)
-    totals = [sum(side.totals) / sides.rounds for side in (sides.base, sides.me)]
-    return _finished(_levels(sides, rows, fold_below * max(totals)), names, sides)
+    rows, letters = _as_words(sides)
+    limit = fold_below * max(sum(side.totals) / sides.rounds for side in (sides.base, sides.me))
+    frames = _frames(rows["word"].to_list(), rows[BASE].to_list(), rows[ME].to_list(), letters, limit)
+    return _table(frames, rows, sides)
 
 
-def _numbered(sides: Sides) -> tuple[pl.DataFrame, pl.Series]:
-    """One row a stack, sorted, with the numbers of names in place of names; and the names."""
+def _as_words(sides: Sides) -> tuple[pl.DataFrame, dict[str, str]]:
+    """One row a stack, as a word; sorted, callers before what they call. And the name that a letter stands for."""
     names = sides.rows["stack"].explode(empty_as_null=False).unique().sort()
-    numbers = pl.col("stack").cast(pl.List(pl.Enum(names))).list.eval(pl.element().to_physical())
+    letters = [chr(code) for code in _letters(len(names))]
+    spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
+    word = pl.col("stack").list.eval(spelt).list.join("")
     rows = (
-        sides.rows.select(numbers.alias("path"), "component", *sides.columns)
-        .group_by("path", "component")
-        .agg(pl.col(sides.columns).sum())
-        .sort("path")
-        .with_columns(sides.mean(BASE).alias(_MEANS[0]), sides.mean(ME).alias(_MEANS[1]))
+        sides.rows.select(word.alias("word"), "component", *sides.columns)
+        .group_by("word")
+        .agg(pl.col("component").first(), pl.col(sides.columns).sum())
+        .sort("word")
+        .with_columns(sides.mean(BASE).alias(BASE), sides.mean(ME).alias(ME))
     )
-    return rows.with_row_index("row"), names
+    return rows, dict(zip(letters, names, strict=True))
 
 
-def _levels(sides: Sides, rows: pl.DataFrame, limit: float) -> list[pl.DataFrame]:
-    """The frames of each depth, found from the root on; behind them those that stand for folded ones."""
-    length = pl.col("path").list.len()
-    root = rows.select(
-        pl.lit(0, pl.UInt32).alias("frame"),
-        pl.lit(None, pl.UInt32).alias("parent"),
-        pl.lit(None, pl.UInt32).alias("name"),
-        pl.lit(None, pl.UInt32).alias("minor"),
-        pl.lit(None, pl.String).alias("component"),
-        pl.lit(-1, pl.Int64).alias("at"),
-        *_sums(sides, length == 0),
+def _letters(many: int) -> Sequence[int]:
+    below = _SURROGATES.start - _FIRST_LETTER
+    above = range(_SURROGATES.stop, _SURROGATES.stop + many - below)
+    return [*range(_FIRST_LETTER, _FIRST_LETTER + min(many, below)), *above]
+
+
+def _frames(words: list[str], base: list[float], me: list[float], letters: dict[str, str], limit: float) -> _Frames:
+    """All frames from the root on, callees by name and behind them the one that stands for the minor ones."""
+    frames = _Frames()
+    todo: list[tuple[int | None, str, list[_Rows], int]] = [(None, ROOT, [(0, len(words))], 0)]
+    while todo:
+        parent, name, rows, depth = todo.pop()
+        if depth < 0:
+            frames.add(parent, name, rows, None, folded=True)
+            continue
+        ((at, end),) = rows
+        ends_here = len(words[at]) == depth
+        node = frames.add(parent, name, rows, at if ends_here else None)
+        at += ends_here
+        callees, minor = [], []
+        while at < end:
+            letter = words[at][depth]
+            if words[end - 1][depth] == letter:
+                until = end
+            else:
+                until = bisect_right(words, letter, at, end, key=lambda word: word[depth])
+            if max(sum(base[at:until]), sum(me[at:until])) < limit:
+                minor.append((at, until))
+            else:
+                callees.append((node, letters[letter], [(at, until)], depth + 1))
+            at = until
+        if minor:
+            todo.append((node, f"({len(minor)} minor)", minor, -1))
+        todo.extend(reversed(callees))
+    return frames
+
+
+def _table(frames: _Frames, rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    columns = {}
+    for column in (BASE, ME, *sides.columns):
+        values = rows[column].to_list()
+        columns[column] = [sum(sum(values[at:end]) for at, end in of_frame) for of_frame in frames.rows]
+        if column in (BASE, ME):
+            selfs = zip(frames.selfs, frames.folded, columns[column], strict=True)
+            columns[f"{column}_self"] = [
+                total if folded else 0.0 if own is None else values[own] for own, folded, total in selfs
+            ]
+    component = components_of_frames(frames.parents, frames.names)
+    costs = (rows["component"].to_list(), rows[BASE].to_list(), rows[ME].to_list())
+    for node, folded in enumerate(frames.folded):
+        if folded:
+            component[node] = _most(frames.rows[node], *costs)
+    tree = pl.DataFrame({**columns, "parent": frames.parents, "name": frames.names, "component": component})
+    tree = tree.with_row_index("node").with_columns(
+        sides.error().alias("error"), pl.col(BASE).alias("base_total"), pl.col(ME).alias("me_total")
     )
-    levels, folded = [root], []
-    open_, number, depth = rows.with_columns(pl.lit(0, pl.UInt32).alias("frame")), 1, 0
-    changes = (pl.col("parent") != pl.col("parent").shift(1)) | (pl.col("name") != pl.col("name").shift(1))
-    is_minor = pl.max_horizontal(_MEANS) < limit
-    while True:
-        name = pl.col("path").list.get(depth, null_on_oob=True).cast(pl.UInt32)
-        open_ = (
-            open_.lazy()
-            .filter(length > depth, pl.col("frame").is_not_null())
-            .with_columns(pl.col("frame").alias("parent"), name.alias("name"))
-            .with_columns((changes.fill_null(True).cum_sum() - 1).alias("run"))
-            .collect()
-        )
-        if open_.is_empty():
-            break
-        depth += 1
-        found = (
-            open_.lazy()
-            .group_by("run", maintain_order=True)
-            .agg(
-                pl.col("parent", "name").first(),
-                (2 * pl.col("row").first().cast(pl.Int64)).alias("at"),
-                *_sums(sides, length == depth),
-            )
-            .with_columns(pl.when(~is_minor).then(number + (~is_minor).cum_sum() - 1).cast(pl.UInt32).alias("frame"))
-            .collect()
-        )
-        open_ = open_.with_columns(found["frame"].gather(open_["run"]))
-        if found["frame"].null_count():
-            folded.append(open_.filter(pl.col("frame").is_null()))
-        levels.append(found.drop_nulls("frame"))
-        number += levels[-1].height
-    return [*levels, _folded(sides, pl.concat(folded), number)] if folded else levels
-
-
-def _folded(sides: Sides, rows: pl.DataFrame, number: int) -> pl.DataFrame:
-    """One frame for all minor callees of a caller, of the component that most of their cost belongs to."""
-    most = (
-        rows.group_by("parent", "component")
-        .agg(pl.col(_MEANS).sum())
-        .sort(pl.sum_horizontal(_MEANS), "component", descending=[True, False])
-        .unique("parent", keep="first", maintain_order=True)
-        .select("parent", "component")
-    )
-    return (
-        rows.group_by("parent", maintain_order=True)
-        .agg(
-            pl.lit(None, pl.UInt32).alias("name"),
-            pl.col("name").n_unique().alias("minor"),
-            (2 * pl.col("row").max().cast(pl.Int64) + 1).alias("at"),
-            *_sums(sides, pl.lit(True)),
-        )
-        .join(most, on="parent", maintain_order="left")
-        .with_row_index("frame", offset=number)
-    )
-
-
-def _sums(sides: Sides, ends_here: pl.Expr) -> list[pl.Expr]:
-    selfs = [pl.col(mean).filter(ends_here).sum().alias(name) for mean, name in zip(_MEANS, _SELFS, strict=True)]
-    return [*selfs, pl.col(_MEANS).sum(), pl.col(sides.columns).sum()]
-
-
-def _finished(levels: list[pl.DataFrame], names: pl.Series, sides: Sides) -> pl.DataFrame:
-    """All frames in pre-order: at the first row of each, callers first; folded ones behind their last row."""
-    frames = pl.concat(levels, how="diagonal").with_row_index("level")  # of one depth after those of the depth above
-    frames = frames.sort("at", "level").with_row_index("node")
-    node_of = frames.sort("frame")["node"]
-    name = (
-        pl.when(pl.col("parent").is_null())
-        .then(pl.lit(ROOT))
-        .when(pl.col("minor").is_not_null())
-        .then(pl.format("({} minor)", "minor"))
-        .otherwise(names.gather(frames["name"]))
-    )
-    parent, error = node_of.gather(frames["parent"]).alias("parent"), sides.error().alias("error")
-    tree = frames.with_columns(name.alias("name"), parent, error)
-    component = pl.Series(components_of_frames(tree["parent"].to_list(), tree["name"].to_list()), dtype=pl.String)
-    tree = tree.with_columns(pl.coalesce("component", component))  # of what is folded it is known already
     return tree.select(pl.col(each).cast(kind) for each, kind in TREE.items())
+
+
+def _most(rows: list[_Rows], component: list[str], base: list[float], me: list[float]) -> str:
+    """The component that most of the cost of these rows belongs to."""
+    costs: Counter[str] = Counter()
+    for at, end in rows:
+        for row in range(at, end):
+            costs[component[row]] += base[row] + me[row]  # type: ignore[assignment] # it counts floats as well
+    return min(costs, key=lambda each: (-costs[each], each))
