@@ -22,6 +22,7 @@ from rqps.report.leads import PROFILES, looks_closer, profiled_cells
 from rqps.report.pages import index_page, notebook_page
 from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
 from rqps.store.find import data_folder
+from rqps.store.levels import load_levels
 from rqps.store.read import Study, load
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
@@ -47,7 +48,7 @@ def build(
     """Render a study to `out/STUDY/` and return its index. `out` is `report` in the data folder if not given."""
     root = data_folder(data).resolve()
     read, every = load(study, root), load(study, root, mode=None).runs
-    analyses = [path for path in analysis_notebooks(notebooks) if _applies(path, every)]
+    analyses = [path for path in analysis_notebooks(notebooks) if _applies(path, every, read)]
     target = (Path(out) if out else root / "report").resolve() / study
     target.parent.mkdir(parents=True, exist_ok=True)
     runs = every.height + read.failed.height
@@ -72,10 +73,18 @@ def analysis_notebooks(folder: Path) -> Sequence[Path]:
     return found
 
 
-def _applies(notebook: Path, runs: pl.DataFrame) -> bool:
-    """Whether a notebook has something to say of a study: its metadata may name workloads and modes of runs, any of
-    which is enough. One that names none is for all."""
+def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
+    """Whether a notebook has something to say of a study: its metadata may name workloads and modes of runs, and
+    options of configs, any of which is enough, or ask for a study that was taken apart. One that says nothing is for
+    all."""
     only = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
+    if "taken_apart" in only and only["taken_apart"] != (
+        len(load_levels(study.card.study, study.folder.parents[1])) > 1
+    ):
+        return False
+    asked = study.conditions.filter(pl.col("kind") == "option", pl.col("name").is_in(only.get("options", [])))
+    if "options" in only and asked.is_empty():
+        return False
     return all(
         runs.is_empty() or not runs.filter(pl.col(column).is_in(only[key])).is_empty()
         for key, column in (("workloads", "workload"), ("modes", "mode"))

@@ -1,0 +1,33 @@
+"""Which analysis notebooks a study's report has: those that have something to say of it."""
+
+from pathlib import Path
+
+import pytest
+import rqps
+import synthetic
+import synthetic_scenarios
+from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
+from rqps.study.perf_schema import named
+
+
+def chosen(data: Path, study: str = "synthetic") -> set[str]:
+    read = rqps.load(study, data=data)
+    return {path.stem for path in analysis_notebooks(NOTEBOOKS) if _applies(path, read.runs, read)}
+
+
+def test_a_study_of_scenarios_gets_their_page_and_any_other_does_not(tmp_path: Path) -> None:
+    with_scenarios, without = tmp_path / "with", tmp_path / "without"
+    synthetic_scenarios.write(with_scenarios, rounds=1)
+    synthetic.write_study(without, rounds=1)
+    assert "perf_schema_overhead" in chosen(with_scenarios)
+    assert "perf_schema_overhead" not in chosen(without)
+    assert "relative_throughput" in chosen(with_scenarios) & chosen(without)
+
+
+@pytest.mark.parametrize("levels", [0, 1])
+def test_a_study_that_was_taken_apart_gets_the_page_of_its_parts(levels: int, tmp_path: Path) -> None:
+    servers = {f"my8.{name}": named(name) for name in ("all-disabled", "all-enabled")}
+    for number in range(levels + 1):
+        name = f"apart-{number}" if number else "apart"
+        synthetic_scenarios.write(tmp_path, servers, study=name, rounds=1)
+    assert ("perf_schema_instruments" in chosen(tmp_path, "apart")) == bool(levels)
