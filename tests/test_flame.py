@@ -210,7 +210,8 @@ def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", 
 def test_an_explorer_has_a_cell_with_its_spread_and_count() -> None:
     shown = explored(STACKS, n=4)
     assert shown.claim == "Of 1 comparison with my1.base, 1 cost more CPU of the server."
-    assert "▲ +2.0 ± 0.5</b><small>10.0 → 12.0 · n=4</small>" in shown.html
+    assert "▲ +2.0 ± 0.5</b><small>10.0 → 12.0</small>" in shown.html
+    assert "base → me, means of 4 rounds." in shown.html
     assert "Mean of 4 rounds." in shown.html
     assert "<b>all</b>" in shown.html
 

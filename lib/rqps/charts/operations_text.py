@@ -8,7 +8,7 @@ import polars as pl
 from rqps.charts.flame.look import figure, with_error
 from rqps.charts.theme import COST_SIGNS, by_host, in_order
 
-COLUMN = 30
+COLUMN = 25
 
 
 def operations_text(operations: pl.DataFrame) -> str:

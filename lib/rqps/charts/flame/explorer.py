@@ -18,7 +18,6 @@ from rqps.charts.theme import COST_SIGNS, by_host, colour_of, in_order, ink_on, 
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
-_MAP = f"Below a difference: base → me, and the number of rounds. {legend_of('cost')}"
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
@@ -45,6 +44,8 @@ class _Told:
     base: str
     unit: str
     by: str
+    counts_differ: bool
+    """Of rounds, from cell to cell."""
 
     def sides(self, me: str) -> dict[str, str]:
         return {"base": self.base, "me": me, "unit": self.unit}
@@ -67,7 +68,7 @@ def explorer(
     if operations.is_empty():
         return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
-    told = _Told(operations["base"][0], operations["unit"][0], by)
+    told = _Told(operations["base"][0], operations["unit"][0], by, operations["n"].n_unique() > 1)
     rows = {Cell(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     read = _cells(trees, tree_of)
     halves = _cells(parts, _as_it_is), _cells(functions, _as_it_is)
@@ -76,7 +77,7 @@ def explorer(
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
         f"<p><strong>{escape(claim)}</strong> Each cell leads to what its difference is made of, by component and "
-        f"as a flame graph. {_MAP}</p>"
+        f"as a flame graph. {_below(operations)} {legend_of('cost')}</p>"
         f"{_map(rows, told)}<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
     )
@@ -100,6 +101,13 @@ def _cells(frame: pl.DataFrame, read: Callable[[pl.DataFrame], T]) -> dict[Cell,
 
 def _as_it_is(frame: pl.DataFrame) -> pl.DataFrame:
     return frame
+
+
+def _below(operations: pl.DataFrame) -> str:
+    counted = (
+        ", and n rounds" if operations["n"].n_unique() > 1 else f", means of {rounds_of(operations['n'].to_list())}"
+    )
+    return f"Below a difference: base → me{counted}."
 
 
 def _claim(operations: pl.DataFrame, told: _Told) -> str:
@@ -132,11 +140,12 @@ def _cell(cell: Cell, row: Row | None, first: bool, told: _Told) -> str:
     # The colours of the heatmap, as if nothing but this cost made rQPS.
     as_ratio = row["base_cost"] / row["me_cost"] if row["me_cost"] else 1.0
     marks = "rqps-to rqps-first" if first else "rqps-to"
+    count = f" · n={row['n']}" if told.counts_differ else ""
     by_how_much = f"{COST_SIGNS[row['verdict']]} {with_error(row['difference'], row['error'])}"
     return (
         f'<td style="background:{colour_of(as_ratio)};color:{ink_on(as_ratio)}">'
         f'<a class="{marks}" href="{escape(address(*cell, told.by))}"><b>{by_how_much}</b>'
-        f"<small>{figure(row['base_cost'])} → {figure(row['me_cost'])} · n={row['n']}</small></a></td>"
+        f"<small>{figure(row['base_cost'])} → {figure(row['me_cost'])}{count}</small></a></td>"
     )
 
 
