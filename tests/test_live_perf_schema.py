@@ -22,9 +22,9 @@ from rqps.servers.perf_schema.events import by_kind
 from rqps.servers.perf_schema.tables import read_setup, told
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
+from rqps.workloads.connections import check_connections
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.answer import read_seconds
-from rqps.workloads.sysbench.check import check_connections
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 

@@ -72,6 +72,21 @@ def test_what_is_wrong_with_a_study_is_not_told_of_those_that_extend_it(tmp_path
     assert [line.split(": ")[1] for line in lines] == ["studies.demo.base", "studies.big.rounds"]
 
 
+def test_as_many_threads_as_each_of_its_configs_admits_connections(tmp_path: Path) -> None:
+    many = changed("table_rows: 1000", "table_rows: 1000, threads: [1, 64, 149]")
+    assert read(many, tmp_path)  # 151 by default
+    fewer = many.replace("extends: base,", "extends: base, max_connections: 100,")
+    tables = "{steps: [scan.warm, insert], threads: 4, tables: 200}"
+    wider = f"  wide: {{extends: demo, dbms: [old.base], parameters: {tables}}}\n"
+    assert [line.split(": ", 1)[1] for line in told(fewer + wider, tmp_path)] == [
+        "studies.demo.parameters.threads: 149 threads and 2 for control take 151 connections, and max_connections is "
+        "100 in configs.ps0; set 151 or more there, or ask for fewer",
+        "studies.wide.parameters.tables: 200 tables and 2 for control take 202 connections, and max_connections is "
+        "151 by default in configs.base; set 202 or more there, or ask for fewer",
+    ]
+    assert read(fewer.replace("max_connections: 100", "max_connections: 1K"), tmp_path)  # only the server can tell
+
+
 def mistakes() -> list[tuple[str, ...]]:
     text = (Path(__file__).parent / "runs_yaml_mistakes.txt").read_text()
     blocks = [block.splitlines() for block in text.split("\n\n") if not block.startswith("#")]

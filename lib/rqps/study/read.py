@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rqps.errors import RqpsError
+from rqps.study.connections import connection_problems
 from rqps.study.document import Document, parse
 from rqps.study.explain import problems_of
 from rqps.study.extending import complete, told_once
@@ -34,6 +35,8 @@ def read_runs_file(path: Path) -> RunsFile:
             runs_file = RunsFile.model_validate_json(json.dumps(document.value))
         except ValidationError as error:
             problems += problems_of(error, document)
+    if runs_file is not None and not problems:  # only names that lead somewhere can be followed
+        problems += connection_problems(runs_file)
     if problems or runs_file is None:
         raise all_at_once(str(path), told_once(problems, document), document.lines)
     return runs_file

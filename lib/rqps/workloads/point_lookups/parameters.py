@@ -13,7 +13,7 @@ from pydantic import (
     model_serializer,
 )
 
-from rqps.workloads.parameters import Parameters
+from rqps.workloads.parameters import Connections, Parameters
 from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows, unknown_kind
 
 Count = Annotated[int, Field(ge=1)]
@@ -24,6 +24,8 @@ SCANNED_ROW_US = 0.08
 """Of CPU for each row of a table that is read to its end."""
 COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_QUERY = 100
+OTHER_CONNECTIONS = 3
+"""Beside the clients: mysqlslap has one more, and two are for control."""
 STEP_S = 0.25
 """To start mysqlslap and to look at the plan."""
 
@@ -112,6 +114,10 @@ class PointLookupsParameters(Parameters):
         return tuple(
             f"{engine}.{kind}@{clients}" for engine in self.engines for clients in self.clients for kind in self.kinds
         )
+
+    @property
+    def connections(self) -> Connections:
+        return Connections("clients", max(self.clients), OTHER_CONNECTIONS)
 
     def queries_of(self, clients: int, *, scans: bool) -> int:
         """Of each client in a step.

@@ -1,14 +1,15 @@
 """The point lookups as a run uses them."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from rqps.errors import RqpsError
-from rqps.servers.instance import Server, query
+from rqps.servers.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS
+from rqps.workloads.connections import check_connections
 from rqps.workloads.point_lookups import generator, table
 from rqps.workloads.point_lookups.answer import Told, failed, read_told
 from rqps.workloads.point_lookups.mysqlslap import mysqlslap
@@ -17,8 +18,6 @@ from rqps.workloads.point_lookups.plan import check_plan, reads_whole_table
 from rqps.workloads.point_lookups.steps import VOLATILE, Step, find
 from rqps.workloads.protocol import Answer, Checked
 
-OTHER_CONNECTIONS = 3
-"""Beside the clients: mysqlslap has one more, and two are for control."""
 SHORTEST_TOLD_S = 0.1
 """Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
 APART_S, APART_SHARE = 0.05, 0.02
@@ -35,7 +34,8 @@ class PointLookups:
             table.make(server, engine, parameters.table_rows)
 
     def prepare(self, server: Server, parameters: PointLookupsParameters) -> None:
-        _check_connections(server, parameters)
+        with closing(server.connect()) as connection:
+            check_connections(connection, parameters)
         slap = mysqlslap(parameters.mysqlslap)
         for engine in parameters.engines:
             if engine in VOLATILE:
@@ -140,19 +140,6 @@ class PointLookups:
 def _kept(parameters: PointLookupsParameters) -> list[str]:
     """Engines whose rows are there again when a server starts on a copy of the loaded data."""
     return [engine for engine in parameters.engines if engine not in VOLATILE]
-
-
-def _check_connections(server: Server, parameters: PointLookupsParameters) -> None:
-    connection = server.connect()
-    most = int(query(connection, "SELECT @@max_connections")[0][0])
-    connection.close()
-    clients = max(parameters.clients)
-    if clients + OTHER_CONNECTIONS > most:
-        needed = clients + OTHER_CONNECTIONS
-        raise RqpsError(
-            f"max_connections is {most}, and {clients} clients are asked for, with {OTHER_CONNECTIONS} beside them",
-            fix=f"set max_connections to {needed} or more in the config, or ask for fewer clients",
-        )
 
 
 def _warnings(step: str, told: Told, load: generator.Generator) -> Iterator[Warning_]:

@@ -10,21 +10,8 @@ from rqps.workloads.sysbench.generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
-OUR_CONNECTIONS = 2
-"""For control, beside the load's."""
 COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
 LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made again"
-
-
-def check_connections(connection: Connection, parameters: SysbenchParameters) -> None:
-    """The server takes as many clients as the load has."""
-    most = int(query(connection, "SELECT @@max_connections")[0][0])
-    threads = max(parameters.clients, parameters.tables if parameters.steps != parameters.measured else 1)
-    if threads + OUR_CONNECTIONS > most:
-        raise RqpsError(
-            f"max_connections is {most}, and {threads} threads are asked for, with {OUR_CONNECTIONS} for control",
-            fix=f"set max_connections to {threads + OUR_CONNECTIONS} or more in the config, or ask for fewer threads",
-        )
 
 
 def check_tables(connection: Connection, parameters: SysbenchParameters) -> None:

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from rqps.workloads.parameters import Parameters
+from rqps.workloads.parameters import Connections, Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, is_measured, listed, lists, pattern
 
 Count = Annotated[int, Field(ge=1)]
@@ -23,6 +23,8 @@ CLIENTS = "@"
 COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_STATEMENT = 100
 """Rows that a range reads in the time of a statement, under callgrind as without it."""
+OUR_CONNECTIONS = 2
+"""For control, beside the load's."""
 WARMUP_SHARE = 4
 """Of the counted transactions, one in so many is done before."""
 
@@ -147,6 +149,17 @@ class SysbenchParameters(Parameters):
     def clients(self) -> int:
         """How many clients there are at once, at most."""
         return self.threads if isinstance(self.threads, int) else max(self.threads)
+
+    @property
+    def connections(self) -> Connections:
+        """A warm-up step has a thread for each table.
+
+        >>> SysbenchParameters(threads=(1, 8)).connections
+        Connections(parameter='threads', clients=8, ours=2)
+        """
+        warming = self.tables if self.steps != self.measured else 1
+        most = ("tables", warming) if warming > self.clients else ("threads", self.clients)
+        return Connections(*most, ours=OUR_CONNECTIONS)
 
     @property
     def flush_limit_s(self) -> float:

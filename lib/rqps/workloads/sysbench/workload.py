@@ -8,6 +8,7 @@ from typing import Any
 from rqps.servers.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.tools import sysbench
+from rqps.workloads.connections import check_connections
 from rqps.workloads.protocol import Answer, Checked
 from rqps.workloads.sysbench import answer as reading
 from rqps.workloads.sysbench import check, generator
@@ -33,7 +34,7 @@ class Sysbench:
 
     def prepare(self, server: Server, parameters: SysbenchParameters) -> None:
         connection = server.connect()
-        check.check_connections(connection, parameters)
+        check_connections(connection, parameters)
         check.check_tables(connection, parameters)
         check.warm(connection, parameters)
         connection.close()
