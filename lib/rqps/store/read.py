@@ -49,6 +49,10 @@ class Study:
     """What the server's threads did with their time; only of those runs, too."""
     instructions: pl.LazyFrame
     """Instructions by call stack; only of runs of that mode."""
+    clients: pl.LazyFrame
+    """What each client did in each second; only of the insert benchmark."""
+    engine: pl.LazyFrame
+    """How much the storage engine has put off, before and after each step; only of the insert benchmark."""
 
 
 def load(study: str, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:
@@ -109,6 +113,8 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
         stacks=_table("stacks", ok),
         threads=_table("threads", ok),
         instructions=_table("instructions", ok),
+        clients=_table("clients", ok),
+        engine=_table("engine", ok),
     )
 
 

@@ -74,7 +74,7 @@ STEPS = pl.Schema(
 INTERVALS = pl.Schema(
     {
         "step": pl.String,
-        "kind": pl.String,  # what was done: the step's own name, or query, insert, delete
+        "kind": pl.String,  # what was done: the step's own name, or query, insert, delete, index
         "second": pl.Int32,  # 0 is the first measured one; the warm-up's are below 0
         "operations": pl.Int64,
         "transactions": pl.Int64,
@@ -87,7 +87,7 @@ INTERVALS = pl.Schema(
 LATENCIES = pl.Schema(
     {
         "step": pl.String,
-        "kind": pl.String,
+        "kind": pl.String,  # also insert due, delete due: since the moment when a limited rate had it begin
         "second": pl.Int32,
         "from_us": pl.Float64,  # a bucket holds from_us <= latency < below_us
         "below_us": pl.Float64,
@@ -184,6 +184,38 @@ INSTRUCTIONS = pl.Schema(
     }
 )
 
+CLIENTS = pl.Schema(
+    {
+        "step": pl.String,
+        "client": pl.Int32,  # from 1
+        "kind": pl.String,  # insert, delete, query, index
+        "second": pl.Int32,  # 0 is the first; one in which nothing was done has its row, too
+        "operations": pl.Int64,  # rows inserted, deleted or indexed; queries
+        "transactions": pl.Int64,  # statements
+        "errors": pl.Int64,
+        "retries": pl.Int64,
+        "latency_max_us": pl.Float64,
+    }
+)
+
+ENGINE = pl.Schema(
+    {
+        "step": pl.String,
+        "moment": pl.String,  # before and after the step; settling: while its begin was waited for
+        "second": pl.Float64,  # of that wait; null elsewhere
+        "waited_s": pl.Float64,  # how long was waited in all, in the row `before`; null where nothing was to settle
+        "history_length": pl.Int64,  # transactions that are not purged
+        "dirty_kb": pl.Float64,  # of the buffer pool, not yet in the files
+        "buffer_pool_kb": pl.Float64,
+        "checkpoint_age_kb": pl.Float64,  # of redo log that a crash would have to be recovered from
+        "redo_capacity_kb": pl.Float64,
+        "tables_kb": pl.Float64,  # the apparent size of the schema's files
+        "datadir_kb": pl.Float64,  # of all files of the server, its logs among them
+        "rows_low": pl.Int64,  # the lowest and highest primary key of all tables; null while there is none
+        "rows_high": pl.Int64,
+    }
+)
+
 TABLES: dict[str, pl.Schema] = {
     "steps": STEPS,
     "intervals": INTERVALS,
@@ -195,9 +227,11 @@ TABLES: dict[str, pl.Schema] = {
     "stacks": STACKS,
     "threads": THREADS,
     "instructions": INSTRUCTIONS,
+    "clients": CLIENTS,
+    "engine": ENGINE,
 }
 
-LATER = ("plans", "threads")
+LATER = ("plans", "threads", "clients", "engine")
 """Tables that runs did not have from the beginning: one without the file has no row of it."""
 
 LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles", "retries"), "intervals": ("retries",)}
@@ -205,3 +239,6 @@ LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles", "retries"), "
 
 MODE_TABLES: dict[str, str] = {"stacks": "stacks", "threads": "stacks", "instructions": "instructions"}
 """Tables that only runs of one mode have, and the mode."""
+
+WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
+"""Tables that only runs of one workload have, and the workload."""

@@ -1,0 +1,178 @@
+"""What a study may set of the insert benchmark."""
+
+import os
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+
+from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, forms, names, part
+from rqps.workloads.parameters import Connections, Parameters
+
+Count = Annotated[int, Field(ge=1)]
+Form = Annotated[str, Field(json_schema_extra={"enum": list(forms())})]
+MOST_APART = 8
+"""Statements by which a client's inserts and deletes may be apart, as in the published client."""
+OUR_CONNECTIONS = 2
+"""For control, beside those of the clients."""
+ROW_US = {"l.i0": 10.0, "l.x": 5.0, "l.i1": 50.0, "l.i2": 120.0}
+"""Of CPU for a row, server and load together: for the estimate of a study's time, on a CPU of today."""
+SETTLING_S = 5.0
+SMALLER_WRITES = 5
+"""One of so many of the rows that are written is written in the smaller transactions, where a form has them."""
+
+
+class InsertBenchmarkParameters(Parameters):
+    form: Form = "current"
+    """How the benchmark was done at the time: `current` (since the end of 2023), `2023` (range queries only), or
+    `2021` (without deletes, each rate twice)."""
+    steps: tuple[str, ...] | None = Field(default=None, strict=False)
+    """Some of the form's steps in their order, always on l.i0 and l.x; all of them if not given."""
+    clients: Count = 1
+    shared_table: bool = False
+    """All clients on one table, instead of one for each."""
+    load_rows: Count = 1_000_000
+    """Rows that each client inserts in l.i0."""
+    index_rows: Count | None = None
+    """Rows that each client inserts in l.x, before the indexes; one transaction of l.i0 if not given."""
+    write_rows: Annotated[int, Field(ge=SMALLER_WRITES)] = 100_000
+    """Rows that each client inserts in l.i1 and l.i2 together: four fifths, and one fifth in smaller transactions.
+    All in l.i1 where a form has no l.i2."""
+    load_rows_per_transaction: Count = 100
+    """In l.i0 and l.x."""
+    write_rows_per_transaction: Count = 50
+    """In l.i1, inserted and deleted."""
+    small_write_rows_per_transaction: Count = 5
+    """In l.i2."""
+    background_rows_per_transaction: Count = 50
+    """In the steps with queries."""
+    rates: tuple[Count, ...] = Field(default=(100, 500, 1000), strict=False, json_schema_extra={"minItems": 1})
+    """Rows a second that each client inserts, and deletes, while it asks its queries. Each rate is a step for every
+    kind of query."""
+    seconds: Count = 60
+    """How long a step with queries lasts if the server holds the rate; longer if not, until its rows are written."""
+    most_seconds: Count | None = None
+    """What such a step may last at most; three times `seconds` if not given."""
+    limiter: Literal["forgiving", "catching-up"] = "forgiving"
+    """What becomes of rows that were not written in their second: `forgiving`, as published, begins the next second
+    late; `catching-up` writes them as soon as it can."""
+    query_rows: Count = 10
+    """That a range query asks for at most, and ids in a point query."""
+    wait: Literal["settled", "published"] = "settled"
+    """Before the first step with queries: until nothing is left to purge and to flush, or as long as published."""
+    wait_seconds: Count | None = None
+    """How long that takes: at most, or always if as published. If not given, 60 and one more for every million loaded
+    rows, but not over 1200."""
+
+    @field_validator("form")
+    @classmethod
+    def _form_is_known(cls, form: str) -> str:
+        if form not in forms():
+            raise ValueError(f"unknown form {form!r}; the forms are {', '.join(forms())}")
+        return form
+
+    @model_validator(mode="after")
+    def _steps_stand_on_each_other(self) -> "InsertBenchmarkParameters":
+        if not self.rates or len(set(self.rates)) < len(self.rates):
+            raise ValueError(f"rates {list(self.rates)}: needs at least one, and each only once")
+        if self.steps is not None:
+            part(self.steps, names(self.form, self.rates))
+        return self
+
+    @model_validator(mode="after")
+    def _rates_are_whole_transactions(self) -> "InsertBenchmarkParameters":
+        each = self.background_rows_per_transaction
+        for rate in self.rates:
+            if rate % each:
+                near = sorted({max(each, rate // each * each), rate // each * each + each})
+                raise ValueError(
+                    f"rate {rate}: transactions of {each} rows can't make it; "
+                    f"write {' or '.join(map(str, near))}, or set background_rows_per_transaction"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _deletes_find_their_rows(self) -> "InsertBenchmarkParameters":
+        asked = [find(name, self.form) for name in self.measured]
+        most = max((self.rows_per_transaction(step) for step in asked if step.deletes), default=0)
+        if self.load_rows < (needed := (MOST_APART + 1) * most):
+            raise ValueError(
+                f"load_rows is {self.load_rows}: deletes of {most} rows can be {MOST_APART} transactions before the "
+                f"inserts, so at least {needed} rows are needed"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that what a study is known by stays what it was when a parameter comes into being."""
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The steps that are done, by their names."""
+        return names(self.form, self.rates) if self.steps is None else self.steps
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """
+        >>> InsertBenchmarkParameters(clients=3).tables
+        ('pi1', 'pi2', 'pi3')
+        """
+        return tuple(f"pi{number}" for number in range(1, 2 if self.shared_table else self.clients + 1))
+
+    def rows_per_transaction(self, step: Step) -> int:
+        return {
+            LOAD: self.load_rows_per_transaction,
+            INDEX: self.load_rows_per_transaction,
+            "l.i1": self.write_rows_per_transaction,
+            "l.i2": self.small_write_rows_per_transaction,
+        }.get(step.kind, self.background_rows_per_transaction)
+
+    def rows(self, step: Step) -> int:
+        """Rows that each client inserts in a step.
+
+        >>> asked = InsertBenchmarkParameters(write_rows=1000, seconds=60)
+        >>> [asked.rows(find(name, "current")) for name in ("l.x", "l.i1", "l.i2", "qr500")]
+        [100, 800, 200, 30000]
+        """
+        smaller = self.write_rows // SMALLER_WRITES if "l.i2" in names(self.form, ()) else 0
+        if step.rate is not None:
+            return step.rate * self.seconds
+        return {
+            LOAD: self.load_rows,
+            INDEX: self.index_rows or self.load_rows_per_transaction,
+            "l.i1": self.write_rows - smaller,
+            "l.i2": smaller,
+        }[step.kind]
+
+    @property
+    def connections(self) -> Connections:
+        """A client has up to three at once.
+
+        >>> InsertBenchmarkParameters(clients=4).connections.needed
+        14
+        """
+        most = max(find(name, self.form).connections for name in self.measured)
+        return Connections("clients", self.clients, OUR_CONNECTIONS + (most - 1) * self.clients)
+
+    @property
+    def limit_s(self) -> float:
+        """What a step with queries may last."""
+        return self.most_seconds or 3 * self.seconds
+
+    @property
+    def wait_s(self) -> float:
+        return self.wait_seconds or min(60 + self.clients * self.load_rows / 1e6, 1200)
+
+    @property
+    def estimated_seconds(self) -> float:
+        """Clients share this host's CPUs."""
+        steps = [find(name, self.form) for name in self.measured]
+        waiting = SETTLING_S if self.wait == "settled" else self.wait_s
+        return sum(map(self._seconds_of, steps)) + waiting * any(step.queries for step in steps)
+
+    def _seconds_of(self, step: Step) -> float:
+        if step.rate is not None:
+            return float(self.seconds)
+        rows = self.load_rows if step.kind == INDEX else self.rows(step)
+        at_once = min(self.clients, len(os.sched_getaffinity(0)))
+        return rows * self.clients / at_once * ROW_US[step.kind] / 1e6

@@ -1,0 +1,122 @@
+"""The steps of the insert benchmark: what is written, deleted and asked in each, as `steps.yaml` describes it."""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
+LOAD, INDEX = "l.i0", "l.x"
+"""The steps that all others stand on."""
+WRITES, READS = "Writes", "Queries beside writes"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measured thing: what a client writes and asks meanwhile."""
+
+    name: str
+    kind: str
+    does: str
+    rate: int | None
+    """Rows inserted in a second by each client; None where there is no limit."""
+    deletes: bool
+    queries: tuple[str, ...]
+    """One of which is drawn each time; none in a step that only writes."""
+
+    @property
+    def unit(self) -> str:
+        return "query" if self.queries else "row"
+
+    @property
+    def connections(self) -> int:
+        """Of each client: one inserts, one deletes, one asks."""
+        return 1 + self.deletes + bool(self.queries)
+
+
+def forms() -> tuple[str, ...]:
+    """How the benchmark has been done through the years."""
+    return tuple(_described()["forms"])
+
+
+def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
+    """All steps of a form in their order.
+
+    >>> names("current", [100, 500])
+    ('l.i0', 'l.x', 'l.i1', 'l.i2', 'qr100', 'qp100', 'qr500', 'qp500')
+    >>> names("2021", [100])
+    ('l.i0', 'l.x', 'l.i1', 'q100.1', 'q100.2')
+    """
+    described = _described()["forms"][form]
+    kinds, repeats = described["steps"], described.get("repeats", 1)
+    limited = [
+        f"{kind}{rate}" + (f".{repeat}" if repeats > 1 else "")
+        for rate in rates
+        for kind in kinds
+        for repeat in range(1, repeats + 1)
+        if kind.startswith("q")
+    ]
+    return (*(kind for kind in kinds if not kind.startswith("q")), *limited)
+
+
+def part(asked: Sequence[str], whole: Sequence[str]) -> None:
+    """ValueError unless the steps asked for are some of the whole in its order, on the load and its indexes."""
+    for name in asked:
+        if name not in whole:
+            near = difflib.get_close_matches(name, whole, n=1)
+            raise ValueError(
+                f"unknown step {name!r}; "
+                + (f"did you mean {near[0]!r}?" if near else f"the steps are {', '.join(whole)}")
+            )
+    due = [name for name in whole if name in asked]
+    if list(asked) != due:
+        raise ValueError(f"the steps stand on each other, once each and in this order: {', '.join(due)}")
+    if (lacking := [name for name in (LOAD, INDEX)[: len(asked)] if name not in asked]) or not asked:
+        raise ValueError(f"needs {' and '.join(lacking or [LOAD])} in front, which the others stand on")
+
+
+@cache
+def find(name: str, form: str) -> Step:
+    """A step of a form by its name.
+
+    >>> find("qr500", "current").rate, find("l.i1", "2021").deletes
+    (500, False)
+    """
+    found = NAME.fullmatch(name)
+    if not found or found["kind"] not in _described()["forms"][form]["steps"]:
+        raise ValueError(f"no step {name!r} in the form {form!r}")
+    kind = found["kind"]
+    described = _described()["steps"][kind]
+    return Step(
+        name=name,
+        kind=kind,
+        does=described["does"],
+        rate=int(found["rate"]) if found["rate"] else None,
+        deletes=_described()["forms"][form]["deletes"] and kind not in (LOAD, INDEX),
+        queries=tuple(_described()["queries"][described["queries"]]) if "queries" in described else (),
+    )
+
+
+def statement(name: str) -> str:
+    """A statement by what it does: `table`, `indexes`, `insert`, `delete`."""
+    return str(_described()[name])
+
+
+def grouped(steps: Iterable[str]) -> dict[str, str]:
+    """Steps with the group that each is shown in, in the order in which they are done.
+
+    >>> grouped(["l.i0", "qr100"])
+    {'l.i0': 'Writes', 'qr100': 'Queries beside writes'}
+    """
+    return {name: READS if name.startswith("q") else WRITES for name in steps}
+
+
+@cache
+def _described() -> dict[str, Any]:
+    described: dict[str, Any] = yaml.safe_load((files(__package__) / "steps.yaml").read_text())
+    return described
