@@ -76,9 +76,14 @@ def test_in_the_second_run_and_then_on_from_there(house: House) -> None:
     assert len(house.folders()) == 2
 
 
-def test_while_the_kernel_starts(house: House) -> None:
+def test_while_the_kernel_starts(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = house.path / "kernel-begun"
+    startup = house.path / "ipython/profile_default/startup"
+    startup.mkdir(parents=True)
+    (startup / "00-slow.py").write_text(f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(60)\n")
+    monkeypatch.setenv("IPYTHONDIR", str(startup.parents[1]))
     process = house.start()
-    house.until(lambda: len(house.kernels()) > 1)
+    house.until(begun.exists)
     code, _ = end(process, signal.SIGINT)
     assert code == 130
     nothing_is_left(house, done=0)

@@ -179,16 +179,34 @@ def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None
 
 def test_the_table_says_what_instructions_do_not_show(beside: pl.DataFrame) -> None:
     html = charts.instructions_table(beside).as_raw_html()
-    for told in ("1.425", "±0.00%", "base 40,040", "57,057", "= agree", "caches missed", "the kernel", "6 rounds"):
+    for told in (
+        "1.425",
+        "±0.00%",
+        "base 40,040",
+        "57,057",
+        "= agree",
+        "caches missed",
+        "the kernel",
+        "purge",
+        "6 rounds",
+    ):
         assert told in html
 
 
 def test_the_chart_has_a_claim_and_both_ratios(beside: pl.DataFrame) -> None:
     spec = charts.instructions_chart(beside).to_dict()
-    assert spec["title"]["text"] == ["Of 4 ratios of instructions and of CPU time: 4 agree."]
+    assert spec["title"]["text"] == ["Beside instructions, CPU time grew alike in 4 of 4 comparisons."]
     rows = [row for rows in spec["datasets"].values() for row in rows if "what" in row]
     assert {row["what"] for row in rows} == {"instructions", "server CPU"}
     assert len(rows) == 8
+
+
+def test_the_claim_counts_what_the_rounds_can_tell(beside: pl.DataFrame) -> None:
+    mixed = beside.with_columns(pl.Series("agreement", ["CPU grew more", "CPU grew less", "unsure", "unsure"]))
+    claim = " ".join(charts.instructions_chart(mixed).to_dict()["title"]["text"])
+    assert "CPU time grew more in 1, less in 1 of 4 comparisons; of 2 the rounds can't tell." in claim
+    unsure = beside.with_columns(pl.lit("unsure").alias("agreement"))
+    assert "can't tell in any" in str(charts.instructions_chart(unsure).to_dict()["title"])
 
 
 def test_a_step_with_nothing_done_gives_no_ratio(counted: Study) -> None:

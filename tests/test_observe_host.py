@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rqps.observe.device import device_of, mount_of, parse_mounts
-from rqps.observe.host import HostCounters, HostReader, parse_cpu_ticks, parse_disk, read_host
+from rqps.observe.host import HostCounters, HostReader, parse_cpu_ticks, parse_disk, read_busy_s, read_host
 from rqps.store.schemas import STEPS
 
 DISKSTATS = """\
@@ -92,6 +92,17 @@ def test_cpu_burnt_anywhere_appears_at_the_host() -> None:
     assert used.cpu_user_s + used.cpu_system_s >= 0.27
     assert used.context_switches > 0
     assert used.interrupts > 0
+
+
+def test_cpu_burnt_on_one_cpu_is_that_cpus() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    before_s = read_busy_s([cpu])
+    burn = "import time\nwhile time.process_time() < 0.5: pass"
+    subprocess.run(["taskset", "-c", str(cpu), sys.executable, "-c", burn], check=True)
+    assert read_busy_s([cpu]) - before_s >= 0.45
+    host = read_host(None)
+    assert read_busy_s(range(os.cpu_count() or 1)) == pytest.approx(host.cpu_user_s + host.cpu_system_s, abs=0.5)
+    assert read_busy_s([]) == 0
 
 
 def test_state_agrees_with_the_kernels_own_text() -> None:

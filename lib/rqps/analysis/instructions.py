@@ -1,8 +1,8 @@
 """Instructions per operation, and whether CPU time tells the same as they do.
 
 They are counted one by one, and say how much work the server's own code does for a statement. CPU time has two
-things beside that: what an instruction costs, where caches miss or memory is waited for, and what is not counted, the
-kernel's work and the server's before and after a statement, such as waiting for it on the network.
+things beside that: what an instruction costs, where caches miss or memory is waited for; and what is not counted: the
+kernel's work, the server's before and after a statement, and its threads in the background, which flush and purge.
 """
 
 from collections.abc import Sequence

@@ -15,7 +15,8 @@ SHAPES = {"instructions": "diamond", "server CPU": "circle"}
 NOT_COUNTED = (
     "Instructions are those of the server's own code while it works on a statement. What they do not show: what an "
     "instruction costs (caches missed, memory waited for), waits for a lock or a disk, clients that hinder each "
-    "other, and the kernel's work."
+    "other, and the kernel's work. CPU time is the whole server's: it also holds the kernel's work for it "
+    "and that of its threads in the background, which flush, purge and write the redo log."
 )
 _SMALL = f"font-size:11px;color:{MUTED};white-space:nowrap"
 _SIGNS = {"agree": "= agree", "CPU grew more": "▲ CPU grew more", "CPU grew less": "▼ CPU grew less"}
@@ -124,11 +125,12 @@ def _claim(beside: pl.DataFrame) -> str:
     if told.is_empty():
         return f"Instructions of {beside.height} pairs of a step and a dbms; no CPU time was measured beside."
     count = dict(told.group_by("agreement").len().rows())
-    sure = ", ".join(f"{count[word]} {word}" for word in ("agree", "CPU grew more", "CPU grew less") if word in count)
-    unsure = f", {count['unsure']} unsure" if "unsure" in count else ""
-    return (
-        f"Of {told.height} ratios of instructions and of CPU time: {sure or 'none is sure'}{unsure if sure else ''}."
-    )
+    words = {"CPU grew more": "more", "CPU grew less": "less", "agree": "alike"}
+    sure = [f"{word} in {count[agreement]}" for agreement, word in words.items() if agreement in count]
+    if not sure:
+        return f"Of {told.height} comparisons the rounds can't tell in any whether CPU time grew as instructions did."
+    rest = f"; of {count['unsure']} the rounds can't tell" if "unsure" in count else ""
+    return f"Beside instructions, CPU time grew {', '.join(sure)} of {told.height} comparisons{rest}."
 
 
 def _rounds(beside: pl.DataFrame) -> str:

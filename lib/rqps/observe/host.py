@@ -1,7 +1,7 @@
 """What the whole host has used so far, and the state it is in: CPU, a disk, load, memory, frequency."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
@@ -146,6 +146,13 @@ def _frequency_files() -> list[str]:
     if files := sorted(str(path) for path in policies):
         return files
     return ["/proc/cpuinfo"] if " aperfmperf" in Path("/proc/cpuinfo").read_text() else []
+
+
+def read_busy_s(cpus: Collection[int]) -> float:
+    """For how long these CPUs have been at work so far, for whomever."""
+    names = {f"cpu{cpu}" for cpu in cpus}
+    lines = [line for line in Path("/proc/stat").read_text().splitlines() if line.split(None, 1)[0] in names]
+    return sum(sum(parse_cpu_ticks(line)[:2]) for line in lines) / TICKS_PER_S
 
 
 def read_host(device: str | None) -> HostCounters:

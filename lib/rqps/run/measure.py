@@ -24,10 +24,10 @@ from rqps.servers.instance import Server
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, STEPS
 
+OTHERS_WORTH_TELLING = 0.15
+"""Of one CPU, used by whoever is neither the server nor the load generator, on the CPUs of these."""
 STEAL_WORTH_TELLING = 0.02
 """Of the host's CPU time; above it, the numbers are the neighbours' as well."""
-OTHERS_WORTH_TELLING = 0.15
-"""Of one CPU, used by whoever is neither the server nor the load generator."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
             *answer.warnings,
             *observed.warnings,
             *lost_events(before, after, name),
-            *_warnings(row, serving),
+            *_warnings(row, observed.busy_s),
         ),
     )
 
@@ -132,18 +132,18 @@ def step_seed(seed: int, round_number: int, step: str) -> int:
     return int.from_bytes(digest[:4]) % (2**31 - 1) + 1
 
 
-def _warnings(row: dict[str, Any], serving: Serving) -> Iterator[Warning_]:
+def _warnings(row: dict[str, Any], busy_there_s: float | None) -> Iterator[Warning_]:
     """What a step's own numbers tell against it."""
     step = row["step"]
     if row["operations"] == 0:
         yield Warning_(kind="nothing done", text="not one operation came to its end", step=step)
-    if serving.callgrind:
-        return  # what others do meanwhile changes no count
+    if busy_there_s is None:
+        return  # where instructions are counted: what others do meanwhile changes none
     steal_s, busy_s = row["host_cpu_steal_s"], row["host_cpu_user_s"] + row["host_cpu_system_s"]
     if steal_s > STEAL_WORTH_TELLING * (steal_s + busy_s):
         text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"
         yield Warning_(kind="steal", text=text, step=step)
-    others = (busy_s - row["server_cpu_s"] - row["client_cpu_s"]) / row["elapsed_s"]
+    others = (busy_there_s - row["server_cpu_s"] - row["client_cpu_s"]) / row["elapsed_s"]
     if others > OTHERS_WORTH_TELLING:
         text = f"other processes kept {others:.0%} of a CPU busy meanwhile, which slows the server down"
         yield Warning_(kind="others", text=text, step=step)

@@ -11,6 +11,7 @@ import polars as pl
 from rqps import placement
 from rqps.observe.device import device_of
 from rqps.observe.ends import between, read_end, warnings_between
+from rqps.observe.host import read_busy_s
 from rqps.observe.instructions.hardware import EventCounters, Reading
 from rqps.observe.sampler import Sampler
 from rqps.run.job import Job
@@ -26,6 +27,8 @@ class Observed:
     columns: dict[str, Any]
     tables: dict[str, pl.DataFrame]
     warnings: tuple[Warning_, ...]
+    busy_s: float | None = None
+    """Of the CPUs on which server and load generator may run, whoever used them; None where nobody looked."""
 
 
 class Watcher(Protocol):
@@ -43,15 +46,17 @@ def observe(
 ) -> Observed:
     """Reads all counters at the two ends of the measured part, and a row a second between them."""
     device = device_of(server.data)
+    where = job.placement_of(step)
+    cpus = {*where.server_cpus, *where.client_cpus}
     origin_ns = load.wait_for_begin()
     if watcher:
         watcher.begin(origin_ns)
-    first, first_events = read_end(server.pid, load.pid, device), events.read()
+    first, first_busy_s, first_events = read_end(server.pid, load.pid, device), read_busy_s(cpus), events.read()
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
-    placement.verify(load.pid, job.placement_of(step).client_cpus)
+    placement.verify(load.pid, where.client_cpus)
     with Sampler(server.pid, load.pid, device, origin_ns) as sampler:
         load.wait_for_end()
-        last, last_events = read_end(server.pid, load.pid, device), events.read()
+        last, last_busy_s, last_events = read_end(server.pid, load.pid, device), read_busy_s(cpus), events.read()
         if watcher:
             watcher.end()
     counted = {f"server_{name}": count for name, count in (last_events - first_events).items()}
@@ -59,6 +64,7 @@ def observe(
         columns={"started_at": started_at, **between(first, last), **counted},
         tables={"counters": sampler.frame(step)},
         warnings=(*warnings_between(first, last, step), *_events_shared(last_events, step)),
+        busy_s=last_busy_s - first_busy_s,
     )
 
 

@@ -38,4 +38,5 @@ def sample(job: Job, server: Server, events: EventCounters, load: Load, step: st
         columns=observed.columns,
         tables={**observed.tables, "stacks": profile.stacks, "threads": profile.threads},
         warnings=(*observed.warnings, *profile.warnings),
+        busy_s=observed.busy_s,
     )

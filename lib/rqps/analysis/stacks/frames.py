@@ -104,26 +104,21 @@ def _patterns(at_last: bool) -> tuple[Patterns, Patterns]:
 def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     numbered = frame.with_row_index("row")
     long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")
-    in_kernel = pl.col("modules").str.starts_with(_KERNEL).fill_null(False)
-    long = long.select("row", pl.col("frames").alias("raw"), in_kernel.alias("kernel"))
-    known = long.select("raw", "kernel").unique()
-    names = [frame_name(raw, kernel) for raw, kernel in known.iter_rows()]
-    left_out = {*renames().starts, *renames().layers}
-    known = known.with_columns(
-        pl.Series("name", names, pl.String),
-        pl.Series("left_out", [name in left_out for name in names], pl.Boolean),
-        pl.Series("component", [claim(name) for name in names], pl.String),
-        pl.Series("last", [last_resort(name) for name in names], pl.String),
-    )
-    long = long.join(known, on=["raw", "kernel"], how="left", maintain_order="left").filter(~pl.col("left_out"))
+    # A name is looked up once for each side of the kernel's border; from then on it is a number.
+    raw = long["frames"].unique()
+    in_kernel = pl.col("modules").str.starts_with(_KERNEL).fill_null(False).cast(pl.UInt32)
+    number = pl.col("frames").cast(pl.Enum(raw)).to_physical().cast(pl.UInt32) * 2 + in_kernel
+    known = _known([(name, kernel) for name in raw for kernel in (False, True)])
+    long = long.select("row", number.alias("number"))
+    long = pl.concat([long, known[long["number"]]], how="horizontal").filter(~pl.col("left_out"))
     # Of a stripped binary: a caller without a name tells nothing, and keeps the named ones of two builds apart.
     is_caller = pl.col("row") == pl.col("row").shift(-1)
-    long = long.filter(~((pl.col("raw") == NAMELESS) & is_caller.fill_null(False)))
+    long = long.filter(~(pl.col("nameless") & is_caller.fill_null(False)))
     # Two names that became one by folding, one calling the other, are one function's two names; equal ones recurse.
     again = (
         (pl.col("row") == pl.col("row").shift(1))
-        & (pl.col("name") == pl.col("name").shift(1))
-        & (pl.col("raw") != pl.col("raw").shift(1))
+        & (pl.col("same") == pl.col("same").shift(1))
+        & (pl.col("number") != pl.col("number").shift(1))
     )
     same_side = pl.col("kernel") == pl.col("kernel").last()
     stacks = (
@@ -137,3 +132,19 @@ def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
         pl.concat_list("role", below).alias("stack"),
         pl.coalesce("component", "last", pl.lit(OTHER)).alias("component"),
     )
+
+
+def _known(raw: list[tuple[str, bool]]) -> pl.DataFrame:
+    """What is known of each name in or outside the kernel; `same` is one number for what became one name."""
+    left_out = {*renames().starts, *renames().layers}
+    names = [frame_name(name, kernel) for name, kernel in raw]
+    return pl.DataFrame(
+        {
+            "name": pl.Series(names, dtype=pl.String),
+            "kernel": pl.Series([kernel for _, kernel in raw], dtype=pl.Boolean),
+            "left_out": pl.Series([name in left_out for name in names], dtype=pl.Boolean),
+            "nameless": pl.Series([name == NAMELESS for name, _ in raw], dtype=pl.Boolean),
+            "component": pl.Series([claim(name) for name in names], dtype=pl.String),
+            "last": pl.Series([last_resort(name) for name in names], dtype=pl.String),
+        }
+    ).with_columns(pl.col("name").rank("dense").alias("same"))
