@@ -10,6 +10,7 @@ import rqps
 from rqps.analysis import all_warnings
 from rqps.errors import RqpsError
 from rqps.store import Placement, load_run, read_manifest, write_manifest, write_study_card, write_table
+from rqps.store.find import studies
 from rqps.store.schemas import STEPS, TABLES
 from synthetic import Shape, card, manifest, write_run, write_study
 
@@ -192,3 +193,12 @@ def test_a_run_whose_steps_were_placed_by_their_clients_says_so_for_each(tmp_pat
     kinds = [told[name] for name in ("kind", "with 1 client.kind", "with 4 clients.kind")]
     assert kinds == ["by-clients", "same-cpu", "free"]
     assert (told["with 1 client.server_cpus"], told["with 4 clients.client_cpus"]) == ("1", "0, 1")
+
+
+def test_what_was_set_aside_is_not_listed_and_can_still_be_read(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=1)
+    raw = data / "raw"
+    (raw / "study=synthetic").rename(raw / "study=synthetic.until-20260105-120000")
+    write_study(tmp_path, rounds=2)
+    assert studies(data) == ("synthetic",)
+    assert rqps.load("synthetic.until-20260105-120000", data=data).runs.height == 3

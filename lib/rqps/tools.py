@@ -7,13 +7,13 @@ cache and run from there. Nothing is installed.
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rqps.errors import RqpsError
 from rqps.servers import debian
+from rqps.servers.asking import said
 from rqps.servers.progress import Say
 
 OLDEST_SYSBENCH = (1, 0, 18)
@@ -117,8 +117,8 @@ def _libraries(tree: Path) -> dict[str, str]:
 def _checked(argv: tuple[str, ...], environment: dict[str, str], fix: str) -> Tool:
     if version := _version(argv, environment):
         return Tool(argv, version, environment)
-    said = _said((*argv, "--version"), environment).strip()
-    raise RqpsError(f"{argv[0]} does not run: {said[-400:] or 'it says nothing'}", fix=fix)
+    answer = _said((*argv, "--version"), environment).strip()
+    raise RqpsError(f"{argv[0]} does not run: {answer[-400:] or 'it says nothing'}", fix=fix)
 
 
 def _version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
@@ -127,19 +127,7 @@ def _version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str | Non
 
 
 def _said(command: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    try:
-        return subprocess.run(
-            command,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=60,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
+    return said(command, {**os.environ, **environment})
 
 
 def _numbers(version: str) -> tuple[int, ...]:

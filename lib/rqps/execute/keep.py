@@ -1,7 +1,6 @@
 """A run's folder from its beginning to where it stays: whole under its name, or among the failed ones."""
 
 import json
-import os
 import shutil
 import socket
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from rqps.execute.processes import Process, boot_id, listed, wait_until_gone
 from rqps.execute.progress import DOING
 from rqps.store import read_manifest
 from rqps.store.find import MANIFEST
+from rqps.store.write import flush
 from rqps.study import Run
 
 OWNER = "owner.json"
@@ -63,9 +63,9 @@ def publish(folder: StudyFolder, run: Run) -> Path:
     for name in (PIDS, DOING, OWNER):
         (partial / name).unlink(missing_ok=True)
     for path in (*partial.rglob("*"), partial):
-        _flush(path)
+        flush(path)
     partial.rename(whole)
-    _flush(folder.path)
+    flush(folder.path)
     return whole
 
 
@@ -126,11 +126,3 @@ def _owner(partial: Path) -> dict[str, Any]:
         return dict(json.loads((partial / OWNER).read_text(encoding="utf-8")))
     except (OSError, ValueError):  # killed before it had written it
         return {}
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -22,6 +22,7 @@ from rqps.execute.signals import Stop, Stopped
 from rqps.execute.state import refuse_mixture, run_state
 from rqps.servers.progress import duration
 from rqps.store import StudyCard, write_study_card
+from rqps.store.find import SET_ASIDE
 from rqps.study import Run, RunsFile, unfold
 
 POLL_S = 0.5
@@ -104,7 +105,7 @@ def _prepare_folder(order: _Order, runs_file: RunsFile, runs: Sequence[Run], arc
     path, console = order.folder.path, order.console
     keep.clear_stale(order.folder, console.say)
     if archive and path.exists():
-        old = path.with_name(f"{path.name}.until-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+        old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
         path.rename(old)
         console.say(f"set aside: {old}")
     else:

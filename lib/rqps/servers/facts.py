@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rqps.errors import RqpsError
 from rqps.servers.archive import sha256
+from rqps.servers.asking import SECONDS_TO_ANSWER, ask
 from rqps.servers.cache import cache_dir, disk_trouble_told
 
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)")
-SECONDS_TO_ANSWER = 60
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,7 @@ def _note(mysqld: Path) -> Path:
 def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
     command = [*argv, "--no-defaults", "--version"]
     try:
-        answer = subprocess.run(
-            command,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=SECONDS_TO_ANSWER,
-        )
+        answer = ask(command, {**os.environ, **environment})
     except OSError as error:
         raise RqpsError(
             f"{argv[-1]} can't be run: {error.strerror}", fix="give a mysqld for this machine (Linux, x86-64)"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -75,6 +76,27 @@ def made_from_archive(name: str, wish: Wish, get: Callable[[Path], Path], say: S
     with disk_trouble_told(cache_dir()):
         made_once(wish.folder, make, lambda: say(f"{name}: another rqps is fetching {wish.words}: waiting for it"))
     return wish.folder / "tree"
+
+
+@dataclass(frozen=True)
+class Archive(ABC):
+    """A source whose server comes in an archive."""
+
+    wish: Wish
+
+    @property
+    def words(self) -> str:
+        return self.wish.words
+
+    def present(self) -> Path | None:
+        return tree if (tree := self.wish.folder / "tree").is_dir() else None
+
+    def fetch(self, name: str, say: Say) -> Path:
+        return made_from_archive(name, self.wish, lambda work: self.get(name, work, say), say)
+
+    @abstractmethod
+    def get(self, name: str, work: Path, say: Say) -> Path:
+        """Fetch the archive itself into the folder `work`."""
 
 
 def need_room(wish: Wish) -> None:

@@ -7,6 +7,8 @@ from rqps.errors import RqpsError
 
 CARD = "study.json"
 MANIFEST = "manifest.json"
+SET_ASIDE = ".until-"
+"""In the name of a study's folder that was set aside, before the moment; no study's name has a dot."""
 
 
 def study_folder(study: str, data: str | Path | None = None) -> Path:
@@ -24,9 +26,10 @@ def study_folder(study: str, data: str | Path | None = None) -> Path:
 
 
 def studies(root: Path) -> tuple[str, ...]:
-    """The names of the studies below a data folder."""
+    """The names of the studies below a data folder; not of what was set aside as `study=S.until-…`."""
     cards = (*root.glob(f"raw/study=*/{CARD}"), *root.glob(f"sample/study=*/{CARD}"))
-    return tuple(sorted({card.parent.name.removeprefix("study=") for card in cards}))
+    names = {card.parent.name.removeprefix("study=") for card in cards}
+    return tuple(sorted(name for name in names if SET_ASIDE not in name))
 
 
 def data_folder(data: str | Path | None = None) -> Path:

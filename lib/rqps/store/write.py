@@ -66,9 +66,9 @@ def _whole(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield unfinished
-        _flush(unfinished)
+        flush(unfinished)
         unfinished.replace(path)
-        _flush(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise RqpsError(
             f"{path}: could not be written: {error.strerror or error}",
@@ -78,7 +78,8 @@ def _whole(path: Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """See that a file's bytes, or a folder's names, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

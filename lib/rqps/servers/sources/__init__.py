@@ -80,11 +80,11 @@ def source(name: str, spec: BuildSpec) -> Source:
     if spec.path is not None:
         return Directory(Path(spec.path).expanduser())
     if spec.url is not None:
-        return Url(spec.url, str(spec.sha256))
+        return Url(Wish(spec.url, spec.sha256))
     if spec.maven is not None:
-        return Maven(spec.maven, _wish(f"maven {spec.maven}", spec, entry))
+        return Maven(_wish(f"maven {spec.maven}", spec, entry), spec.maven)
     if spec.npm is not None:
-        return Npm(spec.npm, _wish(f"npm {spec.npm}", spec, entry))
+        return Npm(_wish(f"npm {spec.npm}", spec, entry), spec.npm)
     if spec.debian is not None:
         return Debian(spec.debian, str(spec.suite), tuple(entry.keep) if entry else ())
     return OnPath()

@@ -7,7 +7,7 @@ from pathlib import Path
 from rqps.errors import RqpsError
 from rqps.servers.cache import cache_dir, locked
 from rqps.servers.client import find_client, run_client
-from rqps.servers.fetching import Wish, made_from_archive
+from rqps.servers.fetching import Archive
 from rqps.servers.progress import Progress, Say
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -15,21 +15,10 @@ ARCHIVES = (".zip", ".jar", ".gz", ".xz", ".tgz")
 
 
 @dataclass(frozen=True)
-class Maven:
+class Maven(Archive):
     coordinates: str
-    wish: Wish
 
-    @property
-    def words(self) -> str:
-        return self.wish.words
-
-    def present(self) -> Path | None:
-        return tree if (tree := self.wish.folder / "tree").is_dir() else None
-
-    def fetch(self, name: str, say: Say) -> Path:
-        return made_from_archive(name, self.wish, lambda work: self._get(name, work, say), say)
-
-    def _get(self, name: str, work: Path, say: Say) -> Path:
+    def get(self, name: str, work: Path, say: Say) -> Path:
         """Fetch into a local repository of our own and take the archive out: the user's would keep a second copy."""
         mvn = find_client("mvn", "install Maven (Debian and Ubuntu: apt install maven), or take another source")
         repository = cache_dir() / "maven"

