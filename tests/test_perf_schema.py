@@ -324,22 +324,23 @@ EVENTS = {"statement": 1000, "stage": 13000, "memory": 0, "transaction": 0, "err
 
 def test_what_was_to_be_recorded_and_was_is_right() -> None:
     asked = put(named("stages-and-statements"))
-    assert list(mistaken(asked, {**EVENTS, DIGEST: 1000}, Work(1000, 1))) == []
+    assert list(mistaken(asked, {**EVENTS, DIGEST: 1000}, Work(1000, 1, 1000))) == []
 
 
 def test_what_was_to_be_recorded_and_was_not_is_told() -> None:
     asked = put(named("stages-and-statements"))
-    told = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, Work(1000, 1)))
+    told = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, Work(1000, 1, 900)))
     assert told == [
         "stage: asked for, and 90 events were recorded in 1000 transactions",
-        "digest: asked for, and 0 events were recorded in 1000 transactions",
+        "digest: asked for, and 0 events were recorded in 900 statements",
     ]
 
 
-def test_before_5_7_prepared_statements_have_no_digests_and_need_none() -> None:
+def test_only_what_came_as_text_needs_a_digest() -> None:
+    """In 8.0 a statement that was prepared before has none."""
     asked = put(named("statements-only"))
-    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1, has_digests=False))) == []
-    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1))) != []
+    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1, texts=3))) == []
+    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1, texts=1000))) != []
 
 
 def test_events_are_held_against_the_scenario_by_kind() -> None:
@@ -353,25 +354,25 @@ def test_events_are_held_against_the_scenario_by_kind() -> None:
 
 
 def test_what_was_not_to_be_recorded_and_was_is_told() -> None:
-    told = list(mistaken(put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, Work(10, 1)))
+    told = list(mistaken(put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, Work(10, 1, 10)))
     assert told == [
         "stage: nothing was to be recorded, and 13000 events were",
         "statement: nothing was to be recorded, and 1000 events were",
     ]
-    assert list(mistaken(put(named("off")), EVENTS, Work(10, 1))) == told[::-1]
+    assert list(mistaken(put(named("off")), EVENTS, Work(10, 1, 10))) == told[::-1]
 
 
 def test_bytes_that_sockets_count_as_clients_come_and_go_are_no_events() -> None:
     known = Known({**INSTRUMENTS, "wait/io/socket/sql/client_connection": "off"}, CONSUMERS)
     asked = put(named("all-disabled"), known)
-    assert list(mistaken(asked, {"wait/io/socket": 28}, Work(5, 1))) == []
-    assert list(mistaken(asked, {"wait/io/socket": 2800}, Work(5, 1))) != []
+    assert list(mistaken(asked, {"wait/io/socket": 28}, Work(5, 1, 5))) == []
+    assert list(mistaken(asked, {"wait/io/socket": 2800}, Work(5, 1, 5))) != []
 
 
 def test_a_kind_of_which_only_some_are_on_may_move_or_not() -> None:
     asked = put(own(instruments={"wait/synch/mutex/sql/LOCK_open": "timed"}))
     for count in (0, 100):
-        assert list(mistaken(asked, {"wait/synch/mutex": count, "stage": 0}, Work(0, 1))) == []
+        assert list(mistaken(asked, {"wait/synch/mutex": count, "stage": 0}, Work(0, 1, 0))) == []
 
 
 def test_sizes_that_take_more_memory_than_there_is_are_refused_with_what_would_fit() -> None:

@@ -32,8 +32,8 @@ class Work:
 
     transactions: int
     connections: int
-    has_digests: bool = True
-    """Whether its statements have any: before 5.7 prepared ones have none."""
+    texts: int
+    """Statements that came as text, and so have a digest. One that was prepared before has none, but in 9.x."""
 
 
 def tables(connection: Connection) -> frozenset[str]:
@@ -86,6 +86,15 @@ def by_kind(events: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
+def texts(events: Mapping[str, int]) -> int:
+    """Statements that came as text.
+
+    >>> texts({"statement/sql/begin": 2, "statement/com/Execute": 9})
+    2
+    """
+    return sum(count for name, count in events.items() if name.startswith("statement/sql/"))
+
+
 def mistaken(asked: Realised, events: Mapping[str, int], of: Work) -> Iterator[str]:
     """What a step's events say against its scenario: kinds that are on and stayed still, or off and moved."""
     switched: dict[str, list[bool]] = {}
@@ -96,11 +105,12 @@ def mistaken(asked: Realised, events: Mapping[str, int], of: Work) -> Iterator[s
         switched = {kind: [False] for kind in events if kind != DIGEST}
     digest_of = [asked.is_on("statements_digest") and on for on in switched.get("statement", [False])]
     for kind, on in {**switched, DIGEST: digest_of}.items():
-        count = events.get(kind, 0)
+        count, what = events.get(kind, 0), "statements" if kind == DIGEST else "transactions"
+        due = of.texts if kind == DIGEST else of.transactions
         if not any(on) and count > _tolerated(kind, of):
             yield f"{kind}: nothing was to be recorded, and {count} events were"
-        if all(on) and _made_by(kind, of) and count < FEWEST * of.transactions:
-            yield f"{kind}: asked for, and {count} events were recorded in {of.transactions} transactions"
+        if all(on) and _made_by(kind, of) and count < FEWEST * due:
+            yield f"{kind}: asked for, and {count} events were recorded in {due} {what}"
 
 
 def _always(name: str) -> bool:
@@ -108,7 +118,8 @@ def _always(name: str) -> bool:
 
 
 def _made_by(kind: str, of: Work) -> bool:
-    return of.has_digests if kind == DIGEST else classes().instruments[kind].loads
+    """Whether a load makes such events; the few texts with which it connects make no load of texts."""
+    return of.texts > FEWEST * of.transactions if kind == DIGEST else classes().instruments[kind].loads
 
 
 def _tolerated(kind: str, of: Work) -> int:

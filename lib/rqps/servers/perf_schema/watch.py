@@ -6,13 +6,11 @@ from contextlib import contextmanager
 from rqps.errors import RqpsError
 from rqps.servers.instance import Connection, Server, query
 from rqps.servers.perf_schema.differences import differences
-from rqps.servers.perf_schema.events import Work, by_kind, mistaken, recorded, tables
+from rqps.servers.perf_schema.events import Work, by_kind, mistaken, recorded, tables, texts
 from rqps.servers.perf_schema.realise import Realised
 from rqps.servers.perf_schema.tables import Found, read_setup, told
 
 _LOCK = "rqps_proof"
-_PREPARED_HAVE_DIGESTS = "prepared_statements_instances"
-"""A table of the versions that make digests of prepared statements, too."""
 _STATUS = "perf_schema/"
 """In front of the names of events, among the server's own status variables."""
 _LOST_THREADS = "performance_schema_thread_instances_lost"
@@ -58,9 +56,9 @@ class Watch:
         """Fails unless what was asked for was recorded, nothing else, and nobody changed it; rows of the status."""
         after = recorded(self.connection, self._tables, self._asked)
         verify(self.connection, self._asked, self._step, changed="in the middle of it")
-        events = by_kind({name: count - self._before.get(name, 0) for name, count in after.items()})
-        done = Work(transactions, connections, has_digests=_PREPARED_HAVE_DIGESTS in self._tables)
-        if wrong := list(mistaken(self._asked, events, done)):
+        events = {name: count - self._before.get(name, 0) for name, count in after.items()}
+        done = Work(transactions, connections, texts(events))
+        if wrong := list(mistaken(self._asked, by_kind(events), done)):
             raise RqpsError(
                 f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
                 fix=f"compare settings.parquet of this run with the scenario {self._asked.scenario.name!r}",
