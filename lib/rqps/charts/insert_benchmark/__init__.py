@@ -1,0 +1,32 @@
+"""Tables and charts of the performance report of the insert benchmark."""
+
+from rqps.charts.insert_benchmark.columns_text import columns_text
+from rqps.charts.insert_benchmark.histogram_table import histogram_table
+from rqps.charts.insert_benchmark.over_time import client_charts, settling_chart
+from rqps.charts.insert_benchmark.report_tables import (
+    bound_table,
+    corrected_table,
+    debt_table,
+    held_table,
+    percentile_table,
+)
+from rqps.charts.insert_benchmark.summary_tables import (
+    insert_rate_table,
+    relative_throughput_table,
+    throughput_table,
+)
+
+__all__ = [
+    "bound_table",
+    "client_charts",
+    "columns_text",
+    "corrected_table",
+    "debt_table",
+    "held_table",
+    "histogram_table",
+    "insert_rate_table",
+    "percentile_table",
+    "relative_throughput_table",
+    "settling_chart",
+    "throughput_table",
+]
