@@ -58,6 +58,18 @@ def test_a_broken_stack_comes_under_the_path_that_was_seen_to_lead_to_it() -> No
     }
 
 
+def test_threads_without_a_name_are_connections_where_they_serve_a_client() -> None:
+    """As those of a server without symbols and with the performance schema off."""
+    stacks = frame(
+        row("[unknown]", "[unknown]", "do_command(THD*)", "row_search", samples=7, role="unknown"),
+        row("[unknown]", "dispatch_command", samples=2, role="unknown"),
+        row("[unknown]", "do_command_twice", samples=1, role="unknown"),
+        row("[unknown]", "do_command", samples=3, role="main"),
+    )
+    found = mended(stacks).group_by("role").agg(pl.col("samples").sum())
+    assert dict(found.rows()) == {"connection": 9, "unknown": 1, "main": 3}
+
+
 def test_several_paths_share_a_broken_stack_as_often_as_each_was_seen() -> None:
     stacks = frame(
         row("malloc", samples=40),
@@ -166,7 +178,9 @@ ROWS = st.builds(
 @given(st.lists(ROWS, max_size=15))
 def test_mending_loses_and_adds_nothing(rows: list[Row]) -> None:
     stacks = frame(*rows)
-    sampled = stacks.filter(pl.col("event") != CALLERS)
+    serves = (pl.col("role") == "unknown") & pl.col("frames").list.contains("do_command")
+    known = pl.when(serves).then(pl.lit("connection")).otherwise("role").alias("role")
+    sampled = stacks.filter(pl.col("event") != CALLERS).with_columns(known)
     where = ["step", "role"]
     counted = [pl.col("samples").sum(), pl.col("weight").sum()]
     whole = mended(stacks)

@@ -106,6 +106,19 @@ def test_a_layer_of_one_release_counts_for_its_caller() -> None:
     ]
 
 
+def test_a_function_that_not_all_releases_pass_through_keeps_its_own_cost_and_no_callees() -> None:
+    old = ("read_const", "handler::ha_index_read_idx_map", "handler::index_read_map", "ha_innobase::index_read")
+    new = ("read_const", "handler::ha_index_read_map", "ha_innobase::index_read")
+    stacks = pl.concat([stacks_of("my1.base", 1, {old: 3, old[:-1]: 1}), stacks_of("my2.base", 1, {new: 1})])
+    steps = pl.concat([steps_of("my1.base", 1, 8.0), steps_of("my2.base", 1, 8.0)])
+    found = stack_costs(stacks, steps).select("dbms", pl.col("stack").list.slice(1), "component", "cost").rows()
+    assert found == [
+        ("my1.base", ["read_const", "ha_innobase::index_read"], "handler", 6.0),
+        ("my1.base", ["read_const", "handler::index_read_map"], "handler", 2.0),
+        ("my2.base", ["read_const", "ha_innobase::index_read"], "handler", 8.0),
+    ]
+
+
 def test_callers_without_a_name_keep_no_releases_apart() -> None:
     named = ("start_thread", "do_command", "net_flush", "[unknown]")
     stripped = ("[unknown]", "[unknown]", "do_command", "[unknown]", "net_flush", "[unknown]")

@@ -151,6 +151,8 @@ def test_the_first_function_tells_the_role_of_a_thread_without_a_name() -> None:
     )
     assert role_of_frames(["start_thread", "srv_master_thread"]) == "master"
     assert role_of_frames(["start_thread", "buf_flush_page_cleaner_thread"]) == "page cleaner"
+    stripped = ["[unknown]", "[unknown]", "[unknown]", "do_command(THD*)", "dispatch_command(THD*, COM_DATA const*)"]
+    assert role_of_frames(stripped) == "connection"
     assert role_of_frames(["__send", "do_syscall_64"]) is None
 
 

@@ -32,6 +32,8 @@ ROOTS = (
 )
 """Functions of the C library with which a thread begins."""
 _NAMELESS, _UNKNOWN_ROLE = "[unknown]", "unknown"
+_SERVES = r"^(do_command|dispatch_command)(\(|$)"
+_CONNECTION = "connection"
 _LIBRARIES = r"^(libc|libpthread|libstdc\+\+|ld-linux)[-.]"
 _KERNEL = r"^\[kernel"
 _NO_PROGRAM = ("[data]", "[unknown]")
@@ -54,6 +56,7 @@ def mended(stacks: pl.DataFrame) -> pl.DataFrame:
     another step of the same dbms. Where none is known, it comes under what all stacks of its role begin with.
     """
     where = [column for column in _WHERE if column in stacks.columns]
+    stacks = stacks.with_columns(_role().alias("role"))
     sampled = stacks.filter(pl.col("event") != CALLERS).with_columns(_ending().alias("ending"))
     is_broken = (pl.col("ending") == "broken") & (pl.col("role") != _UNKNOWN_ROLE)
     broken = sampled.filter(is_broken)
@@ -83,6 +86,13 @@ def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
         )
         .sort(where)
     )
+
+
+def _role() -> pl.Expr:
+    """Of threads without a name, those that serve a client are known by what they call, whatever was stored."""
+    serves = pl.col("frames").list.eval(pl.element().str.contains(_SERVES)).list.any()
+    is_connection = (pl.col("role") == _UNKNOWN_ROLE) & serves
+    return pl.when(is_connection).then(pl.lit(_CONNECTION)).otherwise("role")
 
 
 def _ending() -> pl.Expr:

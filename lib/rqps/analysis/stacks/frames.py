@@ -21,8 +21,8 @@ _ROWS_AT_A_TIME = 200_000
 def stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     """One row a row of `frame` (`role, frames, modules`): its readable `stack`, root first, and its `component`.
 
-    A stack begins with what its thread does. Functions that only start a thread, layers that only some releases have,
-    and callers without a name are left out, so that releases meet.
+    A stack begins with what its thread does. So that releases meet, some are left out: functions that only start a
+    thread, layers that only some releases have, callers without a name, and those that not all releases pass through.
     """
     parts = [_stacks_of(part) for part in frame.select("role", "frames", "modules").iter_slices(_ROWS_AT_A_TIME)]
     return pl.concat(parts) if parts else pl.DataFrame(schema={"stack": pl.List(pl.String), "component": pl.String})
@@ -111,9 +111,9 @@ def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     known = _known([(name, kernel) for name in raw for kernel in (False, True)])
     long = long.select("row", number.alias("number"))
     long = pl.concat([long, known[long["number"]]], how="horizontal").filter(~pl.col("left_out"))
-    # Of a stripped binary: a caller without a name tells nothing, and keeps the named ones of two builds apart.
+    # Such a caller keeps the stacks of two builds apart; one without a name, of a stripped binary, tells nothing.
     is_caller = pl.col("row") == pl.col("row").shift(-1)
-    long = long.filter(~(pl.col("nameless") & is_caller.fill_null(False)))
+    long = long.filter(~(pl.col("passed") & is_caller.fill_null(False)))
     # Two names that became one by folding, one calling the other, are one function's two names; equal ones recurse.
     again = (
         (pl.col("row") == pl.col("row").shift(1))
@@ -136,14 +136,14 @@ def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _known(raw: list[tuple[str, bool]]) -> pl.DataFrame:
     """What is known of each name in or outside the kernel; `same` is one number for what became one name."""
-    left_out = {*renames().starts, *renames().layers}
+    left_out, passed = {*renames().starts, *renames().layers}, {NAMELESS, *renames().passed}
     names = [frame_name(name, kernel) for name, kernel in raw]
     return pl.DataFrame(
         {
             "name": pl.Series(names, dtype=pl.String),
             "kernel": pl.Series([kernel for _, kernel in raw], dtype=pl.Boolean),
             "left_out": pl.Series([name in left_out for name in names], dtype=pl.Boolean),
-            "nameless": pl.Series([name == NAMELESS for name, _ in raw], dtype=pl.Boolean),
+            "passed": pl.Series([name in passed for name in names], dtype=pl.Boolean),
             "component": pl.Series([claim(name) for name in names], dtype=pl.String),
             "last": pl.Series([last_resort(name) for name in names], dtype=pl.String),
         }

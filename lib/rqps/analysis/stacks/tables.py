@@ -26,6 +26,7 @@ class Renames(BaseModel):
     classes: dict[str, list[str]]
     starts: list[str]
     layers: list[str]
+    passed: list[str]
 
     def new_name(self) -> dict[str, str]:
         """Of each older name of a function, today's."""

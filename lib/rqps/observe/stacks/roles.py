@@ -16,7 +16,9 @@ from rqps.observe.stacks.fold import Stack
 
 UNKNOWN = "unknown"
 ROLES: dict[str, str] = {
-    "connection": r"connection|one_connection|admin_connect|(do_)?handle_one_connection|handle_connection",
+    # a server without symbols has names for what its plugins may call: the last two
+    "connection": r"(one_)?connection|admin_connect|(do_)?handle_one_connection|handle_connection|do_command|"
+    r"dispatch_command",
     "main": r"main|mysqld|mysqld_main|ld-linux.*",
     "signal handler": r"sig_handler|signal_handler|signal_hand",
     "io": r"ib_io_\w+|io_(read|write|ibuf|log)_thread|io_handler_thread|fil_aio_wait",
