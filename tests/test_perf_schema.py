@@ -36,6 +36,7 @@ NINE = (
     "statements-only",
     "waits-only",
 )
+FINER = ("statements-without-digests", "transactions-only")
 INSTRUMENTS: dict[str, State] = {
     "wait/synch/mutex/sql/LOCK_open": "off",
     "wait/synch/rwlock/sql/LOCK_grant": "off",
@@ -56,6 +57,9 @@ CONSUMERS = {
     "events_statements_current": True,
     "events_statements_history": True,
     "events_statements_history_long": False,
+    "events_transactions_current": True,
+    "events_transactions_history": True,
+    "events_transactions_history_long": False,
     "events_waits_current": False,
     "events_waits_history": False,
     "events_waits_history_long": False,
@@ -87,12 +91,12 @@ def as_asked(asked: Realised) -> Found:
     return Found(asked.instruments, asked.consumers, asked.others, {}, ())
 
 
-def test_the_scenarios_of_the_seed_and_the_two_without_any_recording_have_names() -> None:
-    assert set(names()) == {*NINE, "off", "compiled-out"}
+def test_the_scenarios_of_the_seed_have_names_and_what_they_leave_in_one_and_the_two_that_record_nothing() -> None:
+    assert set(names()) == {*NINE, *FINER, "off", "compiled-out"}
 
 
-@pytest.mark.parametrize("name", NINE)
-def test_each_of_the_nine_fits_a_whole_server(name: str) -> None:
+@pytest.mark.parametrize("name", [*NINE, *FINER])
+def test_each_of_them_fits_a_whole_server(name: str) -> None:
     asked = put(named(name))
     assert asked.instruments.keys() == INSTRUMENTS.keys()
     assert asked.consumers.keys() == CONSUMERS.keys()
@@ -110,6 +114,12 @@ def test_only_means_only_but_for_what_can_t_be_disabled() -> None:
         "thread_instrumentation",
         "statements_digest",
     }
+
+
+def test_statements_without_digests_are_statements_only_but_for_one_consumer() -> None:
+    with_them, without = put(named("statements-only")), put(named("statements-without-digests"))
+    assert with_them.instruments == without.instruments
+    assert set(with_them.consumers.items()) - set(without.consumers.items()) == {("statements_digest", True)}
 
 
 def test_what_can_t_be_timed_is_counted_when_all_is_enabled() -> None:
@@ -165,6 +175,7 @@ def test_waits_only_is_what_5_5_does_by_itself() -> None:
         ),
         ("5.6.14", "memory-only", "MySQL 5.6.14 has no instruments memory/%; they came with 5.7"),
         ("5.6.14", "mdl-only", "MySQL 5.6.14 has no instruments wait/lock/metadata/sql/mdl; they came with 5.7"),
+        ("5.6.14", "transactions-only", "MySQL 5.6.14 has no instruments transaction; they came with 5.7"),
         ("5.6.14", "stages-only", None),
         ("5.5.34", "waits-only", None),
         ("5.5.34", "all-enabled", None),
