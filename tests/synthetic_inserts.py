@@ -180,7 +180,7 @@ class _Step:
             self.found["status"].append(row)
 
     def _add_engine(self) -> None:
-        waits = self.step == self.shape.steps[-2]
+        waits = self.step == next((step for step in self.shape.steps if rate_of(step)), None)
         size = {"buffer_pool_kb": 2.0**20, "redo_capacity_kb": 2.0**19, "tables_kb": 2.0**18, "datadir_kb": 2.0**21}
         usual = {"step": self.step, "rows_low": 1, "rows_high": 100_000, **size}
         for second in range(6 if waits else 0):

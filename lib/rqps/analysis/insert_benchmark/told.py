@@ -42,7 +42,7 @@ def _finding(rows: list[Row], change: str) -> str:
         begin = f"{with_it[0].upper()}{with_it[1:]} ({whom}), no step is shown to be faster or slower"
         return f"{begin}: {_told(rows)}; {_rounds(rows)}."
     first = sure[0]
-    text = f"{first['step']} is {_times(first)} {with_it} ({whom}: {_interval(first)}, {_rounds(rows)})."
+    text = f"{_changed(first, with_it)} ({whom}: {_interval(first)}, {_rounds(rows)})."
     for kind in ("faster", "slower"):
         if more := [row for row in by[kind] if row is not first]:
             text += f" {kind.capitalize()}{' too' if first['verdict'] == kind else ''}: {_told(more)}."
@@ -68,14 +68,16 @@ def _words(change: str, me: str, base: str) -> tuple[str, str]:
     return words, f"{me} against {base}" if change else f"against {base}"
 
 
-def _times(row: Row) -> str:
+def _changed(row: Row, with_it: str) -> str:
     """
-    >>> _times({"median": 1.49, "verdict": "faster"}), _times({"median": 0.63, "verdict": "slower"})
-    ('1.49 times faster', '1.59 times slower, at 0.63 of the throughput,')
+    >>> _changed({"step": "l.x", "median": 1.49, "verdict": "faster"}, "without it")
+    'l.x is 1.49 times faster without it'
+    >>> _changed({"step": "l.i0", "median": 0.63, "verdict": "slower"}, "with my80.base")
+    'l.i0 is slower with my80.base, at 0.63 of the throughput'
     """
     if row["verdict"] == "faster":
-        return f"{row['median']:.2f} times faster"
-    return f"{1 / row['median']:.2f} times slower, at {row['median']:.2f} of the throughput,"
+        return f"{row['step']} is {row['median']:.2f} times faster {with_it}"
+    return f"{row['step']} is slower {with_it}, at {row['median']:.2f} of the throughput"
 
 
 def _told(rows: list[Row]) -> str:
