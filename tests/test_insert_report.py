@@ -1,0 +1,272 @@
+"""The performance report of the insert benchmark, on made-up studies in which every rate and stall is known."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+import synthetic_inserts as made_up
+from hypothesis import given
+from hypothesis import strategies as st
+from rqps import analysis
+from rqps.analysis import insert_benchmark as inserts
+from rqps.analysis.insert_benchmark.held import _by_step, _marked
+from rqps.analysis.insert_benchmark.histograms import BUCKETS
+from rqps.analysis.insert_benchmark.positions import _at
+from rqps.charts import insert_benchmark as shown
+from rqps.charts.insert_benchmark.colours import GREEN, GREY, RED, of_longest, of_throughput
+from rqps.store import Study
+
+STALLED = made_up.Shape(stalls={("my2.base", "qr100"): range(3, 6)}, slow={("my2.base", "qp100"): 0.8})
+BASE, PS0, OTHER = made_up.DBMS
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("inserts", data=made_up.write(tmp_path_factory.mktemp("data"), STALLED))
+
+
+@pytest.fixture(scope="module")
+def summary(study: Study) -> pl.DataFrame:
+    return analysis.summarise(analysis.relative(study.steps, study.runs, study.card.base))
+
+
+@pytest.fixture(scope="module")
+def columns(study: Study) -> pl.DataFrame:
+    return inserts.columns_over_rounds(inserts.columns(study), study.card.base)
+
+
+def median(found: pl.DataFrame, step: str, dbms: str, metric: str) -> float:
+    return float(found.filter(step=step, dbms=dbms, metric=metric)["median"].item())
+
+
+def findings(study: Study, summary: pl.DataFrame) -> tuple[str, ...]:
+    effects = analysis.summarise(analysis.config_effect(study.steps, study.runs, study.card.base))
+    return inserts.insert_findings(summary, effects, analysis.config_changes(study.conditions))
+
+
+def test_findings_say_how_much_faster_without_the_performance_schema(study: Study, summary: pl.DataFrame) -> None:
+    without, other = findings(study, summary)
+    assert without.startswith(
+        "l.i2 is 1.11 times faster without the performance schema (my1.ps0 against my1.base: 1.10"
+    )
+    assert "6 rounds)" in without
+    assert other.startswith("qr100 is slower with my2.base, at 0.60 of the throughput (against my1.base: ")
+    assert "Slower too: l.i0 0.70 (" in other
+
+
+def test_a_finding_claims_no_more_than_few_rounds_support(tmp_path: Path) -> None:
+    few = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=2)))
+    summary = analysis.summarise(analysis.relative(few.steps, few.runs, BASE))
+    without, other = findings(few, summary)
+    assert without.startswith(
+        "Without the performance schema (my1.ps0 against my1.base), no step is shown to be faster"
+    )
+    assert other.startswith("With my2.base (against my1.base), no step is shown to be faster or slower: l.i0 0.70 (")
+    assert "2 rounds." in other
+
+
+def test_the_rate_of_inserts_is_judged_by_the_step_and_by_the_second(study: Study) -> None:
+    rates, held = inserts.insert_rates(study), inserts.held(study)
+    missed = rates.filter(~pl.col("met")).select("step", "dbms", "missed").rows()
+    assert missed == [("qr100", OTHER, 6), ("qp100", OTHER, 6)]
+    assert median(held, "qr100", OTHER, "share") == pytest.approx(0.7)
+    assert median(held, "qr100", OTHER, "stall_s") == 3
+    assert median(held, "qr100", BASE, "share") == 1
+    said = inserts.rate_findings(rates, held)
+    assert said[0].startswith("my2.base missed the rate of inserts in qr100: 166 of 200 rows/s (166–166, 6 rounds)")
+    assert "the longest stall is 10 s (10–10, my2.base in qp100), 6 rounds" in said[-1]
+
+
+def test_a_rate_that_all_held_is_one_sentence(tmp_path: Path) -> None:
+    quiet = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
+    said = inserts.rate_findings(inserts.insert_rates(quiet), inserts.held(quiet))
+    assert said[0] == "Every dbms held the rate of inserts in every step, by the published rule."
+    assert "held in 100.0 % (no interval)" in said[1]
+
+
+def test_steps_without_a_rate_are_told(tmp_path: Path) -> None:
+    loads = made_up.Shape(rounds=1, steps=("l.i0", "l.x"))
+    study = rqps.load("inserts", data=made_up.write(tmp_path, loads))
+    rates, held = inserts.insert_rates(study), inserts.held(study)
+    assert inserts.rate_findings(rates, held) == ("No step of this study had a rate of inserts to hold.",)
+    assert "rate of inserts" in repr(shown.insert_rate_table(rates, BASE))
+    assert "rate of inserts" in repr(shown.held_table(held, BASE))
+    assert "began with" in repr(shown.debt_table(inserts.debt(study), BASE))
+    assert "was waited for" in repr(shown.settling_chart(inserts.settling(study)))
+
+
+seconds_of_inserts = st.lists(st.integers(0, 400), min_size=1, max_size=60)
+
+
+def marked(rows: list[int], rate: float = 100.0) -> pl.DataFrame:
+    frame = pl.DataFrame({"operations": rows}).with_columns(
+        second=pl.int_range(pl.len()), run=pl.lit("r"), step=pl.lit("q"), client=pl.lit(0), rate=pl.lit(rate)
+    )
+    return _marked(frame, pl.col("rate"))
+
+
+@given(seconds_of_inserts)
+def test_a_second_that_did_its_rows_is_held_and_one_without_any_near_is_not(rows: list[int]) -> None:
+    held = marked(rows)["held"].to_list()
+    for at, count in enumerate(rows):
+        around = rows[max(0, at - 1) : at] + rows[at + 1 : at + 2]
+        if count >= 95:
+            assert held[at]
+        elif all(each <= 100 for each in around):
+            assert not held[at]
+
+
+@given(seconds_of_inserts)
+def test_the_longest_stall_is_the_longest_row_of_seconds_not_held(rows: list[int]) -> None:
+    seconds = marked(rows)
+    words = "".join("x" if held else "." for held in seconds["held"])
+    (found,) = _by_step(seconds).to_dicts()
+    assert found["stall_s"] == max(map(len, words.split("x")))
+    assert found["share"] == pytest.approx(words.count("x") / len(words))
+
+
+def test_a_batch_that_slipped_over_the_edge_of_a_second_is_no_stall() -> None:
+    assert marked([100, 50, 150, 100])["held"].all()
+    assert marked([100, 0, 100])["held"].to_list() == [True, False, True], "what was never done is"
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300))
+def test_p99_is_reached_in_99_of_100_seconds_and_no_higher_rate_is(rates: list[int]) -> None:
+    (found,) = pl.DataFrame({"rate": rates}).select(_at("rate", "")).to_dicts()
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        reached = sum(rate >= found[name] for rate in rates)
+        above = sum(rate > found[name] for rate in rates)
+        assert reached >= share * len(rates)
+        assert above < share * len(rates)
+    assert found["p99"] <= found["p50"]
+
+
+def test_columns_are_as_published_and_beside_them_what_was_counted(columns: pl.DataFrame) -> None:
+    elapsed = 10.25
+    assert median(columns, "qr100", BASE, "ips") == pytest.approx(2000 / elapsed)
+    assert median(columns, "l.i0", BASE, "qps") == 0
+    assert median(columns, "l.i0", BASE, "p50") == pytest.approx(60_000, rel=0.02)
+    assert median(columns, "l.i0", BASE, "p50_all") == pytest.approx(120_000, rel=0.02)
+    assert median(columns, "qr100", OTHER, "p99") == 0, "the first client stood still"
+    assert median(columns, "qr100", OTHER, "p99_all") > 5000, "the other did not"
+    assert median(columns, "qr100", BASE, "maxop") == pytest.approx(0.0024), "queries only, as published"
+    assert median(columns, "qr100", BASE, "max_delete_s") == pytest.approx(0.03)
+    split = [median(columns, "l.i1", BASE, name) for name in ("server_us", "client_us", "others_us", "exact_cpupq")]
+    assert split[:2] == [pytest.approx(20), pytest.approx(2)]
+    assert sum(split[:3]) == pytest.approx(split[3])
+
+
+def test_headers_of_vmstat_count_as_lines_without_load_as_published(tmp_path: Path) -> None:
+    """105 seconds are 21 lines of five: with a 22nd of zeros, the mean is 21/22 of what it was."""
+    short = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=100, steps=("l.i0",))
+    long = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=105, steps=("l.i0",))
+    found = [
+        inserts.columns(rqps.load("inserts", data=made_up.write(tmp_path / str(s.seconds), s))) for s in (short, long)
+    ]
+    first, second = (float(each.filter(metric="csps")["value"].item()) for each in found)
+    assert second == pytest.approx(first * 21 / 22, rel=0.001)
+
+
+@given(st.lists(st.tuples(st.floats(1, 3e7), st.integers(1, 1000)), min_size=1, max_size=40))
+def test_every_statement_is_in_one_published_bucket(latencies: list[tuple[float, int]]) -> None:
+    edges = list(BUCKETS.values())
+    assert edges == sorted(edges)
+    assert all(
+        sum(low < latency <= high for low, high in zip([0, *edges], edges, strict=False)) == 1
+        for latency, _ in latencies
+    )
+
+
+def test_response_times_are_percents_that_add_up(study: Study) -> None:
+    found = inserts.response_times(study)
+    by_bucket = {
+        row["bucket"]: row["median"] for row in found.filter(step="l.i1", dbms=BASE, kind="insert").to_dicts()
+    }
+    assert list(by_bucket) == [*BUCKETS, "max"]
+    assert sum(value for name, value in by_bucket.items() if name != "max") == pytest.approx(100, abs=0.3)
+    assert by_bucket["1ms"] == pytest.approx(90, abs=0.3)
+    assert by_bucket["16ms"] == pytest.approx(10, abs=0.3)
+    assert by_bucket["max"] == pytest.approx(0.014)
+
+
+def test_latency_since_it_was_due_has_the_wait_for_the_limiter(study: Study) -> None:
+    found = inserts.percentiles(study)
+    of = {row["kind"]: row["median"] for row in found.filter(step="qr100", dbms=BASE, percentile="p50").to_dicts()}
+    assert of["insert"] == pytest.approx(700, rel=0.1)
+    assert of["insert due"] == pytest.approx(3700, rel=0.1)
+    assert "query due" not in of, "queries have no limiter"
+    assert set(found.filter(step="l.i1")["kind"]) == {"insert", "delete"}
+
+
+def test_debt_is_that_of_the_moment_before_a_step(study: Study) -> None:
+    found = inserts.debt(study)
+    assert median(found, "qr100", BASE, "waited_s") == 5
+    assert median(found, "qr100", BASE, "history_length") == 0
+    assert median(found, "qp100", BASE, "history_length") == 1000
+    assert median(found, "qp100", BASE, "checkpoint_age_mb") == 16
+    assert found.filter(step="qp100", metric="waited_s").is_empty(), "nothing was to settle there"
+    lines = inserts.settling(study)
+    assert set(lines["step"]) == {"qr100"}
+    assert lines.filter(measure="dirty_mb", run="r01@my1.base@here")["value"].to_list()[-1] == 0
+
+
+@pytest.mark.parametrize(("misses", "word"), [(0.0, "memory"), (0.05, "mostly memory"), (2.5, "the disk")])
+def test_bound_by_the_disk_is_counted(misses: float, word: str, tmp_path: Path) -> None:
+    study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=misses)))
+    found = inserts.bound(study)
+    assert set(inserts.where_pages_come_from(found)["reads_from"]) == {word}
+    (said,) = inserts.bound_findings(found)
+    assert f"read from {word}: {misses:.3f} to {misses:.3f} pages not in the buffer pool an operation" in said
+
+
+def test_pages_that_the_server_read_but_the_device_did_not_came_from_the_page_cache(tmp_path: Path) -> None:
+    study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=2.5)))
+    quiet = inserts.bound(study).with_columns(
+        pl.when(metric="device_reads").then(0.0).otherwise("median").alias("median")
+    )
+    assert set(inserts.where_pages_come_from(quiet)["reads_from"]) == {"the system's page cache"}
+
+
+def test_every_column_can_be_followed_to_its_rows(study: Study) -> None:
+    values = inserts.columns(study)
+    told = set(inserts.column_sources()["column"])
+    assert set(values["metric"]) - told <= {"elapsed_s", "exact_cpups", "exact_csps", "done_again"} | {
+        name for name in values["metric"].unique() if name.startswith("max_")
+    }
+    rows = inserts.rounds_of_column(values, study, "qr100", OTHER, "cpupq")
+    assert rows.height == 6
+    assert rows["file"][0] == "run=r01@my2.base@here/counters.parquet"
+    for name in rows["file"]:
+        assert (study.folder / name).is_file()
+
+
+rates_of_dbms = st.lists(st.tuples(st.floats(1, 1e6), st.sampled_from([None, True, False])), min_size=1, max_size=9)
+
+
+@given(rates_of_dbms)
+def test_published_colours_know_the_ends_of_a_column(rows: list[tuple[float, bool | None]]) -> None:
+    values, met = [value for value, _ in rows], [each for _, each in rows]
+    colours = of_throughput(values, met)
+    of_met = [value for value, each in rows if each is not False]
+    if not of_met:
+        assert set(colours) == {GREY}
+        return
+    least, most = min(values), max(of_met)
+    for (value, each), colour in zip(rows, colours, strict=True):
+        if least >= 0.8 * most:
+            assert colour != RED
+        elif value == least:
+            assert colour == RED, "also where the rate was missed"
+        if each is False:
+            assert colour in (GREY, RED)
+        elif value == most and not (least < 0.8 * most and value <= least):
+            assert colour == GREEN
+
+
+@given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=9))
+def test_the_longest_response_is_red(values: list[float]) -> None:
+    colours = of_longest(values)
+    assert colours[values.index(max(values))] == RED
+    if GREEN in colours:
+        assert min(values) < 0.8 * max(values)
