@@ -21,8 +21,9 @@ from rqps.servers import keeper
 from rqps.servers.instance import Server
 from rqps.tools import sysbench
 from rqps.workloads.sysbench.answer import read_seconds
-from rqps.workloads.sysbench.generator import DATABASE, generating
+from rqps.workloads.sysbench.generator import generating
 from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.process import DATABASE
 from rqps.workloads.sysbench.steps import Step, find
 
 GOAL = 0.05

@@ -6,8 +6,8 @@ from typing import Any
 from rqps.errors import RqpsError
 from rqps.servers.instance import Connection, query
 from rqps.workloads.explain import Plan, explain, plan_row
-from rqps.workloads.sysbench.generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.process import DATABASE
 from rqps.workloads.sysbench.steps import Step
 
 COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from rqps.errors import RqpsError
 from rqps.servers.instance import Connection, Server, query
-from rqps.workloads.sysbench.generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.process import DATABASE
 
 EAGER = {
     "innodb_io_capacity_max": 20_000,
@@ -37,8 +37,7 @@ def flush(server: Server, parameters: SysbenchParameters) -> None:
     """Waits until hardly a page is dirty and hardly a transaction unpurged; makes new statistics meanwhile."""
     connection = server.connect()
     deadline = time.monotonic() + parameters.flush_limit_s
-    is_55 = _is_55(connection)
-    with _eager(connection, EAGER_IN_55 if is_55 else EAGER):
+    with eager(connection):
         for number in range(1, parameters.tables + 1):
             query(connection, f"ANALYZE TABLE {DATABASE}.sbtest{number}")
         while left := _left(connection):
@@ -47,13 +46,14 @@ def flush(server: Server, parameters: SysbenchParameters) -> None:
                     f"flush: not done within {parameters.flush_limit_s:.0f} s: {left}",
                     fix="set flush_seconds in the study's parameters to a higher number",
                 )
-            if is_55:
+            if is_55(connection):
                 _wake_purge(connection)
             time.sleep(SECONDS_BETWEEN_LOOKS)
     connection.close()
 
 
-def _is_55(connection: Connection) -> bool:
+def is_55(connection: Connection) -> bool:
+    """Whether this is MySQL 5.5, which writes in hexadecimal, and sleeps."""
     return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
 
 
@@ -87,13 +87,14 @@ def transactions_unpurged(connection: Connection) -> int:
         r"Trx id counter (\w+)\s+Purge done for trx's n:o < (\w+).*?History list length (\d+)", report, re.DOTALL
     )
     assert found, report
-    base = 16 if _is_55(connection) else 10
+    base = 16 if is_55(connection) else 10
     return min(int(found[1], base) - int(found[2], base), int(found[3]))
 
 
 @contextmanager
-def _eager(connection: Connection, options: Mapping[str, int]) -> Iterator[None]:
-    """The server's options set so that it flushes all it can, and set back afterwards."""
+def eager(connection: Connection, options: Mapping[str, int] | None = None) -> Iterator[None]:
+    """The server's options set so that it flushes and purges all it can, and set back afterwards."""
+    options = options or (EAGER_IN_55 if is_55(connection) else EAGER)
     held = {str(name): value for name, value in query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")}
     had = {name: held[name] for name in options if name in held}
     try:
