@@ -3,16 +3,19 @@
 import polars as pl
 
 MOST_POINTS_A_LINE = 120
+_BESIDE = pl.col("kind").replace_strict({"insert": 1, "delete": 2}, default=0)
+"""What a step does beside its main kind of operation has a greater number."""
 
 
 def throughput_over_time(intervals: pl.LazyFrame) -> pl.DataFrame:
     """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
 
-    Long steps are cut into at most 120 pieces.
+    Long steps are cut into at most 120 pieces. Of a step that does several kinds of things, those count that give it
+    its throughput: queries, or rows inserted where there are none.
     """
     keys = ["host", "step", "dbms"]
     seconds = (
-        intervals.filter(pl.col("second") >= 0)
+        intervals.filter(pl.col("second") >= 0, _BESIDE.min().over("step") == _BESIDE)
         .group_by(*keys, "run", "second")
         .agg(pl.col("operations").sum())
         .with_columns(_piece_s().over(*keys).alias("piece_s"))

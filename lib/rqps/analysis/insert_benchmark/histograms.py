@@ -32,8 +32,7 @@ def response_times(study: Study) -> pl.DataFrame:
     interval; and `max`, the longest in seconds. A bucket of ours lies where its middle does."""
     counted = _counted(study)
     middles = (counted["from_us"] + counted["below_us"]) / 2
-    places = pl.Series(list(BUCKETS.values())[:-1]).search_sorted(middles, side="left")
-    counted = counted.with_columns(pl.Series("bucket", list(BUCKETS), dtype=pl.String).gather(places))
+    counted = counted.with_columns(buckets_of(middles))
     keys = [*_KEYS, "run"]
     of_bucket = counted.group_by(*keys, "bucket").agg(pl.col("transactions").sum())
     every = (
@@ -49,6 +48,15 @@ def response_times(study: Study) -> pl.DataFrame:
         how="vertical_relaxed",
     )
     return _in_order(estimates(both, [*_KEYS, "bucket"], "value"), study.card.base)
+
+
+def buckets_of(times_us: pl.Series) -> pl.Series:
+    """
+    >>> buckets_of(pl.Series([12.0, 256.0, 257.0, 16e6, 2e7])).to_list()
+    ['256us', '256us', '1ms', '16s', 'gt']
+    """
+    places = pl.Series(list(BUCKETS.values())[:-1]).search_sorted(times_us, side="left")
+    return pl.Series("bucket", list(BUCKETS), dtype=pl.String).gather(places)
 
 
 def percentiles(study: Study) -> pl.DataFrame:

@@ -2,14 +2,23 @@
 
 import polars as pl
 
-from rqps.analysis.insert_benchmark.steps import main_kind, seconds_of
+from rqps.analysis.insert_benchmark.steps import main_kind, reads, seconds_of
 from rqps.analysis.metrics import usable
+from rqps.analysis.over_time import throughput_over_time
 from rqps.store.read import Study
 
 FEW_CLIENTS = 4
 """So many are drawn as lines; of more, each is a strip."""
 PIECES, PIECES_OF_MANY = 60, 30
 INDEXES = "l.x"
+
+
+def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
+    """Throughput of every second, all clients together: of the steps with queries, or of those that only write."""
+    steps = study.steps.filter(reads() == queries, pl.col("step") != INDEXES)
+    found = throughput_over_time(study.intervals.join(steps.lazy(), on=["run", "step"], how="semi"))
+    positions = steps.select("step", "position").unique()
+    return found.join(positions, on="step", maintain_order="left").sort("host", "position", maintain_order=True)
 
 
 def clients_over_time(study: Study) -> pl.DataFrame:

@@ -154,7 +154,8 @@ def _reach(found: pl.DataFrame, misses: str, reads: str) -> str:
     told = []
     for metric, what in ((misses, "pages not in the buffer pool"), (reads, "reads of the device")):
         if values := sorted(found.filter(metric=metric)["median"]):
-            told.append(f"{values[0]:.3f} to {values[-1]:.3f} {what} an operation")
+            reach = " to ".join(dict.fromkeys(f"{each:.3f}" for each in (values[0], values[-1])))
+            told.append(f"{reach} {what} an operation")
     return f"{' and '.join(told) or 'not counted'} (medians of {_rounds(found.to_dicts())})"
 
 

@@ -6,6 +6,7 @@ from rqps.charts.insert_benchmark.over_time import client_charts, settling_chart
 from rqps.charts.insert_benchmark.report_tables import (
     bound_table,
     corrected_table,
+    dbms_tables,
     debt_table,
     held_table,
     percentile_table,
@@ -21,6 +22,7 @@ __all__ = [
     "client_charts",
     "columns_text",
     "corrected_table",
+    "dbms_tables",
     "debt_table",
     "held_table",
     "histogram_table",

@@ -6,7 +6,7 @@ import polars as pl
 from great_tables import GT, loc, style
 
 from rqps.charts.insert_benchmark.colours import of_longest, of_share
-from rqps.charts.insert_benchmark.tables import SMALL, as_it_is, nothing
+from rqps.charts.insert_benchmark.tables import SMALL, as_it_is, nothing, reach_of
 from rqps.charts.tables import plain_table
 from rqps.charts.text import Sentences
 from rqps.charts.theme import by_host, coverage_of, in_order, rounds_of
@@ -56,12 +56,7 @@ def _cell(row: dict[str, Any]) -> str:
     value = _share(row["median"]) if row["bucket"] != LONGEST else f"{row['median']:.3f}"
     if not value and not high:
         return " "
-    if low is None:
-        reach = "no interval"
-    elif f"{low:.3f}" == f"{high:.3f}":
-        reach = "in all rounds"
-    else:
-        reach = f"{low:.3f}–{high:.3f}"
+    reach = "no interval" if low is None else reach_of(f"{low:.3f}", f"{high:.3f}")
     return f'{value or "0"}<br><span style="{SMALL};color:inherit">{reach}</span>'
 
 

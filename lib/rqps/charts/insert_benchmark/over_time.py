@@ -141,7 +141,8 @@ def settling_chart(lines: pl.DataFrame) -> Any:
     facet = alt.Facet("panel:N", sort=list(names.values()), header=alt.Header(title=None, labelAnchor="start"))
     drawn = panel.facet(facet=facet, columns=3, spacing=14).resolve_scale(y="independent")
     last = sorted(lines.group_by("run").agg(pl.col("second").max())["second"])
-    claim = f"Before the first step with queries {last[0]:,.0f} to {last[-1]:,.0f} seconds were waited."
+    reach = " to ".join(dict.fromkeys(f"{each:,.0f}" for each in (last[0], last[-1])))
+    claim = f"Before the first step with queries {reach} seconds were waited."
     how = f"A line is a run, of {rounds_of(list(shown.group_by('dbms').agg(pl.col('round').n_unique())['round']))}."
     whole: Any = alt.vconcat(drawn)
     made = titled(whole, claim, f"{how} By seconds since the wait began.")

@@ -1,5 +1,7 @@
 """What stands beside the published columns: corrected numbers, seconds in which the rate was held, debt, reads."""
 
+from collections.abc import Iterator
+
 import polars as pl
 from great_tables import GT
 
@@ -33,6 +35,18 @@ CORRECTED = {
     "max_delete_s": Column("delete", sized, LONGEST),
     "max_query_s": Column("query", sized, LONGEST),
     "done_again": Column("done again", whole),
+}
+OF_DBMS = {
+    "ips": Column("ips", whole),
+    "qps": Column("qps", whole),
+    "server_us": Column("server", sized, "CPU, µs/o"),
+    "client_us": Column("clients", sized, "CPU, µs/o"),
+    "rpq": Column("reads/o", sized),
+    "wkbpi": Column("KB written/row", sized),
+    "insert p99": Column("insert p99", duration_us),
+    "query p99": Column("query p99", duration_us),
+    "share": Column("seconds held", percent),
+    "dbgb1": Column("tables, GB", sized),
 }
 HELD = {
     "share": Column("seconds held, all clients", percent),
@@ -68,6 +82,16 @@ def corrected_table(table: pl.DataFrame, base: str) -> GT:
         "again: transactions that met a deadlock or waited for a lock too long.",
         base,
     )
+
+
+def dbms_tables(table: pl.DataFrame, held: pl.DataFrame, percentiles: pl.DataFrame, base: str) -> Iterator[GT]:
+    """A table a dbms: all its steps, one below the other."""
+    longest = percentiles.filter(pl.col("kind").is_in(["insert", "query"]), percentile="p99")
+    named = longest.with_columns(pl.format("{} p99", "kind").alias("metric"))
+    found = pl.concat([table, held, named], how="diagonal_relaxed")
+    for (host, dbms), rows in found.group_by("host", "dbms", maintain_order=True):
+        name = f"insert-dbms-{host}-{dbms}".replace(".", "-")
+        yield numbers_table(rows, OF_DBMS, name, "", base, by="dbms")
 
 
 def held_table(held: pl.DataFrame, base: str) -> GT | Sentences:

@@ -7,12 +7,12 @@ import polars as pl
 from great_tables import GT, loc, style
 
 from rqps.charts.insert_benchmark.colours import GREY, Colour, of_rate, of_ratio, of_throughput
+from rqps.charts.insert_benchmark.tables import SMALL, reach_of
 from rqps.charts.tables import plain_table
 from rqps.charts.text import Sentences
-from rqps.charts.theme import MUTED, by_host, coverage_of, in_order, legend_of, rounds_of, signs_of
+from rqps.charts.theme import by_host, coverage_of, in_order, legend_of, rounds_of, signs_of
 
 THROUGHPUT = "operations_per_s"
-SMALL = f"font-size:11px;color:{MUTED};white-space:nowrap"
 TARGET = "target"
 
 Row = dict[str, Any]
@@ -119,7 +119,7 @@ def _number(value: float) -> str:
 
 def _reach(row: Row, form: str | None = None) -> str:
     told: Callable[[float], str] = (lambda value: format(value, form)) if form else _number
-    reach = "no interval" if row["low"] is None else f"{told(row['low'])}–{told(row['high'])}"
+    reach = "no interval" if row["low"] is None else reach_of(told(row["low"]), told(row["high"]))
     return f'<br><span style="{SMALL}">{reach}</span>'
 
 

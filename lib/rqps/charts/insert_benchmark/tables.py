@@ -25,10 +25,13 @@ class Column:
     """A heading that it shares with its neighbours."""
 
 
-def numbers_table(found: pl.DataFrame, columns: Mapping[str, Column], name: str, note: str, base: str) -> GT:
-    """`found` has a row a step, dbms and metric. The base stands first in each step."""
+def numbers_table(
+    found: pl.DataFrame, columns: Mapping[str, Column], name: str, note: str, base: str, *, by: str = "step"
+) -> GT:
+    """`found` has a row a step, dbms and metric. The base stands first in each step; or, by dbms, before the rest."""
     rows = found.filter(pl.col("metric").is_in(list(columns)))
-    ordered = rows.sort("host", "position", pl.col("dbms") != base, maintain_order=True)
+    order = ["position", pl.col("dbms") != base] if by == "step" else [pl.col("dbms") != base, "dbms", "position"]
+    ordered = rows.sort("host", *order, maintain_order=True)
     wide = by_host(ordered).with_columns(
         pl.struct("metric", "median", "low", "high")
         .map_elements(lambda row: _cell(row, columns[row["metric"]].form), pl.String)
@@ -38,7 +41,8 @@ def numbers_table(found: pl.DataFrame, columns: Mapping[str, Column], name: str,
     shown = [metric for metric in columns if metric in wide.columns]
     counts = f"Medians of {rounds_of(rows['n'].to_list())}, below them the {coverage_of(rows['coverage'].to_list())}."
     table = plain_table(wide.select("step", "dbms", *shown), name, f"{note} {counts}".strip())
-    table = table.tab_stub(rowname_col="dbms", groupname_col="step").fmt(as_it_is, columns=shown)
+    row = "dbms" if by == "step" else "step"
+    table = table.tab_stub(rowname_col=row, groupname_col=by).fmt(as_it_is, columns=shown)
     table = table.cols_align("right", columns=shown).tab_style(style.css("white-space: nowrap"), loc.stub())
     for under in dict.fromkeys(columns[each].under for each in shown):
         if under:
@@ -52,10 +56,20 @@ def nothing(text: str) -> Sentences:
 
 
 def _cell(row: dict[str, Any], form: Form) -> str:
-    reach = "no interval" if row["low"] is None else f"{form(row['low'])}–{form(row['high'])}"
-    if row["low"] is not None and form(row["low"]) == form(row["high"]):
-        reach = "in all rounds"
+    reach = "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
     return f'{form(row["median"])}<br><span style="{SMALL}">{reach}</span>'
+
+
+def reach_of(low: str, high: str) -> str:
+    """An interval, with its unit once.
+
+    >>> reach_of("1.2 ms", "1.4 ms"), reach_of("900 µs", "1.4 ms"), reach_of("3", "3")
+    ('1.2–1.4 ms', '900 µs–1.4 ms', '±0')
+    """
+    if low == high:
+        return "±0"
+    number, _, unit = low.partition(" ")
+    return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
 
 
 def as_it_is(value: str | None) -> str:

@@ -9,6 +9,22 @@
   const next = { null: "ascending", ascending: "descending", descending: null };
   const empty = (said) => said === "" || said === "–";
 
+  // Of each column the head that stands next above it, below those that it shares with others.
+  function headsOf(table) {
+    const heads = [], taken = [];
+    [...(table.tHead?.rows ?? [])].forEach((row, at) => {
+      let column = 0;
+      for (const cell of row.cells) {
+        while ((taken[column] ?? 0) > at) column++;
+        for (const end = column + cell.colSpan; column < end; column++) {
+          heads[column] = cell;
+          taken[column] = at + cell.rowSpan;
+        }
+      }
+    });
+    return heads;
+  }
+
   function order(rows, at, way) {
     const said = new Map(rows.map((row) => [row, text(row, at)]));
     const numbers = rows.every((row) => empty(said.get(row)) || !Number.isNaN(number(said.get(row))));
@@ -21,7 +37,7 @@
 
   for (const table of document.querySelectorAll(".table table")) {
     const body = table.tBodies[0];
-    const heads = [...([...(table.tHead?.rows ?? [])].at(-1)?.cells ?? [])];
+    const heads = headsOf(table);
     if (!body || body.rows.length < FEWEST_ROWS || heads.some((head) => head.colSpan > 1)) continue;
     const isHeading = (row) => row.cells.length === 1 && row.cells[0].colSpan > 1;
     const groups = [];
