@@ -1,8 +1,8 @@
 """The other side of `relating.py`: DuckDB, in SQL, reads the same of the same files and makes the same tables.
 
-With `all`, like rqps, it reads the manifests with all the conditions in them, sees to it that every table is of the
-right version, takes the steps into memory, and leaves the intervals where they are until they are needed. With
-`needed` it reads what the table is made of, and nothing else.
+With `all`, like rqps, it reads the manifests with all the conditions in them, sees to it that each table that it reads
+is of the right version, takes the steps into memory, and leaves the intervals where they are until they are needed.
+With `needed` it reads what the table is made of, and nothing else.
 """
 
 import sys
@@ -43,8 +43,8 @@ WARNINGS = """
            warning.value ->> 'step' AS step, warning.value ->> 'text' AS text
     FROM runs, json_each(runs.warnings) AS warning
 """
-VERSIONS = f"""
-    SELECT count(*), count(*) FILTER (value = '1') FROM parquet_kv_metadata('{folder}/run=*/*.parquet')
+VERSIONS = """
+    SELECT count(*), count(*) FILTER (value = '1') FROM parquet_kv_metadata('{folder}/run=*/{table}.parquet')
     WHERE key = 'rqps_schema_version'
 """
 STEPS = f"""
@@ -89,13 +89,20 @@ def load() -> None:
         connection.execute(ONLY_RUNS)
         connection.execute(STEPS if task == "steps" else "SELECT 1")
         return
-    for statement in (RUNS, CONDITIONS, WARNINGS, STEPS):
+    for statement in (RUNS, CONDITIONS, WARNINGS):
         connection.execute(statement)
-    files, right = connection.execute(VERSIONS).fetchone()
+    check("steps")
+    connection.execute(STEPS)
+
+
+def check(table: str) -> None:
+    files, right = connection.execute(VERSIONS.format(folder=folder, table=table)).fetchone()
     assert files == right > 0, (files, right)
 
 
 def relate(_: None) -> Rows:
+    if reads == "all" and task == "intervals":
+        check("intervals")
     rows: Rows = connection.execute(RELATED).fetchall()
     return rows
 

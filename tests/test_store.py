@@ -115,19 +115,28 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
         read_manifest(run)
 
 
-@pytest.mark.parametrize("table", ["steps.parquet", "settings.parquet", "manifest.json"])
-def test_a_damaged_file_is_named(tmp_path: Path, table: str) -> None:
+@pytest.mark.parametrize("file", ["steps.parquet", "manifest.json"])
+def test_a_damaged_file_is_named(tmp_path: Path, file: str) -> None:
     run = write_study(tmp_path, rounds=1) / "raw/study=synthetic/run=r01@my1.base@here"
-    (run / table).write_bytes(b"PAR1 cut off")
-    with pytest.raises(RqpsError, match=table):
+    (run / file).write_bytes(b"PAR1 cut off")
+    with pytest.raises(RqpsError, match=file):
         rqps.load("synthetic", data=tmp_path)
 
 
-def test_a_missing_table_of_a_finished_run_is_named(tmp_path: Path) -> None:
+def test_a_damaged_or_missing_table_is_named_as_soon_as_somebody_wants_it(tmp_path: Path) -> None:
     run = write_study(tmp_path, rounds=1) / "raw/study=synthetic/run=r01@my1.base@here"
+    (run / "settings.parquet").write_bytes(b"PAR1 cut off")
     (run / "counters.parquet").unlink()
-    with pytest.raises(RqpsError, match=r"counters\.parquet"):
-        rqps.load("synthetic", data=tmp_path)
+    table = run / "status.parquet"
+    pl.read_parquet(table).write_parquet(table, metadata={"rqps_schema_version": "99"})
+    study = rqps.load("synthetic", data=tmp_path)
+    with pytest.raises(RqpsError, match=r"settings\.parquet: can't be read"):
+        study.settings.filter(kind="variable").collect()
+    with pytest.raises(RqpsError, match=r"counters\.parquet: can't be read"):
+        study.counters.select("run").collect()
+    with pytest.raises(RqpsError, match=r"status\.parquet: schema version 99"):
+        study.status.head(1).collect()
+    assert study.intervals.head(3).collect().height == 3
 
 
 def test_a_frame_of_another_shape_is_refused_with_every_difference(tmp_path: Path) -> None:

@@ -68,10 +68,10 @@ def comparable(runs: pl.DataFrame) -> None:
     """Refuse to pool what differs: another binary, other options, another table size, other placement."""
     for names, columns in ((("host", "dbms"), _ONE_OF_A_DBMS), (("host",), _ONE_OF_A_HOST)):
         for column in columns:
-            for key, group in runs.group_by(names, maintain_order=True):
-                kinds = group.group_by(column, maintain_order=True).agg(pl.col("run").sort())
-                if kinds.height > 1:
-                    raise _mixed(" on ".join(str(part) for part in reversed(key)), column, kinds)
+            kinds = runs.group_by(*names, column, maintain_order=True).agg(pl.col("run").sort())
+            for key, group in kinds.group_by(names, maintain_order=True):
+                if group.height > 1:
+                    raise _mixed(" on ".join(str(part) for part in reversed(key)), column, group.select(column, "run"))
 
 
 def _mixed(whose: str, column: str, kinds: pl.DataFrame) -> RqpsError:

@@ -1,7 +1,7 @@
 """Manifests as frames: a run a row, a condition a row, a warning a row."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,21 +72,24 @@ def runs_frame(runs: Sequence[tuple[Path, Manifest]]) -> pl.DataFrame:
 
 def conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
     """One row a fact that a run ran under; what lies deeper has its path as its name: `cpu.model`."""
-    rows = [
-        (number, kind, name, value)
-        for number, manifest in enumerate(manifests)
+    numbers: list[int] = []
+    kinds: list[str] = []
+    names: list[str] = []
+    values: list[str | None] = []
+    for number, manifest in enumerate(manifests):
         for kind, facts in (
             ("option", manifest.options),
             ("parameter", manifest.parameters),
             ("placement", manifest.placement.model_dump() | _by_clients(manifest)),
             ("machine", manifest.machine),
             ("tool", {"rqps": manifest.rqps_version, "revision": manifest.git_revision, **manifest.tools}),
-        )
-        for name, value in _leaves(facts)
-    ]
-    facts = pl.DataFrame(rows, schema={"number": pl.UInt32, **_FACT}, orient="row")
+        ):
+            _add_leaves(facts, "", names, values)
+            kinds += [kind] * (len(names) - len(kinds))
+        numbers += [number] * (len(names) - len(numbers))
     whose = pl.DataFrame([identity(manifest) for manifest in manifests], schema=IDENTITY)
-    return pl.concat([whose[facts["number"]], facts.drop("number")], how="horizontal")
+    facts_of = pl.DataFrame([kinds, names, values], schema=_FACT)
+    return pl.concat([whose[numbers], facts_of], how="horizontal")
 
 
 def warnings_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
@@ -100,11 +103,14 @@ def _by_clients(manifest: Manifest) -> dict[str, Any]:
     return {words[number]: placed.model_dump() for number, placed in manifest.placements.items()}
 
 
-def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str | None]]:
+def _add_leaves(facts: Mapping[str, Any], above: str, names: list[str], values: list[str | None]) -> None:
+    """Columns, not rows: a big study has tens of thousands of facts."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{name}.")
-        elif isinstance(value, list | tuple):
-            yield f"{above}{name}", ", ".join(str(item) for item in value)
+            _add_leaves(value, f"{above}{name}.", names, values)
+            continue
+        names.append(f"{above}{name}")
+        if isinstance(value, list | tuple):
+            values.append(", ".join(map(str, value)))
         else:
-            yield f"{above}{name}", None if value is None else str(value)
+            values.append(None if value is None else str(value))

@@ -1,13 +1,14 @@
 """Reading a study: plain polars frames, each with the columns in front that say which run a row is from."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from polars.exceptions import PolarsError
+from polars.io.plugins import register_io_source
 from pydantic import ValidationError
 
 from rqps.errors import RqpsError
@@ -103,7 +104,7 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
         failed=runs_frame([(path, read_manifest(path)) for path in failed]),
         conditions=conditions_frame([manifest for _, manifest in ok]),
         warnings=warnings_frame([manifest for _, manifest in ok]),
-        steps=_table("steps", ok).collect(),
+        steps=_rows("steps", ok).collect(),
         intervals=_table("intervals", ok),
         latencies=_table("latencies", ok),
         counters=_table("counters", ok),
@@ -119,7 +120,22 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
 
 
 def _table(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
-    """The files of all runs as one frame. Files alike are one scan: a study may have hundreds."""
+    """The files of all runs as one frame. None is opened, nor looked at, before somebody wants something of it: a
+    study may have thousands."""
+
+    def rows(
+        columns: list[str] | None, condition: pl.Expr | None, limit: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        found = _rows(name, runs)
+        found = found if condition is None else found.filter(condition)
+        found = found if columns is None else found.select(columns)
+        yield (found if limit is None else found.head(limit)).collect()
+
+    return register_io_source(rows, schema={**IDENTITY, **TABLES[name]}, is_pure=True)
+
+
+def _rows(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
+    """What the files hold, if they are whole and of this version. Files alike are one scan."""
     whose: list[dict[str, Any]] = []
     alike: dict[str, list[Path]] = {}
     for folder, manifest in runs:
