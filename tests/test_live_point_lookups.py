@@ -89,7 +89,7 @@ def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str
     with serving(dbms, tmp_path) as here:
         for engine, keys in (("innodb", KEYS), ("memory", ON_MEMORY)):
             for kind, key in keys.items():
-                checked = PointLookups().check(here.server, f"{engine}.{kind}@1")
+                checked = PointLookups().check(here.server, f"{engine}.{kind}@1", asked())
                 (plan,) = checked.plans
                 assert f"{plan['key']} {plan['access']}" == key, (engine, kind)
                 as_named = KINDS[kind].index == plan["key"]

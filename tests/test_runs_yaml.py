@@ -232,7 +232,11 @@ def test_the_schema_completes_steps_and_refuses_unknown_keys() -> None:
     assert re.match(of_any_range["pattern"], "random-points_range=50")
     assert not re.match(of_any_range["pattern"], "random-point")
     assert definitions["StudySpec"]["additionalProperties"] is False
-    assert definitions["StudySpec"]["properties"]["workload"]["enum"] == ["sysbench", "point-lookups"]
+    assert definitions["StudySpec"]["properties"]["workload"]["enum"] == [
+        "sysbench",
+        "point-lookups",
+        "insert-benchmark",
+    ]
     lookups = definitions["PointLookupsParameters"]["properties"]
     assert lookups["kinds"]["items"]["enum"] == ["pk", "pk-force", "cover-noforce", "nocover-force", "cover-force"]
     assert re.match(lookups["mysqlslap"]["pattern"], "8.0.33")

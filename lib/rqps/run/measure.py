@@ -22,7 +22,7 @@ from rqps.run.scenario import lost_events, watched
 from rqps.run.serve import Serving
 from rqps.servers.instance import Server
 from rqps.store.manifest import Placement, Warning_
-from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, STEPS
+from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, STEPS, TABLES
 
 OTHERS_WORTH_TELLING = 0.15
 """Of one CPU, used by whoever is neither the server nor the load generator, on the CPUs of these."""
@@ -65,7 +65,7 @@ def _living(server: Server, step: str) -> Iterator[None]:
 def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
     server, parameters = serving.server, job.run.parameters
     job.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
-    checked = job.workload.check(server, name)
+    checked = job.workload.check(server, name, parameters)
     where = job.placement_of(name)
     if where != job.placement:
         _place(server, where)
@@ -92,6 +92,7 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
             "status": pl.concat([status_rows(name, "before", before), status_rows(name, "after", after)]),
             "plans": pl.DataFrame(checked.plans, schema=PLANS),
             **observed.tables,
+            **{name: pl.DataFrame(rows, schema=TABLES[name]) for name, rows in answer.more.items()},
         },
         warnings=(
             *checked.warnings,

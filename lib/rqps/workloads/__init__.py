@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from rqps.workloads.insert_benchmark import steps as insert_benchmark_steps
+from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.parameters import Parameters
 from rqps.workloads.point_lookups import steps as point_lookup_steps
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
@@ -12,11 +14,16 @@ from rqps.workloads.sysbench.parameters import SysbenchParameters
 if TYPE_CHECKING:
     from rqps.workloads.protocol import Workload
 
-PARAMETERS: dict[str, type[Parameters]] = {"sysbench": SysbenchParameters, "point-lookups": PointLookupsParameters}
+PARAMETERS: dict[str, type[Parameters]] = {
+    "sysbench": SysbenchParameters,
+    "point-lookups": PointLookupsParameters,
+    "insert-benchmark": InsertBenchmarkParameters,
+}
 
 GROUPED: dict[str, Callable[[Iterable[str]], dict[str, str]]] = {
     "sysbench": sysbench_steps.grouped,
     "point-lookups": point_lookup_steps.grouped,
+    "insert-benchmark": insert_benchmark_steps.grouped,
 }
 
 
@@ -36,8 +43,13 @@ def step_label(name: str, step: str) -> str:
 
 def workload(name: str) -> "Workload":
     """A workload by its name. What it runs with is imported only here: to read runs.yaml none of it is needed."""
+    from rqps.workloads.insert_benchmark.workload import InsertBenchmark
     from rqps.workloads.point_lookups.workload import PointLookups
     from rqps.workloads.sysbench.workload import Sysbench
 
-    known: dict[str, type[Workload]] = {"sysbench": Sysbench, "point-lookups": PointLookups}
+    known: dict[str, type[Workload]] = {
+        "sysbench": Sysbench,
+        "point-lookups": PointLookups,
+        "insert-benchmark": InsertBenchmark,
+    }
     return known[name]()

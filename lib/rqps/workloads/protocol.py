@@ -1,8 +1,8 @@
 """What a workload has to offer so that a run can be made of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,6 +27,8 @@ class Answer:
     intervals: list[dict[str, Any]]
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()
+    more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Rows of raw tables that only this workload has, by their names: the same ones in every step."""
 
 
 class Load(Protocol):
@@ -66,7 +68,7 @@ class Workload(Protocol):
     def clients(self, step: str, parameters: Any) -> int:
         """How many clients a step has; with their number it is decided which CPUs are theirs."""
 
-    def check(self, server: Server, step: str) -> Checked:
+    def check(self, server: Server, step: str, parameters: Any) -> Checked:
         """Asks before a step whether the server will do what the step is named for; fails where it must."""
 
     def generating(

@@ -50,7 +50,7 @@ class PointLookups:
     def clients(self, step: str, parameters: PointLookupsParameters) -> int:  # noqa: ARG002 the name tells it
         return find(step).clients
 
-    def check(self, server: Server, step: str) -> Checked:
+    def check(self, server: Server, step: str, parameters: PointLookupsParameters) -> Checked:  # noqa: ARG002
         return check_plan(server, find(step))
 
     @contextmanager

@@ -45,7 +45,7 @@ class Sysbench:
     def clients(self, step: str, parameters: SysbenchParameters) -> int:
         return parameters.alone(step)[1].clients
 
-    def check(self, server: Server, step: str) -> Checked:
+    def check(self, server: Server, step: str, parameters: SysbenchParameters) -> Checked:  # noqa: ARG002
         connection = server.connect()
         plans = check.check_plan(connection, find(step.partition(CLIENTS)[0]))
         connection.close()
@@ -94,7 +94,7 @@ class Sysbench:
             else:
                 self._warm(server, earlier, parameters, seed, cpus, log.with_suffix(f".before{number}.log"))
         if FLUSH in preceding:
-            self.check(server, step)  # by the new statistics
+            self.check(server, step, parameters)  # by the new statistics
 
     def _warm(
         self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path

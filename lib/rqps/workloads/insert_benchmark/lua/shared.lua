@@ -1,0 +1,124 @@
+-- What the threads of a step tell each other: numbers in a small file that all of them have mapped into memory.
+--
+-- Each number has one writer, and 8 bytes in their place are written at once. They are doubles: whole below 2^53.
+
+local ffi = require("ffi")
+
+ffi.cdef [[
+typedef struct { int64_t s; int64_t ns; } insert_benchmark_time;
+int clock_gettime(int clock, insert_benchmark_time *time);
+int usleep(unsigned int us);
+int open(const char *path, int flags, ...);
+void *mmap(void *address, size_t length, int protection, int flags, int file, int64_t offset);
+]]
+
+local shared = {}
+
+local READ_WRITE, PROT_READ_WRITE, MAP_SHARED, PAGE = 2, 3, 1, 4096
+local WORDS_OF_CLIENT = 8 -- a cache line
+local ORIGIN, FAILED = 0, 1 -- in the first line; then one for each client
+
+-- Of a client: statements done, the lowest id that is not deleted yet, how many statements there will be in all, and how
+-- far each of its threads has come.
+shared.INSERTED, shared.DELETED, shared.LOW, shared.LAST, shared.STATE = 0, 1, 2, 3, 4
+local READY, DONE = 1, 2
+
+local words
+
+function shared.open(path, clients)
+   local file = ffi.C.open(path, READ_WRITE)
+   assert(file >= 0, "can't open " .. path)
+   local bytes = math.ceil((clients + 1) * WORDS_OF_CLIENT * 8 / PAGE) * PAGE
+   local address = ffi.C.mmap(nil, bytes, PROT_READ_WRITE, MAP_SHARED, file, 0)
+   assert(ffi.cast("intptr_t", address) ~= -1, "can't map " .. path)
+   words = ffi.cast("double *", address)
+end
+
+function shared.get(client, field)
+   return words[(client + 1) * WORDS_OF_CLIENT + field]
+end
+
+function shared.set(client, field, value)
+   words[(client + 1) * WORDS_OF_CLIENT + field] = value
+end
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- Time
+-- ---------------------------------------------------------------------------------------------------------------
+
+local time = ffi.new("insert_benchmark_time[1]")
+
+-- Nanoseconds on CLOCK_MONOTONIC.
+function shared.now()
+   ffi.C.clock_gettime(1, time)
+   return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns)
+end
+
+-- Ends this thread's work if another one has failed.
+function shared.check()
+   if words[FAILED] ~= 0 then
+      error(shared.OTHER_FAILED, 0)
+   end
+end
+
+shared.OTHER_FAILED = "another thread has failed"
+
+function shared.fail()
+   words[FAILED] = 1
+end
+
+function shared.nap(us)
+   ffi.C.usleep(us)
+   shared.check()
+end
+
+local LONGEST_NAP_US = 100000
+
+function shared.sleep_until(moment)
+   local left_us = (moment - shared.now()) / 1e3
+   while left_us > 0 do
+      shared.nap(math.min(left_us + 1, LONGEST_NAP_US))
+      left_us = (moment - shared.now()) / 1e3
+   end
+end
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- All threads
+-- ---------------------------------------------------------------------------------------------------------------
+
+local function all(clients, roles, state)
+   for client = 0, clients - 1 do
+      for role = 0, roles - 1 do
+         if shared.get(client, shared.STATE + role) < state then
+            return false
+         end
+      end
+   end
+   return true
+end
+
+-- Waits for all threads; the first one then tells the moment at which they begin.
+function shared.begin(client, role, clients, roles, ready_s)
+   shared.set(client, shared.STATE + role, READY)
+   if client == 0 and role == 0 then
+      while not all(clients, roles, READY) do
+         shared.nap(1000)
+      end
+      words[ORIGIN] = shared.now() + ready_s * 1e9
+   end
+   while words[ORIGIN] == 0 do
+      shared.nap(1000)
+   end
+   return words[ORIGIN]
+end
+
+function shared.done(client, role)
+   shared.set(client, shared.STATE + role, DONE)
+end
+
+-- Whether the first so many roles of all clients are done.
+function shared.all_done(clients, roles)
+   return all(clients, roles, DONE)
+end
+
+return shared

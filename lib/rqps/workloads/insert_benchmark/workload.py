@@ -1,0 +1,131 @@
+"""The insert benchmark as a run uses it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rqps.servers.instance import Server, query
+from rqps.store.manifest import Warning_
+from rqps.tools import sysbench
+from rqps.workloads.connections import check_connections
+from rqps.workloads.insert_benchmark import answer as reading
+from rqps.workloads.insert_benchmark import check, engine, generator
+from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
+from rqps.workloads.insert_benchmark.settling import settle
+from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
+from rqps.workloads.insert_benchmark.warnings import warnings_of
+from rqps.workloads.protocol import Answer, Checked
+from rqps.workloads.sysbench.latency import summary
+from rqps.workloads.sysbench.process import DATABASE
+
+HELD = 0.95
+"""The share of its rate that a step's inserts have to reach, as published."""
+
+
+class InsertBenchmark:
+    def data_name(self, parameters: InsertBenchmarkParameters) -> str:  # noqa: ARG002 loading is a step of its own
+        return "insert-benchmark-empty"
+
+    def load(self, server: Server, parameters: InsertBenchmarkParameters) -> None:  # noqa: ARG002
+        with closing(server.connect()) as connection:
+            query(connection, f"CREATE DATABASE {DATABASE}")
+
+    def prepare(self, server: Server, parameters: InsertBenchmarkParameters) -> None:
+        with closing(server.connect()) as connection:
+            check_connections(connection, parameters)
+            check.check_empty(connection)
+
+    def steps(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
+        return parameters.measured
+
+    def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 all have the same
+        return parameters.clients
+
+    def check(self, server: Server, step: str, parameters: InsertBenchmarkParameters) -> Checked:
+        asked = find(step, parameters.form)
+        with closing(server.connect()) as connection:
+            if asked.kind == LOAD:
+                check.check_empty(connection)
+            else:
+                check.check_tables(connection, asked, parameters)
+        return Checked(plans=tuple(check.explained(server, asked, parameters)) if asked.queries else ())
+
+    @contextmanager
+    def generating(
+        self,
+        server: Server,
+        step: str,
+        parameters: InsertBenchmarkParameters,
+        *,
+        seed: int,
+        cpus: tuple[int, ...],
+        log: Path,
+    ) -> Iterator[generator.Generator]:
+        asked = find(step, parameters.form)
+        if asked.kind == LOAD:
+            _make_tables(server, parameters)
+        rows, warnings = self._before(server, asked, parameters)
+        with closing(server.connect()) as connection:
+            lows = [engine.ids(connection, [table])[0] or 0 for table in parameters.tables]
+        with generator.generating(server, asked, parameters, lows=lows, seed=seed, cpus=cpus, log=log) as load:
+            load.engine, load.warnings = rows, warnings
+            yield load
+
+    def _before(
+        self, server: Server, step: Step, parameters: InsertBenchmarkParameters
+    ) -> tuple[list[engine.Row], list[Warning_]]:
+        """How the engine is before a step; what is to settle has settled by then."""
+        with_queries = [name for name in parameters.measured if find(name, parameters.form).queries]
+        if step.name in with_queries[:1]:
+            return settle(server, parameters, step.name)
+        with closing(server.connect()) as connection:
+            return [engine.looked_at(server, connection, step.name, "before")], []
+
+    def answer(self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator) -> Answer:
+        asked = find(step, parameters.form)
+        seconds = reading.read_seconds(load.lines)
+        with closing(load.server.connect()) as connection:
+            after = engine.looked_at(load.server, connection, step, "after")
+        columns = _columns(asked, parameters, seconds, load.elapsed_s)
+        together = list(reading.by_second(seconds))
+        return Answer(
+            columns=columns,
+            intervals=reading.interval_rows(step, together),
+            latencies=reading.latency_rows(step, together),
+            warnings=(*load.warnings, *warnings_of(asked, parameters, seconds, columns)),
+            more={"clients": reading.client_rows(step, seconds), "engine": [*load.engine, after]},
+        )
+
+    def tools(self, parameters: InsertBenchmarkParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
+        return {"sysbench": sysbench().version}
+
+
+def _make_tables(server: Server, parameters: InsertBenchmarkParameters) -> None:
+    with closing(server.connect(DATABASE)) as connection:
+        for table in parameters.tables:
+            query(connection, statement("table").format(table=table))
+
+
+def _columns(
+    step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[reading.Second], elapsed_s: float
+) -> dict[str, Any]:
+    """Of the row in `steps`."""
+    main = reading.total(seconds, "query" if step.queries else "insert")
+    counted = reading.total(seconds, "index") if step.kind == INDEX else main
+    inserted = reading.total(seconds, "insert").operations
+    target = None if step.rate is None else float(step.rate * parameters.clients)
+    return {
+        "unit": step.unit,
+        "threads": parameters.clients,
+        "warmup_s": 0.0,
+        "elapsed_s": elapsed_s,
+        "operations": counted.operations,
+        "transactions": main.transactions,
+        "operations_per_s": counted.operations / elapsed_s if counted.operations else None,
+        **summary(main.buckets, main.sum_us, main.max_us),
+        "errors": 0,  # any other than those that are done again ends sysbench, and the run
+        "retries": sum(each.retries for each in seconds),
+        "target_per_s": target,
+        "target_held": None if target is None else inserted / elapsed_s >= HELD * target,
+    }
