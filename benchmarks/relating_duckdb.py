@@ -1,6 +1,6 @@
 """The other side of `relating.py`: DuckDB, in SQL, reads the same of the same files and makes the same tables.
 
-With `all`, like rqps, it reads the manifests with all the conditions in them, sees to it that each table that it reads
+With `all`, like rqps, it reads the manifests with all the conditions in them, sees to it that each table that is read
 is of the right version, takes the steps into memory, and leaves the intervals where they are until they are needed.
 With `needed` it reads what the table is made of, and nothing else.
 """
