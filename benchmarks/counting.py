@@ -38,7 +38,7 @@ def count(run: Run, folder: Path) -> dict[str, float]:
     """One start: instructions an operation of each step, and how long all of it took."""
     began = time.monotonic()
     build, translated = resolve(run, print)
-    where = placement.choose(None, parameters.threads)
+    where = placement.choose(None, parameters.clients)
     callgrind = Callgrind(valgrind(), folder / "callgrind", folder / "valgrind.log")
     data.copy(loaded_data(run, build, print), folder / "data")
     server = instance.start(

@@ -81,7 +81,8 @@ def profiles(many: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def measure(stacks: pl.DataFrame, steps: pl.DataFrame, rounds: int) -> None:
     sides = ", ".join(f"{rows.height:,}" for rows in stacks.partition_by("dbms"))
-    print(f"{sides} distinct stacks, {stacks['frames'].list.len().mean():.0f} frames deep on average")
+    depth = stacks.select(pl.col("frames").list.len().mean()).item()
+    print(f"{sides} distinct stacks, {depth:.0f} frames deep on average")
     costs = timed("stacks to costs, names and components", rounds, lambda: stack_costs(stacks, steps))
     tree = timed("costs to the tree of both sides", rounds, lambda: flame_tree(costs, BASE, ME, STEP))
     whole = timed("the same, no frame folded", rounds, lambda: flame_tree(costs, BASE, ME, STEP, fold_below=0.0))
@@ -95,7 +96,7 @@ def measure(stacks: pl.DataFrame, steps: pl.DataFrame, rounds: int) -> None:
             "components": parts[f"{side}_cost"].sum(),
             "functions": by_function[f"{side}_cost"].sum(),
         }
-        lost = max(abs(total - measured) for total in sums.values())
+        lost = max(abs(float(total) - measured) for total in sums.values())
         print(f"{side}: {measured} µs measured, and of {', '.join(sums)} none differs by more than {lost:.0e}")
 
 
