@@ -30,6 +30,7 @@ def columns_text(table: pl.DataFrame) -> Folded:
     rows = by_host(table.filter(pl.col("metric").is_in(COLUMNS)))
     sure = coverage_of(rows["coverage"].to_list())
     note = f"Medians of {rounds_of(rows['n'].to_list())}; ± how far the {sure} reach."
+    note = note if rows["n"].max() != 1 else "One round, which has no interval."
     steps = rows.group_by("host", "step", maintain_order=True)
     return Folded(note, {str(step): _block(of_step) for (_, step), of_step in steps})
 
