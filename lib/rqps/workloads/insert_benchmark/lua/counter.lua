@@ -9,8 +9,8 @@ local BUCKETS_PER_DOUBLING = 32
 local LOG_SCALE = BUCKETS_PER_DOUBLING / math.log(2)
 local BUCKETS = 40 * BUCKETS_PER_DOUBLING
 
--- For a client, a kind and the moment at which the step begins. `add` counts a statement by the moment of its end, and
--- `finish` writes what is left.
+-- For a client, a kind and the moment at which the step begins. `add` counts a statement by the moment of its end,
+-- and `finish` writes what is left.
 function counter.new(client, kind, origin)
    local counts = ffi.new("uint32_t[?]", BUCKETS)
    local operations, transactions, retries, found, sum_us, max_us = 0, 0, 0, 0, 0, 0

@@ -8,6 +8,8 @@ local ffi = require("ffi")
 local rows = {}
 
 local REGISTERS, CUSTOMERS, PRODUCTS, PRICES = 1000, 100000, 10000, 500
+rows.REGISTERS, rows.PRODUCTS, rows.PRICES = REGISTERS, PRODUCTS, PRICES
+
 local SHORTEST, LONGEST, RANDOM_SHARE = 10, 20, 0.75 * 0.5 -- of `data`
 local LONGEST_ROW = 80
 
@@ -27,8 +29,8 @@ local function word(number)
    return bit.tobit(tonumber(number % 0x100000000ULL))
 end
 
--- A source of 32 random bits (xorshift128, Marsaglia 2003), and of whole numbers from 0 to below n. Every `stream` of a
--- seed is another one.
+-- Two functions that draw: whole numbers from 0 to below n, and 32 bits (xorshift128, Marsaglia 2003). Every `stream`
+-- of a seed is another source.
 function rows.source(seed, stream)
    local first = mixed(mixed(seed + 0ULL) + stream)
    local second = mixed(first)

@@ -18,8 +18,8 @@ local READ_WRITE, PROT_READ_WRITE, MAP_SHARED, PAGE = 2, 3, 1, 4096
 local WORDS_OF_CLIENT = 8 -- a cache line
 local ORIGIN, FAILED = 0, 1 -- in the first line; then one for each client
 
--- Of a client: statements done, the lowest id that is not deleted yet, how many statements there will be in all, and how
--- far each of its threads has come.
+-- Of a client: statements done, the lowest id that is not deleted yet, how many statements there will be in all, and
+-- how far each of its threads has come.
 shared.INSERTED, shared.DELETED, shared.LOW, shared.LAST, shared.STATE = 0, 1, 2, 3, 4
 local READY, DONE = 1, 2
 

@@ -1,0 +1,137 @@
+-- What a client writes: rows inserted, as many deleted, indexes.
+
+local counter = require("counter")
+local pace = require("pace")
+local rows = require("rows")
+local shared = require("shared")
+local statements = require("statements")
+
+local writing = {}
+
+local LOOK_UP_EVERY = 1000 -- deletes: ids may have gaps
+
+local function at_once() return 0 end
+
+-- Counters of a kind, and of how late its statements ended where they have a time at which they are due.
+local function counters(client, kind, origin, limited)
+   local counted = counter.new(client, kind, origin)
+   local late = limited and counter.new(client, kind .. " due", origin)
+   local function add(from, to, due, did, refused)
+      counted.add(to, (to - from) / 1e3, did, refused, 0)
+      if late then
+         late.add(to, (to - due) / 1e3, did, 0, 0)
+      end
+   end
+   local function finish(at)
+      counted.finish(at)
+      if late then
+         late.finish(at)
+      end
+   end
+   return add, finish
+end
+
+-- A function that gives the moment of a statement's rows, by their own clock: it goes on with their number.
+local function clock()
+   local second, moment = -1, ""
+   return function(statement)
+      local opt = sysbench.opt
+      local at = math.floor((statement - 1) * opt.rows_per_transaction / opt.clock_rows)
+      if at ~= second then
+         second, moment = at, os.date("!%Y-%m-%d %H:%M:%S", opt.clock_begin + at)
+      end
+      return moment
+   end
+end
+
+-- The rows of a client. They end with their number; in a limited step that takes too long, soon after its time is
+-- over.
+function writing.insert(client, origin)
+   local opt = sysbench.opt
+   local limit = pace.limiter(origin)
+   local wait, deletes = limit or at_once, opt.delete ~= ""
+   local add, finish = counters(client, "insert", origin, limit)
+   local write = rows.writer(statements.with(opt.insert, {table = statements.table_of(client)}),
+      opt.rows_per_transaction, rows.source(opt.row_seed, client))
+   local moment, near = clock(), deletes and pace.near(client, shared.DELETED) or at_once
+   local ends = limit and origin + opt.most_seconds * 1e9 or math.huge
+   local last, statement = pace.statements(), 1
+   while statement <= last do
+      local due = wait()
+      near(statement)
+      if shared.now() >= ends then -- the deletes may be ahead: the inserts that belong to those are done, too
+         last = math.min(last, statement - 1 + (deletes and pace.MOST_APART or 0))
+         shared.set(client, shared.LAST, last)
+         ends, wait = math.huge, function() return due end
+      end
+      if statement <= last then
+         local did = pace.rows_of(statement)
+         local text = write(did, moment(statement))
+         local from = shared.now()
+         local _, refused = statements.execute(text)
+         add(from, shared.now(), due, did, refused)
+         shared.set(client, shared.INSERTED, statement)
+      end
+      statement = statement + 1
+   end
+   wait() -- to the end of the last second
+   return finish
+end
+
+-- As many statements as are inserted, each of the oldest rows.
+function writing.delete(client, origin)
+   local limit = pace.limiter(origin)
+   local wait, near = limit or at_once, pace.near(client, shared.INSERTED)
+   local add, finish = counters(client, "delete", origin, limit)
+   local form = statements.with(sysbench.opt.delete,
+      {table = statements.table_of(client), low = "%.0f", rows = "%d"})
+   local statement, low, due = 1, 0, origin
+   while statement <= shared.get(client, shared.LAST) do
+      if shared.get(client, shared.LAST) == pace.statements() then -- else it is late enough
+         due = wait()
+      end
+      near(statement)
+      if (statement - 1) % LOOK_UP_EVERY == 0 then
+         low = statements.end_of_ids(client, "MIN")
+         shared.set(client, shared.LOW, low)
+      end
+      if statement <= shared.get(client, shared.LAST) then
+         local did = pace.rows_of(statement)
+         local text = form:format(low, did)
+         local from = shared.now()
+         local _, refused = statements.execute(text)
+         add(from, shared.now(), due, did, refused)
+         low = low + did
+         shared.set(client, shared.LOW, low)
+         shared.set(client, shared.DELETED, statement)
+      end
+      statement = statement + 1
+   end
+   if shared.get(client, shared.LAST) == pace.statements() then
+      wait()
+   end
+   return finish
+end
+
+-- The indexes of a client's table; of a shared one the first client makes them, when all rows are in.
+function writing.make_indexes(client, origin)
+   local opt = sysbench.opt
+   if opt.shared_table then
+      if client > 0 then
+         return
+      end
+      for other = 0, opt.clients - 1 do
+         while shared.get(other, shared.INSERTED) < pace.statements() do
+            shared.nap(1000)
+         end
+      end
+   end
+   local counted = counter.new(client, "index", origin)
+   local from = shared.now()
+   local _, refused = statements.execute(statements.with(opt.indexes, {table = statements.table_of(client)}))
+   local to = shared.now()
+   counted.add(to, (to - from) / 1e3, opt.indexed_rows, refused, 0)
+   return counted.finish
+end
+
+return writing
