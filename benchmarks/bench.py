@@ -69,9 +69,11 @@ def report(what: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
         print(f"  {number:4} {me:12,.3f} {base:12,.3f} {ratio:8.4f}")
     summary = estimate(ratios)
     print(f"  median ratio {summary.median:.4f} of {len(pairs)} pairs, from {min(ratios):.4f} to {max(ratios):.4f};")
-    print(
-        f"  {summary.coverage:.0%} interval of the median from {summary.low:.4f} to {summary.high:.4f}\n", flush=True
-    )
+    if summary.low is None:
+        print("  too few pairs for an interval\n", flush=True)
+    else:
+        reach = f"from {summary.low:.4f} to {summary.high:.4f}"
+        print(f"  {summary.coverage:.0%} interval of the median {reach}\n", flush=True)
     return {"what": what, "pairs": [{"me": me, "base": base} for me, base in pairs], "ratio": asdict(summary)}
 
 

@@ -1,0 +1,234 @@
+"""Is our load of the insert benchmark lighter than the original client, and does it drive a server better?
+
+Both do the same steps on one server, with one client each in a database of its own, step by step and in random order.
+CPU is that of all processes of a client, less what the same processes need for one statement, which is their start.
+Rates are of whole seconds. Memory is what the processes have to themselves and their share of what they share.
+
+The original is `bench/ibench/iibench.py` of the public repository mdcallag/mytools, fetched with git where it is needed
+and run on Debian's Python and mysqlclient, which are unpacked in the cache.
+"""
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import insert_original as original
+from bench import report, save
+from client_memory import ClientMemory
+from rqps import placement
+from rqps.run.job import resolve
+from rqps.run.ready import loaded_data
+from rqps.servers import data, instance
+from rqps.servers.instance import Server, query
+from rqps.study import read_runs_file, unfold
+from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
+from rqps.workloads.insert_benchmark.settling import settle
+from rqps.workloads.insert_benchmark.steps import LOAD, find
+from rqps.workloads.insert_benchmark.workload import InsertBenchmark
+from rqps.workloads.sysbench.process import DATABASE
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+STEPS = tuple(original.STEPS)
+MOST_MB = 50
+STARTS = 5
+ONE_STATEMENT = InsertBenchmarkParameters(load_rows=1000, write_rows=62)
+"""Of 50 rows in l.i1."""
+
+options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+options.add_argument("--pairs", type=int, default=8)
+options.add_argument("--load-rows", type=int, default=400_000, help="inserted in l.i0")
+options.add_argument("--write-rows", type=int, default=50_000, help="inserted in l.i1, four fifths, and l.i2")
+options.add_argument("--seconds", type=int, default=8, help="of each step with queries")
+options.add_argument("--placement", choices=["same-cpu", "split", "free"], help="as for any run if not given")
+options.add_argument("--original", type=Path, help="a checkout of mdcallag/mytools, or its iibench.py")
+options.add_argument("--repository", default=original.REPOSITORY, help="where to fetch it; default: %(default)s")
+options.add_argument("--python", type=Path, help="a Python that has mysqlclient, instead of Debian's")
+options.add_argument("--json", type=Path, help="where to write all numbers")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is compared of a step, and how far ours has to be."""
+
+    step: str
+    what: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def met(self, ratio: float) -> str:
+        if self.at_most is None and self.at_least is None:
+            return ""
+        within = ratio <= self.at_most if self.at_most is not None else ratio >= (self.at_least or 0)
+        return "yes" if within else "no"
+
+    @property
+    def words(self) -> str:
+        if self.at_most is not None:
+            return f"at most {self.at_most:.2f}"
+        return f"at least {self.at_least:.2f}" if self.at_least is not None else "reported"
+
+
+GOALS = (
+    *(Goal(step, "cpu_us_per_row", at_most=0.2) for step in ("l.i0", "l.i1", "l.i2")),
+    Goal("l.i0", "rows_per_s", at_least=1.3),
+    *(Goal(step, "rows_per_s") for step in ("l.i1", "l.i2")),
+    *(Goal(step, "queries_per_s", at_least=1.3) for step in ("qr100", "qp100")),
+    *(Goal(step, "memory_mb") for step in ("l.i0", "l.i1", "qr100", "qp100")),
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a client says of a step: all its rows, and a number of seconds with their rows and queries."""
+
+    rows: int
+    seconds: float
+    rows_in_them: int
+    queries_in_them: int
+
+
+Do = Callable[[str, InsertBenchmarkParameters, int], Done]
+
+
+def theirs(client: original.Client, server: Server, cpus: tuple[int, ...]) -> Do:
+    def do(step: str, parameters: InsertBenchmarkParameters, seed: int) -> Done:
+        rows = parameters.rows(find(step, parameters.form))
+        lines = original.run(client, server, step, rows, seed=seed, cpus=cpus)
+        whole = [line for line in lines if line.rows < rows] or lines
+        return Done(rows, whole[-1].elapsed_s, whole[-1].rows, whole[-1].queries)
+
+    return do
+
+
+def ours(server: Server, cpus: tuple[int, ...], folder: Path) -> Do:
+    workload = InsertBenchmark()
+
+    def do(step: str, parameters: InsertBenchmarkParameters, seed: int) -> Done:
+        log = folder / f"{step}.log"
+        with workload.generating(server, step, parameters, seed=seed, cpus=cpus, log=log) as load:
+            load.wait_for_begin()
+            load.wait_for_end()
+            load.wait_until_gone()
+        answer = workload.answer(step, parameters, load)
+        done = dict.fromkeys(("insert", "query"), 0)
+        for row in answer.intervals:
+            done[row["kind"]] = done.get(row["kind"], 0) + row["operations"]
+        return Done(done["insert"], load.elapsed_s, done["insert"], done["query"])
+
+    return do
+
+
+def measured(do: Do, step: str, parameters: InsertBenchmarkParameters, seed: int, start_s: float) -> dict[str, float]:
+    """What came of a step on one side of a pair; `start_s` is taken off its CPU."""
+    before_s = _cpu_s_of_children()
+    with ClientMemory() as memory:
+        done = do(step, parameters, seed)
+    used_s = _cpu_s_of_children() - before_s
+    return {
+        "cpu_us_per_row": (used_s - start_s) * 1e6 / done.rows,
+        "rows_per_s": done.rows_in_them / done.seconds,
+        "queries_per_s": done.queries_in_them / done.seconds,
+        "memory_mb": memory.most_mb,
+        "cpu_s": used_s,
+    }
+
+
+def _cpu_s_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def start_s(server: Server, do: Do) -> float:
+    """CPU seconds that all processes of a client need for one statement."""
+    begin(server)
+    for step in STEPS[:2]:
+        do(step, ONE_STATEMENT, 1)
+    return statistics.median(measured(do, "l.i1", ONE_STATEMENT, 1, 0)["cpu_s"] for _ in range(STARTS))
+
+
+def begin(server: Server) -> None:
+    """Both databases without tables."""
+    connection = server.connect()
+    for name in (DATABASE, original.DATABASE):
+        query(connection, f"DROP DATABASE IF EXISTS {name}")
+        query(connection, f"CREATE DATABASE {name}")
+    connection.close()
+
+
+@contextmanager
+def serving(kind: placement.Kind | None) -> Iterator[tuple[Server, tuple[int, ...], Path]]:
+    """The 8.0.33 of the study `ps-cost-insert`, the CPUs of its client, and a folder for logs."""
+    run = next(run for run in unfold(read_runs_file(RUNS_YAML), "ps-cost-insert", "bench") if run.build == "my8033")
+    where = placement.choose(kind, 1)
+    build, translated = resolve(run, print)
+    folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
+    data.copy(loaded_data(run, build, print), folder / "data")
+    server = instance.start(
+        build,
+        folder / "data",
+        arguments=translated.arguments,
+        cpus=where.server_cpus,
+        log=folder / "mysqld.err",
+        scratch=(folder / "data",),
+    )
+    try:
+        placement.apply(os.getpid(), where.observer_cpus)
+        print(f"{run.dbms}, {where.kind}: server {where.server_cpus}, client {where.client_cpus}\n")
+        yield server, where.client_cpus, folder
+    finally:
+        instance.stop(server)
+        shutil.rmtree(folder)
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """One row a goal, with the interval of its ratio."""
+    lines = [f"{'step':6} {'ours / original':16} {'pairs':>5} {'ratio':>7} {'interval':>15}  goal"]
+    for each in found:
+        goal, ratio = Goal(**each["goal"]), each["ratio"]
+        reach = f"{ratio['low']:.3f}–{ratio['high']:.3f}" if ratio["low"] is not None else "too few"
+        told = f"{goal.words}: {goal.met(ratio['median'])}" if goal.met(ratio["median"]) else goal.words
+        lines.append(f"{goal.step:6} {goal.what:16} {ratio['n']:5} {ratio['median']:7.3f} {reach:>15}  {told}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    asked = options.parse_args()
+    parameters = InsertBenchmarkParameters(
+        load_rows=asked.load_rows, write_rows=asked.write_rows, rates=(100,), seconds=asked.seconds, wait_seconds=20
+    )
+    halves: dict[str, list[dict[str, dict[str, float]]]] = {step: [] for step in STEPS}
+    client = original.client(asked.original, asked.python, asked.repository)
+    with serving(asked.placement) as (server, cpus, folder):
+        sides = {"me": ours(server, cpus, folder), "base": theirs(client, server, cpus)}
+        starts = {side: start_s(server, do) for side, do in sides.items()}
+        print(f"CPU of the start: ours {starts['me']:.3f} s, the original {starts['base']:.3f} s\n")
+        for seed in range(1, asked.pairs + 1):
+            begin(server)
+            for step in STEPS:
+                both = {}
+                for side in random.sample(list(sides), 2):
+                    if step != LOAD:
+                        settle(server, parameters, step)
+                    both[side] = measured(sides[side], step, parameters, seed, starts[side])
+                halves[step].append(both)
+    found = []
+    for goal in GOALS:
+        pairs = [(half["me"][goal.what], half["base"][goal.what]) for half in halves[goal.step]]
+        told = report(f"{goal.step}: {goal.what.replace('_', ' ')}, ours (me) against the original (base)", pairs)
+        found.append(told | {"goal": asdict(goal)})
+    print(table(found))
+    most = max(half["me"]["memory_mb"] for step in halves.values() for half in step)
+    print(f"memory of our client, at most: {most:.1f} MB, under {MOST_MB} MB: {'yes' if most < MOST_MB else 'no'}")
+    save(asked.json, {"benchmark": "insert_benchmark", "start_cpu_s": starts, "halves": halves, "found": found})
+
+
+main()
