@@ -4,8 +4,8 @@ Both do the same steps on one server, with one client each in a database of its 
 CPU is that of all processes of a client, less what the same processes need for one statement, which is their start.
 Rates are of whole seconds. Memory is what the processes have to themselves and their share of what they share.
 
-The original is `bench/ibench/iibench.py` of the public repository mdcallag/mytools, fetched with git where it is needed
-and run on Debian's Python and mysqlclient, which are unpacked in the cache.
+The original is `bench/ibench/iibench.py` of the public repository mdcallag/mytools, fetched with git where needed and
+run on Debian's Python and mysqlclient, which are unpacked in the cache.
 """
 
 import argparse
