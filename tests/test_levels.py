@@ -96,6 +96,15 @@ def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(data: Path) 
     assert levels.studies["apart-1"].take_apart is None
 
 
+def test_where_instructions_are_counted_time_has_one_round_below_the_kinds(data: Path) -> None:
+    runs_yaml = data.parent / "runs.yaml"
+    runs_yaml.write_text(RUNS.replace("rounds: 6", "rounds: 6\n    instructions_rounds: 1"))
+    measure(data)
+    levels = read_runs_file(levels_file(data, "apart")).studies
+    assert [levels[f"apart-{number}"].rounds for number in (1, 2)] == [6, 1]
+    assert [levels[f"apart-{number}"].instructions_rounds for number in (1, 2)] == [1, 1]
+
+
 def test_where_rounds_can_t_tell_nothing_is_taken_apart_further(data: Path) -> None:
     assert measure(data, noise=0.3) == ["apart-1"]
 

@@ -1,8 +1,9 @@
 """A study that takes its scenario apart: level after level, each a study of its own beside the first one.
 
 What is in a level follows from what the one before it measured: a part that costs nothing is not taken apart. So that
-base and part of a round are neighbours in time, every level measures its base anew. Configs and studies of the levels
-are written beside the first level's data, where the runs' notebooks read them.
+base and part of a round are neighbours in time, every level measures its base anew. Where instructions are counted,
+they decide: what is below a kind is too small for time to show, and has one round for its events alone. Configs and
+studies of the levels are written beside the first level's data, where the runs' notebooks read them.
 """
 
 import re
@@ -90,6 +91,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     name = f"{study}-{number}"
     described["studies"][name] = {
         **{key: value for key, value in first.items() if key not in ("take_apart", "extends")},
+        **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
         "dbms": [first["base"], *(f"{build}.{each}" for each in configs)],
     }
     file.write_text(_text(described), encoding="utf-8")

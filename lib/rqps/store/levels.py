@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
+from rqps.modes import Mode
 from rqps.store.find import CARD, data_folder, study_folder
 from rqps.store.read import Study, load
 
 
-def load_levels(study: str, data: str | Path | None = None) -> tuple[Study, ...]:
-    """The study, then its levels in their order as far as they were measured."""
+def load_levels(study: str, data: str | Path | None = None, mode: Mode = "throughput") -> tuple[Study, ...]:
+    """The study, then its levels in their order as far as they were measured in that mode."""
     root = data_folder(data)
-    found = [load(study, root)]
+    found = [load(study, root, mode)]
     beside = study_folder(study, root).parent
     while (beside / f"study={study}-{len(found)}" / CARD).is_file():
-        found.append(load(f"{study}-{len(found)}", root))
+        found.append(load(f"{study}-{len(found)}", root, mode))
     return tuple(each for each in found if not each.runs.is_empty())

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from rqps.analysis.perf_schema.counted import scenario_instructions
 from rqps.analysis.perf_schema.events import event_costs, events_per_statement
 from rqps.analysis.perf_schema.scenarios import scenario_costs, scenario_ratios, scenarios
 from rqps.store.read import Study
@@ -30,18 +31,22 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
     "needs": pl.String,
     "per_statement": pl.Float64,
     "each_ns": pl.Float64,
+    "added_instructions": pl.Float64,
+    "instructions": pl.Float64,
 }
 
 
-def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
+def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> pl.DataFrame:
     """One row a part and step: `level` 0 is the whole, `part` its patterns, `parent` the part that it was taken from.
 
     Each level is held against its own base. Rows are in the order of a tree: below a part come its own parts, the
-    dearest first. A study that was not taken apart has none.
+    dearest first: by instructions where the same levels have them `counted`, else by time. A study that was not taken
+    apart has none.
     """
     if len(levels) < 2:
         return pl.DataFrame(schema=_SCHEMA)
-    found = [_of_level(number, study) for number, study in enumerate(levels)]
+    by_name = {study.card.study: study for study in counted}
+    found = [_of_level(number, study, by_name.get(study.card.study)) for number, study in enumerate(levels)]
     rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *found])
     if rows.is_empty():
         return rows
@@ -51,14 +56,21 @@ def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
 def sums_of_parts(costs: pl.DataFrame) -> pl.DataFrame:
     """Of every part that was taken apart: what it adds, what its own parts add together, and how many those are."""
     parts = costs.drop_nulls("parent").group_by("step", parts_of="parent", maintain_order=True)
-    together = parts.agg(pl.col("added_us").sum().alias("sum_us"), pl.len().cast(pl.Int32).alias("parts"))
-    wholes = costs.select("step", "level", "added_us", "added_low_us", "added_high_us", parts_of="part")
+    counted = pl.col("added_instructions")
+    together = parts.agg(
+        pl.col("added_us").sum().alias("sum_us"),
+        pl.when(counted.null_count() == 0).then(counted.sum()).alias("sum_instructions"),
+        pl.len().cast(pl.Int32).alias("parts"),
+    )
+    wholes = costs.select(
+        "step", "level", "added_us", "added_low_us", "added_high_us", "added_instructions", parts_of="part"
+    )
     return wholes.join(together, on=["step", "parts_of"], maintain_order="left").sort(
         "step", "level", maintain_order=True
     )
 
 
-def _of_level(number: int, study: Study) -> pl.DataFrame:
+def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:
     named = scenarios(study.runs, study.conditions)
     base = named.filter(dbms=study.card.base)["scenario"]
     if base.is_empty():
@@ -68,6 +80,7 @@ def _of_level(number: int, study: Study) -> pl.DataFrame:
     each = event_costs(events_per_statement(study.status, named), costs).select(*keys, "per_statement", "each_ns")
     return (
         costs.join(each, on=keys, how="left", maintain_order="left")
+        .join(_instructions(counted, base.item(), keys), on=keys, how="left", maintain_order="left")
         .with_columns(
             level=pl.lit(number, pl.Int32),
             part=pl.col("scenario").map_elements(_label, pl.String),
@@ -75,6 +88,15 @@ def _of_level(number: int, study: Study) -> pl.DataFrame:
         )
         .select(*_SCHEMA)
     )
+
+
+def _instructions(counted: Study | None, against: str, keys: list[str]) -> pl.DataFrame:
+    if counted is None:
+        none = [pl.lit(None, pl.Float64).alias(name) for name in ("added_instructions", "instructions")]
+        return pl.DataFrame(schema=dict.fromkeys(keys, pl.String)).with_columns(none)
+    named = scenarios(counted.runs, counted.conditions)
+    found = scenario_instructions(counted.instructions, counted.steps, counted.runs, named, against)
+    return found.select(*keys, "added_instructions", "instructions")
 
 
 def _label(scenario: str) -> str:
@@ -107,7 +129,8 @@ def _parent(part: str, candidates: Sequence[str]) -> str | None:
 
 def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
     """Sorted so that below a part come its own parts, the dearest first."""
-    ordered = rows.sort("step", "added_us", descending=[False, True])
+    known = rows["added_instructions"].null_count() == 0
+    ordered = rows.sort("step", "added_instructions" if known else "added_us", descending=[False, True])
     places: list[int] = []
     by_parent: dict[tuple[str, int, str | None], list[int]] = {}
     for place, (step, level, parent) in enumerate(ordered.select("step", "level", "parent").rows()):
