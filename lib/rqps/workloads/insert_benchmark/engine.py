@@ -37,6 +37,11 @@ def looked_at(server: Server, connection: Connection, step: str, moment: str) ->
     }
 
 
+def rows_deleted(connection: Connection) -> int:
+    """By all connections since the server started."""
+    return int(_pairs(connection, "SHOW GLOBAL STATUS LIKE 'Innodb_rows_deleted'")["innodb_rows_deleted"])
+
+
 def ids(connection: Connection, tables: Sequence[str] | None = None) -> tuple[int | None, int | None]:
     """The lowest and the highest primary key of tables, by default of all that are there."""
     if tables is None:

@@ -35,6 +35,7 @@ class Generator(Process):
     warmup_s = 0.0
     engine: Sequence[Row] = ()
     """What was seen of the engine before."""
+    rows_deleted = 0
     warnings: Sequence[Warning_] = ()
 
     def wait_for_end(self) -> None:

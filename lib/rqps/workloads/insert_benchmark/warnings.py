@@ -15,9 +15,13 @@ FEWEST_FOUND = 0.9
 
 
 def warnings_of(
-    step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[Second], columns: Mapping[str, Any]
+    step: Step,
+    parameters: InsertBenchmarkParameters,
+    seconds: Sequence[Second],
+    columns: Mapping[str, Any],
+    deleted: int,
 ) -> Iterator[Warning_]:
-    """The warnings of a step that came to its end."""
+    """The warnings of a step that came to its end; `deleted` are the rows that the server says it deleted."""
     if columns["target_held"] is False:
         yield Warning_(kind="rate not held", text=_not_held(step, parameters, seconds, columns), step=step.name)
     statements = sum(each.transactions for each in seconds if not each.kind.endswith("due"))
@@ -28,6 +32,9 @@ def warnings_of(
             f"done again: {columns['retries']:,} beside {statements:,} that came to their end"
         )
         yield Warning_(kind="retries", text=text, step=step.name)
+    if deleted < (due := total(seconds, "delete").operations):  # more may be: those of the server's own tables
+        text = f"deletes found {deleted:,} rows, and {due:,} were to be deleted: the tables have grown"
+        yield Warning_(kind="rows", text=text, step=step.name)
     asked = total(seconds, "query")
     if asked.transactions and (each := asked.found / asked.transactions) < FEWEST_FOUND * parameters.query_rows:
         text = f"a query found {each:.1f} rows on average, and asked for {parameters.query_rows}"

@@ -68,8 +68,9 @@ class InsertBenchmark:
         rows, warnings = self._before(server, asked, parameters)
         with closing(server.connect()) as connection:
             lows = [engine.ids(connection, [table])[0] or 0 for table in parameters.tables]
+            deleted = engine.rows_deleted(connection)
         with generator.generating(server, asked, parameters, lows=lows, seed=seed, cpus=cpus, log=log) as load:
-            load.engine, load.warnings = rows, warnings
+            load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
             yield load
 
     def _before(
@@ -87,13 +88,14 @@ class InsertBenchmark:
         seconds = reading.read_seconds(load.lines)
         with closing(load.server.connect()) as connection:
             after = engine.looked_at(load.server, connection, step, "after")
+            deleted = engine.rows_deleted(connection) - load.rows_deleted
         columns = _columns(asked, parameters, seconds, load.elapsed_s)
         together = list(reading.by_second(seconds))
         return Answer(
             columns=columns,
             intervals=reading.interval_rows(step, together),
             latencies=reading.latency_rows(step, together),
-            warnings=(*load.warnings, *warnings_of(asked, parameters, seconds, columns)),
+            warnings=(*load.warnings, *warnings_of(asked, parameters, seconds, columns, deleted)),
             more={"clients": reading.client_rows(step, seconds), "engine": [*load.engine, after]},
         )
 
