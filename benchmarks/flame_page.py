@@ -1,4 +1,8 @@
-"""Is a flame graph of a real server's size light, and quick to answer? Ten of them on one page, in a browser."""
+"""Is a flame graph of a real server's size light, and quick to answer? One, and ten on one page, in a browser.
+
+Goals, for 13,000 stacks: a page of one in at most 400 KB compressed, and a click answered in less than 100 ms, until
+what it changed is on the screen, also where ten are on the page.
+"""
 
 import argparse
 import gzip
@@ -52,7 +56,7 @@ SEARCH = """
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stacks", type=int, default=13_000)
     parser.add_argument("--graphs", type=int, default=10)
     parser.add_argument("--clicks", type=int, default=60)

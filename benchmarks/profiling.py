@@ -1,7 +1,8 @@
 """Does sampling stacks disturb? Throughput while perf samples as in a run for stacks, against the same load alone.
 
 One sysbench loads one server; sampling is switched on and off every few seconds, in random order within a pair, so
-that both sides of a pair are neighbours in time.
+that both sides of a pair are neighbours in time. There is no goal, but a rule: what this costs is reported, and
+runs that were sampled are compared with none that were not.
 """
 
 import argparse

@@ -6,7 +6,14 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps.analysis import breakdown, breakdown_findings, instruction_costs, stack_costs
+from rqps.analysis import (
+    breakdown,
+    breakdown_findings,
+    instruction_costs,
+    profile,
+    profile_findings,
+    stack_costs,
+)
 from rqps.analysis.stacks.breakdown import BREAKDOWN, By
 from rqps.analysis.stacks.chance import adjusted, t_of, two_sided_p
 from rqps.analysis.stacks.tables import OTHER
@@ -139,12 +146,12 @@ def test_the_interval_holds_the_true_difference_as_often_as_it_says() -> None:
 
 
 def test_a_function_that_calls_itself_costs_its_time_once() -> None:
-    path = ("do_command", "f", "g", "f")
+    path = ("dispatch_command", "f", "g", "f")
     stacks = pl.concat([stacks_of(dbms, 1, {path: 5}) for dbms in ("my1.base", "my2.base")])
     steps = pl.concat([steps_of(dbms, 1, 10.0) for dbms in ("my1.base", "my2.base")])
     parts = breakdown(stack_costs(stacks, steps), "my1.base", "inclusive")
     assert parts.select("part", "me_cost").sort("part").rows() == [
-        (name, 10.0) for name in ("connection", "do_command", "f", "g")
+        (name, 10.0) for name in ("connection", "dispatch_command", "f", "g")
     ]
 
 
@@ -190,14 +197,44 @@ def test_findings_name_the_functions_and_what_went_the_other_way() -> None:
     (said,) = breakdown_findings(breakdown(costs, "my1.base"), breakdown(costs, "my1.base", "function"))
     assert said == (
         "point-query: an operation costs my2.base 17.2 µs of server CPU, and my1.base 16.2 (means of 6 rounds). "
-        "That is 1.0 ± 0.3 µs more: 2.01 ± 0.08 more for parser (my_sql_parser_parse 2.01 ± 0.08); "
+        "That is 1.0 ± 0.3 µs more: 2.01 ± 0.08 more for parser (most in my_sql_parser_parse, 2.01 ± 0.08); "
         "and 0.94 ± 0.07 less for optimizer."
     )
+
+
+def test_a_finding_adds_up_what_it_does_not_name_and_leaves_out_what_is_next_to_nothing() -> None:
+    grown = {"MYSQLparse": 500, "JOIN::optimize": 400, "row_search_mvcc": 300, "dispatch_command": 200, "malloc": 150}
+    grown |= {"btr_cur_search_to_nth_level": 50, "start_statement_v1": -160, "net_send_ok": -1}
+    sides = {
+        "my1.base": {(name,): 1_000_000 for name in grown},
+        "my2.base": {(name,): 1_000_000 + 1000 * more for name, more in grown.items()},
+    }
+    steps = pl.concat([steps_of(dbms, 1, 5.0, run=f"i01@{dbms}@here") for dbms in sides])
+    counts = pl.concat([instructions_of(dbms, 1, counted) for dbms, counted in sides.items()])
+    (said,) = breakdown_findings(breakdown(instruction_costs(counts, steps), "my1.base"))
+    assert said.endswith("; and 160 ± 4 less for performance schema; 3 other parts come to 199 more.")
+    assert "allocator" not in said, "four parts are named, the largest"
+    assert "network" not in said, "too little of the difference"
 
 
 def test_too_few_rounds_are_told() -> None:
     (said,) = breakdown_findings(breakdown(both(2), "my1.base"))
     assert said.endswith("With 2 rounds these are no verdicts: it takes 4.")
+
+
+def test_runs_that_were_to_tell_and_failed_are_told_with_their_error() -> None:
+    forbidden = "perf may not sample here: kernel.perf_event_paranoid is 4"
+    tries = [("s01@my2.base@here", "stacks"), ("s02@my2.base@here", "stacks"), ("r01@my2.base@here", "throughput")]
+    failed = pl.DataFrame([{"run": run, "mode": mode, "error": forbidden} for run, mode in tries])
+    nothing = profile(both().clear(), "my1.base").operations
+    none, why = profile_findings(nothing, "stacks", failed)
+    assert none == "This study has no sampled stacks of a dbms and of its base."
+    assert why == f"Without sampled stacks, since they failed: s01@my2.base@here, s02@my2.base@here. {forbidden}"
+    (advice,) = profile_findings(nothing, "stacks", failed.clear())
+    assert "stacks_rounds: 4" in advice
+    *findings, why = profile_findings(profile(both(), "my1.base").operations, "stacks", failed)
+    assert len(findings) == 1
+    assert forbidden in why
 
 
 def test_of_equal_servers_nothing_is_told() -> None:

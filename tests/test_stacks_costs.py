@@ -85,12 +85,19 @@ def test_runs_and_steps_are_kept_apart() -> None:
 
 
 def test_stacks_of_two_releases_meet() -> None:
-    old = ("start_thread", "handle_one_connection", "do_handle_one_connection", "do_command", "mysql_parse(THD*)")
-    new = ("clone3", "start_thread", "handle_connection", "do_command", "dispatch_sql_command(THD*, Parser_state*)")
+    old = ("start_thread", "handle_one_connection", "dispatch_command(THD*)", "mysql_parse(THD*)")
+    new = (
+        "clone3",
+        "start_thread",
+        "handle_connection",
+        "do_command",
+        "dispatch_command",
+        "dispatch_sql_command(THD*)",
+    )
     stacks = pl.concat([stacks_of("my1.base", 1, {old: 1}), stacks_of("my2.base", 1, {new: 1})])
     steps = pl.concat([steps_of("my1.base", 1, 1.0), steps_of("my2.base", 1, 1.0)])
     found = stack_costs(stacks, steps)["stack"].to_list()
-    assert found == [["connection", "do_command", "dispatch_sql_command"]] * 2
+    assert found == [["connection", "dispatch_command", "dispatch_sql_command"]] * 2
 
 
 def test_a_layer_of_one_release_counts_for_its_caller() -> None:
@@ -120,12 +127,12 @@ def test_a_function_that_not_all_releases_pass_through_keeps_its_own_cost_and_no
 
 
 def test_callers_without_a_name_keep_no_releases_apart() -> None:
-    named = ("start_thread", "do_command", "net_flush", "[unknown]")
-    stripped = ("[unknown]", "[unknown]", "do_command", "[unknown]", "net_flush", "[unknown]")
+    named = ("start_thread", "dispatch_command", "net_flush", "[unknown]")
+    stripped = ("[unknown]", "[unknown]", "dispatch_command", "[unknown]", "net_flush", "[unknown]")
     stacks = pl.concat([stacks_of("my1.base", 1, {named: 1}), stacks_of("my2.base", 1, {stripped: 1})])
     steps = pl.concat([steps_of("my1.base", 1, 1.0), steps_of("my2.base", 1, 1.0)])
     found = stack_costs(stacks, steps)["stack"].to_list()
-    assert found == [["connection", "do_command", "net_flush", "[unknown]"]] * 2
+    assert found == [["connection", "dispatch_command", "net_flush", "[unknown]"]] * 2
 
 
 def test_recursion_is_kept_and_two_names_of_one_function_are_not() -> None:

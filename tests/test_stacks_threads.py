@@ -1,11 +1,13 @@
 """What threads do with their time: counted by the kernel, looked at from time to time, and it adds up."""
 
+import json
 import time
 
 import polars as pl
 import pytest
 from child import SPINNING, Child
-from rqps.analysis.thread_time import thread_time
+from rqps import charts
+from rqps.analysis.thread_time import thread_time, threads_not_told
 from rqps.observe.stacks.threads import KINDS, Looks, Used, threads_table, used_by_threads
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import STEPS, THREADS
@@ -121,3 +123,13 @@ def test_what_threads_wait_for_stays_open_where_we_may_not_look() -> None:
 
 def test_only_threads_of_connections_serve_operations() -> None:
     assert thread_time(of_step(role="purge"), STEP).is_empty()
+
+
+def test_a_server_whose_threads_can_not_be_told_apart_is_named() -> None:
+    nameless = of_step(dbms="my2.base", role="unknown")
+    threads = pl.concat([of_step(), of_step(role="purge"), nameless])
+    assert threads_not_told(threads) == ["my2.base"]
+    drawn = json.dumps(charts.thread_time(thread_time(threads, STEP), threads_not_told(threads)).to_dict())
+    assert "Of my2.base the threads have no names" in drawn
+    assert "per operation; 1 round." in drawn
+    assert "mostly the client's turn" in drawn

@@ -62,7 +62,7 @@ from rqps.analysis.stacks import (
     stack_costs,
 )
 from rqps.analysis.summary import absolute, summarise, summarise_given_back
-from rqps.analysis.thread_time import thread_time
+from rqps.analysis.thread_time import thread_time, threads_not_told
 from rqps.analysis.trace import builds, strongest, where_from
 from rqps.analysis.warnings import all_warnings, carried
 
@@ -140,6 +140,7 @@ __all__ = [
     "summarise_given_back",
     "sums_of_parts",
     "thread_time",
+    "threads_not_told",
     "throughput_over_time",
     "timers",
     "two_measures",

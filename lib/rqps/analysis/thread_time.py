@@ -58,3 +58,10 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl
         )
         .sort(*_KEYS, "kind")
     )
+
+
+def threads_not_told(threads: pl.DataFrame | pl.LazyFrame) -> list[str]:
+    """The dbms whose threads were watched, but none of which could be told to serve a client."""
+    roles = threads.lazy().select("dbms", "role").unique().collect()
+    serving = roles.filter(role=CONNECTION)["dbms"]
+    return roles.filter(~pl.col("dbms").is_in(serving.to_list()))["dbms"].unique().sort().to_list()

@@ -1,5 +1,6 @@
 """What the server's threads do with a client's time, as shares of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -7,15 +8,18 @@ import polars as pl
 
 from rqps.charts.rows import height_of, row_axis, slim, with_rows
 from rqps.charts.text import Sentences
-from rqps.charts.theme import GRID, INK, SERIES, by_host, titled
+from rqps.charts.theme import GRID, INK, SERIES, by_host, rounds_of, titled
 
 RUNNING = "running"
 MOST_ROWS = 60
 _FEW = alt.Axis(tickCount=6, format="%")
 
 
-def thread_time(time: pl.DataFrame) -> Any:
-    """One bar a step and dbms, of the whole time of its connections; the first part is what a profile explains."""
+def thread_time(time: pl.DataFrame, not_told: Sequence[str] = ()) -> Any:
+    """One bar a step and dbms, of the whole time of its connections; the first part is what a profile explains.
+
+    `not_told` are the dbms whose threads could not be told apart.
+    """
     if time.is_empty():
         return Sentences(["What the threads did with their time was not recorded."])
     kinds = pl.Series(time["kind"].dtype.categories).to_list()  # type: ignore[attr-defined]
@@ -58,10 +62,14 @@ def thread_time(time: pl.DataFrame) -> Any:
         .mark_text(align="left", dx=5, fontSize=11, color=INK)
         .encode(x="share:Q", y=axis, text="label:N"),
     ).properties(width="container", height=height)
+    rounds = time.group_by("host", "dbms", "step").agg(pl.col("round").n_unique())["round"].to_list()
+    without = f" Of {', '.join(not_told)} the threads have no names, and are not here." if not_told else ""
     how = (
         "Running is CPU time of the thread, which a profile divides; it and waiting for a CPU are exact. The rest is "
-        "divided by how often the thread was seen at it. Figures: µs running, of µs in all, per operation; means of "
-        "the sampled rounds."
+        "divided by how often the thread was seen at it. Where the load generator has the same CPU (placement "
+        "same-cpu), waiting for a CPU is mostly the client's turn: the thread is ready, and the client works. "
+        "Figures: "
+        f"µs running, of µs in all, per operation; {'means of ' * (max(rounds) > 1)}{rounds_of(rounds)}.{without}"
     )
     return titled(chart, _claim(totals), how, min_width_px=420)
 

@@ -11,7 +11,9 @@ from rqps.analysis.stacks.breakdown import MICROSECONDS
 from rqps.analysis.stacks.tables import OTHER
 
 MOST_PARTS = 4
-MOST_FUNCTIONS = 2
+MOST_FUNCTIONS = 1
+WORTH_TELLING = 0.02
+"""Of the whole difference: where instructions are counted, the smallest part is certain, and no answer."""
 
 Row = dict[str, Any]
 
@@ -45,22 +47,34 @@ def _told(rows: list[Row], functions: list[Row]) -> Iterator[str]:
         yield f"The difference, {_signed(difference, error)} {short}, is within its error."
         return
     way = "more" if difference > 0 else "less"
-    same_way = [row for row in rows if _is_told(row) and (row["difference"] > 0) == (difference > 0)][:MOST_PARTS]
-    back = [row for row in rows if _is_told(row) and (row["difference"] > 0) != (difference > 0)][:MOST_PARTS]
+    told = [row for row in rows if _is_told(row) and abs(row["difference"]) >= WORTH_TELLING * abs(difference)]
+    same_way = [row for row in told if (row["difference"] > 0) == (difference > 0)][:MOST_PARTS]
+    back = [row for row in told if (row["difference"] > 0) != (difference > 0)][:MOST_PARTS]
+    rest = _rest(rows, [*same_way, *back], difference, error)
     size = f"{_plain(abs(difference), error)} ± {_plain(error, error)} {short} {way}"
     if same_way and back:
         # A part may be larger than what remains of it in the whole.
         more = _listed([f"{_size(row)} {way} for {_part(row, functions)}" for row in same_way])
         less = _listed([f"{_size(row)} {'less' if way == 'more' else 'more'} for {row['part']}" for row in back])
-        yield f"That is {size}: {more}; and {less}."
+        yield f"That is {size}: {more}; and {less}{rest}."
     elif same_way:
         first, *others = same_way
         parts = [f"{_size(row)} {_part(row, functions)}" for row in others]
-        yield f"Of the {size}, {_listed([f'{_size(first)} are {_part(first, functions)}', *parts])}."
+        yield f"Of the {size}, {_listed([f'{_size(first)} are {_part(first, functions)}', *parts])}{rest}."
     else:
         yield f"No part of the {size} can be told from chance."
     if sampled and of["n"] < ROUNDS_FOR_A_VERDICT:
         yield f"With {rounds} these are no verdicts: it takes {ROUNDS_FOR_A_VERDICT}."
+
+
+def _rest(rows: list[Row], named: list[Row], difference: float, error: float) -> str:
+    """What the parts that are not named come to, so that nobody takes those that are for all."""
+    others = [row for row in rows if row not in named and row["difference"]]
+    sum_ = sum(row["difference"] for row in others)
+    if abs(sum_) < max(error, WORTH_TELLING * abs(difference)):
+        return ""
+    other, come = ("another part", "comes") if len(others) == 1 else (f"{len(others)} other parts", "come")
+    return f"; {other} {come} to {_plain(abs(sum_), error)} {'more' if sum_ > 0 else 'less'}"
 
 
 def _is_told(row: Row) -> bool:
@@ -71,11 +85,11 @@ def _is_told(row: Row) -> bool:
 
 
 def _part(row: Row, functions: list[Row]) -> str:
-    """`performance schema (pfs_end_statement_vc 1.2 ± 0.3)`."""
+    """`performance schema (most in pfs_end_statement_vc, 1.2 ± 0.3)`."""
     mine = [each for each in functions if each["component"] == row["part"] and _is_told(each)]
     mine = [each for each in mine if (each["difference"] > 0) == (row["difference"] > 0)][:MOST_FUNCTIONS]
-    named = ", ".join(f"{each['part']} {_size(each)}" for each in mine)
-    return str(row["part"]) + (f" ({named})" if named else "")
+    named = ", ".join(f"{each['part']}, {_size(each)}" for each in mine)
+    return str(row["part"]) + (f" (most in {named})" if named else "")
 
 
 def _size(row: Row) -> str:

@@ -1,5 +1,6 @@
 """All that the profiles of a study say, as frames that belong together; and what is said of a study without any."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import polars as pl
@@ -35,19 +36,30 @@ def profile(costs: pl.DataFrame, base: str) -> Profile:
         operations = operation_costs(none).with_columns(pl.lit("").alias("finding"))
         return Profile(operations, none, none, pl.DataFrame())
     components, functions = breakdown(costs, base), breakdown(costs, base, "function")
-    told = pl.Series("finding", breakdown_findings(components), pl.String)
+    told = pl.Series("finding", breakdown_findings(components, functions), pl.String)
     operations = operation_costs(components).with_columns(told)
     return Profile(operations, components, functions, flame_trees(costs, base))
 
 
-def profile_findings(operations: pl.DataFrame, mode: Mode) -> tuple[str, ...]:
-    """What the greatest difference of each step is made of, or how to get a study that tells."""
+def profile_findings(operations: pl.DataFrame, mode: Mode, failed: pl.DataFrame | None = None) -> tuple[str, ...]:
+    """What the greatest difference of each step is made of, or how to get a study that tells.
+
+    `failed` are the study's runs that failed: it is said why, as where profiling is forbidden.
+    """
+    missing = () if failed is None else tuple(_missing(failed.filter(mode=mode), mode))
     if operations.is_empty():
-        return (f"This study has no {_WHAT[mode]} of a dbms and of its base. {_TRY[mode]}",)
+        none = f"This study has no {_WHAT[mode]} of a dbms and of its base."
+        return (none, *missing) if missing else (f"{none} {_TRY[mode]}",)
     changed = (pl.col("me_cost") / pl.col("base_cost")).log().abs()
     greatest = operations.sort(changed, descending=True, maintain_order=True).unique(["host", "step"], keep="first")
     order = operations["step"].unique(maintain_order=True).to_list()
-    return tuple(greatest.sort(pl.col("step").replace_strict(order, range(len(order))))["finding"])
+    return (*greatest.sort(pl.col("step").replace_strict(order, range(len(order))))["finding"], *missing)
+
+
+def _missing(failed: pl.DataFrame, mode: Mode) -> Iterator[str]:
+    for (error,), tries in failed.group_by("error", maintain_order=True):
+        runs = ", ".join(tries["run"].unique(maintain_order=True))
+        yield f"Without {_WHAT[mode]}, since they failed: {runs}. {error}"
 
 
 def most_changed_part(parts: pl.DataFrame) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import polars as pl
 
 from rqps.charts.flame.drawing import Drawing
-from rqps.charts.flame.graph import claim_of, figure_of, how_of
+from rqps.charts.flame.graph import claim_of, figure_of, folded_of, how_of
 from rqps.charts.flame.look import figure, with_error
 from rqps.charts.flame.table import parts_table
 from rqps.charts.flame.tree import Tree, tree_of
@@ -46,6 +46,7 @@ class _Told:
     by: str
     counts_differ: bool
     """Of rounds, from cell to cell."""
+    folded: str
 
     def sides(self, me: str) -> dict[str, str]:
         return {"base": self.base, "me": me, "unit": self.unit}
@@ -68,7 +69,8 @@ def explorer(
     if operations.is_empty():
         return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
-    told = _Told(operations["base"][0], operations["unit"][0], by, operations["n"].n_unique() > 1)
+    counts_differ = operations["n"].n_unique() > 1
+    told = _Told(operations["base"][0], operations["unit"][0], by, counts_differ, folded_of(fold_below))
     rows = {Cell(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     read = _cells(trees, tree_of)
     halves = _cells(parts, _as_it_is), _cells(functions, _as_it_is)
@@ -153,7 +155,7 @@ def _section(cell: Cell, row: Row, tree: Tree, parts: pl.DataFrame, functions: p
     where, sides = address(*cell, told.by), told.sides(cell.dbms)
     claim = claim_of(tree, **sides)
     too_few = row["verdict"] == "unsure" and abs(row["difference"]) > row["error"]
-    rounds = f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}."
+    rounds = f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}. {told.folded}".rstrip()
     # Without scripts the address leads to this id, and the browser opens what it is in.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'

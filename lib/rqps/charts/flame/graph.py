@@ -54,10 +54,14 @@ def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operat
 
 def how_of(unit: str, fold_below: float | None) -> str:
     """How to read it."""
+    return f"{HOW.format(unit=unit)} {folded_of(fold_below)}".rstrip()
+
+
+def folded_of(fold_below: float | None) -> str:
+    """What is not drawn by itself."""
     if not fold_below:
-        return HOW.format(unit=unit)
-    folded = f"Frames of less than {100 * fold_below:g} % of the cost are folded into one below their caller."
-    return f"{HOW.format(unit=unit)} {folded}"
+        return ""
+    return f"Frames of less than {100 * fold_below:g} % of the cost are folded into one below their caller."
 
 
 def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
