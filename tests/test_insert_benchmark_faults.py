@@ -1,0 +1,169 @@
+"""The insert benchmark where a server can't go on: a rate too high, a disk too small, a death in any step."""
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_inserts import RUNS, House, asked, empty_server
+from rqps.errors import RqpsError
+from rqps.run.job import resolve
+from rqps.servers import instance
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parent.parent
+OLD = "my5624.base"
+"""It starts in a second."""
+KINDS = ("insert", "delete", "query")
+FULL_MB, ROOMY_MB, FILE_BYTES = 36, 100, 14_000_000
+RUNS_YAML = """
+builds:
+  my5624: {mysql: "5.6.24"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 8M, log_bin: OFF, ssl: OFF}
+  ps0: {extends: base, performance_schema: OFF}
+studies:
+  small:
+    question: What if the disk fills?
+    workload: insert-benchmark
+    dbms: [my5624.base]
+    base: my5624.base
+    rounds: 1
+    parameters: {steps: [l.i0], load_rows: 250000}
+"""
+
+
+def test_a_rate_that_no_server_holds_ends_the_step_at_its_limit(tmp_path: Path) -> None:
+    parameters = asked(steps=("l.i0", "l.x", "qr1000000"), rates=(1_000_000,), most_seconds=2)
+    with empty_server(tmp_path, OLD) as house:
+        answer = house.do_all(parameters)["qr1000000"]
+        rows = house.ask("SELECT COUNT(*) FROM rqps.pi1")[0][0]
+    columns = answer.columns
+    (warning,) = answer.warnings
+    done = {kind: sum(row["operations"] for row in answer.intervals if row["kind"] == kind) for kind in KINDS}
+    assert (columns["target_per_s"], columns["target_held"]) == (1e6, False)
+    assert columns["elapsed_s"] >= 2
+    assert warning.kind == "rate not held"
+    assert f"the limit being 2 s, with {done['insert']:,} of 1,000,000 rows" in warning.text
+    assert 0 < done["insert"] == done["delete"], "as many are deleted also where a step is ended"
+    assert done["query"] == columns["operations"] > 0
+    assert rows == parameters.load_rows + parameters.load_rows_per_transaction
+
+
+def test_a_killed_server_fails_whichever_step_it_is(tmp_path: Path) -> None:
+    """One after the other on the same data, which each server recovers that comes after."""
+    many = asked(load_rows=100_000, write_rows=1_000_000, seconds=60)
+    few = asked(load_rows=20_000)
+    with empty_server(tmp_path, OLD) as house:
+        killed_in("l.i0", many, house)
+        house = again(house)
+        house.empty()
+        house.do_all(few, upto="l.x")
+        for step in ("l.i1", "l.i2", "qr100", "qp100"):
+            killed_in(step, many, house)
+            house = again(house)
+        house.empty()
+        house.do("l.i0", few)
+        killed_in("l.x", few, house)
+        instance.stop(house.server)
+
+
+def killed_in(step: str, parameters: Any, house: House) -> None:
+    log = house.folder / f"{step}.log"
+    with house.workload.generating(house.server, step, parameters, seed=1, cpus=(), log=log) as load:
+        load.wait_for_begin()
+        os.kill(house.server.pid, signal.SIGKILL)
+        with pytest.raises(RqpsError, match=rf"^{step}: the server ended in the middle of it, by SIGKILL"):
+            load.wait_for_end()
+    assert load.process.poll() is not None, "sysbench is gone, too"
+
+
+def again(house: House) -> House:
+    """The house with a new server on the same data."""
+    instance.stop(house.server)
+    build, translated = resolve(RUNS[OLD], print)
+    log = house.folder / "mysqld.err"
+    server = instance.start(build, house.server.data, arguments=translated.arguments, log=log)
+    return replace(house, server=server)
+
+
+Start = Callable[[bool], dict[str, Any]]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Start]:
+    """How to start a program for which the disk is large enough, or is not: on a file system of its own where we may
+    mount one, else with a limit on the size of a file."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = {"env": {**os.environ, "RQPS_SCRATCH": str(scratch)}}
+
+    def mount(*options: str) -> bool:
+        words = ["mount", "-t", "tmpfs", "-o", ",".join(options), "none", str(scratch)]
+        return subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+    if os.geteuid() == 0 and mount(f"size={ROOMY_MB}m"):
+
+        def start(full: bool) -> dict[str, Any]:
+            assert mount("remount", f"size={FULL_MB if full else ROOMY_MB}m")
+            return environment
+
+        yield start
+        subprocess.run(["umount", str(scratch)], check=True)
+    else:
+        yield lambda full: environment | ({"preexec_fn": limited_files} if full else {})
+
+
+def limited_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+
+
+def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path, disk: Start) -> None:
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    (tmp_path / "data").mkdir()
+    runs_yaml, study = tmp_path / "runs.yaml", tmp_path / "data/raw/study=small"
+    runs_yaml.write_text(RUNS_YAML)
+    run(tmp_path, 0, **disk(False))
+    (before,) = study.glob("run=*")
+    digests = digested(before)
+
+    runs_yaml.write_text(RUNS_YAML.replace("dbms: [my5624.base]", "dbms: [my5624.base, my5624.ps0]"))
+    said = run(tmp_path, 1, **disk(True))
+    assert "l.i0: " in said
+    assert "The table 'pi1' is full" in said
+    assert list(study.glob("run=*")) == [before]
+    assert digested(before) == digests
+    (failed,) = study.glob("failed/run=*")
+    assert "The table 'pi1' is full" in json.loads((failed / "failure.json").read_text())["error"]
+    assert "The table 'pi1' is full" in (failed / "logs/mysqld.err").read_text()
+    assert list((tmp_path / "scratch").iterdir()) == [], "what it had written is gone"
+
+
+def run(folder: Path, code: int, **popen: Any) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "rqps.cli", "run", "small"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        **popen,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    return said
+
+
+def digested(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
