@@ -41,6 +41,8 @@ class Shape:
     """The share of its rate of inserts that is reached."""
     misses: float = 0.0
     """Pages read from the disk for an operation."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """By build, where they matter."""
 
 
 def rate_of(step: str) -> int | None:
@@ -61,7 +63,11 @@ def write(data: Path, shape: Shape | None = None, study: str = "inserts") -> Pat
     for number in range(1, shape.rounds + 1):
         for position, dbms in enumerate(names):
             options = {"performance_schema": "OFF" if dbms.endswith("ps0") else "ON"}
-            facts = synthetic.manifest(dbms, number, **common, options=options, position=position, warnings=())
+            build = dbms.partition(".")[0]
+            version: dict[str, Any] = {"version": shape.versions[build]} if build in shape.versions else {}
+            facts = synthetic.manifest(
+                dbms, number, **common, **version, options=options, position=position, warnings=()
+            )
             _write_run(folder / f"run={facts.run}", facts, shape)
     return data
 

@@ -3,17 +3,23 @@
 import polars as pl
 
 MOST_POINTS_A_LINE = 120
+CLOCKS_DIFFER_S = 0.05
 _BESIDE = pl.col("kind").replace_strict({"insert": 1, "delete": 2}, default=0)
 """What a step does beside its main kind of operation has a greater number."""
 
 
-def throughput_over_time(intervals: pl.LazyFrame) -> pl.DataFrame:
+def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame | None = None) -> pl.DataFrame:
     """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
+
+    With `steps`, the second in whose middle a step ended is left out.
 
     Long steps are cut into at most 120 pieces. Of a step that does several kinds of things, those count that give it
     its throughput: queries, or rows inserted where there are none.
     """
     keys = ["host", "step", "dbms"]
+    if steps is not None:
+        ends = steps.lazy().select("run", "step", "elapsed_s")
+        intervals = intervals.join(ends, on=["run", "step"]).filter(_is_whole())
     seconds = (
         intervals.filter(pl.col("second") >= 0, _BESIDE.min().over("step") == _BESIDE)
         .group_by(*keys, "run", "second")
@@ -30,6 +36,10 @@ def throughput_over_time(intervals: pl.LazyFrame) -> pl.DataFrame:
         pl.len().alias("n"),
     ]
     return seconds.group_by(*keys, "second").agg(spread).sort(*keys, "second").collect()
+
+
+def _is_whole() -> pl.Expr:
+    return pl.col("second") + 1 <= pl.col("elapsed_s") + CLOCKS_DIFFER_S
 
 
 def _piece_s() -> pl.Expr:

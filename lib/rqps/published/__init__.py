@@ -3,6 +3,7 @@
 from rqps.published.beside import Beside, beside, what_differs
 from rqps.published.check import KINDS
 from rqps.published.contradictions import checked, contradictions
+from rqps.published.inserts import inserts_beside, inserts_differ
 from rqps.published.lookups import lookups_beside, lookups_contradictions, lookups_differ
 from rqps.published.read import Published, read
 from rqps.published.recompute import agreement, recomputed
@@ -29,6 +30,8 @@ __all__ = [
     "contradictions",
     "hosts",
     "in_short",
+    "inserts_beside",
+    "inserts_differ",
     "lookups_beside",
     "lookups_contradictions",
     "lookups_differ",

@@ -30,7 +30,7 @@ def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
 
     The published ratios are all to 5.0.85, which is not here. Divided by each other they no longer need it.
     """
-    ours, times = _ours(study), _by_round(study)
+    ours, times = by_release(study), _by_round(study)
     rows = [
         row
         for one, other in combinations(_theirs(published), 2)
@@ -111,7 +111,7 @@ def _beside(
     }
 
 
-def _ours(study: Study) -> dict[tuple[str, bool], str]:
+def by_release(study: Study) -> dict[tuple[str, bool], str]:
     """Our dbms by release and performance schema: those with the base's config, and with that alone changed."""
     config = study.card.base.partition(".")[2]
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())

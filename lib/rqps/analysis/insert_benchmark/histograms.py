@@ -63,21 +63,22 @@ def percentiles(study: Study) -> pl.DataFrame:
     """One row a step, kind, dbms and percentile, in µs, over the rounds. The kinds `insert due` and `delete due`
     count from when the limiter wanted the statement, and so with all the time that it waited for its turn."""
     keys = [*_KEYS, "run"]
-    counted = _counted(study).sort(*keys, "from_us")
+    counted = _counted(study).join(
+        _longest(study).select(*keys, "max_us"), on=keys, how="left", maintain_order="left"
+    )
+    counted = counted.with_columns(pl.min_horizontal("below_us", "max_us").alias("below_us")).sort(*keys, "from_us")
     below = pl.col("transactions").cum_sum().over(keys)
     counted = counted.with_columns(below.alias("below"), pl.col("transactions").sum().over(keys).alias("all"))
     found = []
     for name, share in PERCENTILES.items():
         rank = share * pl.col("all")
         first = counted.filter(pl.col("below") >= rank).group_by(keys, maintain_order=True).first()
-        width = pl.col("below_us") - pl.col("from_us")
+        width = (pl.col("below_us") - pl.col("from_us")).clip(0)
         inside = (rank - (pl.col("below") - pl.col("transactions"))) / pl.col("transactions")
         value = (pl.col("from_us") + width * inside.clip(0, 1)).alias("value")
         found.append(first.select(*keys, pl.lit(name).alias("percentile"), value))
-    last = counted.group_by(keys, maintain_order=True).agg(pl.col("below_us").max())
-    longest = last.join(_longest(study).select(*keys, "max_us"), on=keys, how="left", maintain_order="left")
-    most = pl.min_horizontal("below_us", "max_us").alias("value")
-    found.append(longest.select(*keys, pl.lit("max").alias("percentile"), most))
+    last = counted.group_by(keys, maintain_order=True).agg(pl.col("below_us").last().alias("value"))
+    found.append(last.select(*keys, pl.lit("max").alias("percentile"), "value"))
     return _in_order(estimates(pl.concat(found), [*_KEYS, "percentile"], "value"), study.card.base)
 
 

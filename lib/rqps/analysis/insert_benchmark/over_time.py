@@ -16,7 +16,7 @@ INDEXES = "l.x"
 def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
     """Throughput of every second, all clients together: of the steps with queries, or of those that only write."""
     steps = study.steps.filter(reads() == queries, pl.col("step") != INDEXES)
-    found = throughput_over_time(study.intervals.join(steps.lazy(), on=["run", "step"], how="semi"))
+    found = throughput_over_time(study.intervals, steps)
     positions = steps.select("step", "position").unique()
     return found.join(positions, on="step", maintain_order="left").sort("host", "position", maintain_order=True)
 

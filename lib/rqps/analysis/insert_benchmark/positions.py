@@ -10,7 +10,8 @@ POSITIONS = {"p50": 0.50, "p99": 0.99}
 
 def rates_at(study: Study) -> pl.DataFrame:
     """One row a run and step: `p50` and `p99` of the first client alone, as published, and `_all` of all of them."""
-    seconds = seconds_of(study.clients, study.steps, ["insert", "query"]).filter(pl.col("kind") == main_kind())
+    steps = study.steps.filter(pl.col("step") != "l.x")
+    seconds = seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main_kind())
     first = seconds.filter(client=1).group_by("run", "step").agg(_at("operations", ""))
     of_all = seconds.group_by("run", "step", "second").agg(pl.col("operations").sum())
     every = of_all.group_by("run", "step").agg(_at("operations", "_all"))

@@ -81,7 +81,11 @@ def _changed(row: Row, with_it: str) -> str:
 
 
 def _told(rows: list[Row]) -> str:
-    return ", ".join(f"{row['step']} {row['median']:.2f} ({_interval(row)})" for row in rows)
+    return ", ".join(f"{row['step']} {row['median']:.2f}{_in_brackets(row)}" for row in rows)
+
+
+def _in_brackets(row: Row, form: str = ".2f") -> str:
+    return "" if row["low"] is None else f" ({row['low']:{form}}–{row['high']:{form}})"
 
 
 def _interval(row: Row, form: str = ".2f") -> str:
@@ -98,9 +102,9 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> tuple[str, ...]
     """Whether the rate of inserts was held, by the published rule and second by second."""
     if rates.is_empty():
         return ("No step of this study had a rate of inserts to hold.",)
-    missed = rates.filter(~pl.col("met")).to_dicts()
-    said = [f"{_missed(row)}." for row in missed]
-    if not missed:
+    missed = rates.filter(~pl.col("met"))
+    said = [_missed(rows.to_dicts()) for _, rows in missed.group_by("host", "dbms", maintain_order=True)]
+    if not said:
         some = rates.filter(pl.col("missed") > 0).to_dicts()
         but = f", though not in every round: {', '.join(map(_sometimes, some))}" if some else ""
         said.append(f"Every dbms held the rate of inserts in every step, by the published rule{but}.")
@@ -116,9 +120,12 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> tuple[str, ...]
     return tuple(said)
 
 
-def _missed(row: Row) -> str:
-    rate = f"{row['median']:,.0f} of {row['target']:,.0f} rows/s ({_interval(row, ',.0f')}, {_rounds([row])})"
-    return f"{row['dbms']} missed the rate of inserts in {row['step']}: {rate}"
+def _missed(rows: list[Row]) -> str:
+    told = [
+        f"{row['step']} {row['median']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
+        for row in rows
+    ]
+    return f"{rows[0]['dbms']} missed the rate of inserts: {', '.join(told)}, {_rounds(rows)}."
 
 
 def _sometimes(row: Row) -> str:
@@ -126,8 +133,8 @@ def _sometimes(row: Row) -> str:
 
 
 def _percent(row: Row) -> str:
-    reach = "no interval" if row["low"] is None else f"{100 * row['low']:.1f}–{100 * row['high']:.1f}"
-    return f"{100 * row['median']:.1f} % ({reach})"
+    reach = "" if row["low"] is None else f" ({100 * row['low']:.1f}–{100 * row['high']:.1f})"
+    return f"{100 * row['median']:.1f} %{reach}"
 
 
 def bound_findings(found: pl.DataFrame) -> tuple[str, ...]:
@@ -152,7 +159,7 @@ def _of_some(steps: pl.DataFrame, every: pl.DataFrame) -> str:
 
 def _reach(found: pl.DataFrame, misses: str, reads: str) -> str:
     told = []
-    for metric, what in ((misses, "pages not in the buffer pool"), (reads, "reads of the device")):
+    for metric, what in ((misses, "pages not in the buffer pool"), (reads, "reads of the device by the whole host")):
         if values := sorted(found.filter(metric=metric)["median"]):
             reach = " to ".join(dict.fromkeys(f"{each:.3f}" for each in (values[0], values[-1])))
             told.append(f"{reach} {what} an operation")

@@ -1,11 +1,13 @@
 """Tables and charts of the performance report of the insert benchmark."""
 
+from rqps.charts.insert_benchmark.beside_table import beside_table
 from rqps.charts.insert_benchmark.columns_text import columns_text
 from rqps.charts.insert_benchmark.histogram_table import histogram_table
 from rqps.charts.insert_benchmark.over_time import client_charts, settling_chart
 from rqps.charts.insert_benchmark.report_tables import (
     bound_table,
-    corrected_table,
+    corrected_cpu_table,
+    corrected_rates_table,
     dbms_tables,
     debt_table,
     held_table,
@@ -18,10 +20,12 @@ from rqps.charts.insert_benchmark.summary_tables import (
 )
 
 __all__ = [
+    "beside_table",
     "bound_table",
     "client_charts",
     "columns_text",
-    "corrected_table",
+    "corrected_cpu_table",
+    "corrected_rates_table",
     "dbms_tables",
     "debt_table",
     "held_table",

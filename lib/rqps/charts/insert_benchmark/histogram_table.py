@@ -6,12 +6,13 @@ import polars as pl
 from great_tables import GT, loc, style
 
 from rqps.charts.insert_benchmark.colours import of_longest, of_share
-from rqps.charts.insert_benchmark.tables import SMALL, as_it_is, nothing, reach_of
+from rqps.charts.insert_benchmark.tables import SMALL, as_it_is, medians_of, nothing, reach_of
 from rqps.charts.tables import plain_table
 from rqps.charts.text import Sentences
-from rqps.charts.theme import by_host, coverage_of, in_order, rounds_of
+from rqps.charts.theme import by_host, in_order
 
 LONGEST = "max"
+PLURAL = {"insert": "inserts", "delete": "deletes", "query": "queries"}
 NONZERO = "nonzero"
 
 
@@ -30,11 +31,11 @@ def histogram_table(found: pl.DataFrame, kind: str, base: str) -> GT | Sentences
         f"Percent of the {kind} statements up to so long, empty where there was none; {LONGEST} is the longest in "
         "seconds, of all clients, red within a quarter of the gap of the most in its step, green within a quarter of "
         "the least, but not where that is 80 % of the most. The darker a cell, the more it holds, in steps of 5 %. "
-        f"Medians of {rounds_of(rows['n'].to_list())}, below them the {coverage_of(rows['coverage'].to_list())}."
+        f"{medians_of(rows)}"
     )
     table = plain_table(wide, f"insert-histogram-{kind}", note).tab_stub(rowname_col="dbms", groupname_col="step")
     table = table.fmt(as_it_is, columns=buckets).cols_align("right", columns=buckets)
-    return _painted(table, ordered, wide)
+    return _painted(table, ordered, wide).tab_header(title=f"Published buckets, {PLURAL[kind]}")
 
 
 def _painted(table: GT, rows: pl.DataFrame, wide: pl.DataFrame) -> GT:

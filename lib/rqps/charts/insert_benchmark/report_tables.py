@@ -16,8 +16,9 @@ from rqps.charts.insert_benchmark.tables import (
 )
 from rqps.charts.text import Sentences
 
+PLURAL = {"insert": "inserts", "delete": "deletes", "query": "queries"}
 CPU, SWITCHES, RATES, LONGEST = "cpupq, µs", "cspq", "p50 and p99 of the rate", "maxop, s"
-CORRECTED = {
+CORRECTED_CPU = {
     "elapsed_s": Column("elapsed, s", sized),
     "cpupq": Column("published", sized, CPU),
     "exact_cpupq": Column("host", sized, CPU),
@@ -26,6 +27,8 @@ CORRECTED = {
     "others_us": Column("others", sized, CPU),
     "cspq": Column("published", sized, SWITCHES),
     "exact_cspq": Column("counted", sized, SWITCHES),
+}
+CORRECTED_RATES = {
     "p50": Column("client 1, p50", whole, RATES),
     "p50_all": Column("all, p50", whole, RATES),
     "p99": Column("client 1, p99", whole, RATES),
@@ -71,16 +74,29 @@ BOUND = {
 }
 
 
-def corrected_table(table: pl.DataFrame, base: str) -> GT:
-    """The columns that are biased as published, each beside what was counted."""
+def corrected_cpu_table(table: pl.DataFrame, base: str) -> GT:
+    """Time, CPU and context switches as published, each beside what was counted."""
     return numbers_table(
         table,
-        CORRECTED,
-        "insert-corrected",
-        "CPU for an operation: as published, of the whole host; counted at the step's ends; of the server, of all "
-        "clients, and of whatever else ran. The rate that is reached in 50 and in 99 percent of the seconds. Done "
-        "again: transactions that met a deadlock or waited for a lock too long.",
+        CORRECTED_CPU,
+        "insert-corrected-cpu",
+        "For an operation: as published, of the whole host; counted at the step's ends; of the server, of all "
+        "clients, and of whatever else ran.",
         base,
+        title="CPU and context switches, as published and counted",
+    )
+
+
+def corrected_rates_table(table: pl.DataFrame, base: str) -> GT:
+    """The rates of seconds and the longest responses as published, each beside those of all clients and kinds."""
+    return numbers_table(
+        table,
+        CORRECTED_RATES,
+        "insert-corrected-rates",
+        "The rate that is reached in 50 and in 99 percent of the seconds. Done again: transactions that met a "
+        "deadlock or waited for a lock too long.",
+        base,
+        title="Rates and longest responses, as published and of all",
     )
 
 
@@ -106,6 +122,7 @@ def held_table(held: pl.DataFrame, base: str) -> GT | Sentences:
         "A stall is the longest row of seconds that did not. The latest insert is from when the limiter "
         "wanted it to its end.",
         base,
+        title="Seconds in which the rate was held",
     )
 
 
@@ -114,13 +131,13 @@ def debt_table(debt: pl.DataFrame, base: str) -> GT | Sentences:
     if debt.is_empty():
         return nothing("The runs of this study do not tell what their steps began with.")
     note = "Just before the step: transactions that wait to be purged, pages to flush, redo log since the checkpoint."
-    return numbers_table(debt, DEBT, "insert-debt", note, base)
+    return numbers_table(debt, DEBT, "insert-debt", note, base, title="What each step with queries began with")
 
 
 def bound_table(bound: pl.DataFrame, base: str) -> GT:
     """What an operation had to read, and whether the tables fit into memory."""
     note = "An operation is a row in l.*, a query in q*; what the background writes read there is in its number."
-    return numbers_table(bound, BOUND, "insert-bound", note, base)
+    return numbers_table(bound, BOUND, "insert-bound", note, base, title="What an operation read")
 
 
 def percentile_table(percentiles: pl.DataFrame, kind: str, base: str) -> GT | Sentences:
@@ -132,4 +149,4 @@ def percentile_table(percentiles: pl.DataFrame, kind: str, base: str) -> GT | Se
     columns = {f"{kind} {name}": Column(name, duration_us, f"the {kind} itself") for name in names}
     columns |= {f"{kind} due {name}": Column(name, duration_us, "since it was due") for name in names}
     found = of_kind.with_columns(pl.format("{} {}", "kind", "percentile").alias("metric"))
-    return numbers_table(found, columns, f"insert-percentiles-{kind}", "", base)
+    return numbers_table(found, columns, f"insert-percentiles-{kind}", "", base, title=f"Time of {PLURAL[kind]}")

@@ -7,10 +7,10 @@ import polars as pl
 from great_tables import GT, loc, style
 
 from rqps.charts.insert_benchmark.colours import GREY, Colour, of_rate, of_ratio, of_throughput
-from rqps.charts.insert_benchmark.tables import SMALL, reach_of
+from rqps.charts.insert_benchmark.tables import SMALL, medians_of, reach_of
 from rqps.charts.tables import plain_table
 from rqps.charts.text import Sentences
-from rqps.charts.theme import by_host, coverage_of, in_order, legend_of, rounds_of, signs_of
+from rqps.charts.theme import by_host, in_order, legend_of, signs_of
 
 THROUGHPUT = "operations_per_s"
 TARGET = "target"
@@ -42,7 +42,7 @@ def throughput_table(found: pl.DataFrame, summary: pl.DataFrame) -> GT:
         "l.i0, l.i1, l.i2: rows inserted in a second; l.x: rows indexed; q…: queries. "
         "In each column red is within a quarter of the gap of the least, unless that is 80 % of the most; green "
         "within a quarter of the most; grey where the rate of inserts was missed. "
-        f"{_of_rounds(found)} The sign is the verdict against {base}: {legend_of(THROUGHPUT)}",
+        f"{medians_of(found)} The sign is the verdict against {base}: {legend_of(THROUGHPUT)}",
     )
 
 
@@ -64,7 +64,7 @@ def relative_throughput_table(summary: pl.DataFrame) -> GT:
         cells,
         "insert-relative",
         f"Relative to {base}: the median of the ratios within each round. Yellow below 0.95, blue above 1.05. "
-        f"{_of_rounds(rows)} {legend_of(THROUGHPUT)}",
+        f"{medians_of(rows)} {legend_of(THROUGHPUT)}",
     )
 
 
@@ -85,7 +85,7 @@ def insert_rate_table(rates: pl.DataFrame, base: str) -> GT | Sentences:
         "insert-rate",
         "Rows inserted in a second of the whole step, all clients together; as many were deleted where the step "
         "deletes. Red below 95 % of the target, which is the rate of each client times their number. "
-        f"{_of_rounds(rates)}",
+        f"{medians_of(rates)}",
         more=[TARGET],
     )
 
@@ -121,11 +121,6 @@ def _reach(row: Row, form: str | None = None) -> str:
     told: Callable[[float], str] = (lambda value: format(value, form)) if form else _number
     reach = "no interval" if row["low"] is None else reach_of(told(row["low"]), told(row["high"]))
     return f'<br><span style="{SMALL}">{reach}</span>'
-
-
-def _of_rounds(frame: pl.DataFrame) -> str:
-    rounds, sure = rounds_of(frame["n"].to_list()), coverage_of(frame["coverage"].to_list())
-    return f"Medians of {rounds}, below them the {sure}."
 
 
 def _as_it_is(value: str | None) -> str:

@@ -26,7 +26,14 @@ class Column:
 
 
 def numbers_table(
-    found: pl.DataFrame, columns: Mapping[str, Column], name: str, note: str, base: str, *, by: str = "step"
+    found: pl.DataFrame,
+    columns: Mapping[str, Column],
+    name: str,
+    note: str,
+    base: str,
+    *,
+    title: str = "",
+    by: str = "step",
 ) -> GT:
     """`found` has a row a step, dbms and metric. The base stands first in each step; or, by dbms, before the rest."""
     rows = found.filter(pl.col("metric").is_in(list(columns)))
@@ -39,7 +46,7 @@ def numbers_table(
     )
     wide = wide.pivot("metric", index=["step", "dbms"], values="cell", maintain_order=True)
     shown = [metric for metric in columns if metric in wide.columns]
-    counts = f"Medians of {rounds_of(rows['n'].to_list())}, below them the {coverage_of(rows['coverage'].to_list())}."
+    counts = medians_of(rows)
     table = plain_table(wide.select("step", "dbms", *shown), name, f"{note} {counts}".strip())
     row = "dbms" if by == "step" else "step"
     table = table.tab_stub(rowname_col=row, groupname_col=by).fmt(as_it_is, columns=shown)
@@ -47,7 +54,8 @@ def numbers_table(
     for under in dict.fromkeys(columns[each].under for each in shown):
         if under:
             table = table.tab_spanner(under, columns=[each for each in shown if columns[each].under == under])
-    return table.cols_label(cases={each: columns[each].label for each in shown})
+    table = table.cols_label(cases={each: columns[each].label for each in shown})
+    return table.tab_header(title=title) if title else table
 
 
 def nothing(text: str) -> Sentences:
@@ -58,6 +66,13 @@ def nothing(text: str) -> Sentences:
 def _cell(row: dict[str, Any], form: Form) -> str:
     reach = "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
     return f'{form(row["median"])}<br><span style="{SMALL}">{reach}</span>'
+
+
+def medians_of(rows: pl.DataFrame) -> str:
+    """How many rounds are behind the numbers of a table, and what stands below them."""
+    if rows["n"].max() == 1:
+        return "One round, so there is no interval."
+    return f"Medians of {rounds_of(rows['n'].to_list())}, below them the {coverage_of(rows['coverage'].to_list())}."
 
 
 def reach_of(low: str, high: str) -> str:
