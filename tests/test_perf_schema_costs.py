@@ -1,5 +1,6 @@
 """What the performance schema costs, on made-up studies in which the cost of each event is known."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -79,6 +80,19 @@ def test_parts_share_nothing_add_up_and_leave_what_none_of_them_has(study: Study
     assert found["left over"]["covers"] + found["sum of the parts"]["covers"] == pytest.approx(1)
 
 
+def test_a_piece_of_a_part_is_what_another_scenario_has_of_it_or_lacks(tmp_path: Path) -> None:
+    names = ("all-disabled", "all-enabled", "waits-only", "mdl-only", "statements-only", "statements-without-digests")
+    servers = {f"my8.{name}": named(name) for name in names}
+    study = rqps.load("synthetic", data=made_up.write(tmp_path, servers))
+    ratios = analysis.scenario_ratios(study.steps, study.runs, names_of(study), "all-disabled")
+    parts = analysis.scenario_parts(ratios, study.settings)
+    found = {row["scenario"]: row for row in parts.filter(kind="within").to_dicts()}
+    assert set(found) == {"mdl-only, of waits-only", "statements_digest, of statements-only"}
+    assert found["statements_digest, of statements-only"]["median"] == pytest.approx(made_up.DIGEST_US, abs=0.05)
+    assert found["mdl-only, of waits-only"]["median"] == pytest.approx(0, abs=0.05)
+    assert parts.filter(kind="sum")["median"].item() == pytest.approx(1.55 + 0.4, abs=0.1)
+
+
 def test_without_the_whole_there_are_no_parts(tmp_path: Path) -> None:
     few = {f"my8.{name}": named(name) for name in ("all-disabled", "waits-only", "stages-only")}
     study = rqps.load("synthetic", data=made_up.write(tmp_path, few))
@@ -143,6 +157,28 @@ def test_sentences_say_what_is_dearer_and_rank_nothing_that_is_unsure(study: Stu
     assert "Recording stages changes point-query by less than 2 %." in beside
     noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4))
     assert all("may or may not cost" in each for each in analysis.scenario_findings(costs_of(noisy, "off")))
+
+
+def test_what_the_rounds_can_t_tell_stands_behind_all_others_by_name(tmp_path: Path) -> None:
+    costs = costs_of(rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.012)), "off")
+    verdicts = costs["verdict"].to_list()
+    sure = [each != "unsure" for each in verdicts]
+    assert set(sure) == {True, False}
+    assert sure == sorted(sure, reverse=True)
+    unsure = costs.filter(verdict="unsure")["scenario"].to_list()
+    assert unsure == sorted(unsure)
+    told = analysis.scenario_findings(costs)
+    assert ["may or may not" in each for each in told] == [not each for each in sure]
+
+
+def test_the_dearest_is_named_with_those_that_the_rounds_can_t_tell_from_it(study: Study, tmp_path: Path) -> None:
+    title = charts.scenario_bars(costs_of(study, "off")).to_dict()["usermeta"]["rqps"]["claim"]
+    assert title.startswith("all-enabled costs most: +22% of the CPU of off for point-query")
+    alike = {f"my8.{name}": named(name) for name in ("off", "all-disabled", "waits-only")}
+    alike["my8.again"] = replace(named("waits-only"), name="waits again")
+    costs = costs_of(rqps.load("synthetic", data=made_up.write(tmp_path, alike)), "off")
+    title = charts.scenario_bars(costs).to_dict()["usermeta"]["rqps"]["claim"]
+    assert title.endswith("The rounds can't tell waits-only from it.") or title.endswith("tell waits again from it.")
 
 
 def test_the_table_as_lines(study: Study) -> None:

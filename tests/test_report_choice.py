@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import rqps
 import synthetic
+import synthetic_inserts
 import synthetic_scenarios
 from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
 from rqps.study.perf_schema import named
@@ -22,6 +23,16 @@ def test_a_study_of_scenarios_gets_their_page_and_any_other_does_not(tmp_path: P
     assert "perf_schema_overhead" in chosen(with_scenarios)
     assert "perf_schema_overhead" not in chosen(without)
     assert "relative_throughput" in chosen(with_scenarios) & chosen(without)
+
+
+def test_an_insert_benchmark_with_and_without_the_performance_schema_gets_the_page_of_its_cost(
+    tmp_path: Path,
+) -> None:
+    both, on = tmp_path / "both", tmp_path / "on"
+    synthetic_inserts.write(both, synthetic_inserts.Shape(rounds=1))
+    synthetic_inserts.write(on, synthetic_inserts.Shape(dbms={"my1.base": 1.0, "my2.base": 0.7}, rounds=1))
+    assert "perf_schema_overhead" in chosen(both, "inserts")
+    assert "perf_schema_overhead" not in chosen(on, "inserts")
 
 
 @pytest.mark.parametrize("levels", [0, 1])

@@ -75,21 +75,28 @@ def analysis_notebooks(folder: Path) -> Sequence[Path]:
 
 def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """Whether a notebook has something to say of a study: its metadata may name workloads and modes of runs, and
-    options of configs, any of which is enough, or ask for a study that was taken apart. One that says nothing is for
-    all."""
+    options of configs, any of which is enough, of a workload also those of which the study has several values, or ask
+    for a study that was taken apart. One that says nothing is for all."""
     only = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
     if "taken_apart" in only and only["taken_apart"] != (
         len(load_levels(study.card.study, study.folder.parents[1])) > 1
     ):
         return False
     asked = study.conditions.filter(pl.col("kind") == "option", pl.col("name").is_in(only.get("options", [])))
-    if "options" in only and asked.is_empty():
+    varied = [name for load in runs["workload"].unique() for name in only.get("varied", {}).get(load, [])]
+    if "options" in only and asked.is_empty() and not _varies(study, varied):
         return False
     return all(
         runs.is_empty() or not runs.filter(pl.col(column).is_in(only[key])).is_empty()
         for key, column in (("workloads", "workload"), ("modes", "mode"))
         if key in only
     )
+
+
+def _varies(study: Study, options: Sequence[str]) -> bool:
+    """Whether one of the options has several values in a study."""
+    values = study.conditions.filter(pl.col("kind") == "option", pl.col("name").is_in(list(options)))
+    return any(of_name["value"].n_unique() > 1 for _, of_name in values.group_by("name"))
 
 
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:

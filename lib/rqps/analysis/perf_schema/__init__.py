@@ -1,7 +1,7 @@
 """What the performance schema costs: by scenario, by part, by release, and for the memory that it takes."""
 
 from rqps.analysis.perf_schema.apart import Patterns, active, by_kind, dear, split
-from rqps.analysis.perf_schema.counted import same_order, scenario_instructions
+from rqps.analysis.perf_schema.counted import parts_by_instructions, same_order, scenario_instructions
 from rqps.analysis.perf_schema.events import event_costs, events_per_statement, memory_use, timers
 from rqps.analysis.perf_schema.instruments import instrument_costs, sums_of_parts
 from rqps.analysis.perf_schema.parts import scenario_parts
@@ -18,6 +18,7 @@ __all__ = [
     "events_per_statement",
     "instrument_costs",
     "memory_use",
+    "parts_by_instructions",
     "same_order",
     "scenario_costs",
     "scenario_findings",

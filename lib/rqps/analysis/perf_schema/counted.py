@@ -7,6 +7,7 @@ import polars as pl
 from rqps.analysis.instructions import COUNTED, instructions_per_operation
 from rqps.analysis.relative import paired
 
+_ADDED = "added_instructions"
 _SAME = 0.006
 """Of an operation's instructions: two starts of one server lie up to half of this apart."""
 
@@ -75,6 +76,28 @@ def same_order(costs: pl.DataFrame, counted: pl.DataFrame) -> tuple[str, ...]:
             if pairs
             else f"{step} on {build}: CPU time tells no two of {rows.height} scenarios apart."
         )
+    return tuple(sentences)
+
+
+def parts_by_instructions(counted: pl.DataFrame, parts: pl.DataFrame) -> tuple[str, ...]:
+    """Sentences, one a step: what the parts add together by instructions, and what everything at once adds.
+
+    `counted` is against all-disabled, and `parts` says which scenarios are parts.
+    """
+    keys = ["host", "build", "step", "scenario"]
+    kinds = parts.filter(pl.col("kind").is_in(["part", "whole"])).select(*keys, "kind")
+    both = counted.join(kinds, on=keys, maintain_order="left")
+    sentences = []
+    for (build, step), rows in both.group_by("build", "step", maintain_order=True):
+        whole = rows.filter(kind="whole")[_ADDED].sum()
+        of_parts = rows.filter(kind="part").sort(_ADDED, descending=True)
+        together = of_parts[_ADDED].sum()
+        if whole and of_parts.height:
+            each = ", ".join(f"{name} {count:,.0f}" for name, count in of_parts.select("scenario", _ADDED).rows())
+            sentences.append(
+                f"{step} on {build}: all-enabled adds {whole:,.0f} instructions to an operation; its parts add "
+                f"{each}, together {together / whole:.0%} of that."
+            )
     return tuple(sentences)
 
 

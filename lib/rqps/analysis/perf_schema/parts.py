@@ -1,6 +1,6 @@
 """Do the parts of the performance schema add up to the whole? What each adds alone, and what is left over."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 import polars as pl
@@ -19,7 +19,8 @@ def scenario_parts(ratios: pl.DataFrame, settings: pl.LazyFrame) -> pl.DataFrame
     """CPU µs an operation that each part adds to all-disabled, their sum, all-enabled, and what of it is left over.
 
     Parts are the scenarios that have nothing in common and together the most of what all-enabled has. Sums are taken
-    within a round. `kind` is part, sum, whole or rest; `covers` the share of what is enabled at all that is in it.
+    within a round. `kind` is part, sum, whole or rest, or `within` for a piece of a part that another scenario tells
+    apart from it; `covers` is the share of what is enabled at all that is in it.
     """
     added = ratios.filter(metric=CPU, against=DISABLED).with_columns(
         added_us=pl.col("me_value") - pl.col("base_value")
@@ -93,27 +94,50 @@ def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame) -> dict[str, frozen
 def _of_build(added: pl.DataFrame, enabled: Mapping[str, frozenset[str]]) -> pl.DataFrame:
     if ENABLED not in enabled:
         return pl.DataFrame()
-    chosen = disjoint({name: on for name, on in enabled.items() if on and on < enabled[ENABLED]})
+    smaller = {name: on for name, on in enabled.items() if on and on < enabled[ENABLED]}
+    chosen = disjoint(smaller)
     if not chosen:
         return pl.DataFrame()
     keys = ["host", "build", "step", "position", "round"]
-    wide = (
-        added.filter(pl.col("scenario").is_in([*chosen, ENABLED]))
-        .pivot("scenario", index=keys, values="added_us", maintain_order=True)
-        .drop_nulls()
+    wide = added.filter(pl.col("scenario").is_in([*smaller, ENABLED])).pivot(
+        "scenario", index=keys, values="added_us", maintain_order=True
     )
-    if wide.is_empty() or not {*chosen, ENABLED} <= set(wide.columns):
+    if not {*chosen, ENABLED} <= set(wide.columns):
         return pl.DataFrame()
+    wide = wide.drop_nulls([*chosen, ENABLED])
+    if wide.is_empty():
+        return pl.DataFrame()
+    pieces = dict(_pieces(smaller, chosen, wide.columns))
+    wide = wide.with_columns(value.alias(name) for name, (value, _) in pieces.items())
     wide = wide.with_columns(pl.sum_horizontal(*chosen).alias(SUM))
     wide = wide.with_columns((pl.col(ENABLED) - pl.col(SUM)).alias(REST))
     whole = len(enabled[ENABLED])
     shares = {name: len(enabled[name]) / whole for name in chosen} | {ENABLED: 1.0}
     shares[SUM] = len(_union(chosen, enabled)) / whole
     shares[REST] = 1 - shares[SUM]
+    shares |= {name: size / whole for name, (_, size) in pieces.items()}
     kinds = dict.fromkeys(chosen, "part") | {SUM: "sum", ENABLED: "whole", REST: "rest"}
-    long = wide.unpivot(on=list(kinds), index=keys, variable_name="scenario", value_name="added_us")
+    kinds |= dict.fromkeys(pieces, "within")
+    long = wide.unpivot(on=list(kinds), index=keys, variable_name="scenario", value_name="added_us").drop_nulls()
     summed = estimates(long, ["host", "build", "step", "position", "scenario"], "added_us")
     return summed.with_columns(
         pl.col("scenario").replace_strict(kinds, return_dtype=pl.String).alias("kind"),
         pl.col("scenario").replace_strict(shares, return_dtype=pl.Float64).alias("covers"),
     )
+
+
+def _pieces(
+    enabled: Mapping[str, frozenset[str]], chosen: tuple[str, ...], measured: list[str]
+) -> Iterator[tuple[str, tuple[pl.Expr, int]]]:
+    """What of a part another scenario has by itself, or lacks a single thing of: by name, its µs and how much it is.
+
+    Metadata locks are a piece of all waits; digests are what statements have beyond statements without digests.
+    """
+    for part in chosen:
+        for name, on in enabled.items():
+            if on < enabled[part] and name in measured:
+                beyond = enabled[part] - on
+                if len(beyond) == 1:
+                    yield f"{next(iter(beyond))}, of {part}", (pl.col(part) - pl.col(name), 1)
+                elif len(on) <= len(beyond):
+                    yield f"{name}, of {part}", (pl.col(name), len(on))

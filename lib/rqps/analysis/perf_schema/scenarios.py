@@ -50,7 +50,7 @@ def scenario_costs(ratios: pl.DataFrame) -> pl.DataFrame:
     """What a scenario costs: throughput, and the µs of server CPU that it adds to an operation.
 
     One row a step and dbms. `share` is throughput lost (0.25 is a quarter), `added_us` CPU; each has its interval
-    from low to high, and `verdict` is what the rounds support of the CPU.
+    from low to high, and `verdict` is what the rounds support of the CPU. Rows are `ranked`.
     """
     keys = ["host", "step", "position", "base", "dbms", "build"]
     whose = ratios.select(*keys, "scenario", "against", "threads").unique(maintain_order=True)
@@ -68,12 +68,20 @@ def scenario_costs(ratios: pl.DataFrame) -> pl.DataFrame:
     added = ratios.filter(metric=CPU).with_columns(added_us=pl.col("me_value") - pl.col("base_value"))
     names = {"median": "added_us", "low": "added_low_us", "high": "added_high_us"}
     of_base = added.group_by(keys, maintain_order=True).agg(pl.col("base_value").median().alias("base_us"))
-    return (
+    return ranked(
         whose.join(lost, on=keys, how="left", maintain_order="left")
         .join(dearer, on=keys, how="left", maintain_order="left")
         .join(estimates(added, keys, "added_us").rename(names), on=keys, how="left", maintain_order="left")
         .join(of_base, on=keys, how="left", maintain_order="left")
     )
+
+
+def ranked(costs: pl.DataFrame, *, dearest_first: bool = False) -> pl.DataFrame:
+    """Rows by step and build, then by CPU; those whose CPU the rounds can't tell stand behind all others, by name."""
+    unsure = (pl.col("verdict") == "unsure").fill_null(True)
+    ratio = pl.when(~unsure).then(pl.col("cpu_ratio"))
+    order = ["position", "build", unsure, ratio, "scenario"]
+    return costs.sort(order, descending=[False, False, False, dearest_first, False], maintain_order=True)
 
 
 def by_clients(steps: pl.DataFrame, runs: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:

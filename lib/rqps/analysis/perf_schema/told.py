@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from rqps.analysis.interval import WANTED_COVERAGE
-from rqps.analysis.perf_schema.scenarios import DEFAULT, DISABLED, ENABLED
+from rqps.analysis.perf_schema.scenarios import DEFAULT, DISABLED, ENABLED, ranked
 
 Row = dict[str, Any]
 
@@ -18,14 +18,12 @@ _WHAT = {
 
 
 def scenario_findings(costs: pl.DataFrame) -> tuple[str, ...]:
-    """A sentence a build and scenario, the dearest first, on every step; what the rounds can't tell is not ranked."""
+    """A sentence a build and scenario, on every step: those that are shown to cost something first, the dearest of
+    them before the others. What the rounds can't tell is not ranked: it comes last, by name."""
     sentences = []
     several = costs["build"].n_unique() > 1
     fewest = costs.filter(pl.col("threads") == pl.col("threads").min().over("build"))
-    order = ["build", "cpu_ratio"] if several else ["cpu_ratio"]
-    first = fewest.filter(pl.col("position") == pl.col("position").min()).sort(
-        order, descending=[False] * several + [True]
-    )
+    first = ranked(fewest.filter(pl.col("position") == pl.col("position").min()), dearest_first=True)
     for build, scenario in first.select("build", "scenario").rows():
         rows = fewest.filter(build=build, scenario=scenario).sort("position").to_dicts()
         where = f" on {build}" if several else ""

@@ -96,6 +96,8 @@ def _of_best(series: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _claim(series: pl.DataFrame) -> str:
     low, high = _of_best(series)
+    if low["high"] is None or low["high"] >= high["low"]:
+        return f"With {high['threads']} clients, the rounds can't tell one scenario's {high['step']} from another's."
     share = 1 - low["median"] / high["median"]
     clients = f"{high['threads']} clients"
     return f"With {clients}, {low['scenario']} does {share:.0%} less of {low['step']} than {high['scenario']}."

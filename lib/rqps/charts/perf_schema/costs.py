@@ -16,13 +16,16 @@ _COLUMNS = ("row", "scenario", "against", "n", "share", "low", "high", "added_us
 
 
 def scenario_bars(costs: pl.DataFrame) -> Any:
-    """A row a scenario, in groups by step: CPU that it adds to an operation, in percent, with its interval."""
+    """A row a scenario, in groups by step: CPU that it adds to an operation, in percent, with its interval.
+
+    In the order in which they come, which ranks nothing that is unsure.
+    """
     if costs.is_empty():
         return Sentences(["This study has no two scenarios of the performance schema of one build."])
     several = costs["build"].n_unique() > 1
     group = pl.format("{} on {}", "step", "build") if several else pl.col("step")
     words = verdict_words(CPU)
-    rows = costs.sort("position", "build", "cpu_ratio", maintain_order=True).select(
+    rows = costs.select(
         group.alias("step"),
         "scenario",
         "against",
@@ -59,13 +62,21 @@ def scenario_bars(costs: pl.DataFrame) -> Any:
 
 
 def _claim(costs: pl.DataFrame) -> str:
-    most = costs.sort("cpu_ratio", descending=True, nulls_last=True).row(0, named=True)
-    if most["verdict"] != "slower":
-        return f"The rounds show no scenario to be dearer than {most['against']}."
-    return (
-        f"{most['scenario']} costs most: {most['cpu_ratio'] - 1:+.0%} of the CPU of {most['against']} "
-        f"for {most['step']}, {most['added_us']:,.1f} µs an operation."
+    """The dearest row, and those of the same step that the rounds can't tell from it."""
+    shown = costs.filter(verdict="slower").sort("cpu_ratio", descending=True)
+    if shown.is_empty():
+        return f"The rounds show no scenario to be dearer than {costs['against'][0]}."
+    most = shown.row(0, named=True)
+    where = f"{most['step']} on {most['build']}" if costs["build"].n_unique() > 1 else most["step"]
+    told = f"{most['cpu_ratio'] - 1:+.0%} of the CPU of {most['against']} for {where}, "
+    told += f"{most['added_us']:,.1f} µs an operation."
+    beside = shown.filter(step=most["step"], build=most["build"]).filter(
+        pl.col("scenario") != most["scenario"], pl.col("cpu_high") >= most["cpu_low"]
     )
+    if beside.is_empty():
+        return f"{most['scenario']} costs most: {told}"
+    others = " and ".join(beside["scenario"])
+    return f"{most['scenario']} costs {told} The rounds can't tell {others} from it."
 
 
 def _how(rows: pl.DataFrame) -> str:

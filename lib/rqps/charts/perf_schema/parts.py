@@ -10,7 +10,8 @@ from rqps.charts.text import Sentences
 from rqps.charts.theme import INK, coverage_of, in_order, rounds_of, titled
 
 _KINDS = {"part": "a part alone", "sum": "their sum", "whole": "all at once", "rest": "left over"}
-_SHADES = ("#56b4e9", "#0072b2", "#1c2630", "#d55e00")
+_KINDS |= {"within": "a piece of a part"}
+_SHADES = ("#56b4e9", "#0072b2", "#1c2630", "#d55e00", "#b9dff5")
 _COLUMNS = ("row", "scenario", "what", "n", "median", "low", "high", "coverage", "covers", "label", "end")
 
 

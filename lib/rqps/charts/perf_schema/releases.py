@@ -82,12 +82,16 @@ def cost_against_memory(costs: pl.DataFrame, memory: pl.DataFrame) -> Any:
 
 
 def _by_release(costs: pl.DataFrame) -> str:
-    step = costs["step"][0]
-    of_step = costs.filter(step=step)
+    """Of the first step, what `default` costs in the release where it costs least and in that where it costs most."""
+    of_step = costs.filter(step=costs["step"][0])
     names = in_order(of_step["scenario"])
-    most = of_step.filter(scenario=names[0] if "default" not in names else "default")
-    low, high = most.sort("cpu_ratio").row(0, named=True), most.sort("cpu_ratio").row(-1, named=True)
-    return (
-        f"{most['scenario'][0]} costs {step} from {low['cpu_ratio'] - 1:+.0%} ({low['build']}) "
-        f"to {high['cpu_ratio'] - 1:+.0%} ({high['build']}) of CPU."
-    )
+    name = "default" if "default" in names else names[0]
+    rows = of_step.filter(scenario=name)
+    sure, unsure = rows.filter(pl.col("verdict") != "unsure").sort("cpu_ratio"), rows.filter(verdict="unsure")
+    what = f"{name} costs {rows['step'][0]}"
+    if sure.is_empty():
+        return f"In no release can the rounds tell what {what}."
+    told = [f"{row['cpu_ratio'] - 1:+.0%} ({row['build']})" for row in sure.to_dicts()]
+    reach = f"from {told[0]} to {told[-1]}" if len(told) > 1 else told[0]
+    but = f"; of {' and '.join(unsure['build'])} the rounds can't tell" if unsure.height else ""
+    return f"{what} {reach} of CPU{but}."

@@ -13,13 +13,15 @@ _SMALL = "font-size:11px;white-space:nowrap"
 
 
 def scenario_table(costs: pl.DataFrame) -> GT | Sentences:
-    """A row a scenario, by step: throughput lost, CPU added in µs and in percent, each with interval and verdict."""
+    """A row a scenario, by step: throughput lost, CPU added in µs and in percent, each with interval and verdict.
+
+    In the order in which they come, which ranks nothing that is unsure.
+    """
     if costs.is_empty():
         return Sentences(["This study has no two scenarios of the performance schema of one build."])
     several = costs["build"].n_unique() > 1
     group = pl.format("{} on {}", "step", "build") if several else pl.col("step")
-    rows = costs.sort("position", "build", "cpu_ratio", maintain_order=True)
-    cells = rows.select(
+    cells = costs.select(
         group.alias("step"),
         "scenario",
         pl.struct(pl.all()).map_elements(_throughput, pl.String).alias("throughput"),
@@ -33,10 +35,10 @@ def scenario_table(costs: pl.DataFrame) -> GT | Sentences:
     table = styled(cells, "scenarios", groupname_col="step", rowname_col="scenario")
     table = table.fmt(_as_it_is, columns=shown).cols_align("center", columns=shown)
     table = table.cols_label({**names, "needs": "what it would take", "n": "rounds"})
-    sure = coverage_of(rows["coverage"].to_list())
+    sure = coverage_of(costs["coverage"].to_list())
     return table.tab_source_note(
-        f"Against {rows['against'][0]} of the same build and round; median of "
-        f"{rounds_of(rows['n'].to_list())}, {sure}. Throughput: ▼ slower, ▲ faster; CPU: ▲ dearer, ▼ cheaper; "
+        f"Against {costs['against'][0]} of the same build and round; median of "
+        f"{rounds_of(costs['n'].to_list())}, {sure}. Throughput: ▼ slower, ▲ faster; CPU: ▲ dearer, ▼ cheaper; "
         "= the same within 2 %, ? the rounds can't tell. µs/o is CPU time per operation."
     )
 
@@ -47,8 +49,7 @@ def scenario_text(costs: pl.DataFrame) -> str:
         return "This study has no two scenarios of the performance schema of one build."
     lines = [f"Against: {costs['against'][0]}", "CPU/o".ljust(30) + "added, µs/o".ljust(14) + "throughput".ljust(13)]
     lines[-1] += "scenario"
-    rows = costs.sort("position", "build", "cpu_ratio", maintain_order=True)
-    for (step, build), of_step in rows.group_by("step", "build", maintain_order=True):
+    for (step, build), of_step in costs.group_by("step", "build", maintain_order=True):
         lines += ["", f"{step} on {build}"]
         lines += [_line(row) for row in of_step.to_dicts()]
     return "\n".join(lines)
