@@ -159,7 +159,7 @@ def run(folder: Path, code: int, **popen: Any) -> str:
         check=False,
         **popen,
     )
-    said = done.stdout + done.stderr
+    said: str = done.stdout + done.stderr
     assert done.returncode == code, said
     return said
 
