@@ -56,8 +56,10 @@ class House:
     server: Server
     folder: Path
 
-    def do(self, name: str, seed: int = 1, **parameters: Any) -> tuple[Answer, dict[str, list[Logged]]]:
-        """A step done for a moment: its answer, and what was logged by connection."""
+    def do(
+        self, name: str, seed: int = 1, *, counted: bool = False, **parameters: Any
+    ) -> tuple[Answer, dict[str, list[Logged]]]:
+        """A step done for a moment, or as often as is counted: its answer, and what was logged by connection."""
         usual = {"table_rows": ROWS, "seconds": 1, "warmup_seconds": 0}
         asked = SysbenchParameters(steps=(name,), tables=2, **(usual | parameters))
         connection = self.server.connect()
@@ -66,9 +68,8 @@ class House:
         for order in (f"general_log_file = '{log}'", "log_output = 'FILE'", "general_log = ON"):
             query(connection, f"SET GLOBAL {order}")
         workload = Sysbench()
-        with workload.generating(
-            self.server, name, asked, seed=seed, cpus=(), log=self.folder / "sysbench.log"
-        ) as load:
+        doing = workload.counting if counted else workload.generating
+        with doing(self.server, name, asked, seed=seed, cpus=(), log=self.folder / "sysbench.log") as load:
             load.wait_for_begin()
             load.wait_for_end()
             load.wait_until_gone()

@@ -71,6 +71,7 @@ def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms
         check.check_tables(connection, QUICK)
         for name in QUICK.steps:
             measure(server, name, short)
+    assert not connection.open, "it would have waited for this"
     assert not Path(f"/proc/{server.pid}").exists()
     assert not server.socket.parent.exists()
     assert "ready for connections" in (short / "mysqld.err").read_text(errors="replace")

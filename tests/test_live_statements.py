@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from live_load import LABELS, ROWS, House, done, logging_server, shape
+from live_load import LABELS, ROWS, House, Logged, done, logging_server, shape
 from published_statements import EXPECTED
+from rqps.workloads.protocol import Answer
+from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
 pytestmark = pytest.mark.live
@@ -26,23 +28,37 @@ def test_what_is_expected_is_every_step_there_is() -> None:
     assert set(EXPECTED) == {label.replace(".pre", "") for label in LABELS}
 
 
-@pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.parametrize("label", EXPECTED)
-def test_a_step_does_the_published_statements(label: str, prepared: bool, house: House) -> None:
-    answer, logged = house.do(label, prepared=prepared)
-    expected = EXPECTED[label]
-    (entries,) = logged.values()
-    statements = [entry for entry in entries if entry.command != "Prepare"]
-    transactions = len(statements) // len(expected)
-    assert [shape(entry.statement) for entry in statements] == expected * transactions
-    assert answer.columns["transactions"] == sum(row["transactions"] for row in answer.intervals)
+def test_a_step_does_the_published_statements(label: str, house: House) -> None:
+    answer, entries, transactions = published(label, house.do(label))
     # The last transaction ends after the measured part and is not counted, unless the part ends with it.
     assert transactions - answer.columns["transactions"] == (0 if find(label).whole else 1)
-    per_transaction = ROWS if label == "scan_range=100" else len(expected)
-    assert answer.columns["operations"] == answer.columns["transactions"] * per_transaction > 0
-    as_text = {"BEGIN"} if prepared and find(label).prepared else set(expected)
-    for entry in statements:
+    as_text = {"BEGIN"} if find(label).prepared else set(EXPECTED[label])
+    for entry in entries:
         assert (entry.command == "Query") == (shape(entry.statement) in as_text), entry
+
+
+@pytest.mark.parametrize("label", EXPECTED)
+def test_as_text_and_counted_it_does_the_same(label: str, house: House) -> None:
+    asked = SysbenchParameters(tables=2, table_rows=ROWS, counted_operations=300)
+    found = house.do(label, counted=True, prepared=False, counted_operations=300)
+    answer, entries, transactions = published(label, found)
+    assert answer.columns["transactions"] == asked.transactions_of(find(label))
+    assert transactions - answer.columns["transactions"] == asked.warmup_transactions_of(find(label))
+    assert {entry.command for entry in entries} == {"Query"}
+
+
+def published(label: str, found: tuple[Answer, dict[str, list[Logged]]]) -> tuple[Answer, list[Logged], int]:
+    """Nothing but whole transactions as published, of which the answer tells; the statements, and how often."""
+    answer, logged = found
+    (entries,) = logged.values()
+    statements = [entry for entry in entries if entry.command != "Prepare"]
+    transactions = len(statements) // len(EXPECTED[label])
+    assert [shape(entry.statement) for entry in statements] == EXPECTED[label] * transactions
+    assert answer.columns["transactions"] == sum(row["transactions"] for row in answer.intervals)
+    per_transaction = ROWS if label == "scan_range=100" else len(EXPECTED[label])
+    assert answer.columns["operations"] == answer.columns["transactions"] * per_transaction > 0
+    return answer, statements, transactions
 
 
 def test_both_tables_are_used_and_ten_points_stay_on_one(house: House) -> None:

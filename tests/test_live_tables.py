@@ -1,9 +1,10 @@
 """What has to be true of a real server and its tables before the first step, on every version."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_load import LABELS, ROWS, done, logging_server, shape
+from live_load import LABELS, ROWS, House, done, logging_server, shape
 from published_statements import EXPECTED
 from rqps.errors import RqpsError
 from rqps.servers.instance import query
@@ -18,14 +19,19 @@ LESS_THAN_A_BATCH = 200
 ASKED = SysbenchParameters(steps=("insert",), tables=2, table_rows=ROWS)
 
 
-def test_tables_are_loaded_with_the_same_rows_again(tmp_path: Path) -> None:
-    with logging_server(tmp_path) as house:
-        connection = house.server.connect()
-        rows = query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2")
-        query(connection, "DROP DATABASE rqps")
-        Sysbench().load(house.server, ASKED)
-        assert query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2") == rows
-        assert rows[0][1] != rows[1][1], "two tables are not the same rows"
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with logging_server(tmp_path_factory.mktemp("tables"), "my5624.base") as running:
+        yield running
+
+
+def test_tables_are_loaded_with_the_same_rows_again(house: House) -> None:
+    connection = house.server.connect()
+    rows = query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2")
+    query(connection, "DROP DATABASE rqps")
+    Sysbench().load(house.server, ASKED)
+    assert query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2") == rows
+    assert rows[0][1] != rows[1][1], "two tables are not the same rows"
 
 
 @pytest.mark.parametrize("dbms", ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"])
@@ -49,29 +55,55 @@ def test_each_version_reads_by_the_index_and_flushes(dbms: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "back", "words"),
     [
-        ("DROP TABLE sbtest2", "rqps: asked for 2 tables, found 1"),
-        ("CREATE TABLE sbtest3 LIKE sbtest1", "rqps: asked for 2 tables, found 3"),
-        ("ALTER TABLE sbtest2 ENGINE = MyISAM", "rqps.sbtest2: asked for engine InnoDB, found MyISAM"),
-        ("ALTER TABLE sbtest2 DROP INDEX k_2", "sbtest2: asked for indexes PRIMARY id, k_2 k, found PRIMARY id"),
-        ("ALTER TABLE sbtest1 MODIFY c CHAR(60) NOT NULL", "asked for columns .*c char.120.*, found .*c char.60."),
-        ("DELETE FROM sbtest1 WHERE id = 7", "sbtest1: asked for 20000 rows, found 19999"),
-        ("UPDATE sbtest1 SET id = 30000 WHERE id = 7", "asked for ids 1 to 20000, found 1 to 30000"),
+        (
+            "RENAME TABLE sbtest2 TO mysql.sbtest2",
+            "RENAME TABLE mysql.sbtest2 TO sbtest2",
+            "rqps: asked for 2 tables, found 1",
+        ),
+        ("CREATE TABLE sbtest3 LIKE sbtest1", "DROP TABLE sbtest3", "rqps: asked for 2 tables, found 3"),
+        (
+            "ALTER TABLE sbtest2 ENGINE = MyISAM",
+            "ALTER TABLE sbtest2 ENGINE = InnoDB",
+            "rqps.sbtest2: asked for engine InnoDB, found MyISAM",
+        ),
+        (
+            "ALTER TABLE sbtest2 DROP INDEX k_2",
+            "ALTER TABLE sbtest2 ADD INDEX k_2 (k)",
+            "sbtest2: asked for indexes PRIMARY id, k_2 k, found PRIMARY id",
+        ),
+        (
+            "ALTER TABLE sbtest1 MODIFY pad CHAR(61) NOT NULL",
+            "ALTER TABLE sbtest1 MODIFY pad CHAR(60) NOT NULL",
+            "asked for columns .*pad char.60.*, found .*pad char.61.",
+        ),
+        (
+            "DELETE FROM sbtest1 WHERE id = 7",
+            "INSERT INTO sbtest1 (id) VALUES (7)",
+            "sbtest1: asked for 20000 rows, found 19999",
+        ),
+        (
+            "UPDATE sbtest1 SET id = 30000 WHERE id = 7",
+            "UPDATE sbtest1 SET id = 7 WHERE id = 30000",
+            "asked for ids 1 to 20000, found 1 to 30000",
+        ),
     ],
 )
-def test_tables_that_were_prepared_otherwise_are_refused(change: str, words: str, tmp_path: Path) -> None:
-    with logging_server(tmp_path, "my5624.base") as house:
-        connection = house.server.connect("rqps")
-        query(connection, "SET sql_mode = ''")
-        query(connection, change)
+def test_tables_that_were_prepared_otherwise_are_refused(change: str, back: str, words: str, house: House) -> None:
+    connection = house.server.connect("rqps")
+    query(connection, "SET sql_mode = ''")
+    query(connection, change)
+    try:
         with pytest.raises(RqpsError, match=words):
             Sysbench().prepare(house.server, ASKED)
+    finally:
+        query(connection, back)
+    Sysbench().prepare(house.server, ASKED)
 
 
-def test_more_threads_than_connections_are_refused_before_the_first_step(tmp_path: Path) -> None:
-    with logging_server(tmp_path) as house:
-        with pytest.raises(RqpsError, match="max_connections is 151, and 150 threads are asked for") as caught:
-            Sysbench().prepare(house.server, ASKED.model_copy(update={"threads": 150}))
-        assert caught.value.fix
-        assert "set max_connections to 152 or more" in caught.value.fix
+def test_more_threads_than_connections_are_refused_before_the_first_step(house: House) -> None:
+    with pytest.raises(RqpsError, match="max_connections is 151, and 150 threads are asked for") as caught:
+        Sysbench().prepare(house.server, ASKED.model_copy(update={"threads": 150}))
+    assert caught.value.fix
+    assert "set max_connections to 152 or more" in caught.value.fix

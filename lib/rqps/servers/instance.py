@@ -7,9 +7,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 import pymysql
 
@@ -32,10 +33,12 @@ class Server:
     data: Path
     error_log: Path
     keeper: "subprocess.Popen[bytes]"
+    connections: "WeakSet[Connection]" = field(default_factory=WeakSet, repr=False, compare=False)
+    """That were given out."""
 
     def connect(self, database: str | None = None) -> Connection:
         """A connection for control, never for load: without TLS, autocommitting."""
-        return pymysql.connect(
+        connection = pymysql.connect(
             unix_socket=str(self.socket),
             user="root",
             database=database,
@@ -44,6 +47,8 @@ class Server:
             ssl_disabled=True,
             connect_timeout=10,
         )
+        self.connections.add(connection)
+        return connection
 
     def ended(self, within_s: float = 0) -> bool:
         """Whether it has ended; its keeper tells a moment later than a broken connection does."""
@@ -185,6 +190,9 @@ def _wait_until_it_answers(server: Server, patience_s: int) -> None:
 
 def stop(server: Server) -> None:
     """Asks the server to shut down and waits for it; the keeper kills it if it does not."""
+    for connection in list(server.connections):  # a server gives those that are connected two seconds to go
+        if connection.open:
+            connection.close()
     assert server.keeper.stdin is not None
     assert server.keeper.stdout is not None
     server.keeper.stdin.close()
