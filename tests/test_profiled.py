@@ -1,7 +1,9 @@
 """Numbers lead on to their profile, and only where there is one."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import polars as pl
@@ -10,10 +12,12 @@ import rqps
 from browser import Browser, opened
 from markupsafe import Markup
 from rqps import charts
-from rqps.analysis import profiled, relative, summarise
+from rqps.analysis import profiled, relative, summarise, worst
+from rqps.report.leads import PROFILES, Leads, leads
 from rqps.report.outputs import json_in_html
 from rqps.report.pages import notebook_page
-from synthetic import write_study
+from rqps.store import write_study_card
+from synthetic import Shape, card, manifest, write_run, write_study
 from synthetic_report import notebook_of
 
 BASE = "my1.base"
@@ -46,6 +50,66 @@ def test_a_number_has_a_profile_where_both_sides_have_one() -> None:
     assert profiled(of_ordinary_ones, their_steps, BASE).is_empty()
 
 
+QUICK = Shape(rounds=1)
+NOTEBOOKS = (Path(f"{PROFILES}.ipynb"), Path("relative_throughput.ipynb"))
+
+
+def write_profiled(data: Path, study: str, parameters: Mapping[str, Any] | None = None, digest: str = "") -> None:
+    """A study that counted the instructions of two dbms."""
+    folder = data / f"raw/study={study}"
+    of_study = {**card(QUICK).parameters, **(parameters or {})}
+    write_study_card(folder, card(QUICK, study=study, parameters=of_study))
+    for dbms in QUICK.dbms[:2]:
+        facts = {"study": study, "run": f"i01@{dbms}@here", "mode": "instructions", "parameters": of_study}
+        built = {"build_digest": digest} if digest and dbms != BASE else {}
+        write_run(folder, manifest(dbms, 1, QUICK, **facts, **built), QUICK)
+
+
+def led(study: str, data: Path, pages: Path) -> tuple[dict[str, Any], Leads]:
+    found = leads(study, data, NOTEBOOKS, pages)
+    return (json.loads(found.cells) if found.cells else {}), found
+
+
+def test_a_study_without_profiles_says_how_to_get_them(tmp_path: Path) -> None:
+    write_study(tmp_path, QUICK)
+    told, found = led("synthetic", tmp_path, tmp_path / "report")
+    assert told == {}
+    assert "stacks_rounds: 4" in found.told
+
+
+def test_a_study_with_profiles_leads_to_its_own(tmp_path: Path) -> None:
+    write_profiled(tmp_path, "counted")
+    told, found = led("counted", tmp_path, tmp_path / "report")
+    assert told["page"] == f"{PROFILES}.html"
+    assert told["cells"] == [[step, QUICK.dbms[1], "instructions"] for step in sorted(QUICK.steps)]
+    assert found.told == ""
+    assert leads("counted", tmp_path, NOTEBOOKS[1:], tmp_path / "report").cells == ""
+
+
+def test_a_study_leads_to_the_profiles_of_another_of_the_same_work_once_they_are_rendered(tmp_path: Path) -> None:
+    write_study(tmp_path, QUICK)
+    write_profiled(tmp_path, "counted", {"seconds": 99, "counted_operations": 10})
+    report = tmp_path / "report"
+    told, found = led("synthetic", tmp_path, report)
+    assert told == {}, "nothing leads to a page that is not there"
+    assert "rqps report counted" in found.told
+    (report / "counted").mkdir(parents=True)
+    (report / "counted" / f"{PROFILES}.html").write_text("profiles")
+    told, found = led("synthetic", tmp_path, report)
+    assert told["page"] == f"../counted/{PROFILES}.html"
+    assert told["study"] == "counted"
+    assert {dbms for _, dbms, _ in told["cells"]} == {QUICK.dbms[1]}
+    assert "the study counted" in found.told
+
+
+@pytest.mark.parametrize("other", [{"parameters": {"table_rows": 5}}, {"digest": "another binary"}])
+def test_profiles_of_other_tables_or_binaries_are_not_led_to(other: dict[str, Any], tmp_path: Path) -> None:
+    write_study(tmp_path, QUICK)
+    write_profiled(tmp_path, "counted", **other)
+    _, found = led("synthetic", tmp_path, tmp_path / "report")
+    assert "stacks_rounds: 4" in found.told
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with Browser() as running:
@@ -60,14 +124,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary = summarise(relative(study.steps, study.runs, BASE))
     notebook = notebook_of([charts.heatmap(summary)])
     stub = charts.plain_table(summary.filter(metric="operations_per_s").select("step", "dbms", "median"), "stub")
-    for table in (charts.relative_table(summary), stub.tab_stub(rowname_col="dbms", groupname_col="step")):
+    stubbed = stub.tab_stub(rowname_col="dbms", groupname_col="step")
+    for table in (charts.relative_table(summary), stubbed, charts.worst_table(worst(summary))):
         output = nbformat.v4.new_output("execute_result", {"text/html": table.as_raw_html()})
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")
     cells = {"page": "page.html", "cells": [["point-query", "my2.base", ""], ["gone", "my9.base", "instructions"]]}
-    for name, leads in (("page", json_in_html(cells)), ("plain", Markup(""))):
+    for name, told in (("page", json_in_html(cells)), ("plain", Markup(""))):
         _, html = notebook_page(
-            folder / "page.ipynb", study="s", lead="", home="index.html", made="today", profiled=leads
+            folder / "page.ipynb", study="s", lead="", home="index.html", made="today", profiled=told
         )
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
     return folder / "page.html"
@@ -78,10 +143,13 @@ def test_cells_of_tables_become_links(browser: Browser, page: Path) -> None:
     with opened(browser, page, 1280) as tab:
         links = "[...document.querySelectorAll('a.profiled')].map(a => [a.getAttribute('href'), a.innerText.trim()])"
         href = "page.html#step=point-query&dbms=my2.base"
-        in_table, in_stub = tab.run(links)
+        in_table, in_stub, *in_row = tab.run(links)
         assert in_table[0] == in_stub[0] == href
         assert in_table[1].startswith("▼ 0.70")
         assert in_stub[1] == "my2.base"
+        # of a row that names both, by that name and by its numbers
+        assert {each[0] for each in in_row} == {href}
+        assert [each[1].split()[0] for each in in_row] == ["my2.base", "▼", "1.43"]
         assert tab.complaints() == []
 
 

@@ -18,7 +18,7 @@ from rqps.execute.attempt import LOGS, Attempt
 from rqps.execute.parameters_check import check_parameters
 from rqps.modes import in_words
 from rqps.report.index import Page, facts_of, findings_of, run_rows
-from rqps.report.leads import PROFILES, looks_closer, profiled_cells
+from rqps.report.leads import PROFILES, Leads, leads, looks_closer
 from rqps.report.pages import index_page, notebook_page
 from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
 from rqps.store.find import data_folder
@@ -34,7 +34,7 @@ class _Report:
     study: Study
     runs: pl.DataFrame
     """Of every mode."""
-    profiled: Markup
+    leads: Leads
     """What numbers can lead on to."""
     data: Path
     folder: Path
@@ -56,7 +56,8 @@ def build(
         folder = Path(unfinished) / study
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
-        report = _Report(read, every, profiled_cells(study, root, analyses), root, folder, _made(), progress)
+        lead = leads(study, root, analyses, target.parent)
+        report = _Report(read, every, lead, root, folder, _made(), progress)
         _write_index(report, analyses)
         progress.end()
         _put(folder, target)
@@ -116,7 +117,8 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
         runs=run_rows(report.study, report.runs, files),
         failed=run_rows(report.study, report.study.failed, files),
         made=report.made,
-        profiled=report.profiled,
+        profiled=report.leads.cells,
+        leads=report.leads.told,
     )
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 
@@ -133,7 +135,7 @@ def _analysis_page(report: _Report, notebook: Path) -> Page:
             lead=report.study.card.question,
             home="index.html",
             made=report.made,
-            profiled=report.profiled if notebook.stem != PROFILES else Markup(""),
+            profiled=report.leads.cells if notebook.stem != PROFILES else Markup(""),
         )
     report.progress.done(NOTEBOOK_S)
     (report.folder / f"{notebook.stem}.html").write_text(html, encoding="utf-8")

@@ -2,7 +2,7 @@
 // What a profile tells of leads to it: cells of tables, which become links, and marks of charts, which can be clicked.
 // It stands before what draws charts.
 (() => {
-  const { page, cells } = JSON.parse(document.getElementById("profiled").textContent);
+  const { page, cells, study } = JSON.parse(document.getElementById("profiled").textContent);
   const found = new Map(cells.map(([step, dbms, by]) => [`${step}\n${dbms}`, { step, dbms, ...(by && { by }) }]));
   const address = (step, dbms) => {
     const asked = Object.entries(found.get(`${step}\n${dbms}`) ?? {});
@@ -11,16 +11,24 @@
   const lead = (cell, step, dbms) => {
     const href = address(step, dbms);
     if (!href || cell.querySelector("a")) return;
-    const link = Object.assign(document.createElement("a"), { href, className: "profiled", title: "where the time goes" });
+    const title = `where the time goes${study ? `, by the study ${study}` : ""}`;
+    const link = Object.assign(document.createElement("a"), { href, className: "profiled", title });
     link.append(...cell.childNodes);
     cell.append(link);
   };
   const told = (cell) => cell.textContent.trim();
+  const isNumber = (cell) => /^[^\p{L}\d]*\d[\d,]*\.\d/u.test(told(cell));
   for (const table of document.querySelectorAll("main .table table")) {
     const heads = [...(table.tHead?.rows ?? [])].at(-1);
+    const [step, dbms] = ["step", "dbms"].map((word) => [...(heads?.cells ?? [])].findIndex((head) => told(head) === word));
     let group = "";
     for (const row of table.tBodies[0]?.rows ?? []) {
       if (row.cells.length === 1) group = told(row.cells[0]);  // the heading of the rows that follow
+      const { [step]: ofStep, [dbms]: ofDbms } = row.cells;
+      if (ofStep && ofDbms) {  // a row that names both leads by that name and by its numbers
+        for (const cell of row.cells) if (cell === ofDbms || isNumber(cell)) lead(cell, told(ofStep), told(ofDbms));
+        continue;
+      }
       const [first, ...others] = row.cells, name = told(first);
       others.forEach((cell, i) => heads?.cells[i + 1] && lead(cell, name, told(heads.cells[i + 1])));
       lead(first, group, name);
