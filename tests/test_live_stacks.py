@@ -38,7 +38,7 @@ pytestmark = pytest.mark.live
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
-QUICK = SysbenchParameters(steps=("point-query", "update-index"), table_rows=5000, seconds=4, warmup_seconds=1)
+QUICK = SysbenchParameters(steps=("point-query", "update-index"), table_rows=5000, warmup_seconds=1)
 SEARCHES = r"^(row_search_mvcc|row_search_for_mysql|row_sel_\w+)"
 """What finds a row is called so in all releases."""
 
@@ -49,14 +49,17 @@ class House:
     where: Placement
     folder: Path
 
-    def profiled(self, step: str, sampling: Sampling | None = None, server: Server | None = None) -> Profile:
+    def profiled(
+        self, step: str, sampling: Sampling | None = None, server: Server | None = None, seconds: int = 4
+    ) -> Profile:
         """A step under load, as a run does it."""
+        asked = QUICK.model_copy(update={"seconds": seconds})
         used = server or self.server
         how = sampling or choose(self.server.build.mysqld, len(self.where.server_cpus))
         cpus, log = self.where.client_cpus, self.folder / f"{step}.log"
         with (
             profiling(used, self.where, how) as profile,
-            generator.generating(self.server, find(step), QUICK, seed=1, cpus=cpus, log=log) as load,
+            generator.generating(self.server, find(step), asked, seed=1, cpus=cpus, log=log) as load,
         ):
             profile.begin(load.wait_for_begin())
             first = read_end(self.server.pid, load.pid, None)
@@ -90,6 +93,19 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("server")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def running_5624(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with serving("my5624.base", tmp_path_factory.mktemp("server")) as house:
+        yield house
+
+
+@pytest.fixture
+def house(running_5624: House) -> Iterator[House]:
+    """A 5.6.24 for tests that leave it as it was, and nothing of perf's beside it."""
+    yield running_5624
+    assert not list(running_5624.folder.glob("stacks-*"))
 
 
 @pytest.mark.parametrize("dbms", ["my5534.base", "my5624.base", "my8033.base", "my97.base"])
@@ -126,16 +142,15 @@ def choose_event(profile: Profile) -> str:
 def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(short: Path) -> None:
     with serving("my8033.base", short) as house:
         usual = choose(house.server.build.mysqld, len(house.where.server_cpus))
-        profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199))
+        profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=2)
     assert CALLERS not in set(profile.stacks["event"])
     [whole] = completeness(profile.stacks).to_dicts()
     assert whole["samples"] > 50
     assert whole["root"] >= 0.95, whole
 
 
-def test_writing_is_profiled_with_its_background_threads(short: Path) -> None:
-    with serving("my5624.base", short) as house:
-        profile = house.profiled("update-index")
+def test_writing_is_profiled_with_its_background_threads(house: House) -> None:
+    profile = house.profiled("update-index")
     roles = set(profile.stacks["role"])
     assert "connection" in roles
     assert roles & {"purge", "master", "io", "page cleaner"}, "threads of 5.6 have no names of their own"
@@ -150,16 +165,16 @@ def test_a_server_without_symbols_is_told(short: Path) -> None:
     stripped.chmod(0o755)
     nameless = replace(build, mysqld=stripped, argv=(str(stripped),))
     with serving("my5624.base", short, nameless) as house:
-        profile = house.profiled("point-query")
+        profile = house.profiled("point-query", seconds=1)
     assert any("mysqld has no symbols" in warning.text for warning in profile.warnings), profile.warnings
     assert set(profile.stacks["role"]) <= {"unknown", "main", "mysqld"}
 
 
-def test_a_profile_of_another_process_is_refused(short: Path) -> None:
-    with serving("my5624.base", short) as house, sleeping() as other:
+def test_a_profile_of_another_process_is_refused(house: House) -> None:
+    with sleeping() as other:
         somebody = replace(house.server, pid=other)
         with pytest.raises(RqpsError, match=rf"no sample is of the server \(process {other}\), though"):
-            house.profiled("point-query", server=somebody)
+            house.profiled("point-query", server=somebody, seconds=1)
 
 
 @contextmanager
@@ -180,14 +195,14 @@ def idle(house: House) -> Iterator[Profiling]:
         yield profile
 
 
-def test_an_idle_server_is_told(short: Path) -> None:
-    with serving("my5624.base", short) as house, idle(house) as profile:
+def test_an_idle_server_is_told(house: House) -> None:
+    with idle(house) as profile:
         found = profile.profile("nothing", server_cpu_s=0.001)
     assert found.warnings[0].text.startswith(("no samples: the server used", "only "))
 
 
-def test_a_file_that_is_cut_off_is_refused(short: Path) -> None:
-    with serving("my5624.base", short) as house, idle(house) as profile:
+def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
+    with idle(house) as profile:
         file = profile._recording.data
         profile._recording.finish()
         whole = file.stat().st_size
@@ -197,11 +212,8 @@ def test_a_file_that_is_cut_off_is_refused(short: Path) -> None:
                 read(file, house.server.pid, house.where.observer_cpus)
 
 
-def test_a_perf_that_ends_in_the_middle_fails_the_step(short: Path) -> None:
-    with (
-        serving("my5624.base", short) as house,
-        profiling(house.server, house.where, choose(house.server.build.mysqld, 1)) as profile,
-    ):
+def test_a_perf_that_ends_in_the_middle_fails_the_step(house: House) -> None:
+    with profiling(house.server, house.where, choose(house.server.build.mysqld, 1)) as profile:
         profile.begin(time.monotonic_ns())
         profile._recording.process.kill()
         profile._recording.process.wait()
