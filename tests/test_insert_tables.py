@@ -153,7 +153,7 @@ def columns(study: Study) -> pl.DataFrame:
 def test_the_columns_are_those_that_are_published_in_their_order(columns: pl.DataFrame) -> None:
     text = str(tables.columns_text(columns.filter(step="qr100")))
     note, _, step, head, first, reach, *_ = text.splitlines()
-    assert note == "Medians of 6 rounds; ± how far the 97 % intervals reach."
+    assert note.startswith("Medians of 6 rounds; ± how far the 97 % intervals reach. Lines in the order my1.base, ")
     assert step == "qr100"
     published = (
         "ips qps rps rmbps wps wmbps rpq rkbpq wpi wkbpi csps cpups cspq cpupq dbgb1 dbgb2 rss maxop p50 p99 tag"

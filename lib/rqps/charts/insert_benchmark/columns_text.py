@@ -31,6 +31,7 @@ def columns_text(table: pl.DataFrame) -> Folded:
     sure = coverage_of(rows["coverage"].to_list())
     note = f"Medians of {rounds_of(rows['n'].to_list())}; ± how far the {sure} reach."
     note = note if rows["n"].max() != 1 else "One round, which has no interval."
+    note += f" Lines in the order {', '.join(in_order(rows['dbms']))}."
     steps = rows.group_by("host", "step", maintain_order=True)
     return Folded(note, {str(step): _block(of_step) for (_, step), of_step in steps})
 
@@ -56,7 +57,8 @@ def _lines(found: dict[str, Row], of: str) -> Iterator[Line]:
     rows = [found.get(name) for name in COLUMNS]
     numbers = [_number(row, f"{of}median", 2 if of else None) for row in rows]
     yield numbers, str(_any(found)["dbms"])
-    yield [_reach(row, of) for row in rows], ""
+    if any(reaches := [_reach(row, of) for row in rows]):
+        yield reaches, ""
 
 
 def _number(row: Row | None, value: str, digits: int | None) -> str:
