@@ -186,23 +186,32 @@ def test_more_clients_than_connections_are_refused_before_anything(house: House)
 
 
 @pytest.mark.parametrize(
+    ("engine", "words"),
+    [("innodbb", "'innodbb': it has no such engine"), ("federated", "'federated': it was built without it")],
+)
+def test_an_engine_that_the_server_does_not_have_is_told_with_those_it_has(
+    engine: str, words: str, house: House
+) -> None:
+    _is_refused(house, engine, words)
+
+
+@pytest.mark.parametrize(
     ("dbms", "options", "engine", "words"),
     [
-        ("my8033.base", {}, "innodbb", "'innodbb': it has no such engine"),
-        ("my8033.base", {}, "federated", "'federated': it was built without it"),
         ("my5624.base", {}, "tokudb", "'tokudb': it has no such engine"),
         ("my8033.base", {"disabled_storage_engines": "MEMORY"}, "memory", "'memory': its config disables it"),
     ],
 )
-def test_an_engine_that_the_server_does_not_have_is_told_with_those_it_has(
+def test_an_older_server_and_one_whose_config_disables_the_engine(
     dbms: str, options: dict[str, Any], engine: str, words: str, tmp_path: Path
 ) -> None:
-    parameters = asked(engines=["memory"])
-    with (
-        serving(dbms, tmp_path, parameters, options, prepared=False) as here,
-        pytest.raises(RqpsError, match=re.escape(words)) as caught,
-    ):
-        PointLookups().prepare(here.server, asked(engines=[engine]))
+    with serving(dbms, tmp_path, asked(engines=["memory"]), options, prepared=False) as here:
+        _is_refused(here, engine, words)
+
+
+def _is_refused(house: House, engine: str, words: str) -> None:
+    with pytest.raises(RqpsError, match=re.escape(words)) as caught:
+        PointLookups().prepare(house.server, asked(engines=[engine]))
     assert "this server has" in str(caught.value.fix)
     assert "myisam" in str(caught.value.fix)
     assert engine not in str(caught.value.fix).split("has ")[1].split(", ")
@@ -220,29 +229,52 @@ def test_a_memory_table_that_grows_too_large_is_told(tmp_path: Path) -> None:
     assert told.value.fix == "set max_heap_table_size in the config to more, or ask for fewer rows"
 
 
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with serving("my5624.base", tmp_path_factory.mktemp("older"), asked(engines=["innodb"]), prepared=False) as here:
+        yield here
+
+
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "back", "words"),
     [
-        ("DROP TABLE foo", "engine: asked for innodb, found no such table"),
-        ("ALTER TABLE foo ENGINE = MyISAM", "engine: asked for innodb, found myisam"),
+        (
+            "RENAME TABLE foo TO mysql.foo",
+            "RENAME TABLE mysql.foo TO foo",
+            "engine: asked for innodb, found no such table",
+        ),
+        (
+            "ALTER TABLE foo ENGINE = MyISAM",
+            "ALTER TABLE foo ENGINE = InnoDB",
+            "engine: asked for innodb, found myisam",
+        ),
         (
             "ALTER TABLE foo DROP INDEX xjk",
+            "ALTER TABLE foo ADD INDEX xjk (j, k)",
             "indexes: asked for PRIMARY (i), xj (j), xjk (j, k), found PRIMARY (i), xj",
         ),
         (
             "ALTER TABLE foo MODIFY l BIGINT",
+            "ALTER TABLE foo MODIFY l INT",
             "columns: asked for i int, j int, k int, l int, found i int, j int, k int",
         ),
-        ("DELETE FROM foo WHERE i = 7", "rows: asked for 2000, found 1999"),
-        ("UPDATE foo SET k = 0 WHERE i = 7", "rows with j = i and k = i: asked for 2000, found 1999"),
+        ("DELETE FROM foo WHERE i = 7", "INSERT INTO foo VALUES (7, 7, 7, 0)", "rows: asked for 2000, found 1999"),
+        (
+            "UPDATE foo SET k = 0 WHERE i = 7",
+            "UPDATE foo SET k = 7 WHERE i = 7",
+            "rows with j = i and k = i: asked for 2000, found 1999",
+        ),
     ],
 )
-def test_a_table_that_was_prepared_otherwise_is_refused(change: str, words: str, tmp_path: Path) -> None:
+def test_a_table_that_was_prepared_otherwise_is_refused(change: str, back: str, words: str, older: House) -> None:
     parameters = asked(engines=["innodb"])
-    with serving("my5624.base", tmp_path, parameters, prepared=False) as here:
-        here.ask("USE rqps_innodb", change)
+    older.ask("USE rqps_innodb", change)
+    try:
         with pytest.raises(RqpsError, match=re.escape(f"rqps_innodb.foo: {words}")):
-            PointLookups().prepare(here.server, parameters)
+            PointLookups().prepare(older.server, parameters)
+    finally:
+        older.ask("USE rqps_innodb", back)
+    PointLookups().prepare(older.server, parameters)
 
 
 def test_more_rows_than_were_loaded_are_missed(house: House) -> None:
