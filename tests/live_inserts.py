@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.servers import data, instance
-from rqps.servers.instance import Server, query
+from rqps.servers.instance import Connection, Server, query
 from rqps.study import Run, read_runs_file, unfold
+from rqps.workloads.insert_benchmark import generator
 from rqps.workloads.insert_benchmark.generator import Generator
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.workload import InsertBenchmark
@@ -48,13 +50,17 @@ class House:
     server: Server
     folder: Path
 
+    workload = InsertBenchmark()
+
     @contextmanager
     def at_work(self, step: str, parameters: InsertBenchmarkParameters, seed: int = 1) -> Iterator[Generator]:
         """A step's load, from the look at the tables before it."""
-        workload = InsertBenchmark()
-        workload.check(self.server, step, parameters)
+        self.workload.check(self.server, step, parameters)
         log = self.folder / f"{step}.log"
-        with workload.generating(self.server, step, parameters, seed=seed, cpus=(), log=log) as load:
+        with (
+            patch.object(generator, "READY_S", 0),  # nobody observes
+            self.workload.generating(self.server, step, parameters, seed=seed, cpus=(), log=log) as load,
+        ):
             load.wait_for_begin()
             yield load
 
@@ -62,7 +68,7 @@ class House:
         with self.at_work(step, parameters, seed) as load:
             load.wait_for_end()
             load.wait_until_gone()
-        return InsertBenchmark().answer(step, parameters, load)
+        return self.workload.answer(step, parameters, load)
 
     def do_all(self, parameters: InsertBenchmarkParameters, upto: str | None = None) -> dict[str, Answer]:
         """All steps of the parameters, or those up to one."""
@@ -80,6 +86,17 @@ class House:
         connection = self.server.connect(database)
         try:
             return query(connection, sql)
+        finally:
+            connection.close()
+
+    @contextmanager
+    def holding(self, *statements: str) -> Iterator[Connection]:
+        """A connection that holds what these statements have locked, until it is told otherwise, or the end."""
+        connection = self.server.connect("rqps")
+        try:
+            for statement in statements:
+                query(connection, statement)
+            yield connection
         finally:
             connection.close()
 

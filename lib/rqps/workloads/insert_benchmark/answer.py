@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from rqps.errors import RqpsError
+from rqps.workloads.insert_benchmark.steps import Step
 from rqps.workloads.sysbench.latency import added, edge_us, summary
 
 DUE = " due"
@@ -39,18 +40,22 @@ def read_seconds(lines: Iterable[str]) -> list[Second]:
     return sorted(found, key=lambda each: (each.kind, each.second, each.client))
 
 
-def must_be_whole(seconds: Iterable[Second], asked: Mapping[str, int], clients: int, step: str) -> None:
-    """Fails unless every client has done as many statements of each kind as were asked for."""
+def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, clients: int) -> None:
+    """Fails unless every client has inserted in as many statements as were due, where it may not end before, and has
+    deleted in as many as it inserted."""
     done: dict[tuple[str, int], int] = {}
     for each in seconds:
         done[each.kind, each.client] = done.get((each.kind, each.client), 0) + each.transactions
-    for kind, statements in asked.items():
-        for client in range(1, clients + 1):
-            if (count := done.get((kind, client), 0)) != statements:
-                raise RqpsError(
-                    f"{step}: client {client} did {count} statements of the kind {kind}, and {statements} were due",
-                    fix="see what sysbench said, in the step's log",
-                )
+    for client in range(1, clients + 1):
+        inserts, deletes = done.get(("insert", client), 0), done.get(("delete", client), 0)
+        if inserts > statements or (step.rate is None and inserts < statements):
+            _not_whole(step, client, f"{inserts} statements that insert, and {statements} were due")
+        if step.deletes and deletes != inserts:
+            _not_whole(step, client, f"{deletes} statements that delete, and {inserts} that insert")
+
+
+def _not_whole(step: Step, client: int, what: str) -> NoReturn:
+    raise RqpsError(f"{step.name}: client {client} did {what}", fix="see what sysbench said, in the step's log")
 
 
 def total(seconds: Iterable[Second], kind: str) -> Second:

@@ -41,7 +41,7 @@ class Generator(Process):
     def wait_for_end(self) -> None:
         """Waits until every thread has done its part; they are held there, so that their counters can be read."""
         while len(self._ends_ns) < self.threads:
-            if self.process.poll() is not None or self.server.ended() or self._failed():
+            if self.process.poll() is not None or self.server.ended() or self.failed:
                 raise self._failure()
             time.sleep(LOOK_S)
 
@@ -50,10 +50,6 @@ class Generator(Process):
         """How long the measured part was."""
         assert self._origin_ns is not None
         return (max(self._ends_ns) - self._origin_ns) / 1e9
-
-    def _failed(self) -> bool:
-        """Whether a thread has; the others end when they notice, which a long statement may keep them from."""
-        return any(line.startswith("FATAL") for line in list(self.lines))
 
 
 @contextmanager
@@ -120,12 +116,11 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, share
 @contextmanager
 def _shared(parameters: InsertBenchmarkParameters, step: Step, lows: Sequence[int]) -> Iterator[Path]:
     """The file in which threads tell each other how far they are; in memory where the machine has such a place."""
-    statements = -(-parameters.rows(step) // parameters.rows_per_transaction(step))
     words = [0.0] * WORDS_OF_CLIENT * (parameters.clients + 1)
     for client in range(parameters.clients):
         at = WORDS_OF_CLIENT * (client + 1)
         words[at + LOW] = lows[client % len(lows)] if lows else 0
-        words[at + LAST] = statements
+        words[at + LAST] = parameters.transactions(step)
     memory = Path("/dev/shm")
     folder = memory if os.access(memory, os.W_OK) else None
     with tempfile.NamedTemporaryFile(prefix="rqps-", dir=folder) as file:

@@ -144,6 +144,10 @@ class InsertBenchmarkParameters(Parameters):
             "l.i2": smaller,
         }[step.kind]
 
+    def transactions(self, step: Step) -> int:
+        """In which each client inserts them; the last one may be smaller."""
+        return -(-self.rows(step) // self.rows_per_transaction(step))
+
     @property
     def connections(self) -> Connections:
         """A client has up to three at once.

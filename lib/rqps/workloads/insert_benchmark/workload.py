@@ -86,6 +86,7 @@ class InsertBenchmark:
     def answer(self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator) -> Answer:
         asked = find(step, parameters.form)
         seconds = reading.read_seconds(load.lines)
+        reading.must_be_whole(seconds, asked, parameters.transactions(asked), parameters.clients)
         with closing(load.server.connect()) as connection:
             after = engine.looked_at(load.server, connection, step, "after")
             deleted = engine.rows_deleted(connection) - load.rows_deleted

@@ -30,6 +30,8 @@ class Process:
         self.threads = threads
         self.log = log
         self.lines: list[str] = []
+        self.failed = False
+        """Whether a thread has: the others end when they notice, which a long statement may keep them from."""
         self._origin_ns: int | None = None
         self._ends_ns: list[int] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -86,6 +88,7 @@ class Process:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
+            self.failed = self.failed or line.startswith("FATAL")
             if self._origin_ns is None:
                 self._origin_ns = read_origin(line)
             if (end_ns := read_end(line)) is not None:
@@ -101,10 +104,12 @@ class Process:
         """Why it ended: the server's end comes first, since sysbench only tells that it lost it."""
         if self.server.ended(within_s=1):
             return self.server.end_of(self.name)
+        code = self.process.poll()
+        how = "a thread of sysbench failed" if code is None else f"sysbench ended with code {code}"
         self.end()
         said = [line.rstrip()[:LONGEST_SAID] for line in self.lines if "FATAL" in line or "rror" in line][-5:]
         return RqpsError(
-            f"{self.name}: sysbench ended with code {self.process.returncode}: " + "\n".join(said),
+            f"{self.name}: {how}: " + "\n".join(said),
             fix=f"read the whole of what it said, {self.log.name}",
         )
 

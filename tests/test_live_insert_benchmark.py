@@ -1,0 +1,229 @@
+"""The insert benchmark on a real server: what reaches it, what it leaves there, and what is told of it."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_inserts import House, asked, empty_server
+from rqps.errors import RqpsError
+from rqps.servers.instance import query
+from rqps.workloads.insert_benchmark import check
+from rqps.workloads.insert_benchmark.steps import find
+
+pytestmark = pytest.mark.live
+
+INSERT = "INSERT INTO pi1 (dateandtime, cashregisterid, customerid, productid, price, data) VALUES {} rows"
+DELETE = "DELETE FROM pi1 WHERE transactionid >= N ORDER BY transactionid ASC LIMIT {}"
+MARKET = (
+    "SELECT productid, customerid, price FROM pi1 FORCE INDEX (pi1_marketsegment) WHERE productid >= N "
+    "ORDER BY productid, customerid, price LIMIT 10"
+)
+REGISTER = (
+    "SELECT cashregisterid, customerid, price FROM pi1 FORCE INDEX (pi1_registersegment) WHERE cashregisterid > N "
+    "ORDER BY cashregisterid, customerid, price LIMIT 10"
+)
+PDC = (
+    "SELECT price, dateandtime, customerid FROM pi1 FORCE INDEX (pi1_pdc) WHERE price >= N "
+    "ORDER BY price, dateandtime, customerid LIMIT 10"
+)
+POINT = "SELECT transactionid, productid, data FROM pi1 WHERE transactionid IN (10 N)"
+TABLE = (
+    "CREATE TABLE pi1 ( transactionid BIGINT NOT NULL AUTO_INCREMENT, dateandtime DATETIME, "
+    "cashregisterid INT NOT NULL, customerid INT NOT NULL, productid INT NOT NULL, price INT NOT NULL, "
+    "data VARCHAR(4000), PRIMARY KEY (transactionid)) ENGINE = InnoDB"
+)
+INDEXES = (
+    "ALTER TABLE pi1 ADD INDEX pi1_marketsegment (productid, customerid, price), "
+    "ADD INDEX pi1_registersegment (cashregisterid, customerid, price), "
+    "ADD INDEX pi1_pdc (price, dateandtime, customerid)"
+)
+LOWEST, HIGHEST = "SELECT MIN(transactionid) FROM pi1", "SELECT MAX(transactionid) FROM pi1"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with empty_server(tmp_path_factory.mktemp("inserts")) as running:
+        yield running
+
+
+@pytest.fixture
+def house(server: House) -> House:
+    server.empty()
+    return server
+
+
+def rows(house: House, table: str = "pi1") -> tuple[int, int, int]:
+    """How many there are, and the ends of their ids."""
+    (found,) = house.ask(f"SELECT COUNT(*), MIN(transactionid), MAX(transactionid) FROM rqps.{table}")
+    return found
+
+
+def test_the_server_sees_the_published_statements(house: House) -> None:
+    parameters = asked(load_rows=1050)
+    seen: dict[str, Counter[str]] = {}
+    for step in parameters.measured:
+        with house.logging() as statements:
+            house.do(step, parameters)
+        seen[step] = Counter(statements)
+    assert seen["l.i0"] == {TABLE: 1, INSERT.format(100): 10, INSERT.format(50): 1}
+    assert seen["l.x"] == {INSERT.format(100): 1, INDEXES: 1}
+    assert seen["l.i1"] == {INSERT.format(50): 16, DELETE.format(50): 16, LOWEST: 1}
+    assert seen["l.i2"] == {INSERT.format(5): 40, DELETE.format(5): 40, LOWEST: 1}
+    assert seen["qr100"].pop("ANALYZE TABLE rqps.pi1") == 1
+    assert seen["qp100"].pop(HIGHEST) == -(-seen["qp100"][POINT] // 100)
+    for step, queries in (("qr100", {MARKET, REGISTER, PDC}), ("qp100", {POINT})):
+        writes = {each: seen[step].pop(each) for each in (INSERT.format(50), DELETE.format(50), LOWEST)}
+        assert writes == {INSERT.format(50): 2, DELETE.format(50): 2, LOWEST: 1}
+        assert set(seen[step]) == queries
+        assert min(seen[step].values()) > 0.7 * max(seen[step].values()), "each is drawn as often as the others"
+    assert rows(house) == (1150, 1201, 2350)
+
+
+def test_the_same_seed_gives_the_same_rows_whoever_is_first(house: House) -> None:
+    def loaded(seed: int) -> list[int]:
+        house.empty()
+        parameters = asked(clients=3)
+        for step in ("l.i0", "l.x", "l.i1"):
+            house.do(step, parameters, seed)
+        return [int(checksum) for _, checksum in house.ask("CHECKSUM TABLE rqps.pi1, rqps.pi2, rqps.pi3")]
+
+    first = loaded(seed=7)
+    assert len(set(first)) == 3, "each client has rows of its own"
+    assert loaded(seed=7) == first
+    assert set(loaded(seed=8)).isdisjoint(first)
+
+
+def test_the_rows_are_drawn_as_published(house: House) -> None:
+    house.do("l.i0", asked(load_rows=20_000, steps=("l.i0",)))
+    ends = "MIN({0}), MAX({0}), COUNT(DISTINCT {0})"
+    (register,), (customer,), (product,), (price,) = (
+        house.ask(f"SELECT {ends.format(column)} FROM rqps.pi1")
+        for column in ("cashregisterid", "customerid", "productid", "price")
+    )
+    assert register == (0, 999, 1000)
+    assert price == (0, 499, 500)
+    assert (product[0] < 10, product[1] > 9990, product[2] > 8000) == (True, True, True)
+    assert (customer[0] < 100, customer[1] > 99_900, customer[2] > 17_000) == (True, True, True)
+    lengths = dict(house.ask("SELECT LENGTH(data), COUNT(*) FROM rqps.pi1 GROUP BY 1"))
+    assert set(lengths) == set(range(10, 21))
+    random = "FLOOR(LENGTH(data) * 0.375)"
+    first = f"LEFT(data, LENGTH(data) - {random}) = REPEAT('a', LENGTH(data) - {random})"
+    assert house.ask(f"SELECT COUNT(*) FROM rqps.pi1 WHERE NOT ({first})") == [(0,)]
+    assert house.ask(f"SELECT COUNT(DISTINCT BINARY RIGHT(data, {random})) > 18000 FROM rqps.pi1") == [(1,)]
+    moments = house.ask("SELECT dateandtime, COUNT(*) FROM rqps.pi1 GROUP BY 1 ORDER BY 1")
+    assert [(f"{moment:%F %T}", count) for moment, count in moments] == [
+        ("2024-01-01 00:00:00", 10_000),
+        ("2024-01-01 00:00:01", 10_000),
+    ]
+
+
+def test_inserts_wait_for_deletes_and_end_with_as_many(house: House) -> None:
+    parameters = asked(write_rows=2500)
+    house.do_all(parameters, "l.x")
+    lock = "SELECT transactionid FROM pi1 ORDER BY transactionid LIMIT 10 FOR UPDATE"
+    with house.holding("BEGIN", lock) as holding, house.at_work("l.i1", parameters) as load:
+        highest = [0, -1]
+        while highest[-1] != highest[-2]:  # until nothing comes any more
+            time.sleep(0.3)
+            highest.append(rows(house)[2])
+        assert highest[-1] == 3100 + 8 * 50
+        query(holding, "ROLLBACK")
+        load.wait_for_end()
+        load.wait_until_gone()
+    assert rows(house) == (3100, 2001, 5100)
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+def test_a_shared_table_keeps_its_size_too(clients: int, house: House) -> None:
+    parameters = asked(clients=clients, shared_table=True)
+    found = house.do_all(parameters, "qr100")
+    assert rows(house)[0] == clients * 3100
+    assert found["l.x"].columns["operations"] == clients * 3100
+    assert house.ask("SHOW TABLES FROM rqps") == [("pi1",)]
+    assert {row["client"] for row in found["qr100"].more["clients"]} == set(range(1, clients + 1))
+
+
+def test_older_forms_of_the_benchmark(house: House) -> None:
+    house.do_all(asked(form="2023"))
+    assert rows(house)[0] == 3100
+    house.empty()
+    found = house.do_all(asked(form="2021"))
+    assert rows(house)[0] == 3100 + 1000 + 2 * 100
+    assert {row["kind"] for row in found["q100.2"].intervals} == {"insert", "query"}
+
+
+def test_all_is_told_by_second_and_client(house: House) -> None:
+    parameters = asked(clients=2, seconds=2)
+    house.do_all(parameters, "l.i2")
+    told = house.do("qp100", parameters)
+    columns = told.columns
+    assert (columns["unit"], columns["threads"], columns["target_per_s"], columns["errors"]) == ("query", 2, 200.0, 0)
+    inserts = [row for row in told.intervals if row["kind"] == "insert"]
+    assert [row["operations"] for row in inserts if row["operations"]] == [200, 200], "its share in each second"
+    for kind in ("insert", "delete", "query"):
+        ours = sum(row["operations"] for row in told.more["clients"] if row["kind"] == kind)
+        assert ours == sum(row["operations"] for row in told.intervals if row["kind"] == kind)
+    due = {row["kind"]: 0 for row in told.latencies}
+    for row in told.latencies:
+        due[row["kind"]] += row["transactions"]
+    assert (due["insert"], due["delete"], due["insert due"], due["delete due"]) == (8, 8, 8, 8)
+    assert due["query"] == columns["operations"] == columns["transactions"]
+    before, after = told.more["engine"]
+    assert (before["moment"], before["rows_low"], after["moment"], after["rows_low"]) == (
+        "before",
+        1001,
+        "after",
+        1201,
+    )
+    assert after["tables_kb"] > 100
+    assert after["datadir_kb"] > after["tables_kb"]
+    assert 0 <= after["checkpoint_age_kb"] <= after["redo_capacity_kb"] == 256 * 1024
+    assert 0 <= after["dirty_kb"] <= after["buffer_pool_kb"] == 256 * 1024
+
+
+def test_the_index_step_tells_its_own_time(house: House) -> None:
+    told = house.do_all(asked(clients=2), "l.x")["l.x"]
+    assert told.columns["operations"] == 2 * 3100
+    (first, second) = [row for row in told.more["clients"] if row["kind"] == "index" and row["transactions"]]
+    assert (first["operations"], second["operations"]) == (3100, 3100)
+    longest = max(first["latency_max_us"], second["latency_max_us"]) / 1e6
+    assert longest <= told.columns["elapsed_s"]
+
+
+def test_tables_of_another_size_are_refused(house: House) -> None:
+    house.do("l.i0", asked())
+    with pytest.raises(RqpsError, match=r"l.x: rqps.pi1: asked for rows 5,000, found ids for 3,000"):
+        house.do("l.x", asked(load_rows=5000))
+    with pytest.raises(RqpsError, match=r"asked for rows 2,000, found ids for 3,000"):
+        house.do("l.x", asked(load_rows=2000))
+    with pytest.raises(RqpsError, match="asked for tables pi1, pi2, found pi1"):
+        house.do("l.x", asked(clients=2))
+    with pytest.raises(RqpsError, match=r"l.i0 begins without tables, and there are pi1 with about \d+ rows"):
+        house.do("l.i0", asked())
+    with pytest.raises(RqpsError, match="asked for indexes PRIMARY transactionid, marketsegment"):
+        house.do("l.i1", asked())
+
+
+def test_a_query_that_does_not_use_its_index_alone_is_refused(house: House) -> None:
+    house.do_all(asked(), "l.x")
+    house.ask("ALTER TABLE rqps.pi1 DROP INDEX pi1_pdc, ADD INDEX pi1_pdc (price, dateandtime)")
+    with pytest.raises(RqpsError, match="pi1_pdc alone was due: SELECT price"):
+        check.explained(house.server, find("qr100", "current"), asked())
+
+
+@pytest.mark.parametrize("dbms", ["my5534.base", "my5624.base", "my97.base"])
+def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
+    with empty_server(tmp_path, dbms) as house:
+        parameters = asked(load_rows=2000)
+        found = house.do_all(parameters)
+        assert rows(house) == (2100, 1201, 3300)
+        for step, told in found.items():
+            *_, before, after = told.more["engine"]
+            assert (before["moment"], after["moment"]) == ("before", "after")
+            assert after["redo_capacity_kb"] == 256 * 1024, step
+            assert 0 <= after["checkpoint_age_kb"] < 32 * 1024, step
+            assert after["history_length"] >= 0
+        assert found["qr100"].more["engine"][-2]["dirty_kb"] <= 0.01 * 256 * 1024
+        assert not [each for told in found.values() for each in told.warnings if each.kind in ("rows", "not settled")]

@@ -1,0 +1,145 @@
+"""The insert benchmark where something goes wrong: a server that dies, is slow, refuses, or has much put off."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_inserts import House, asked, empty_server
+from rqps.errors import RqpsError
+from rqps.servers.instance import query
+from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
+from rqps.workloads.insert_benchmark.settling import left
+from rqps.workloads.protocol import Answer
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with empty_server(tmp_path_factory.mktemp("faults")) as running:
+        yield running
+
+
+@pytest.fixture
+def house(server: House) -> House:
+    server.empty()
+    return server
+
+
+def put_off(house: House, parameters: InsertBenchmarkParameters, seconds: float) -> Answer:
+    """The step qp100, in which nobody can write for so long from its beginning."""
+    with house.holding("LOCK TABLES pi1 READ") as blocking, house.at_work("qp100", parameters) as load:
+        time.sleep(seconds)
+        query(blocking, "UNLOCK TABLES")
+        load.wait_for_end()
+        load.wait_until_gone()
+    return house.workload.answer("qp100", parameters, load)
+
+
+def operations(told: Answer, kind: str) -> int:
+    return sum(row["operations"] for row in told.intervals if row["kind"] == kind)
+
+
+def test_a_rate_that_is_not_held_ends_the_step_and_is_told(house: House) -> None:
+    parameters = asked(seconds=1, most_seconds=2, background_rows_per_transaction=5)
+    house.do_all(parameters, "qr100")
+    told = put_off(house, parameters, 2.5)
+    assert told.columns["target_held"] is False
+    inserted = operations(told, "insert")
+    assert inserted == operations(told, "delete") < 100
+    (warning,) = [each for each in told.warnings if each.kind == "rate not held"]
+    assert f"with {inserted:,} of 100 rows" in warning.text
+    assert told.columns["elapsed_s"] >= 2
+    assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
+
+
+def test_what_is_late_is_forgiven_or_made_up_for(house: House) -> None:
+    house.do_all(asked(), "qr100")
+    elapsed_s = {}
+    for limiter in ("forgiving", "catching-up"):
+        told = put_off(house, asked(seconds=3, limiter=limiter), 1.5)
+        elapsed_s[limiter] = told.columns["elapsed_s"]
+        late = [row for row in told.latencies if row["kind"] == "insert due" and row["from_us"] > 1e6]
+        assert sum(row["transactions"] for row in late) >= 2, "all that was due while nobody could write"
+        assert operations(told, "insert") == 300
+    # The second that came too late begins anew; or those after it end when they would have.
+    assert elapsed_s["forgiving"] > 3.4 > elapsed_s["catching-up"]
+
+
+def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house: House) -> None:
+    parameters = asked()
+    house.do_all(parameters, "l.x")
+    house.ask("SET GLOBAL innodb_lock_wait_timeout = 1")
+    lock = "SELECT transactionid FROM pi1 ORDER BY transactionid LIMIT 10 FOR UPDATE"
+    with house.holding("BEGIN", lock) as holding, house.at_work("l.i1", parameters) as load:
+        time.sleep(1.5)
+        query(holding, "ROLLBACK")
+        load.wait_for_end()
+        load.wait_until_gone()
+    house.ask("SET GLOBAL innodb_lock_wait_timeout = 50")
+    told = house.workload.answer("l.i1", parameters, load)
+    assert told.columns["retries"] >= 1
+    assert sum(row["retries"] for row in told.more["clients"] if row["kind"] == "delete") == told.columns["retries"]
+    assert [each.kind for each in told.warnings] == ["retries"]
+    assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
+
+
+def test_any_other_error_fails_the_step_with_what_the_server_said(house: House) -> None:
+    parameters = asked(clients=2, seconds=20)
+    house.do_all(parameters, "l.i2")
+    with house.at_work("qr100", parameters) as load:
+        house.ask("DROP TABLE rqps.pi2")
+        with pytest.raises(RqpsError, match=r"qr100: .*\n?.*Table 'rqps.pi2' doesn't exist"):
+            load.wait_for_end()
+    assert load.process.poll() is not None
+
+
+def test_too_few_connections_are_told_before_the_first_step(house: House) -> None:
+    house.ask("SET GLOBAL max_connections = 10")
+    with pytest.raises(RqpsError, match="max_connections is 10, and 3 clients are asked for"):
+        house.workload.prepare(house.server, asked(clients=3))
+    house.ask("SET GLOBAL max_connections = 151")
+
+
+def test_what_can_not_settle_is_told(house: House) -> None:
+    parameters = asked(small_write_rows_per_transaction=1, wait_seconds=2)
+    house.do_all(parameters, "l.i1")
+    with house.holding("START TRANSACTION WITH CONSISTENT SNAPSHOT"):  # so that nothing is purged
+        house.do("l.i2", parameters)
+        had = house.ask("SHOW GLOBAL VARIABLES LIKE 'innodb%'")
+        told = house.do("qr100", parameters)
+    *settling, before, _ = told.more["engine"]
+    assert {row["moment"] for row in settling} == {"settling"}
+    assert settling[-1]["second"] >= 2
+    assert before["waited_s"] >= 2
+    assert before["history_length"] > 100
+    (warning,) = told.warnings
+    assert warning.kind == "not settled"
+    assert warning.text.startswith("the writes before were not settled within 2 s")
+    assert house.ask("SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had, "all is set back"
+
+
+def test_the_wait_ends_when_all_is_settled_or_when_it_was_published_to_end(house: House) -> None:
+    for wait in ("settled", "published"):
+        house.empty()
+        parameters = asked(wait=wait, wait_seconds=3, steps=("l.i0", "l.x", "qp100"))
+        told = house.do_all(parameters)["qp100"]
+        *_, last, before, _ = told.more["engine"]
+        if wait == "settled":
+            assert left(last) == ""
+        else:
+            assert before["waited_s"] >= 3
+
+
+def test_a_server_that_is_killed_in_a_step_is_named(tmp_path: Path) -> None:
+    with empty_server(tmp_path) as house:
+        parameters = asked(seconds=30)
+        house.do_all(parameters, "l.x")
+        with house.at_work("qr100", parameters) as load:
+            os.kill(house.server.pid, signal.SIGKILL)
+            with pytest.raises(RqpsError, match="qr100: the server ended in the middle of it, by SIGKILL"):
+                load.wait_for_end()
+        assert load.process.poll() is not None
