@@ -138,7 +138,15 @@ def test_memory_is_the_same_whatever_is_recorded_and_nothing_when_off(study: Stu
 
 
 def test_clocks_have_one_row_each_with_the_reach_of_what_was_found(study: Study) -> None:
-    assert analysis.timers(study.settings).select("name", "value").rows() == [("CYCLE overhead", "21 to 26")]
+    assert analysis.timers(study.settings).select("clock", "overhead").rows() == [("CYCLE", "21 to 26")]
+
+
+def test_clocks_of_a_version_that_can_choose_say_what_they_are_used_for() -> None:
+    sample = rqps.load("ps-by-release", data=Path(__file__).parent.parent / "data")
+    clocks = analysis.timers(sample.settings)
+    used = dict(clocks.filter(build="my5614").drop_nulls("used_for").select("clock", "used_for").rows())
+    assert used == {"CYCLE": "wait", "NANOSECOND": "stage, statement", "MICROSECOND": "idle"}
+    assert clocks.filter(build="my97")["used_for"].null_count() == 5
 
 
 def test_clients_are_told_apart_from_the_step(sweep: Study, study: Study) -> None:
@@ -152,7 +160,7 @@ def test_clients_are_told_apart_from_the_step(sweep: Study, study: Study) -> Non
 def test_sentences_say_what_is_dearer_and_rank_nothing_that_is_unsure(study: Study, tmp_path: Path) -> None:
     told = analysis.scenario_findings(costs_of(study, "off"))
     assert told[0].startswith("All of it costs 2.2")
-    assert "µs of CPU an operation of point-query (+22%" in told[0]
+    assert "µs of CPU for point-query (+22%" in told[0]
     beside = analysis.scenario_findings(costs_of(study, "all-disabled"))
     assert "Recording stages changes point-query by less than 2 %." in beside
     noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4))

@@ -55,21 +55,41 @@ def event_costs(events: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     return (
         costs.join(counted, on=keys, maintain_order="left")
         .with_columns(each_ns=pl.when(sure).then(each_ns))
-        .select("host", "step", "position", "build", "scenario", "kinds", "per_statement", "added_us", "each_ns", "n")
+        .select(*_EVENT_COSTS)
         .sort("position", "build", "per_statement", descending=[False, False, True], maintain_order=True)
     )
 
 
+_OF_A_SCENARIO = ("host", "step", "position", "build", "scenario", "against")
+_EVENT_COSTS = (*_OF_A_SCENARIO, "kinds", "per_statement", "added_us", "each_ns", "n")
+
+
 def timers(settings: pl.LazyFrame) -> pl.DataFrame:
-    """The clocks of each build: which it uses for what, where it can choose, and what it takes to read one."""
-    return (
+    """The clocks of each build, a row each: how often one ticks in a second, and the cycles that it takes to read it;
+    of a version that can choose, also what it uses it for."""
+    told = (
         settings.filter(kind="timer")
         .group_by("host", "build", "name", maintain_order=True)
         .agg(pl.col("value").unique(maintain_order=True))
         .collect()
         .with_columns(_reach(pl.col("value")).alias("value"))
+    )
+    clock, fact = pl.col("name").str.extract(r"^(\S+) "), pl.col("name").str.extract(r" (\S+)$")
+    facts = told.filter(clock.is_not_null()).with_columns(clock.alias("clock"), fact.alias("fact"))
+    used = told.filter(clock.is_null()).group_by("host", "build", clock="value").agg(pl.col("name").str.join(", "))
+    if facts.is_empty():
+        return pl.DataFrame(schema=_CLOCK)
+    wide = facts.pivot("fact", index=["host", "build", "clock"], values="value", maintain_order=True)
+    return (
+        pl.concat([pl.DataFrame(schema=_CLOCK), wide], how="diagonal")
+        .drop("used_for")
+        .join(used.rename({"name": "used_for"}), on=["host", "build", "clock"], how="left", maintain_order="left")
+        .select(*_CLOCK)
         .sort("host", "build", maintain_order=True)
     )
+
+
+_CLOCK = dict.fromkeys(("host", "build", "clock", "frequency", "overhead", "used_for"), pl.String)
 
 
 def _reach(values: pl.Expr) -> pl.Expr:

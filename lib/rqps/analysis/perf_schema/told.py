@@ -32,7 +32,8 @@ def scenario_findings(costs: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _name(scenario: str) -> str:
-    return _WHAT.get(scenario, f"Recording {scenario.removesuffix('-only').replace('-', ' ')}")
+    what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
+    return _WHAT.get(scenario, f"Recording {what}")
 
 
 def _costs(rows: list[Row]) -> str:
@@ -45,19 +46,20 @@ def _costs(rows: list[Row]) -> str:
     if same:
         said.append(f"changes {_steps(same)} by less than 2 %")
     if unsure:
-        said.append(f"may or may not cost {_steps(unsure)} something: {_reach(unsure)}")
+        said.append(f"may or may not cost {_reach(unsure)} something")
     return "; it ".join(said)
 
 
 def _dearer(rows: list[Row]) -> Iterator[str]:
     if rows:
-        yield "costs " + ", ".join(f"{row['added_us']:,.2f} µs of CPU an operation of {_share(row)}" for row in rows)
+        first, *others = [f"{row['added_us']:,.2f} µs{{}} for {_share(row)}" for row in rows]
+        yield "costs " + ", ".join([first.format(" of CPU"), *(each.format("") for each in others)])
 
 
 def _cheaper(rows: list[Row]) -> Iterator[str]:
     if rows:
         yield "saves, against all that is known of it, " + ", ".join(
-            f"{-row['added_us']:,.2f} µs of {_share(row)}" for row in rows
+            f"{-row['added_us']:,.2f} µs of CPU for {_share(row)}" for row in rows
         )
 
 
@@ -72,7 +74,8 @@ def _steps(rows: list[Row]) -> str:
 
 
 def _reach(rows: list[Row]) -> str:
-    return ", ".join(
-        f"{row['cpu_low'] - 1:+.0%} to {row['cpu_high'] - 1:+.0%}" if row["cpu_low"] is not None else "one round"
-        for row in rows
-    )
+    return ", ".join(f"{row['step']} ({_ends(row)})" for row in rows)
+
+
+def _ends(row: Row) -> str:
+    return "one round" if row["cpu_low"] is None else f"{row['cpu_low'] - 1:+.0%} to {row['cpu_high'] - 1:+.0%}"

@@ -56,7 +56,7 @@ def scenario_bars(costs: pl.DataFrame) -> Any:
         zero,
         base.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
         base.mark_tick(thickness=3, size=14).encode(x=x),
-        base.mark_text(align="left", dx=6, fontSize=11, color=INK).encode(x="high:Q", text="label:N"),
+        base.mark_text(align="left", dx=6, fontSize=11).encode(x="high:Q", text="label:N", color=alt.value(INK)),
     ).properties(width="container", height=height)
     return titled(chart, _claim(costs), _how(rows), min_width_px=330)
 
@@ -70,13 +70,14 @@ def _claim(costs: pl.DataFrame) -> str:
     where = f"{most['step']} on {most['build']}" if costs["build"].n_unique() > 1 else most["step"]
     told = f"{most['cpu_ratio'] - 1:+.0%} of the CPU of {most['against']} for {where}, "
     told += f"{most['added_us']:,.1f} µs an operation."
-    beside = shown.filter(step=most["step"], build=most["build"]).filter(
-        pl.col("scenario") != most["scenario"], pl.col("cpu_high") >= most["cpu_low"]
+    beside = shown.filter(pl.col("step") == most["step"], pl.col("dbms") != most["dbms"]).filter(
+        pl.col("cpu_high") >= most["cpu_low"]
     )
     if beside.is_empty():
         return f"{most['scenario']} costs most: {told}"
-    others = " and ".join(beside["scenario"])
-    return f"{most['scenario']} costs {told} The rounds can't tell {others} from it."
+    several = costs["build"].n_unique() > 1
+    others = [f"{row['scenario']} on {row['build']}" if several else row["scenario"] for row in beside.to_dicts()]
+    return f"{most['scenario']} costs {told} The rounds can't tell {' and '.join(others)} from it."
 
 
 def _how(rows: pl.DataFrame) -> str:

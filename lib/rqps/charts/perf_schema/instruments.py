@@ -69,7 +69,9 @@ def _by_time(base: alt.Chart, rows: pl.DataFrame) -> tuple[alt.Chart, ...]:
         zero.encode(x="added_us:Q"),
         base.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X("added_low_us:Q"), x2="added_high_us:Q"),
         base.mark_tick(thickness=3, size=14).encode(x=x),
-        base.mark_text(align="left", dx=6, fontSize=11, color=INK).encode(x="added_high_us:Q", text="label:N"),
+        base.mark_text(align="left", dx=6, fontSize=11).encode(
+            x="added_high_us:Q", text="label:N", color=alt.value(INK)
+        ),
     )
 
 
@@ -79,7 +81,7 @@ def _by_instructions(base: alt.Chart, rows: pl.DataFrame) -> tuple[alt.Chart, ..
     x = alt.X("added_instructions:Q", title="instructions added to an operation", scale=room)
     return (
         base.mark_bar(height=13).encode(x=x, color=alt.Color("much:N", title=None, scale=shades)),
-        base.mark_text(align="left", dx=6, fontSize=11, color=INK).encode(x=x, text="label:N"),
+        base.mark_text(align="left", dx=6, fontSize=11).encode(x=x, text="label:N", color=alt.value(INK)),
     )
 
 

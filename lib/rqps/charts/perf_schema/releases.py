@@ -5,13 +5,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.charts.rows import slim
+from rqps.charts.rows import height_of, row_axis, slim, with_rows
 from rqps.charts.text import Sentences
-from rqps.charts.theme import SERIES, in_order, rounds_of, titled
+from rqps.charts.theme import INK, SERIES, VERDICT_COLOURS, in_order, rounds_of, titled, verdict_words
+
+CPU = "server_cpu_us_per_operation"
 
 PANEL_PX, PANEL_HEIGHT_PX = 200, 150
 AXES_PX = 52
-HEIGHT_PX = 260
 FEWEST = 2
 _PERCENT = alt.Axis(format="+.0%", tickCount=5)
 
@@ -50,35 +51,53 @@ def cost_by_release(costs: pl.DataFrame) -> Any:
 
 
 def cost_against_memory(costs: pl.DataFrame, memory: pl.DataFrame) -> Any:
-    """A dot a dbms: the megabytes that its performance schema allocated, and the CPU it adds to the first step."""
+    """A bar a scenario, by build: the megabytes that its performance schema allocated; behind it the CPU it adds."""
     first = costs.filter(pl.col("position") == pl.col("position").min())
-    points = first.join(memory.select("host", "dbms", "perf_schema_mb", "server_mb"), on=["host", "dbms"])
+    beside = memory.select("host", "dbms", "perf_schema_mb", "server_mb")
+    points = first.join(beside, on=["host", "dbms"], maintain_order="left")
     if points.is_empty():
         return Sentences(["The runs of this study do not tell what memory the performance schema took."])
-    columns = ["dbms", "scenario", "build", "perf_schema_mb", "server_mb", "n"]
-    shown = points.select(*columns, share=pl.col("cpu_ratio") - 1)
-    builds = in_order(shown["build"])
-    told: list[Any] = ["dbms:N", "scenario:N", alt.Tooltip("n:Q", title="rounds")]
+    words = verdict_words(CPU)
+    shown = points.with_columns(
+        pl.struct("verdict", "cpu_ratio").map_elements(_cpu_words, pl.String).alias("label"),
+        (pl.col("cpu_ratio") - 1).alias("share"),
+        pl.col("verdict").replace(words),
+    )
+    columns = ("row", "scenario", "build", "perf_schema_mb", "server_mb", "n", "share", "verdict", "label")
+    rows = with_rows(shown, "build", "scenario")
+    axis, height = row_axis(rows, "build", "scenario"), height_of(rows, "build", "scenario")
+    shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
+    told: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
     told += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("perf_schema_mb", "server_mb")]
     told += [alt.Tooltip("share:Q", format="+.1%")]
-    base = alt.Chart(slim(shown, *shown.columns)).encode(
-        x=alt.X("perf_schema_mb:Q", title="memory of the performance schema, MB", scale=alt.Scale(zero=True)),
-        y=alt.Y("share:Q", title="CPU an operation", axis=_PERCENT),
-        tooltip=told,
-        color=alt.Color("build:N", title=None, scale=alt.Scale(domain=builds, range=list(SERIES))),
+    room = alt.Scale(domainMax=1.3 * float(shown["perf_schema_mb"].max() or 0))  # type: ignore[arg-type]
+    x = alt.X(
+        "perf_schema_mb:Q", title="memory of the performance schema, MB", scale=room, axis=alt.Axis(tickCount=6)
     )
+    base = alt.Chart(slim(rows, *columns)).encode(y=axis, tooltip=told)
     chart = alt.layer(
-        base.mark_point(filled=True, size=60, opacity=0.85),
-        base.mark_text(align="left", dx=8, fontSize=11).encode(text="scenario:N"),
-    ).properties(width="container", height=HEIGHT_PX)
-    taken = sorted(shown["perf_schema_mb"].to_list())
-    low, high = taken[0], taken[-1]
-    claim = f"All scenarios take {low:,.0f} to {high:,.0f} MB: what is not recorded has its room all the same."
+        base.mark_bar(height=13).encode(x=x, color=alt.Color("verdict:N", title="its CPU", scale=shades)),
+        base.mark_text(align="left", dx=6, fontSize=11, color=INK).encode(x=x, text="label:N"),
+    ).properties(width="container", height=height)
     how = (
-        "Memory as the server tells it after the last step; CPU of "
+        "Memory as the server tells it after the last step; behind it the CPU of "
         f"{first['step'][0]} against {first['against'][0]}, median of {rounds_of(first['n'].to_list())}."
     )
-    return titled(chart, claim, how, min_width_px=330)
+    return titled(chart, _memory(points), how, min_width_px=330)
+
+
+def _cpu_words(row: dict[str, Any]) -> str:
+    return "CPU unsure" if row["verdict"] == "unsure" else f"{row['cpu_ratio'] - 1:+.0%} CPU"
+
+
+def _memory(points: pl.DataFrame) -> str:
+    """What each build takes, whatever it records."""
+    taken = []
+    for (build,), rows in points.group_by("build", maintain_order=True):
+        each = in_order(f"{megabytes:,.0f}" for megabytes in sorted(rows["perf_schema_mb"]))
+        reach = f"{each[0]} to {each[-1]}" if len(each) > 1 else each[0]
+        taken.append(f"{build} takes {reach} MB")
+    return f"{', '.join(taken)}: what is not recorded has its room all the same."
 
 
 def _by_release(costs: pl.DataFrame) -> str:

@@ -106,7 +106,7 @@ def events_table(costs: pl.DataFrame) -> GT | Sentences:
     names = {"kinds": "kinds", "per_statement": "events a statement", "added_us": "CPU added, µs/o"}
     return table.cols_label({**names, "each_ns": "ns an event"}).tab_source_note(
         "Events that the server counted of the load's own connections, for each statement; the CPU that the scenario "
-        "adds, shared out among them. ? where the rounds can't tell the cost from nothing."
+        f"adds to {costs['against'][0]}, shared out among them. ? where the rounds can't tell the cost from nothing."
     )
 
 
