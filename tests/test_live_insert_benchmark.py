@@ -1,16 +1,18 @@
 """The insert benchmark on a real server: what reaches it, what it leaves there, and what is told of it."""
 
+import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
+import rqps
 from live_inserts import House, asked, empty_server
-from rqps.errors import RqpsError
 from rqps.servers.instance import query
-from rqps.workloads.insert_benchmark import check
-from rqps.workloads.insert_benchmark.steps import find
 
 pytestmark = pytest.mark.live
 
@@ -40,6 +42,22 @@ INDEXES = (
     "ADD INDEX pi1_pdc (price, dateandtime, customerid)"
 )
 LOWEST, HIGHEST = "SELECT MIN(transactionid) FROM pi1", "SELECT MAX(transactionid) FROM pi1"
+
+
+RUNS_YAML = """
+builds:
+  my5624: {mysql: "5.6.24"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+studies:
+  small:
+    question: Does every row come to the tables?
+    workload: insert-benchmark
+    dbms: [my5624.base]
+    base: my5624.base
+    rounds: 1
+    parameters: {clients: 2, load_rows: 2000, write_rows: 1000, rates: [100], seconds: 1}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -192,27 +210,6 @@ def test_the_index_step_tells_its_own_time(house: House) -> None:
     assert longest <= told.columns["elapsed_s"]
 
 
-def test_tables_of_another_size_are_refused(house: House) -> None:
-    house.do("l.i0", asked())
-    with pytest.raises(RqpsError, match=r"l.x: rqps.pi1: asked for rows 5,000, found ids for 3,000"):
-        house.do("l.x", asked(load_rows=5000))
-    with pytest.raises(RqpsError, match=r"asked for rows 2,000, found ids for 3,000"):
-        house.do("l.x", asked(load_rows=2000))
-    with pytest.raises(RqpsError, match="asked for tables pi1, pi2, found pi1"):
-        house.do("l.x", asked(clients=2))
-    with pytest.raises(RqpsError, match=r"l.i0 begins without tables, and there are pi1 with about \d+ rows"):
-        house.do("l.i0", asked())
-    with pytest.raises(RqpsError, match="asked for indexes PRIMARY transactionid, marketsegment"):
-        house.do("l.i1", asked())
-
-
-def test_a_query_that_does_not_use_its_index_alone_is_refused(house: House) -> None:
-    house.do_all(asked(), "l.x")
-    house.ask("ALTER TABLE rqps.pi1 DROP INDEX pi1_pdc, ADD INDEX pi1_pdc (price, dateandtime)")
-    with pytest.raises(RqpsError, match="pi1_pdc alone was due: SELECT price"):
-        check.explained(house.server, find("qr100", "current"), asked())
-
-
 @pytest.mark.parametrize("dbms", ["my5534.base", "my5624.base", "my97.base"])
 def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
     with empty_server(tmp_path, dbms) as house:
@@ -227,3 +224,27 @@ def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
             assert after["history_length"] >= 0
         assert found["qr100"].more["engine"][-2]["dirty_kb"] <= 0.01 * 256 * 1024
         assert not [each for told in found.values() for each in told.warnings if each.kind in ("rows", "not settled")]
+
+
+def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parent.parent / "notebooks", tmp_path / "notebooks")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "runs.yaml").write_text(RUNS_YAML)
+    command = [sys.executable, "-m", "rqps.cli", "run", "small"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    study = rqps.load("small", data=tmp_path / "data")
+    assert study.steps["step"].to_list() == ["l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100"]
+    assert study.steps["server_cpu_s"].min() > 0
+    by_kind = study.clients.group_by("step", "kind").agg(pl.col("operations").sum()).collect()
+    told = {(step, kind): operations for step, kind, operations in by_kind.iter_rows()}
+    due = {"l.i0": 4000, "l.x": 200, "l.i1": 1600, "l.i2": 400, "qr100": 200, "qp100": 200}
+    assert {step: told[step, "insert"] for step in due} == due
+    assert {step: told[step, "delete"] for step in list(due)[2:]} == {step: due[step] for step in list(due)[2:]}
+    for step, operations in study.steps.select("step", "operations").iter_rows():
+        kind = {"l.x": "index", "qr100": "query", "qp100": "query"}.get(step, "insert")
+        assert told[step, kind] == operations
+    moments = study.engine.group_by("step", maintain_order=True).agg(pl.col("moment").unique().sort()).collect()
+    assert dict(moments.iter_rows()) == {step: ["after", "before"] for step in due} | {
+        "qr100": ["after", "before", "settling"]
+    }

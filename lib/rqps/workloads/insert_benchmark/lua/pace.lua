@@ -6,7 +6,6 @@ local pace = {}
 
 local MOST_APART, NEAR_AGAIN = 8, 4 -- statements
 local SHORTEST_INTERVAL = 0.95 -- of a second: after a longer one the limiter lets the next begin at once
-local SHORTEST_NAP_US, LONGEST_NAP_US = 20, 10000
 
 pace.MOST_APART = MOST_APART
 
@@ -45,19 +44,11 @@ function pace.limiter(origin)
    end
 end
 
--- A function that waits until the other thread of a client has come near to a statement that this one is about to do.
--- It sleeps for most of the time that this took before, since every look takes time of the CPU.
+-- Waits until the other thread of a client has come near to a statement that this one is about to do.
 function pace.near(client, other)
-   local expected_us = SHORTEST_NAP_US
    return function(statement)
       if statement - shared.get(client, other) > MOST_APART then
-         local from = shared.now()
-         local nap_us = 0.75 * expected_us
-         repeat
-            shared.nap(math.max(SHORTEST_NAP_US, math.min(nap_us, LONGEST_NAP_US)))
-            nap_us = expected_us / 4
-         until statement - shared.get(client, other) <= NEAR_AGAIN
-         expected_us = (3 * expected_us + (shared.now() - from) / 1e3) / 4
+         shared.wait_for(client, other, statement - NEAR_AGAIN)
       end
    end
 end

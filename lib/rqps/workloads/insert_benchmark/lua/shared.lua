@@ -8,6 +8,7 @@ ffi.cdef [[
 typedef struct { int64_t s; int64_t ns; } insert_benchmark_time;
 int clock_gettime(int clock, insert_benchmark_time *time);
 int usleep(unsigned int us);
+long syscall(long number, ...);
 int open(const char *path, int flags, ...);
 void *mmap(void *address, size_t length, int protection, int flags, int file, int64_t offset);
 ]]
@@ -21,6 +22,7 @@ local ORIGIN, FAILED = 0, 1 -- in the first line; then one for each client
 -- Of a client: statements done, the lowest id that is not deleted yet, how many statements there will be in all, and
 -- how far each of its threads has come.
 shared.INSERTED, shared.DELETED, shared.LOW, shared.LAST, shared.STATE = 0, 1, 2, 3, 4
+local WANTED = 7 -- what the one of its threads that waits wants the other to have done; 0 if none waits
 local READY, DONE = 1, 2
 
 local words
@@ -79,6 +81,43 @@ function shared.sleep_until(moment)
    while left_us > 0 do
       shared.nap(math.min(left_us + 1, LONGEST_NAP_US))
       left_us = (moment - shared.now()) / 1e3
+   end
+end
+
+-- ---------------------------------------------------------------------------------------------------------------
+-- The two threads of a client that write
+-- ---------------------------------------------------------------------------------------------------------------
+
+local FUTEX, WAIT, WAKE = 202, ffi.cast("int", 0), ffi.cast("int", 1) -- of Linux on x86-64
+local LONGEST_WAIT = ffi.new("insert_benchmark_time", {0, LONGEST_NAP_US * 1000})
+local expected = ffi.new("double[1]")
+
+-- The half of a whole number that is 0 for 0 alone.
+local function half(number)
+   return ffi.cast("int *", number) + 1
+end
+
+-- Sleeps until the other thread has done so many statements. It looks by itself, too: of two threads that look at each
+-- other at the same moment, neither may see the other yet.
+function shared.wait_for(client, field, done)
+   local wanted = words + (client + 1) * WORDS_OF_CLIENT + WANTED
+   while shared.get(client, field) < done do
+      wanted[0], expected[0] = done, done
+      if shared.get(client, field) < done then
+         ffi.C.syscall(FUTEX, half(wanted), WAIT, ffi.cast("int", half(expected)[0]), LONGEST_WAIT)
+      end
+      shared.check()
+   end
+   wanted[0] = 0
+end
+
+-- Tells how many statements are done, and wakes the other thread if it waits for that many.
+function shared.tell(client, field, done)
+   shared.set(client, field, done)
+   local wanted = words + (client + 1) * WORDS_OF_CLIENT + WANTED
+   if wanted[0] ~= 0 and wanted[0] <= done then
+      wanted[0] = 0
+      ffi.C.syscall(FUTEX, half(wanted), WAKE, ffi.cast("int", 1))
    end
 end
 

@@ -27,21 +27,30 @@ local function query(text)
    return connection:query(text)
 end
 
--- Does a statement; again if the server refused it for a reason that goes away, such as a deadlock. Any other error
--- ends the step. Gives what the server answered, and how often it had refused.
-function statements.execute(text)
+-- A statement that was refused, until it is not. Gives what the server answered, and how often it had refused.
+local function again(text, problem)
    local refused = 0
-   while true do
+   while type(problem) == "table" and problem.errcode == sysbench.error.RESTART_EVENT do
+      refused = refused + 1
+      shared.check()
       local done, answer = pcall(query, text)
       if done then
          return answer, refused
       end
-      if type(answer) ~= "table" or answer.errcode ~= sysbench.error.RESTART_EVENT then
-         error(answer, 0)
-      end
-      refused = refused + 1
-      shared.check()
+      problem = answer
    end
+   error(problem, 0)
+end
+
+-- Does a statement; again if the server refused it for a reason that goes away, such as a deadlock. Any other error
+-- ends the step. Gives what the server answered, and how often it had refused. It has no loop of its own, since around
+-- one LuaJIT compiles no other.
+function statements.execute(text)
+   local done, answer = pcall(query, text)
+   if done then
+      return answer, 0
+   end
+   return again(text, answer)
 end
 
 -- The lowest or the highest id of a client's table.

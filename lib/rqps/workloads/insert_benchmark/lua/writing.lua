@@ -55,14 +55,16 @@ function writing.insert(client, origin)
       opt.rows_per_transaction, rows.source(opt.row_seed, client))
    local moment, near = clock(), deletes and pace.near(client, shared.DELETED) or at_once
    local ends = limit and origin + opt.most_seconds * 1e9 or math.huge
-   local last, statement = pace.statements(), 1
+   local last, statement, due = pace.statements(), 1, origin
    while statement <= last do
-      local due = wait()
+      if ends > 0 then -- else the rest is late enough
+         due = wait()
+      end
       near(statement)
-      if shared.now() >= ends then -- the deletes may be ahead: the inserts that belong to those are done, too
+      if ends > 0 and shared.now() >= ends then -- inserts that belong to deletes which are ahead are done, too
          last = math.min(last, statement - 1 + (deletes and pace.MOST_APART or 0))
          shared.set(client, shared.LAST, last)
-         ends, wait = math.huge, function() return due end
+         ends = 0
       end
       if statement <= last then
          local did = pace.rows_of(statement)
@@ -70,11 +72,13 @@ function writing.insert(client, origin)
          local from = shared.now()
          local _, refused = statements.execute(text)
          add(from, shared.now(), due, did, refused)
-         shared.set(client, shared.INSERTED, statement)
+         shared.tell(client, shared.INSERTED, statement)
       end
       statement = statement + 1
    end
-   wait() -- to the end of the last second
+   if ends > 0 then
+      wait() -- to the end of the last second
+   end
    return finish
 end
 
@@ -103,7 +107,7 @@ function writing.delete(client, origin)
          add(from, shared.now(), due, did, refused)
          low = low + did
          shared.set(client, shared.LOW, low)
-         shared.set(client, shared.DELETED, statement)
+         shared.tell(client, shared.DELETED, statement)
       end
       statement = statement + 1
    end
