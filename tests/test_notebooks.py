@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -114,16 +116,35 @@ def test_only_checked_cells_keep_their_output(notebook: Path) -> None:
             assert cell.execution_count is None, cell.source
 
 
-@pytest.mark.parametrize("notebook", ANALYSIS, ids=[path.stem for path in ANALYSIS])
-def test_an_analysis_shows_of_the_sample_what_was_committed(notebook: Path, tmp_path: Path) -> None:
-    assert any(CHECKED in tags(cell) for cell in code(notebook))
-    (tmp_path / "sample").symlink_to(ROOT / "data" / "sample")  # and nothing that was measured here
+def shows(notebook: Path, data: Path) -> "subprocess.CompletedProcess[str]":
+    """Executed by nbval, which compares."""
     nbval = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=300"]
-    done = subprocess.run(
+    return subprocess.run(
         [*nbval, "--override-ini=addopts=", "-p", "no:cacheprovider", str(notebook)],
         cwd=ROOT,
-        env={**os.environ, "RQPS_DATA": str(tmp_path)},
+        env={**os.environ, "RQPS_DATA": str(data)},
         capture_output=True,
         text=True,
     )
+
+
+@pytest.fixture(scope="module")
+def shown(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Path, "Future[subprocess.CompletedProcess[str]]"]]:
+    """Those that were asked for, as many at a time as there are CPUs."""
+    data = tmp_path_factory.mktemp("data")
+    (data / "sample").symlink_to(ROOT / "data" / "sample")  # and nothing that was measured here
+    tests = [each for each in request.session.items if isinstance(each, pytest.Function)]
+    asked = [each.callspec.params["notebook"] for each in tests if "shown" in each.fixturenames]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as at_once:
+        yield {notebook: at_once.submit(shows, notebook, data) for notebook in ANALYSIS if notebook in asked}
+
+
+@pytest.mark.parametrize("notebook", ANALYSIS, ids=[path.stem for path in ANALYSIS])
+def test_an_analysis_shows_of_the_sample_what_was_committed(
+    notebook: Path, shown: dict[Path, "Future[subprocess.CompletedProcess[str]]"]
+) -> None:
+    assert any(CHECKED in tags(cell) for cell in code(notebook))
+    done = shown[notebook].result()
     assert done.returncode == 0, done.stdout + done.stderr
