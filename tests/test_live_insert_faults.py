@@ -1,4 +1,4 @@
-"""The insert benchmark where a server is late, refuses a statement, has much put off, or other tables than are due."""
+"""The insert benchmark where a server is late, refuses a statement, has much put off, or other tables than due."""
 
 import time
 from collections.abc import Iterator
