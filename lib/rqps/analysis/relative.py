@@ -71,7 +71,8 @@ def comparable(runs: pl.DataFrame) -> None:
             kinds = runs.group_by(*names, column, maintain_order=True).agg(pl.col("run").sort())
             for key, group in kinds.group_by(names, maintain_order=True):
                 if group.height > 1:
-                    raise _mixed(" on ".join(str(part) for part in reversed(key)), column, group.select(column, "run"))
+                    whose = " on ".join(str(part) for part in reversed(key))
+                    raise _mixed(whose, column, group.select(column, "run"))
 
 
 def _mixed(whose: str, column: str, kinds: pl.DataFrame) -> RqpsError:
