@@ -10,6 +10,12 @@ from rqps.analysis.insert_benchmark.bound import where_pages_come_from
 Row = dict[str, Any]
 
 THROUGHPUT = "operations_per_s"
+_FROM = {
+    "memory": "from memory",
+    "mostly memory": "mostly from memory",
+    "the disk": "from the disk",
+    "the system's page cache": "from the system's page cache",
+}
 _SWITCHED_OFF = re.compile(r"performance_schema=(0|OFF)", re.IGNORECASE)
 _SWITCHED_ON = re.compile(r"performance_schema=(1|ON)", re.IGNORECASE)
 
@@ -40,7 +46,7 @@ def _finding(rows: list[Row], change: str) -> str:
     sure = sorted(by["faster"] + by["slower"], key=lambda row: abs(row["median"] - 1), reverse=True)
     if not sure:
         begin = f"{with_it[0].upper()}{with_it[1:]} ({whom}), no step is shown to be faster or slower"
-        return f"{begin}: {_told(rows)}; {_rounds(rows)}."
+        return f"{begin}: {_told(rows)}; {_rounds(rows)}. It would take {rows[0]['needs']}."
     first = sure[0]
     text = f"{_changed(first, with_it)} ({whom}: {_interval(first)}, {_rounds(rows)})."
     for kind in ("faster", "slower"):
@@ -144,17 +150,18 @@ def bound_findings(found: pl.DataFrame) -> tuple[str, ...]:
     named = where_pages_come_from(found)
     said = []
     for (where,), steps in named.group_by("reads_from", maintain_order=True):
-        names = steps["step"].unique(maintain_order=True).to_list()
         mine = found.join(steps.select("host", "step", "dbms"), on=["host", "step", "dbms"], how="semi")
-        text = f"{_list(names)} read from {where}{_of_some(steps, named)}"
-        said.append(f"{text}: {_reach(mine, 'misses', 'device_reads')}.")
+        said.append(f"{_of_steps(steps, named)} read {_FROM[str(where)]}: {_reach(mine, 'misses', 'device_reads')}.")
     return tuple(said)
 
 
-def _of_some(steps: pl.DataFrame, every: pl.DataFrame) -> str:
-    of_steps = every.filter(pl.col("step").is_in(steps["step"].unique().to_list()))
-    whom = steps["dbms"].unique(maintain_order=True).to_list()
-    return "" if of_steps.height == steps.height else f" (of {_list(whom)})"
+def _of_steps(some: pl.DataFrame, every: pl.DataFrame) -> str:
+    """Steps by name, each with the dbms that it is told of, unless that are all."""
+    names = []
+    for (step,), rows in some.group_by("step", maintain_order=True):
+        whom = "" if rows.height == every.filter(step=step).height else f" ({', '.join(rows['dbms'])})"
+        names.append(f"{step}{whom}")
+    return _list(names)
 
 
 def _reach(found: pl.DataFrame, misses: str, reads: str) -> str:

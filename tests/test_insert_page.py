@@ -1,0 +1,134 @@
+"""The report of the insert benchmark as a reader gets it: in a browser, wide and narrow, of few clients and of 20."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import synthetic_inserts as made_up
+from browser import Browser, Tab, opened
+from rqps.report import build
+
+pytestmark = pytest.mark.page
+
+DESKTOP, PHONE = 1280, 390
+NOTEBOOK = Path(__file__).parent.parent / "notebooks/analysis/insert_benchmark_report.ipynb"
+PAGE = f"{NOTEBOOK.stem}.html"
+MANY = made_up.Shape(
+    dbms={"my1.base": 1.0, "my2.base": 0.7},
+    steps=("l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100", "qr500", "qp500", "qr1000", "qp1000"),
+    rounds=2,
+    clients=20,
+    stalls={("my2.base", "qp500"): range(3, 6)},
+)
+
+each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+
+
+@pytest.fixture(scope="module")
+def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("notebooks") / "analysis"
+    folder.mkdir()
+    (folder / NOTEBOOK.name).write_bytes(NOTEBOOK.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
+    data = made_up.write(tmp_path_factory.mktemp("few"))
+    return build("inserts", data, data / "report", notebooks).parent / PAGE
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
+    data = made_up.write(tmp_path_factory.mktemp("many"), MANY)
+    return build("inserts", data, data / "report", notebooks).parent / PAGE
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
+        yield running
+
+
+def drawn(tab: Tab) -> None:
+    tab.wait_for("document.documentElement.dataset.charts")
+    assert tab.run("document.querySelectorAll('.chart img').length") == 0
+    done, _, every = tab.run("document.documentElement.dataset.charts").partition(" of ")
+    assert done == every
+
+
+def within(tab: Tab, width: int) -> None:
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    loose = (
+        "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .table, pre, svg')"
+        f" && e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert tab.run(loose) == []
+
+
+@each_width
+def test_it_is_drawn_without_a_network_and_within_its_width(browser: Browser, few: Path, width: int) -> None:
+    with opened(browser, few, width) as tab:
+        drawn(tab)
+        within(tab, width)
+        assert tab.complaints() == []
+        assert tab.requests() == [few.resolve().as_uri()]
+
+
+def test_it_begins_with_what_was_found(browser: Browser, few: Path) -> None:
+    with opened(browser, few, DESKTOP) as tab:
+        said = tab.run("[...document.querySelectorAll('.findings li')].map(e => e.textContent)")
+        assert "without the performance schema (my1.ps0 against my1.base: 1.10" in said[1]
+        assert tab.run("document.querySelectorAll('.findings li')[1].getBoundingClientRect().top") < 900
+
+
+@each_width
+def test_the_columns_of_a_step_open_by_a_click_and_scroll_by_themselves(
+    browser: Browser, few: Path, width: int
+) -> None:
+    with opened(browser, few, width) as tab:
+        drawn(tab)
+        step = "[...document.querySelectorAll('details.long')].find(d => d.textContent.startsWith('qr100'))"
+        assert not tab.run(f"{step}.querySelector('pre').checkVisibility({{contentVisibilityAuto: true}})")
+        tab.run(f"{step}.querySelector('summary').click()")
+        assert tab.run(f"{step}.querySelector('pre').checkVisibility({{contentVisibilityAuto: true}})")
+        assert "cpupq" in tab.run(f"{step}.querySelector('pre').textContent")
+        within(tab, width)
+
+
+def test_a_column_below_a_shared_heading_is_sorted_by_its_own_head(browser: Browser, few: Path) -> None:
+    """In the table's last row of heads it is the first cell, and in the body it is not."""
+    with opened(browser, few, DESKTOP) as tab:
+        table = "document.querySelector('#rqps-insert-corrected-rates table')"
+        heads = f"[...{table}.querySelectorAll('button.sort')]"
+        tab.run(f"{heads}.find(b => b.textContent === 'client 1, p50').click()")
+        rows = f"[...{table}.tBodies[0].rows].filter(r => r.cells.length > 1).slice(0, 3)"
+        p50 = [float(cell.split("±")[0].replace(",", "")) for cell in cells(tab, rows, 1)]
+        assert cells(tab, rows, 0) == ["my2.base", "my1.base", "my1.ps0"]
+        assert len(p50) == 3
+
+
+def cells(tab: Tab, rows: str, at: int) -> list[str]:
+    found: list[str] = tab.run(f"{rows}.map(r => r.cells[{at}].firstChild.textContent.trim())")
+    return found
+
+
+@each_width
+def test_twenty_clients_are_twenty_strips_that_can_be_told_apart(browser: Browser, many: Path, width: int) -> None:
+    with opened(browser, many, width) as tab:
+        drawn(tab)
+        within(tab, width)
+        chart = "[...document.querySelectorAll('figure')].find(f => /my2.base: in some/.test(f.textContent))"
+        assert "qp500 (1 client)" in tab.run(f"{chart}.querySelector('figcaption').textContent")
+        rects = f"[...{chart}.querySelectorAll('.mark-rect path')].map(p => p.getBBox())"
+        heights = tab.run(f"{rects}.map(b => Math.round(b.height))")
+        assert max(heights) >= 8, "a strip is high enough to be seen"
+        assert tab.run(f"new Set({rects}.map(b => Math.round(b.y))).size") >= 20
+        room = tab.run(f"{chart}.querySelector('.chart').clientWidth")
+        assert tab.run(f"{chart}.querySelector('svg').getBoundingClientRect().width") <= room + 2
+
+
+def test_long_tables_are_folded(browser: Browser, many: Path) -> None:
+    with opened(browser, many, DESKTOP) as tab:
+        high = "[...document.querySelectorAll('.table')].filter(t => t.getBoundingClientRect().height > 2600).length"
+        assert tab.run(high) == 0
