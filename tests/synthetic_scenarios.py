@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import synthetic
+from rqps.modes import MODES, Mode
 from rqps.store import write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
 from rqps.study.perf_schema import Scenario, Switch, decides, named
@@ -79,8 +80,10 @@ def write(
     rounds: int = 6,
     steps: tuple[str, ...] = ("point-query",),
     noise: float = 0.002,
+    counted: bool = False,
 ) -> Path:
-    """Writes a made-up study below `data/raw`, every step on every server in every round."""
+    """Writes a made-up study below `data/raw`, every step on every server in every round; `counted`, with a round of
+    instructions, a thousand of them for each microsecond."""
     chosen = servers or {f"my8.{name}": named(name) for name in NAMES}
     shape = synthetic.Shape(dbms=tuple(chosen), steps=steps, rounds=rounds, noise=0.0)
     folder = data / f"raw/study={study}"
@@ -88,6 +91,8 @@ def write(
     for number in range(1, rounds + 1):
         for dbms, scenario in chosen.items():
             _write_run(folder, study, dbms, number, Server(scenario), shape, noise)
+    for dbms, scenario in chosen.items() if counted else ():
+        _write_run(folder, study, dbms, 1, Server(scenario), shape, 0.0, mode="instructions")
     return data
 
 
@@ -104,13 +109,21 @@ NAMES = (
 
 
 def _write_run(
-    folder: Path, study: str, dbms: str, number: int, server: Server, shape: synthetic.Shape, noise: float
+    folder: Path,
+    study: str,
+    dbms: str,
+    number: int,
+    server: Server,
+    shape: synthetic.Shape,
+    noise: float,
+    mode: Mode = "throughput",
 ) -> None:
     options = {
         "performance_schema": "ON" if server.scenario.kind == "on" else "OFF",
         "perf_schema": server.scenario.name,
     }
-    facts = synthetic.manifest(dbms, number, shape, study=study, options=options, warnings=())
+    facts = synthetic.manifest(dbms, number, shape, study=study, options=options, warnings=(), mode=mode)
+    facts = facts.model_copy(update={"run": f"{MODES[mode]}{facts.run[1:]}"})
     rows = synthetic.tables(facts, shape)
     for step in rows["steps"]:
         name, _, clients = step["step"].partition("@")
@@ -144,7 +157,20 @@ def _write_run(
         for name in CONSUMERS
     ]
     rows["settings"].append({"kind": "timer", "name": "CYCLE overhead", "value": str(20 + number), "timed": None})
+    if mode == "instructions":
+        rows["instructions"] = [_counted(step, server) for step in shape.steps]
     run = folder / f"run={facts.run}"
     for name, of_table in rows.items():
         write_table(run, name, pl.DataFrame(of_table, schema=TABLES[name]))
     write_manifest(run, facts)
+
+
+def _counted(step: str, server: Server) -> dict[str, object]:
+    return {
+        "step": step,
+        "role": "connection",
+        "frames": ["do_command"],
+        "modules": ["mysqld"],
+        "calls": 10_000,
+        "instructions": round(server.cpu_us() * 1e3) * 10_000,
+    }

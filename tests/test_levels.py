@@ -1,15 +1,17 @@
 """A scenario taken apart: what costs nothing stays whole, what costs something is looked at by name."""
 
+import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 import synthetic_scenarios as made_up
 import yaml
-from rqps import analysis
+from rqps import analysis, charts
 from rqps.analysis.perf_schema import active, by_kind, dear, split
 from rqps.execute.levels import file_of_level, levels_file, run_levels
 from rqps.store import load
+from rqps.store.levels import load_levels
 from rqps.study import RunsFile, read_runs_file, unfold
 
 RUNS = """
@@ -37,14 +39,14 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def measure(data: Path, noise: float = 0.001) -> list[str]:
+def measure(data: Path, noise: float = 0.001, *, counted: bool = False) -> list[str]:
     """Measures the study and all its levels, made up; the levels in their order."""
     done: list[str] = []
 
     def run(runs_file: RunsFile, study: str, _runs_yaml: Path) -> int:
         runs = {each.dbms: each for each in unfold(runs_file, study, "here")}
         servers = {dbms: each.perf_schema for dbms, each in runs.items() if each.perf_schema}
-        made_up.write(data, servers, study=study, base=runs_file.studies[study].base, noise=noise)
+        made_up.write(data, servers, study=study, base=runs_file.studies[study].base, noise=noise, counted=counted)
         done.append(study)
         return 0
 
@@ -96,13 +98,24 @@ def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(data: Path) 
     assert levels.studies["apart-1"].take_apart is None
 
 
-def test_where_instructions_are_counted_time_has_one_round_below_the_kinds(data: Path) -> None:
+def test_counted_instructions_tell_parts_that_time_can_t_and_need_one_round_below_the_kinds(data: Path) -> None:
     runs_yaml = data.parent / "runs.yaml"
     runs_yaml.write_text(RUNS.replace("rounds: 6", "rounds: 6\n    instructions_rounds: 1"))
-    measure(data)
+    assert measure(data, noise=0.3, counted=True) == ["apart-1", "apart-2", "apart-3"]
     levels = read_runs_file(levels_file(data, "apart")).studies
-    assert [levels[f"apart-{number}"].rounds for number in (1, 2)] == [6, 1]
-    assert [levels[f"apart-{number}"].instructions_rounds for number in (1, 2)] == [1, 1]
+    assert [levels[f"apart-{number}"].rounds for number in (1, 2, 3)] == [6, 1, 1]
+    assert [levels[f"apart-{number}"].instructions_rounds for number in (1, 2, 3)] == [1, 1, 1]
+    costs = analysis.instrument_costs(load_levels("apart", data), load_levels("apart", data, "instructions"))
+    added = {(row["level"], row["part"]): row["added_instructions"] for row in costs.to_dicts()}
+    assert added[1, "wait/synch/mutex/%"] == 1150
+    assert added[1, "stage/%"] == 0
+    assert added[3, "wait/synch/mutex/innodb/trx_mutex"] == 400
+    of_level = costs.filter(level=1)["added_instructions"].to_list()
+    assert of_level == sorted(of_level, reverse=True)  # the dearest first, whatever their time
+    text = charts.instrument_text(costs)
+    assert re.search(r"\+400 +4\.0 +\S+ +100 +wait/synch/mutex/innodb/trx_mutex", text)
+    claim = charts.instrument_bars(costs).to_dict()["usermeta"]["rqps"]["claim"]
+    assert claim.startswith("wait/synch/mutex/% costs most: 1,150 instructions an operation; of single instruments, ")
 
 
 def test_where_rounds_can_t_tell_nothing_is_taken_apart_further(data: Path) -> None:

@@ -89,9 +89,9 @@ def parts_by_instructions(counted: pl.DataFrame, parts: pl.DataFrame) -> tuple[s
     both = counted.join(kinds, on=keys, maintain_order="left")
     sentences = []
     for (build, step), rows in both.group_by("build", "step", maintain_order=True):
-        whole = rows.filter(kind="whole")[_ADDED].sum()
+        whole = sum(rows.filter(kind="whole")[_ADDED].to_list())
         of_parts = rows.filter(kind="part").sort(_ADDED, descending=True)
-        together = of_parts[_ADDED].sum()
+        together = sum(of_parts[_ADDED].to_list())
         if whole and of_parts.height:
             each = ", ".join(f"{name} {count:,.0f}" for name, count in of_parts.select("scenario", _ADDED).rows())
             sentences.append(
