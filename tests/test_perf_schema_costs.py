@@ -163,8 +163,15 @@ def test_sentences_say_what_is_dearer_and_rank_nothing_that_is_unsure(study: Stu
     assert "µs of CPU for point-query (+22%" in told[0]
     beside = analysis.scenario_findings(costs_of(study, "all-disabled"))
     assert "Recording stages changes point-query by less than 2 %." in beside
-    noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4))
-    assert all("may or may not cost" in each for each in analysis.scenario_findings(costs_of(noisy, "off")))
+    noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4, counted=True))
+    counted = rqps.load("synthetic", data=tmp_path, mode="instructions")
+    by_count = analysis.scenario_instructions(
+        counted.instructions, counted.steps, counted.runs, names_of(counted), "off"
+    )
+    told = analysis.scenario_findings(costs_of(noisy, "off"), by_count)
+    assert all("may or may not cost" in each for each in told)
+    whole = next(each for each in told if each.startswith("All of it"))
+    assert whole.endswith(" By instructions: +22.1% of point-query.")
 
 
 def test_what_the_rounds_can_t_tell_stands_behind_all_others_by_name(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ _WHAT = {
 }
 
 
-def scenario_findings(costs: pl.DataFrame) -> tuple[str, ...]:
+def scenario_findings(costs: pl.DataFrame, counted: pl.DataFrame | None = None) -> tuple[str, ...]:
     """A sentence a build and scenario, on every step: those that are shown to cost something first, the dearest of
-    them before the others. What the rounds can't tell is not ranked: it comes last, by name."""
+    them before the others. What the rounds can't tell is not ranked: it comes last, by name. Where instructions were
+    `counted`, a second sentence says what those tell."""
     sentences = []
     several = costs["build"].n_unique() > 1
     fewest = costs.filter(pl.col("threads") == pl.col("threads").min().over("build"))
@@ -27,7 +28,8 @@ def scenario_findings(costs: pl.DataFrame) -> tuple[str, ...]:
     for build, scenario in first.select("build", "scenario").rows():
         rows = fewest.filter(build=build, scenario=scenario).sort("position").to_dicts()
         where = f" on {build}" if several else ""
-        sentences.append(f"{_name(scenario)}{where} {_costs(rows)}.")
+        told = f"{_name(scenario)}{where} {_costs(rows)}."
+        sentences.append(told + _counts(counted, build, scenario) if counted is not None else told)
     return tuple(sentences)
 
 
@@ -48,6 +50,13 @@ def _costs(rows: list[Row]) -> str:
     if unsure:
         said.append(f"may or may not cost {_reach(unsure)} something")
     return "; it ".join(said)
+
+
+def _counts(counted: pl.DataFrame, build: str, scenario: str) -> str:
+    """` By instructions: +2.7% of point-query, +0.3% of scan.`"""
+    rows = counted.filter(build=build, scenario=scenario).sort("position").to_dicts()
+    each = [f"{row['instructions'] - 1:+.1%} of {row['step']}" for row in rows]
+    return f" By instructions: {', '.join(each)}." if each else ""
 
 
 def _dearer(rows: list[Row]) -> Iterator[str]:
