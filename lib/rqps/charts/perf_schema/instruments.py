@@ -154,7 +154,7 @@ def _claim(costs: pl.DataFrame) -> str:
         return f"{row[by]:,.0f} instructions" if by == "added_instructions" else f"{row[by]:.1f} µs"
 
     first = (parts.filter(level=1).head(1).to_dicts() or parts.head(1).to_dicts())[0]
-    single = parts.filter(~pl.col("part").str.contains("[%,]")).head(1).to_dicts()
+    single = parts.filter(pl.col("level") > 1, ~pl.col("part").str.contains("[%,]")).head(1).to_dicts()
     told = f"{first['part']} costs most: {words(first)} an operation"
     if single and single[0]["part"] != first["part"]:
         told += f"; of single instruments, {single[0]['part']}: {words(single[0])}"
