@@ -56,7 +56,8 @@ studies:
     dbms: [my5624.base]
     base: my5624.base
     rounds: 1
-    parameters: {clients: 2, load_rows: 2000, write_rows: 1000, rates: [100], seconds: 1}
+    parameters:
+      {steps: [l.i0, l.x, l.i1, qp100], clients: 2, load_rows: 2000, write_rows: 1000, rates: [100], seconds: 1}
 """
 
 
@@ -234,17 +235,17 @@ def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     study = rqps.load("small", data=tmp_path / "data")
-    assert study.steps["step"].to_list() == ["l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100"]
-    assert study.steps["server_cpu_s"].min() > 0
+    assert study.steps["step"].to_list() == ["l.i0", "l.x", "l.i1", "qp100"]
+    assert (study.steps["server_cpu_s"] > 0).all()
     by_kind = study.clients.group_by("step", "kind").agg(pl.col("operations").sum()).collect()
     told = {(step, kind): operations for step, kind, operations in by_kind.iter_rows()}
-    due = {"l.i0": 4000, "l.x": 200, "l.i1": 1600, "l.i2": 400, "qr100": 200, "qp100": 200}
+    due = {"l.i0": 4000, "l.x": 200, "l.i1": 1600, "qp100": 200}
     assert {step: told[step, "insert"] for step in due} == due
     assert {step: told[step, "delete"] for step in list(due)[2:]} == {step: due[step] for step in list(due)[2:]}
     for step, operations in study.steps.select("step", "operations").iter_rows():
-        kind = {"l.x": "index", "qr100": "query", "qp100": "query"}.get(step, "insert")
+        kind = {"l.x": "index", "qp100": "query"}.get(step, "insert")
         assert told[step, kind] == operations
     moments = study.engine.group_by("step", maintain_order=True).agg(pl.col("moment").unique().sort()).collect()
     assert dict(moments.iter_rows()) == {step: ["after", "before"] for step in due} | {
-        "qr100": ["after", "before", "settling"]
+        "qp100": ["after", "before", "settling"]
     }
