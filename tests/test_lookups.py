@@ -1,11 +1,13 @@
 """Point lookups as numbers: the unit of all ratios, where an axis is cut, plans, and ours beside theirs."""
 
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 import rqps
+import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import analysis, charts, published
@@ -186,6 +188,13 @@ def test_charts_are_whole_and_cut_where_one_kind_runs_off(study: rqps.Study) -> 
         "as long as the unit."
     )
     assert told[3] == "memory, 1 client, the axis cut at 2.6. Off it run cover-force in all dbms (240 to 450)."
+
+
+def test_an_axis_is_read_without_powers_of_ten(study: rqps.Study) -> None:
+    whole = charts.lookup_charts(analysis.lookups_normalised(times(study)))[2]
+    drawn = [text.text for text in ET.fromstring(vl_convert.vegalite_to_svg(whole.to_dict())).iter() if text.text]
+    assert "e+" not in " ".join(drawn)
+    assert {"0", "200"} <= set(drawn)
 
 
 def test_one_round_is_drawn_without_intervals(tmp_path: Path) -> None:

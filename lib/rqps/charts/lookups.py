@@ -59,7 +59,9 @@ def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
     seen = cut or float(shown.select(pl.max_horizontal("median", "high").max()).item())
     # Numbers stand to the right of the axis, where neither a bar nor an interval crosses them.
     scale = alt.Scale(domain=[0, seen * PANEL_PX / BARS_PX], nice=False)
-    x = alt.X("end:Q", title=None, scale=scale, axis=alt.Axis(values=_ticks(seen), format="~g"))
+    # An axis gives a format without a precision one of its own, and then 40 is 4e+1.
+    axis = alt.Axis(values=_ticks(seen), labelExpr="format(datum.value, ',.3~r')")
+    x = alt.X("end:Q", title=None, scale=scale, axis=axis)
     y = alt.Y("dbms:N", sort=dbms, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=0))
     told: list[Any] = ["name:N", "dbms:N", alt.Tooltip("n:Q", title="rounds")]
     told += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")]
