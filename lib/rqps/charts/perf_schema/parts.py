@@ -23,7 +23,7 @@ def parts_chart(parts: pl.DataFrame) -> Any:
     group = pl.format("{} on {}", "step", "build") if several else pl.col("step")
     kinds = list(_KINDS)
     rank = pl.col("kind").replace_strict({kind: number for number, kind in enumerate(kinds)}, return_dtype=pl.Int8)
-    rows = parts.sort("position", "build", rank, pl.col("median"), maintain_order=True).with_columns(
+    rows = parts.sort("position", "build", rank, "scenario", maintain_order=True).with_columns(
         group.alias("step"),
         pl.col("kind").replace_strict(_KINDS, return_dtype=pl.String).alias("what"),
         pl.format("{} µs", pl.col("median").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
