@@ -166,3 +166,16 @@ def test_a_later_release_stands_against_an_earlier_one_and_none_is_nearer(here: 
     assert found.base.place < found.me.place
     best = min(one.distance(other) for one in ours for other in theirs)
     assert min(found.distance(other) for other in theirs) == best
+
+
+def test_a_number_stands_on_its_colour(numbers: Published, tmp_path: Path) -> None:
+    """White on white, it would not be seen."""
+    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+    table = beside_table(found.numbers)
+    assert isinstance(table, GT)
+    html = table.as_raw_html()
+    painted = [style for style in re.findall(r'<td style="([^"]*)"', html) if "background-color" in style]
+    assert painted
+    for style in painted:
+        names = [part.split(":")[0].strip() for part in style.split(";") if part.strip()]
+        assert "background-color" in names, style

@@ -156,9 +156,9 @@ def beside_table(numbers: pl.DataFrame) -> GT | Sentences:
     )
     table = table.tab_stub(groupname_col="group").fmt(_as_it_is, columns=columns)
     table = table.cols_align("center", columns=columns).tab_style(
-        style.css("vertical-align: bottom; font-size: 11px; font-weight: 400"), loc.column_labels(columns)
+        style.css("vertical-align: bottom; font-size: 11px; font-weight: 400;"), loc.column_labels(columns)
     )
-    table = table.tab_style(style.css("padding: 4px 3px; font-size: 13px"), loc.body(columns=columns))
+    table = table.tab_style(style.css("padding: 4px 3px; font-size: 13px;"), loc.body(columns=columns))
     return painted(table, numbers.select("step", "column", "value"), wide["step"].to_list())
 
 
