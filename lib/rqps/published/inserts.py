@@ -89,7 +89,7 @@ def _theirs(published: Published) -> Iterator[_Theirs]:
         me, of = _side(str(dbms)), _side(str(base))
         if me and of:
             for step in str(steps).split(", "):
-                yield _Theirs(step, me, of, _printed(rows.to_dicts()), f"{source}, {place}")
+                yield _Theirs(step, me, of, _printed(rows.to_dicts()), f"{source}, {place}: {dbms} / {base}")
 
 
 def _printed(rows: Sequence[dict[str, Any]]) -> str:
