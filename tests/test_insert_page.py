@@ -89,9 +89,9 @@ def test_the_columns_of_a_step_open_by_a_click_and_scroll_by_themselves(
     with opened(browser, few, width) as tab:
         drawn(tab)
         step = "[...document.querySelectorAll('details.long')].find(d => d.textContent.startsWith('qr100'))"
-        assert not tab.run(f"{step}.querySelector('pre').checkVisibility({{contentVisibilityAuto: true}})")
+        assert not tab.run(f"{step}.querySelector('pre').checkVisibility()")
         tab.run(f"{step}.querySelector('summary').click()")
-        assert tab.run(f"{step}.querySelector('pre').checkVisibility({{contentVisibilityAuto: true}})")
+        tab.wait_for(f"{step}.querySelector('pre').checkVisibility()")
         assert "cpupq" in tab.run(f"{step}.querySelector('pre').textContent")
         within(tab, width)
 

@@ -63,7 +63,7 @@ def _by_time(base: alt.Chart, rows: pl.DataFrame) -> tuple[alt.Chart, ...]:
     shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
     room = alt.Scale(domainMax=1.3 * float(rows["added_high_us"].max() or rows["added_us"].max() or 0))  # type: ignore[arg-type]
     x = alt.X("added_us:Q", title="server CPU added, µs an operation", scale=room)
-    base = base.encode(color=alt.Color("verdict:N", title=None, scale=shades))
+    base = base.encode(color=alt.Color("verdict:N", title=None, scale=shades, legend=alt.Legend(labelLimit=0)))
     zero = alt.Chart(pl.DataFrame({"added_us": [0.0]})).mark_rule(color="#8a949c", strokeDash=[4, 3])
     return (
         zero.encode(x="added_us:Q"),
