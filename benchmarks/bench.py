@@ -26,10 +26,9 @@ RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 
 
 @contextmanager
-def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server, Placement, Path]]:
-    """A warm server of a dbms of the study `releases`, placed as its runs are, and a folder for logs."""
-    run = next(run for run in unfold(read_runs_file(RUNS_YAML), "releases", "bench") if run.dbms == dbms)
-    where = placement.choose(None, parameters.clients)
+def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, Path]]:
+    """A server of a dbms of a study, with the study's tables and in its place, and a folder for logs."""
+    run = next(run for run in unfold(read_runs_file(RUNS_YAML), study, "bench") if run.dbms == dbms)
     build, translated = resolve(run, print)
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
     data.copy(loaded_data(run, build, print), folder / "data")
@@ -43,11 +42,19 @@ def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server,
     )
     try:
         placement.apply(os.getpid(), where.observer_cpus)
-        check.warm(server.connect(), parameters)
-        yield server, where, folder
+        yield server, folder
     finally:
         instance.stop(server)
         shutil.rmtree(folder)
+
+
+@contextmanager
+def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server, Placement, Path]]:
+    """A warm server of a dbms of the study `releases`, placed as its runs are, and a folder for logs."""
+    where = placement.choose(None, parameters.clients)
+    with started("releases", dbms, where) as (server, folder):
+        check.warm(server.connect(), parameters)
+        yield server, where, folder
 
 
 def compare(what: str, pairs: int, me: Callable[[], float], base: Callable[[], float]) -> dict[str, Any]:

@@ -9,12 +9,9 @@ run on Debian's Python and mysqlclient, which are unpacked in the cache.
 """
 
 import argparse
-import os
 import random
 import resource
-import shutil
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,21 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import insert_original as original
-from bench import report, save
+from bench import report, save, started
 from client_memory import ClientMemory
 from rqps import placement
-from rqps.run.job import resolve
-from rqps.run.ready import loaded_data
-from rqps.servers import data, instance
 from rqps.servers.instance import Server, query
-from rqps.study import read_runs_file, unfold
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import LOAD, find
 from rqps.workloads.insert_benchmark.workload import InsertBenchmark
 from rqps.workloads.sysbench.process import DATABASE
 
-RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 STEPS = tuple(original.STEPS)
 MOST_MB = 50
 STARTS = 5
@@ -167,26 +159,10 @@ def begin(server: Server) -> None:
 @contextmanager
 def serving(kind: placement.Kind | None) -> Iterator[tuple[Server, tuple[int, ...], Path]]:
     """The 8.0.33 of the study `ps-cost-insert`, the CPUs of its client, and a folder for logs."""
-    run = next(run for run in unfold(read_runs_file(RUNS_YAML), "ps-cost-insert", "bench") if run.build == "my8033")
     where = placement.choose(kind, 1)
-    build, translated = resolve(run, print)
-    folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
-    data.copy(loaded_data(run, build, print), folder / "data")
-    server = instance.start(
-        build,
-        folder / "data",
-        arguments=translated.arguments,
-        cpus=where.server_cpus,
-        log=folder / "mysqld.err",
-        scratch=(folder / "data",),
-    )
-    try:
-        placement.apply(os.getpid(), where.observer_cpus)
-        print(f"{run.dbms}, {where.kind}: server {where.server_cpus}, client {where.client_cpus}\n")
+    with started("ps-cost-insert", "my8033.base", where) as (server, folder):
+        print(f"my8033.base, {where.kind}: server {where.server_cpus}, client {where.client_cpus}\n")
         yield server, where.client_cpus, folder
-    finally:
-        instance.stop(server)
-        shutil.rmtree(folder)
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Parameters(BaseModel, ABC):
     """What a study may set of a workload."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that what a study is known by stays what it was when a parameter comes into being."""
+        return {name: value for name, value in serialize(self).items() if value is not None}
 
     @property
     @abstractmethod

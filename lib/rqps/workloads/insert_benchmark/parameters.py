@@ -1,9 +1,9 @@
 """What a study may set of the insert benchmark."""
 
 import os
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, forms, names, part
 from rqps.workloads.parameters import Connections, Parameters
@@ -100,11 +100,6 @@ class InsertBenchmarkParameters(Parameters):
                 f"inserts, so at least {needed} rows are needed"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """So that what a study is known by stays what it was when a parameter comes into being."""
-        return {name: value for name, value in serialize(self).items() if value is not None}
 
     @property
     def measured(self) -> tuple[str, ...]:

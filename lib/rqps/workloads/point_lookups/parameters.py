@@ -7,10 +7,8 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     Field,
-    SerializerFunctionWrapHandler,
     WithJsonSchema,
     field_validator,
-    model_serializer,
 )
 
 from rqps.workloads.parameters import Connections, Parameters
@@ -102,11 +100,6 @@ class PointLookupsParameters(Parameters):
             made = " or ".join(map(str, near))
             raise ValueError(f"{rows} rows can't be made by doubling 1000; write {made}")
         return rows
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """So that what a study is known by stays what it was when a parameter comes into being."""
-        return {name: value for name, value in serialize(self).items() if value is not None}
 
     @property
     def steps(self) -> tuple[str, ...]:

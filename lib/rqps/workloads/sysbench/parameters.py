@@ -7,10 +7,8 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    SerializerFunctionWrapHandler,
     WithJsonSchema,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -113,11 +111,6 @@ class SysbenchParameters(Parameters):
                     "ask for more rows, or for a smaller range"
                 )
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """So that what a study is known by stays what it was when a parameter comes into being."""
-        return {name: value for name, value in serialize(self).items() if value is not None}
 
     @property
     def measured(self) -> tuple[str, ...]:
