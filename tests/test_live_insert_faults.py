@@ -73,6 +73,31 @@ def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 
 
+def test_a_deadlock_is_counted_and_done_again(house: House) -> None:
+    """Of a delete that has locked its first rows and waits for the last, when the holder of that asks for the first.
+    The holder has changed more rows, so the server refuses the delete."""
+    parameters = asked()
+    house.do_all(parameters, "l.x")
+    met = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
+    ((before,),), last = house.ask(met), parameters.write_rows_per_transaction
+    change = "UPDATE pi1 SET data = 'changed' WHERE transactionid"
+    with (
+        house.holding("BEGIN", f"{change} BETWEEN 1001 AND 2000", f"{change} = {last}") as holding,
+        house.at_work("l.i1", parameters) as load,
+    ):
+        time.sleep(0.5)  # the delete waits by now
+        query(holding, f"{change} = 1")
+        query(holding, "ROLLBACK")
+        load.wait_for_end()
+        load.wait_until_gone()
+    told = house.workload.answer("l.i1", parameters, load)
+    assert house.ask(met) == [(before + 1,)]
+    assert [(row["kind"], row["retries"]) for row in told.more["clients"] if row["retries"]] == [("delete", 1)]
+    assert told.columns["retries"] == 1
+    assert [each.kind for each in told.warnings] == ["retries"]
+    assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
+
+
 def test_any_other_error_fails_the_step_with_what_the_server_said(house: House) -> None:
     parameters = asked(clients=2, seconds=20)
     house.do_all(parameters, "l.i2")

@@ -118,14 +118,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A heatmap and both kinds of tables of a made-up study, one of whose numbers has a profile."""
+    """A heatmap and all kinds of tables of a made-up study, one of whose numbers has a profile."""
     folder = tmp_path_factory.mktemp("profiled")
     study = rqps.load("synthetic", data=write_study(folder))
     summary = summarise(relative(study.steps, study.runs, BASE))
     notebook = notebook_of([charts.heatmap(summary)])
     stub = charts.plain_table(summary.filter(metric="operations_per_s").select("step", "dbms", "median"), "stub")
     stubbed = stub.tab_stub(rowname_col="dbms", groupname_col="step")
-    for table in (charts.relative_table(summary), stubbed, charts.worst_table(worst(summary))):
+    wide = pl.DataFrame({"dbms": ["my2.base"], "insert": ["0.9"], "point-query": ["0.7"]})
+    by_dbms = charts.plain_table(wide, "wide")
+    for table in (charts.relative_table(summary), stubbed, charts.worst_table(worst(summary)), by_dbms):
         output = nbformat.v4.new_output("execute_result", {"text/html": table.as_raw_html()})
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")
@@ -143,10 +145,11 @@ def test_cells_of_tables_become_links(browser: Browser, page: Path) -> None:
     with opened(browser, page, 1280) as tab:
         links = "[...document.querySelectorAll('a.profiled')].map(a => [a.getAttribute('href'), a.innerText.trim()])"
         href = "page.html#step=point-query&dbms=my2.base"
-        in_table, in_stub, *in_row = tab.run(links)
+        in_table, in_stub, *in_row, in_column = tab.run(links)
         assert in_table[0] == in_stub[0] == href
         assert in_table[1].startswith("▼ 0.70")
         assert in_stub[1] == "my2.base"
+        assert in_column == [href, "0.7"], "of a table with a column a step"
         # of a row that names both, by that name and by its numbers
         assert {each[0] for each in in_row} == {href}
         assert [each[1].split()[0] for each in in_row] == ["my2.base", "▼", "1.43"]

@@ -30,7 +30,11 @@
         continue;
       }
       const [first, ...others] = row.cells, name = told(first);
-      others.forEach((cell, i) => heads?.cells[i + 1] && lead(cell, name, told(heads.cells[i + 1])));
+      others.forEach((cell, i) => {  // steps by dbms, or dbms by steps
+        const head = heads?.cells[i + 1] ? told(heads.cells[i + 1]) : "";
+        lead(cell, name, head);
+        lead(cell, head, name);
+      });
       lead(first, group, name);
     }
   }

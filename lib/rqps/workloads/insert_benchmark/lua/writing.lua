@@ -1,6 +1,7 @@
 -- What a client writes: rows inserted, as many deleted, indexes.
 
 local counter = require("counter")
+local drawing = require("drawing")
 local pace = require("pace")
 local rows = require("rows")
 local shared = require("shared")
@@ -52,7 +53,7 @@ function writing.insert(client, origin)
    local wait, deletes = limit or at_once, opt.delete ~= ""
    local add, finish = counters(client, "insert", origin, limit)
    local write = rows.writer(statements.with(opt.insert, {table = statements.table_of(client)}),
-      opt.rows_per_transaction, rows.source(opt.row_seed, client))
+      opt.rows_per_transaction, drawing.source(opt.row_seed, client))
    local moment, near = clock(), deletes and pace.near(client, shared.DELETED) or at_once
    local ends = limit and origin + opt.most_seconds * 1e9 or math.huge
    local last, statement, due = pace.statements(), 1, origin
@@ -68,9 +69,9 @@ function writing.insert(client, origin)
       end
       if statement <= last then
          local did = pace.rows_of(statement)
-         local text = write(did, moment(statement))
+         local text, length = write(did, moment(statement))
          local from = shared.now()
-         local _, refused = statements.execute(text)
+         local _, refused = statements.execute(text, length)
          add(from, shared.now(), due, did, refused)
          shared.tell(client, shared.INSERTED, statement)
       end
