@@ -48,7 +48,7 @@ options.add_argument("--load-rows", type=int, default=400_000, help="inserted in
 options.add_argument("--write-rows", type=int, default=50_000, help="inserted in l.i1, four fifths, and l.i2")
 options.add_argument("--seconds", type=int, default=8, help="of each step with queries")
 options.add_argument("--placement", choices=["same-cpu", "split", "free"], help="as for any run if not given")
-options.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="variables of the server, set before all")
+options.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="variables of the server")
 options.add_argument("--original", type=Path, help="a checkout of mdcallag/mytools, or its iibench.py")
 options.add_argument("--repository", default=original.REPOSITORY, help="where to fetch it; default: %(default)s")
 options.add_argument("--python", type=Path, help="a Python that has mysqlclient, instead of Debian's")
