@@ -1,5 +1,6 @@
 """The insert benchmark on a real server: what reaches it, what it leaves there, and what is told of it."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 import rqps
 from live_inserts import House, asked, empty_server
 from rqps.servers.instance import query
+from rqps.tools import sysbench
+from rqps.workloads.insert_benchmark.generator import SCRIPT
 
 pytestmark = pytest.mark.live
 
@@ -44,6 +47,16 @@ INDEXES = (
 LOWEST, HIGHEST = "SELECT MIN(transactionid) FROM pi1", "SELECT MAX(transactionid) FROM pi1"
 
 
+NUMBERS = """
+package.path = "{folder}/?.lua;" .. package.path
+local digits, buffer = require("digits"), require("ffi").new("uint8_t[32]")
+function event() end
+function thread_run()
+   for number in ("{numbers}"):gmatch("%d+") do
+      print(require("ffi").string(buffer, digits.put(buffer, 0, tonumber(number))))
+   end
+end
+"""
 RUNS_YAML = """
 builds:
   my5624: {mysql: "5.6.24"}
@@ -249,3 +262,14 @@ def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -
     assert dict(moments.iter_rows()) == {step: ["after", "before"] for step in due} | {
         "qp100": ["after", "before", "settling"]
     }
+
+
+def test_numbers_of_any_size_are_written_as_they_are(tmp_path: Path) -> None:
+    powers = [10**power for power in range(16)]
+    numbers = [str(number) for power in powers for number in (power - 1, power, power + 1, 7 * power + 305)]
+    script, tool = tmp_path / "numbers.lua", sysbench()
+    script.write_text(NUMBERS.format(folder=SCRIPT.parent, numbers=" ".join(numbers)))
+    command = [*tool.argv, str(script), "--events=1", "--verbosity=0", "run"]
+    environment = os.environ | dict(tool.environment)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == numbers
