@@ -14,7 +14,7 @@ MOST_APART = 8
 """Statements by which a client's inserts and deletes may be apart, as in the published client."""
 OUR_CONNECTIONS = 2
 """For control, beside those of the clients."""
-ROW_US = {"l.i0": 8.0, "l.x": 7.0, "l.i1": 80.0, "l.i2": 130.0}
+ROW_US = {"l.i0": 4.5, "l.x": 5.0, "l.i1": 95.0, "l.i2": 105.0}
 """Of CPU for a row, server and load together: for the estimate of a study's time, on a CPU of today."""
 SETTLING_S = 5.0
 SMALLER_WRITES = 5
