@@ -43,7 +43,8 @@ bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.m
 
 sample: $(STAMP)  ## measure the studies in data/sample again, for five hours, and put their tables there
 	for study in releases sysbench-releases point-lookups where-did-it-go \
-	    ps-by-release ps-scenarios ps-statements ps-statements-as-text ps-instruments ps-cost-insert; do
+	    ps-by-release ps-scenarios ps-statements ps-statements-as-text ps-instruments \
+	    ps-cost-insert insert-releases-cpu; do
 	  $(BIN)/rqps run $$study
 	  rm -rf data/sample/study=$$study data/sample/study=$$study-[0-9]
 	  (cd data/raw && find study=$$study $$(ls -d study=$$study-[0-9] 2>/dev/null) -mindepth 1 -maxdepth 2 \

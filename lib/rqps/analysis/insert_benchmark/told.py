@@ -116,7 +116,9 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> tuple[str, ...]
         said.append(f"Every dbms held the rate of inserts in every step, by the published rule{but}.")
     share = seconds.filter(metric="share").sort("median", "position", maintain_order=True).to_dicts()
     stall = seconds.filter(metric="stall_s").sort("median", descending=True, maintain_order=True).to_dicts()
-    if share and stall:
+    if stall and not any(row["median"] or row["high"] for row in stall):
+        said.append(f"Second by second it was held in every step from its begin to its end, {_rounds(stall)}.")
+    elif stall:
         least, longest = share[0], stall[0]
         said.append(
             f"Second by second it was held in {_percent(least)} of them or more (least: {least['dbms']} in "
