@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from live_inserts import House, asked, empty_server
@@ -9,7 +10,7 @@ from rqps.errors import RqpsError
 from rqps.servers.instance import query
 from rqps.workloads.insert_benchmark import check
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
-from rqps.workloads.insert_benchmark.settling import left
+from rqps.workloads.insert_benchmark.settling import left, settle
 from rqps.workloads.insert_benchmark.steps import find
 from rqps.workloads.protocol import Answer
 
@@ -143,6 +144,15 @@ def test_the_wait_ends_when_all_is_settled_or_when_it_was_published_to_end(house
             assert left(last) == ""
         else:
             assert before["waited_s"] >= 3
+
+
+def test_looking_at_a_release_that_flushes_only_at_rest_does_not_keep_it_at_work(tmp_path: Path) -> None:
+    parameters = asked(load_rows=50_000, write_rows=20_000)
+    with empty_server(tmp_path, "my5614.base") as old:
+        old.do_all(parameters, "l.i2")
+        rows, warnings = settle(old.server, parameters, "qr100")
+    assert warnings == []
+    assert left(rows[-1]) == ""
 
 
 def test_tables_of_another_size_are_refused(house: House) -> None:

@@ -11,15 +11,17 @@ from rqps.workloads.sysbench.flush import transactions_unpurged
 from rqps.workloads.sysbench.process import DATABASE
 
 Row = dict[str, Any]
+SETTLING = "settling"
 REDO = re.compile(r"Log sequence number\s+(\d+).*?Last checkpoint at\s+(\d+)", re.DOTALL)
 
 
 def looked_at(server: Server, connection: Connection, step: str, moment: str) -> Row:
-    """One row: the state of the engine at this moment."""
+    """One row: the state of the engine at this moment. While it settles no table is read, since some releases flush
+    all only when nobody is at work."""
     status = _pairs(connection, "SHOW GLOBAL STATUS LIKE 'Innodb%'")
     settings = _pairs(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
     page_kb = int(status["innodb_page_size"]) / 1024
-    low, high = ids(connection)
+    low, high = (None, None) if moment == SETTLING else ids(connection)
     return {
         "step": step,
         "moment": moment,

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 from rqps.servers.instance import Connection, Server, query
 from rqps.store.manifest import Warning_
-from rqps.workloads.insert_benchmark.engine import Row, looked_at
+from rqps.workloads.insert_benchmark.engine import SETTLING, Row, looked_at
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.sysbench.flush import MOST_DIRTY_SHARE, MOST_UNPURGED, eager, is_55
 from rqps.workloads.sysbench.process import DATABASE
@@ -36,7 +36,7 @@ def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> 
         stack.enter_context(_analyzed(server, parameters.tables))
         _purge_binary_logs(connection)
         while True:
-            rows.append(looked_at(server, connection, step, "settling"))
+            rows.append(looked_at(server, connection, step, SETTLING))
             rows[-1]["second"] = passed = time.monotonic() - begun
             if passed >= parameters.wait_s or (not fixed and not left(rows[-1])):
                 break
