@@ -211,7 +211,7 @@ ENGINE = pl.Schema(
         "redo_capacity_kb": pl.Float64,
         "tables_kb": pl.Float64,  # the apparent size of the schema's files
         "datadir_kb": pl.Float64,  # of all files of the server, its logs among them
-        "rows_low": pl.Int64,  # the lowest and highest primary key of all tables; null while there is none, and while it settles
+        "rows_low": pl.Int64,  # the lowest and highest primary key of all tables; null if not read
         "rows_high": pl.Int64,
     }
 )
