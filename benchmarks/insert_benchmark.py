@@ -44,6 +44,7 @@ ONE_STATEMENT = InsertBenchmarkParameters(load_rows=1000, write_rows=62)
 
 options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 options.add_argument("--pairs", type=int, default=8)
+options.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS, help="l.i0 and l.x are always done, too")
 options.add_argument("--load-rows", type=int, default=400_000, help="inserted in l.i0")
 options.add_argument("--write-rows", type=int, default=50_000, help="inserted in l.i1, four fifths, and l.i2")
 options.add_argument("--seconds", type=int, default=8, help="of each step with queries")
@@ -191,7 +192,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 def reachable(halves: Halves) -> Iterator[str]:
     """What holds a rate: of each that has a goal, how many times that of the original it can become."""
-    for step in RATES:
+    for step in (step for step in halves if step in RATES):
         busy = statistics.median(half["base"]["server_busy"] for half in halves[step])
         yield (
             f"{step}: with the original the server is at work {busy:.0%} of the time, so a client that costs nothing "
@@ -204,7 +205,7 @@ def main() -> None:
     parameters = InsertBenchmarkParameters(
         load_rows=asked.load_rows, write_rows=asked.write_rows, rates=(100,), seconds=asked.seconds, wait_seconds=20
     )
-    halves: Halves = {step: [] for step in STEPS}
+    halves: Halves = {step: [] for step in STEPS if step in (*STEPS[:2], *asked.steps)}
     client = original.client(asked.original, asked.python, asked.repository)
     with serving(asked.placement) as (server, cpus, folder):
         for each in asked.set:
@@ -217,7 +218,7 @@ def main() -> None:
             begin(server)
             # With one for all steps, both clients would insert just the rows that are deleted, in the same places.
             seeds = {step: 100 * seed + number for number, step in enumerate(STEPS)}
-            for step in STEPS:
+            for step in halves:
                 both = {}
                 for side in random.sample(list(sides), 2):
                     if step != LOAD:
@@ -227,7 +228,7 @@ def main() -> None:
             left_s = (time.monotonic() - begun) / seed * (asked.pairs - seed)
             print(f"pair {seed} of {asked.pairs} done, about {left_s / 60:.0f} min left", file=sys.stderr, flush=True)
     found = []
-    for goal in GOALS:
+    for goal in (goal for goal in GOALS if goal.step in halves):
         pairs = [(half["me"][goal.what], half["base"][goal.what]) for half in halves[goal.step]]
         told = report(f"{goal.step}: {goal.what.replace('_', ' ')}, ours (me) against the original (base)", pairs)
         found.append(told | {"goal": asdict(goal)})
