@@ -27,7 +27,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 @pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.parametrize("step", ["write-only", "read-write_range=10"])
 def test_a_transaction_that_met_a_deadlock_is_done_again(step: str, prepared: bool, house: House) -> None:
-    answer, logged = house.do(step, threads=THREADS, table_rows=FEW_ROWS, prepared=prepared)
+    answer, logged = house.do(step, threads=THREADS, table_rows=FEW_ROWS, prepared=prepared, seconds=4)
     columns = answer.columns
     begun = Counter(entry.statement for entries in logged.values() for entry in entries if entry.command != "Prepare")
     # Each thread does one that ends after the measured part and is not counted, and may be refused in it.
