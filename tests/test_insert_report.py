@@ -86,7 +86,7 @@ def test_a_rate_that_all_held_always_is_told_in_short(tmp_path: Path) -> None:
     quiet = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
     said = inserts.rate_findings(inserts.insert_rates(quiet), inserts.held(quiet))
     assert said[0] == "Every dbms held the rate of inserts in every step, by the published rule."
-    assert said[1] == "Second by second it was held in every step from its begin to its end, 1 round."
+    assert said[1] == "Second by second it was held in every step from beginning to end, 1 round."
 
 
 def test_steps_without_a_rate_are_told(tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ def test_a_deadlock_is_counted_and_done_again(house: House) -> None:
         house.holding("BEGIN", f"{change} BETWEEN 1001 AND 2000", f"{change} = {last}") as holding,
         house.at_work("l.i1", parameters) as load,
     ):
-        time.sleep(0.5)  # the delete waits by now
+        while not house.ask("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"):
+            time.sleep(0.02)
         query(holding, f"{change} = 1")
         query(holding, "ROLLBACK")
         load.wait_for_end()

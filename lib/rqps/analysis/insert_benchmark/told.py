@@ -117,7 +117,7 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> tuple[str, ...]
     share = seconds.filter(metric="share").sort("median", "position", maintain_order=True).to_dicts()
     stall = seconds.filter(metric="stall_s").sort("median", descending=True, maintain_order=True).to_dicts()
     if stall and not any(row["median"] or row["high"] for row in stall):
-        said.append(f"Second by second it was held in every step from its begin to its end, {_rounds(stall)}.")
+        said.append(f"Second by second it was held in every step from beginning to end, {_rounds(stall)}.")
     elif stall:
         least, longest = share[0], stall[0]
         said.append(
