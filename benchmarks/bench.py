@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rqps import placement
-from rqps.analysis.interval import estimate
+from rqps.engines import data, instance
+from rqps.engines.instance import Server
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.servers import data, instance
-from rqps.servers.instance import Server
+from rqps.stats.interval import estimate
 from rqps.store.manifest import Placement
 from rqps.study import read_runs_file, unfold
 from rqps.workloads.sysbench import check

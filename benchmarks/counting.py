@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import median
 
 from rqps import placement
+from rqps.engines import data, instance
+from rqps.engines.tools import valgrind
 from rqps.observe.instructions.callgrind import Callgrind
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.servers import data, instance
 from rqps.study import Run, read_runs_file, unfold
-from rqps.tools import valgrind
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.workload import Sysbench
 

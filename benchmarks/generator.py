@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import compare, save, serving
-from rqps.servers import keeper
-from rqps.servers.instance import Server
-from rqps.tools import sysbench
+from rqps.engines import keeper
+from rqps.engines.instance import Server
+from rqps.engines.tools import sysbench
 from rqps.workloads.sysbench.answer import read_seconds
 from rqps.workloads.sysbench.generator import generating
 from rqps.workloads.sysbench.parameters import SysbenchParameters

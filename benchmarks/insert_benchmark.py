@@ -25,8 +25,8 @@ import insert_original as original
 from bench import report, save, started
 from client_memory import ClientMemory
 from rqps import placement
+from rqps.engines.instance import Server, query
 from rqps.observe.process import read_process
-from rqps.servers.instance import Server, query
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import LOAD, find

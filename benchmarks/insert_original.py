@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rqps.engines import debian, keeper
+from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.client import find_client, run_client
+from rqps.engines.instance import Server
 from rqps.errors import RqpsError
-from rqps.servers import debian, keeper
-from rqps.servers.cache import cache_dir, made_once
-from rqps.servers.client import find_client, run_client
-from rqps.servers.instance import Server
 
 REPOSITORY = "https://github.com/mdcallag/mytools"
 COMMIT = "e1ba3d9edff258d867ef6430353cb4dc60e5eca4"

@@ -19,7 +19,7 @@ from typing import Any
 
 import relating_study
 from bench import report, save
-from rqps.analysis.interval import ends_of
+from rqps.stats.interval import ends_of
 
 HERE = Path(__file__).parent
 TASKS = ("steps", "intervals")

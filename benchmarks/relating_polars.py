@@ -7,7 +7,7 @@ import rqps
 from relating_side import Rows, serve
 from relating_study import STUDY
 from rqps.analysis import ratios_to, relative, summarise
-from rqps.analysis.metrics import tidy
+from rqps.stats.metrics import tidy
 from rqps.store import Study
 
 data, task = sys.argv[1:]

@@ -12,10 +12,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from rqps.engines import data, instance
+from rqps.engines.data import origin
 from rqps.run.job import resolve
 from rqps.run.scenario import scenario_of, tell, watched
-from rqps.servers import data, instance
-from rqps.servers.data import origin
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import absent, named, names
 

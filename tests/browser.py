@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rqps.tools import chromium
+from rqps.engines.tools import chromium
 
 FLAGS = (
     "--disable-quic",

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from rqps.engines import data, instance
+from rqps.engines.instance import Connection, Server, query
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.servers import data, instance
-from rqps.servers.instance import Connection, Server, query
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads.insert_benchmark import generator
 from rqps.workloads.insert_benchmark.generator import Generator

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rqps.engines import data, instance
+from rqps.engines.instance import Server, query
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.servers import data, instance
-from rqps.servers.instance import Server, query
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads.protocol import Answer
 from rqps.workloads.sysbench.parameters import SysbenchParameters

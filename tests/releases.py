@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from rqps.servers.build import Build
-from rqps.servers.sources import locate
+from rqps.engines.build import Build
+from rqps.engines.sources import locate
 from rqps.study.builds import BuildSpec
 
 

@@ -4,8 +4,8 @@ import base64
 import tarfile
 from pathlib import Path
 
-from rqps.servers.cache import cache_dir, made_once
-from rqps.servers.client import find_client, run_client
+from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.client import find_client, run_client
 
 PACKAGE = "speedscope@1.25.0"
 

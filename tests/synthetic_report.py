@@ -9,8 +9,8 @@ import rqps
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps import charts
 from rqps.analysis import counters_over_time, latencies_of_steps, throughput_over_time
-from rqps.charts.renderer import bundle
 from rqps.store import write_manifest, write_study_card
+from rqps.view.renderer import bundle
 from synthetic import Shape, card, manifest, write_study
 
 HOSTILE = "<img src=x onerror='window.hacked = 1'>"

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rqps.engines import archive
+from rqps.engines.archive import check_digest, sha256, unpack
 from rqps.errors import RqpsError
-from rqps.servers import archive
-from rqps.servers.archive import check_digest, sha256, unpack
 
 ELF = b"\x7fELF" + bytes(60)
 SCRIPT = b"#!/bin/sh\n"

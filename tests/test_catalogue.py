@@ -6,14 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps import tools
+from rqps.engines import debian, libraries, tools
+from rqps.engines.build import Build
+from rqps.engines.catalogue import catalogue, look_up
+from rqps.engines.client import size_bytes
+from rqps.engines.listing import rows
+from rqps.engines.sources import locate, source
 from rqps.errors import RqpsError
-from rqps.servers import debian, libraries
-from rqps.servers.build import Build
-from rqps.servers.catalogue import catalogue, look_up
-from rqps.servers.client import size_bytes
-from rqps.servers.listing import rows
-from rqps.servers.sources import locate, source
 from rqps.study.builds import BuildSpec
 
 VERSIONS = ("5.5.34", "5.6.14", "5.6.24", "8.0.33", "9.7")

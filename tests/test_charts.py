@@ -19,9 +19,9 @@ from rqps.analysis import (
     same_for_all,
     summarise,
 )
-from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
-from rqps.charts.renderer import MIME, bundle
+from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.store import Study
+from rqps.view.renderer import MIME, bundle
 from synthetic import MANY, write_study
 
 BASE = "my1.base"

@@ -7,8 +7,8 @@ import pytest
 import rqps
 from rqps import charts
 from rqps.analysis import options_of_some
-from rqps.analysis.over_time import throughput_over_time
 from rqps.report.index import facts_of
+from rqps.stats.over_time import throughput_over_time
 from rqps.store import Study
 from synthetic import write_study
 

@@ -20,11 +20,11 @@ from rqps.analysis import (
     ratios_to,
     two_measures,
 )
-from rqps.analysis.interval import estimate
-from rqps.analysis.metrics import PUBLISHED
-from rqps.analysis.summary import estimates
 from rqps.errors import RqpsError
 from rqps.report.outputs import content_of
+from rqps.stats.interval import estimate
+from rqps.stats.metrics import PUBLISHED
+from rqps.stats.summary import estimates
 from rqps.store import Study
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import TABLES

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from rqps.servers.build import Build
-from rqps.servers.data import copy, origin
+from rqps.engines.build import Build
+from rqps.engines.data import copy, origin
 from rqps.study import Option
 
 
@@ -45,7 +45,7 @@ def test_a_copy_that_does_not_fit_is_taken_back_and_told(tmp_path: Path) -> None
     (tmp_path / "from/ibdata1").write_bytes(b"rows" * 5000)
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from rqps.errors import RqpsError; from rqps.servers import data\n"
+        "from rqps.errors import RqpsError; from rqps.engines import data\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
         "try: data.copy(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "except RqpsError as error: print(error); sys.exit(1)"

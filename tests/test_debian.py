@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from releases import Site, served
+from rqps.engines import debian
 from rqps.errors import RqpsError
-from rqps.servers import debian
 
 
 @pytest.fixture(autouse=True)

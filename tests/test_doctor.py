@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from child import SPINNING, Child
+from rqps.engines import keeper
 from rqps.observe.activity import Activity, Busy, OurServer, our_servers, watch
 from rqps.observe.checks.cpu import cpu_findings
 from rqps.observe.checks.finding import LEVELS, Finding
@@ -24,7 +25,6 @@ from rqps.observe.checks.tools import tool_findings
 from rqps.observe.doctor import examine, render, worst
 from rqps.observe.noise import measure_noise, summarise
 from rqps.observe.process import read_process
-from rqps.servers import keeper
 
 CPUS = sorted(os.sched_getaffinity(0))
 MS_NS = 1_000_000

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from releases import Site, digest, find, mysqld_script, packed, release, served
+from rqps.engines.fetching import Wish, made_from_archive
+from rqps.engines.progress import Progress
 from rqps.errors import RqpsError
-from rqps.servers.fetching import Wish, made_from_archive
-from rqps.servers.progress import Progress
 
 CLOSED_PORT = "http://127.0.0.1:1"
 
@@ -98,7 +98,7 @@ def test_no_network_is_an_error(cache: Path, said: list[str], url: str) -> None:
 CHILD = """
 import json, sys
 from rqps.errors import RqpsError
-from rqps.servers.sources import locate
+from rqps.engines.sources import locate
 from rqps.study.builds import BuildSpec
 try:
     build = locate("mine", BuildSpec.model_validate_json(sys.argv[1]), lambda line: print(line, flush=True))

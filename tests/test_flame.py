@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps.charts.flame import Drawing, explorer, flame_graph, flame_svg, script_element, without_program
-from rqps.charts.flame.explorer import address
-from rqps.charts.flame.packed import packed
-from rqps.charts.flame.table import functions_of
-from rqps.charts.flame.tree import tree_of as read
-from rqps.charts.text import Sentences
+from rqps.view.flame import Drawing, explorer, flame_graph, flame_svg, script_element, without_program
+from rqps.view.flame.explorer import address
+from rqps.view.flame.packed import packed
+from rqps.view.flame.table import functions_of
+from rqps.view.flame.tree import tree_of as read
+from rqps.view.text import Sentences
 from synthetic_tree import Stack, large_stacks, tree_of
 
 BASE, ME = "my1.base", "my2.base"

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from live_inserts import RUNS, House, asked, empty_server
+from rqps.engines import instance
 from rqps.errors import RqpsError
 from rqps.run.job import resolve
-from rqps.servers import instance
 
 pytestmark = pytest.mark.live
 

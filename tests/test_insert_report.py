@@ -10,12 +10,12 @@ import synthetic_inserts as made_up
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import analysis
-from rqps.analysis import insert_benchmark as inserts
-from rqps.analysis.insert_benchmark.held import _by_step, _marked
-from rqps.analysis.insert_benchmark.histograms import BUCKETS, buckets_of
-from rqps.analysis.insert_benchmark.positions import _at
-from rqps.charts import insert_benchmark as shown
-from rqps.charts.insert_benchmark.colours import GREEN, GREY, RED, of_longest, of_throughput
+from rqps.pages import insert_benchmark_report as inserts
+from rqps.pages.insert_benchmark_report import shown as shown
+from rqps.pages.insert_benchmark_report.colours import GREEN, GREY, RED, of_longest, of_throughput
+from rqps.pages.insert_benchmark_report.held import _by_step, _marked
+from rqps.pages.insert_benchmark_report.histograms import BUCKETS, buckets_of
+from rqps.pages.insert_benchmark_report.positions import _at
 from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
 from rqps.store import Study
 

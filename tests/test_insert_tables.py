@@ -11,11 +11,11 @@ import rqps
 import synthetic_inserts as made_up
 from great_tables import GT
 from rqps import analysis
-from rqps.analysis import insert_benchmark as inserts
-from rqps.charts import insert_benchmark as tables
-from rqps.charts.insert_benchmark.tables import percent
-from rqps.charts.text import Sentences
+from rqps.pages import insert_benchmark_report as inserts
+from rqps.pages.insert_benchmark_report import shown as tables
+from rqps.pages.insert_benchmark_report.tables import percent
 from rqps.store import Study
+from rqps.view.text import Sentences
 
 BASE = "my1.base"
 COLOURS = {

@@ -7,7 +7,7 @@ import pytest
 import rqps
 import synthetic_inserts as made_up
 from rqps import published
-from rqps.charts import insert_benchmark as tables
+from rqps.pages.insert_benchmark_report import shown as tables
 from rqps.store import Study
 
 VERSIONS = {"my5614": "5.6.14", "my5624": "5.6.24-log", "my8033": "8.0.33", "my97": "9.7.0"}

@@ -17,7 +17,7 @@ from rqps.analysis import (
     relative,
     summarise,
 )
-from rqps.analysis.instructions import CPU, THROUGHPUT, USER_CPU
+from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
 from rqps.store import Study, write_manifest, write_table
 from rqps.store.schemas import TABLES
 from synthetic import Shape, manifest, tables, write_study

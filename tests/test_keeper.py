@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from rqps.servers import keeper
+from rqps.engines import keeper
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 
@@ -82,7 +82,7 @@ def test_a_program_that_is_not_there_is_told() -> None:
 @pytest.mark.parametrize("mode", ["keep", "exec"])
 def test_the_program_ends_when_its_owner_is_killed(mode: str, tmp_path: Path) -> None:
     code = (
-        "import subprocess, sys, time; from rqps.servers import keeper\n"
+        "import subprocess, sys, time; from rqps.engines import keeper\n"
         f"command = keeper.command({mode!r}, ['/bin/sleep', '600'], cpus=(), scratch=({str(tmp_path / 's')!r},))\n"
         "process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)\n"
         "print('keeper', process.pid, flush=True); time.sleep(600)"

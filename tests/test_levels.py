@@ -8,8 +8,8 @@ import pytest
 import synthetic_scenarios as made_up
 import yaml
 from rqps import analysis, charts
-from rqps.analysis.perf_schema import active, by_kind, dear, split
 from rqps.execute.levels import file_of_level, levels_file, run_levels
+from rqps.pages.perf_schema_overhead import active, by_kind, dear, split
 from rqps.store import load
 from rqps.store.levels import load_levels
 from rqps.study import RunsFile, read_runs_file, unfold

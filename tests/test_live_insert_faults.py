@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from live_inserts import House, asked, empty_server
+from rqps.engines.instance import query
 from rqps.errors import RqpsError
-from rqps.servers.instance import query
 from rqps.workloads.insert_benchmark import check
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import left, settle

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pymysql
 import pytest
+from rqps.engines import data, instance, perf_schema
+from rqps.engines.build import Build
+from rqps.engines.instance import Server, query
+from rqps.engines.options import Translated
+from rqps.engines.perf_schema import Realised
+from rqps.engines.perf_schema.events import by_kind
+from rqps.engines.perf_schema.tables import read_setup, told
 from rqps.errors import RqpsError
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.run.scenario import scenario_of, tell, watched
-from rqps.servers import data, instance, perf_schema
-from rqps.servers.build import Build
-from rqps.servers.instance import Server, query
-from rqps.servers.options import Translated
-from rqps.servers.perf_schema import Realised
-from rqps.servers.perf_schema.events import by_kind
-from rqps.servers.perf_schema.tables import read_setup, told
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads.connections import check_connections

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rqps.engines import data, instance
+from rqps.engines.build import Build
+from rqps.engines.instance import Server, query
+from rqps.engines.options import Translated, mismatches
 from rqps.errors import RqpsError
 from rqps.observe.ends import between, read_end
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.servers import data, instance
-from rqps.servers.build import Build
-from rqps.servers.instance import Server, query
-from rqps.servers.options import Translated, mismatches
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads.sysbench import answer, check, generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -155,7 +155,7 @@ def test_the_server_of_a_killed_process_stops(short: Path) -> None:
     """As a notebook's kernel that is killed: nobody is left who could stop the server."""
     code = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; import test_live_servers as live; from rqps.servers import instance\n"
+        "from pathlib import Path; import test_live_servers as live; from rqps.engines import instance\n"
         "folder = Path(sys.argv[2]); build, translated, copied = live.prepared('my5624.base', folder)\n"
         "server = instance.start(build, copied, arguments=translated.arguments, log=folder / 'mysqld.err')\n"
         "print('up', server.pid, flush=True); time.sleep(600)"

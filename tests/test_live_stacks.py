@@ -14,22 +14,22 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rqps import placement
-from rqps.analysis.mending import completeness, mended
+from rqps.engines import data, debian, instance
+from rqps.engines.build import Build
+from rqps.engines.instance import Server
+from rqps.engines.tools import perf
 from rqps.errors import RqpsError
 from rqps.observe.ends import between, read_end
 from rqps.observe.stacks import Profile, Sampling, choose, profiling
 from rqps.observe.stacks.profile import Profiling
 from rqps.observe.stacks.reading import read
 from rqps.observe.stacks.recording import recording
+from rqps.profile.mending import completeness, mended
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.servers import data, debian, instance
-from rqps.servers.build import Build
-from rqps.servers.instance import Server
 from rqps.store.manifest import Placement
 from rqps.store.schemas import CALLERS
 from rqps.study import Run, read_runs_file, unfold
-from rqps.tools import perf
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find

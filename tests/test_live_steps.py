@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from live_load import ROWS, House, logging_server
+from rqps.engines.instance import query
 from rqps.errors import RqpsError
-from rqps.servers.instance import query
 from rqps.workloads.sysbench import flush
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.workload import Sysbench

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from rqps.analysis.stacks.frames import frame_name
-from rqps.analysis.stacks.names import readable
-from rqps.analysis.stacks.tables import components, renames
-from rqps.servers.catalogue import catalogue
-from rqps.servers.sources import locate
+from rqps.engines.catalogue import catalogue
+from rqps.engines.sources import locate
+from rqps.pages.flamegraph_breakdown.stack_tables import components, renames
+from rqps.profile.frames import frame_name
+from rqps.profile.names import readable
 from rqps.study.builds import BuildSpec
 from symbols import functions
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from live_load import LABELS, ROWS, House, done, logging_server, shape
 from published_statements import EXPECTED
+from rqps.engines.instance import query
 from rqps.errors import RqpsError
-from rqps.servers.instance import query
 from rqps.workloads.sysbench import check, flush
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find

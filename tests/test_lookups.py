@@ -11,8 +11,8 @@ import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import analysis, charts, published
-from rqps.analysis.lookups import JUMP, cut_of
 from rqps.errors import RqpsError
+from rqps.pages.point_lookups.lookups import JUMP, cut_of
 from rqps.report.index import facts_of
 from rqps.store import Manifest, Placement, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.analysis.mending import MENDED, completeness, divide, mended
+from rqps.profile.mending import MENDED, completeness, divide, mended
 from rqps.store.schemas import CALLERS, STACKS
 
 ROOT = ["clone3", "start_thread"]

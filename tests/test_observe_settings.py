@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 import pytest
+from rqps.engines.data import copy, origin, variables
+from rqps.engines.instance import Connection, query, running
+from rqps.engines.sources import locate
 from rqps.observe.settings import read_settings
 from rqps.observe.status import read_status, status_rows
-from rqps.servers.data import copy, origin, variables
-from rqps.servers.instance import Connection, query, running
-from rqps.servers.sources import locate
 from rqps.store.schemas import SETTINGS, STATUS
 from rqps.study.builds import BuildSpec
 

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rqps.engines.options import Translated, argument, canonical, mismatches, translate
 from rqps.errors import RqpsError
-from rqps.servers.options import Translated, argument, canonical, mismatches, translate
 from rqps.study import Option
 
 OLD = {"innodb_log_file_size": "5242880", "log_bin": "OFF", "have_ssl": "DISABLED", "max_connections": "151"}

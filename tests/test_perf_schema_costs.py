@@ -10,7 +10,7 @@ import synthetic_scenarios as made_up
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import analysis, charts
-from rqps.analysis.perf_schema.parts import disjoint
+from rqps.pages.perf_schema_overhead.parts import disjoint
 from rqps.store import Study
 from rqps.study.perf_schema import named
 

@@ -9,7 +9,7 @@ from great_tables import GT
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import published
-from rqps.charts.published import beside_table
+from rqps.pages.published_results.redraw import beside_table
 from rqps.published.pairs import Pair, Server, nearest, pairs_of, server
 from rqps.published.read import Published
 from rqps.store import read_study_card, write_study_card

@@ -27,8 +27,8 @@ from rqps.analysis import (
     summarise_given_back,
     where_from,
 )
-from rqps.analysis.interval import coverage, estimate, needs, verdict
 from rqps.errors import RqpsError
+from rqps.stats.interval import coverage, estimate, needs, verdict
 from rqps.store import Study
 from synthetic import DBMS, Shape, manifest, write_run, write_study
 

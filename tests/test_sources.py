@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from releases import digest, find, server_in
+from rqps.engines.cache import cache_dir
+from rqps.engines.sources import on_path
 from rqps.errors import RqpsError
-from rqps.servers.cache import cache_dir
-from rqps.servers.sources import on_path
 from rqps.study.builds import BuildSpec
 
 
@@ -128,7 +128,7 @@ def test_a_directory_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         "from rqps.errors import RqpsError\n"
-        "from rqps.servers import sources\n"
+        "from rqps.engines import sources\n"
         "from rqps.study.builds import BuildSpec\n"
         "os.geteuid() or os.seteuid(65534)\n"
         "try: sources.locate('mine', BuildSpec(path=sys.argv[1]), print)\n"

@@ -14,10 +14,10 @@ from rqps.analysis import (
     profile_findings,
     stack_costs,
 )
-from rqps.analysis.stacks.breakdown import BREAKDOWN, By
-from rqps.analysis.stacks.chance import adjusted, t_of, two_sided_p
-from rqps.analysis.stacks.tables import OTHER
 from rqps.errors import RqpsError
+from rqps.pages.flamegraph_breakdown.stack_tables import OTHER
+from rqps.profile.breakdown import BREAKDOWN, By
+from rqps.stats.chance import adjusted, t_of, two_sided_p
 from synthetic_stacks import POINT, instructions_of, stacks_of, steps_of, study
 
 PARSE = next(path for path in POINT if path[-1] == "MYSQLparse(THD*)")

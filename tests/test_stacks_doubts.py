@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rqps import tools
+from rqps.engines import tools
 from rqps.errors import RqpsError
 from rqps.observe.stacks.doubts import Expected, doubts
 from rqps.observe.stacks.fold import Folded, Stack, Thread

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.analysis.stacks.frames import claim, component_of, frame_name, last_resort
-from rqps.analysis.stacks.names import readable
-from rqps.analysis.stacks.tables import OTHER, Patterns, components, renames
 from rqps.errors import RqpsError
+from rqps.pages.flamegraph_breakdown.stack_tables import OTHER, Patterns, components, renames
+from rqps.profile.frames import claim, component_of, frame_name, last_resort
+from rqps.profile.names import readable
 
 # As nm, perf and callgrind write them.
 NOISE = [

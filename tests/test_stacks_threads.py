@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from child import SPINNING, Child
 from rqps import charts
-from rqps.analysis.thread_time import thread_time, threads_not_told
 from rqps.observe.stacks.threads import KINDS, Looks, Used, threads_table, used_by_threads
+from rqps.profile.thread_time import thread_time, threads_not_told
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import STEPS, THREADS
 from synthetic_stacks import whose

@@ -7,11 +7,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from rqps import tools
+from rqps.engines import debian, tools
 from rqps.errors import RqpsError
 from rqps.observe.instructions.callgrind import OPTIONS, Callgrind
 from rqps.observe.instructions.table import COUNTED
-from rqps.servers import debian
 
 HIDDEN = ("valgrind", "valgrind.bin", "vgdb")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rqps.errors import RqpsError
 
 if TYPE_CHECKING:
-    from rqps.servers.sources import Source
+    from rqps.engines.sources import Source
     from rqps.study import BuildSpec, RunsFile
 
 FAILED = 1
@@ -98,9 +98,9 @@ def doctor(arguments: argparse.Namespace) -> Call:
 
 
 def servers(arguments: argparse.Namespace) -> Call:
+    from rqps.engines.listing import rows
+    from rqps.engines.sources import locate
     from rqps.overview import servers_text
-    from rqps.servers.listing import rows
-    from rqps.servers.sources import locate
     from rqps.study import read_runs_file
 
     runs_yaml = arguments.runs_yaml or _nearest()
@@ -123,7 +123,7 @@ def servers(arguments: argparse.Namespace) -> Call:
 
 
 def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
-    from rqps.servers.catalogue import catalogue
+    from rqps.engines.catalogue import catalogue
     from rqps.study import BuildSpec
     from rqps.study.problems import instead
 
@@ -160,7 +160,7 @@ def _absent(spec: "BuildSpec") -> str:
 
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
     """Where each of a study's builds comes from; a version that nobody has shows here."""
-    from rqps.servers.sources import source
+    from rqps.engines.sources import source
 
     builds = {dbms.partition(".")[0] for dbms in runs_file.studies[study].dbms}
     return {build: source(build, runs_file.builds[build]) for build in sorted(builds)}

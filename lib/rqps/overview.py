@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from rqps.engines.listing import Row
+from rqps.engines.progress import duration, megabytes
 from rqps.execute.estimate import Estimate, planned_s
 from rqps.execute.state import RunState
 from rqps.modes import in_words
-from rqps.servers.listing import Row
-from rqps.servers.progress import duration, megabytes
 from rqps.study import Option, Run
 from rqps.workloads import workload
 

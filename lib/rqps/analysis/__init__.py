@@ -1,31 +1,9 @@
 """Pure functions from frames to frames: what the numbers say, and how sure that is."""
 
-from rqps.analysis.conditions import config_changes, hidden_differences, options_of_some, same_for_all, varying
-from rqps.analysis.cost_findings import cost_findings, two_measures
-from rqps.analysis.cost_table import as_published, cost_table, of_steps
-from rqps.analysis.counted_beside import counted_beside
-from rqps.analysis.explained import explained
-from rqps.analysis.findings import findings
-from rqps.analysis.groups import grouped
-from rqps.analysis.instructions import (
-    dearest_functions,
-    instruction_ratios,
-    instructions_beside,
-    instructions_per_operation,
-)
-from rqps.analysis.lookups import (
-    generator_shares,
-    lookup_plans,
-    lookups_in_us,
-    lookups_normalised,
-    lookups_server_cpu,
-    response_times,
-)
-from rqps.analysis.many_steps import MANY, by_group, over_releases, worst
-from rqps.analysis.mending import completeness
-from rqps.analysis.metrics import METRICS, measured
-from rqps.analysis.over_time import counters_over_time, latencies_of_steps, throughput_over_time
-from rqps.analysis.perf_schema import (
+from rqps.pages.cost_per_operation.cost_findings import cost_findings, two_measures
+from rqps.pages.cost_per_operation.cost_table import as_published, cost_table, of_steps
+from rqps.pages.cost_per_operation.explained import explained
+from rqps.pages.perf_schema_overhead import (
     by_clients,
     event_costs,
     events_per_statement,
@@ -42,9 +20,17 @@ from rqps.analysis.perf_schema import (
     sums_of_parts,
     timers,
 )
-from rqps.analysis.profiled import profiled
-from rqps.analysis.relative import comparable, config_effect, given_back, ratios_to, relative
-from rqps.analysis.stacks import (
+from rqps.pages.point_lookups.lookups import (
+    generator_shares,
+    lookup_plans,
+    lookups_in_us,
+    lookups_normalised,
+    lookups_server_cpu,
+    response_times,
+)
+from rqps.pages.relative_throughput.findings import findings
+from rqps.pages.relative_throughput.many_steps import MANY, by_group, over_releases, worst
+from rqps.profile import (
     FOLD_BELOW,
     Profile,
     breakdown,
@@ -62,10 +48,24 @@ from rqps.analysis.stacks import (
     speedscope,
     stack_costs,
 )
-from rqps.analysis.summary import absolute, summarise, summarise_given_back
-from rqps.analysis.thread_time import thread_time, threads_not_told
-from rqps.analysis.trace import builds, strongest, where_from
-from rqps.analysis.warnings import all_warnings, carried
+from rqps.profile.counted_beside import counted_beside
+from rqps.profile.instructions import (
+    dearest_functions,
+    instruction_ratios,
+    instructions_beside,
+    instructions_per_operation,
+)
+from rqps.profile.mending import completeness
+from rqps.profile.profiled import profiled
+from rqps.profile.thread_time import thread_time, threads_not_told
+from rqps.stats.conditions import config_changes, hidden_differences, options_of_some, same_for_all, varying
+from rqps.stats.groups import grouped
+from rqps.stats.metrics import METRICS, measured
+from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps.stats.relative import comparable, config_effect, given_back, ratios_to, relative
+from rqps.stats.summary import absolute, summarise, summarise_given_back
+from rqps.stats.trace import builds, strongest, where_from
+from rqps.stats.warnings import all_warnings, carried
 
 __all__ = [
     "FOLD_BELOW",

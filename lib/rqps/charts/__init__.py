@@ -1,20 +1,23 @@
 """Pure functions from frames to charts and tables. Importing this makes charts show themselves everywhere."""
 
-from rqps.charts import light, renderer  # noqa: F401 (light comes before whatever imports altair)
-from rqps.charts.components import components
-from rqps.charts.condition_tables import builds_table, conditions_table, differences_table, warnings_table
-from rqps.charts.cost import cpu_per_operation
-from rqps.charts.cost_table import cost_tables, cost_text
-from rqps.charts.flame import explorer, flame_graph, flame_svg
-from rqps.charts.heatmap import heatmap
-from rqps.charts.instructions import counted_table, dearest_table, instructions_chart, instructions_table
-from rqps.charts.latency import latency
-from rqps.charts.lookup_tables import lookup_plans, lookup_table, lookups_beside
-from rqps.charts.lookups import generator_answers, lookup_answers, lookup_charts
-from rqps.charts.many_tables import group_table, worst_table
-from rqps.charts.operations_text import operations_text
-from rqps.charts.over_time import counters, throughput
-from rqps.charts.perf_schema import (
+from rqps.pages.cost_per_operation.cost_chart import cpu_per_operation
+from rqps.pages.cost_per_operation.cost_tables import cost_tables, cost_text
+from rqps.pages.cost_per_operation.operations_text import operations_text
+from rqps.pages.flamegraph_breakdown.components import components
+from rqps.pages.flamegraph_breakdown.instructions import (
+    counted_table,
+    dearest_table,
+    instructions_chart,
+    instructions_table,
+)
+from rqps.pages.flamegraph_breakdown.profile_tables import (
+    completeness_table,
+    counts_beside,
+    explained_table,
+    part_table,
+)
+from rqps.pages.flamegraph_breakdown.thread_time import thread_time
+from rqps.pages.perf_schema_overhead.shown import (
     clients_in_one,
     clients_one_by_one,
     cost_against_memory,
@@ -29,12 +32,19 @@ from rqps.charts.perf_schema import (
     scenario_table,
     scenario_text,
 )
-from rqps.charts.profile_tables import completeness_table, counts_beside, explained_table, part_table
-from rqps.charts.rounds import most_changed, rounds
-from rqps.charts.small_multiples import over_releases
-from rqps.charts.tables import absolute_table, config_table, plain_table, relative_table, relative_text
-from rqps.charts.text import Sentences
-from rqps.charts.thread_time import thread_time
+from rqps.pages.point_lookups.lookup_charts import generator_answers, lookup_answers, lookup_charts
+from rqps.pages.point_lookups.lookup_tables import lookup_plans, lookup_table, lookups_beside
+from rqps.pages.relative_throughput.many_tables import group_table, worst_table
+from rqps.view import light, renderer  # noqa: F401 (light comes before whatever imports altair)
+from rqps.view.condition_tables import builds_table, conditions_table, differences_table, warnings_table
+from rqps.view.flame import explorer, flame_graph, flame_svg
+from rqps.view.heatmap import heatmap
+from rqps.view.latency import latency
+from rqps.view.over_time import counters, throughput
+from rqps.view.rounds import most_changed, rounds
+from rqps.view.small_multiples import over_releases
+from rqps.view.tables import absolute_table, config_table, plain_table, relative_table, relative_text
+from rqps.view.text import Sentences
 
 renderer.enable()
 

@@ -14,8 +14,7 @@ from typing import Any
 import polars as pl
 import yaml
 
-from rqps.analysis.instructions import instruction_ratios, instructions_per_operation
-from rqps.analysis.perf_schema import (
+from rqps.pages.perf_schema_overhead import (
     Patterns,
     active,
     by_kind,
@@ -26,6 +25,7 @@ from rqps.analysis.perf_schema import (
     scenarios,
     split,
 )
+from rqps.profile.instructions import instruction_ratios, instructions_per_operation
 from rqps.store import Study, load
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import parse

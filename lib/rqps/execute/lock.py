@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from rqps.engines.cache import cache_dir, locked
 from rqps.errors import RqpsError
-from rqps.servers.cache import cache_dir, locked
 
 
 @contextmanager

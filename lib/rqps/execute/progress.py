@@ -4,10 +4,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from rqps.engines.progress import duration
 from rqps.execute.console import Console
 from rqps.execute.estimate import Estimate, planned_s
 from rqps.modes import in_words
-from rqps.servers.progress import duration
 from rqps.study import Run
 
 DOING = "progress.txt"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rqps.engines.progress import duration
 from rqps.errors import RqpsError
 from rqps.execute import keep
 from rqps.execute.attempt import LOGS, Attempt
@@ -20,7 +21,6 @@ from rqps.execute.processes import wait_until_gone
 from rqps.execute.progress import Progress, doing
 from rqps.execute.signals import Stop, Stopped
 from rqps.execute.state import refuse_mixture, run_state
-from rqps.servers.progress import duration
 from rqps.store import StudyCard, write_study_card
 from rqps.store.find import SET_ASIDE
 from rqps.study import Run, RunsFile, unfold

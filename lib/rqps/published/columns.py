@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from rqps.analysis.metrics import PUBLISHED
+from rqps.stats.metrics import PUBLISHED
 
 Kind = Literal["text", "optional", "whole", "source", "host", "unit", "number"]
 """`source` and `host` are keys of sources.yaml; `number` is kept as it was printed; only `optional` may be empty."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from rqps.analysis.interval import estimate
-from rqps.analysis.metrics import measured
-from rqps.analysis.relative import paired
 from rqps.published.lookups import by_release
 from rqps.published.read import Published
+from rqps.stats.interval import estimate
+from rqps.stats.metrics import measured
+from rqps.stats.relative import paired
 from rqps.store.read import Study
 
 SOURCES = ("insert-benchmark-8027", "perf-schema-2023")

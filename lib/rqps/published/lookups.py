@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 
 from rqps import analysis
-from rqps.analysis.interval import estimate
 from rqps.published.read import Published
 from rqps.published.views import response_times
+from rqps.stats.interval import estimate
 from rqps.store.read import Study
 
 THEIRS = "point-lookups-2014"

@@ -9,8 +9,8 @@ import polars as pl
 from markupsafe import Markup
 
 from rqps import analysis, charts
+from rqps.engines.progress import duration
 from rqps.errors import RqpsError
-from rqps.servers.progress import duration
 from rqps.store.read import Study
 from rqps.workloads import step_groups
 

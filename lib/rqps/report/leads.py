@@ -10,11 +10,11 @@ import polars as pl
 from markupsafe import Markup
 
 from rqps import analysis
-from rqps.charts.theme import by_host
 from rqps.report.outputs import json_in_html
 from rqps.store.find import studies, study_folder
 from rqps.store.manifest import StudyCard
 from rqps.store.read import Study, load, read_study_card
+from rqps.view.theme import by_host
 
 PROFILES = "flamegraph_breakdown"
 """The notebook that others lead on to."""

@@ -14,8 +14,8 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
-from rqps.charts.flame import script_element, without_program
-from rqps.charts.renderer import MIME
+from rqps.view.flame import script_element, without_program
+from rqps.view.renderer import MIME
 
 # A table longer than that is folded: the page is to be read, and the table to be looked up.
 MOST_ROWS = 55

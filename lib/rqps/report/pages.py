@@ -9,8 +9,8 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from rqps.charts.renderer import VEGALITE
 from rqps.report.outputs import content_of
+from rqps.view.renderer import VEGALITE
 
 # The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"

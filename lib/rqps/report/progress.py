@@ -4,8 +4,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from rqps.engines.progress import duration
 from rqps.execute.console import Console
-from rqps.servers.progress import duration
 
 NOTEBOOK_S = 20.0
 RUN_PAGE_S = 0.3

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
+from rqps.engines.instance import Server
+from rqps.engines.tools import valgrind
 from rqps.errors import RqpsError
 from rqps.observe.device import device_of
 from rqps.observe.ends import between, read_end
@@ -14,11 +16,9 @@ from rqps.observe.instructions.callgrind import Callgrind
 from rqps.observe.instructions.table import COUNTED, incomplete, instruction_rows
 from rqps.run.job import Job, Say
 from rqps.run.observe import Observed
-from rqps.servers.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 from rqps.study import Run
-from rqps.tools import valgrind
 from rqps.workloads import workload
 from rqps.workloads.protocol import CountedWorkload, Load
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from rqps import placement
+from rqps.engines import data
+from rqps.engines.build import Build
+from rqps.engines.cache import cache_dir
+from rqps.engines.options import Translated, translate
+from rqps.engines.perf_schema import Realised
+from rqps.engines.sources import locate
 from rqps.errors import RqpsError
 from rqps.observe.machine import describe_machine
 from rqps.run.scenario import scenario_of
-from rqps.servers import data
-from rqps.servers.build import Build
-from rqps.servers.cache import cache_dir
-from rqps.servers.options import Translated, translate
-from rqps.servers.perf_schema import Realised
-from rqps.servers.sources import locate
 from rqps.store.manifest import Placement
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import workload

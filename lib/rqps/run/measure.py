@@ -12,6 +12,7 @@ import polars as pl
 import pymysql
 
 from rqps import placement
+from rqps.engines.instance import Server
 from rqps.observe.settings import read_settings
 from rqps.observe.status import status_rows
 from rqps.run.count import count, load_of
@@ -20,7 +21,6 @@ from rqps.run.observe import observe
 from rqps.run.sample import sample
 from rqps.run.scenario import lost_events, watched
 from rqps.run.serve import Serving
-from rqps.servers.instance import Server
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, STEPS, TABLES
 

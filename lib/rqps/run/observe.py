@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import polars as pl
 
 from rqps import placement
+from rqps.engines.instance import Server
 from rqps.observe.device import device_of
 from rqps.observe.ends import between, read_end, warnings_between
 from rqps.observe.host import read_busy_s
 from rqps.observe.instructions.hardware import EventCounters, Reading
 from rqps.observe.sampler import Sampler
 from rqps.run.job import Job
-from rqps.servers.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.workloads.protocol import Load
 

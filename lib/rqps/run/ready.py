@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rqps.engines import data
+from rqps.engines.build import Build
 from rqps.run.count import ready_to_count
 from rqps.run.job import Say, resolve
 from rqps.run.sample import ready_to_sample
-from rqps.servers import data
-from rqps.servers.build import Build
 from rqps.study import Run
 from rqps.workloads import workload
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from rqps.engines.instance import Server
+from rqps.engines.tools import perf
 from rqps.observe.instructions.hardware import EventCounters
 from rqps.observe.stacks import choose, event, profiling
 from rqps.run.job import Job, Say
 from rqps.run.observe import Observed, observe
-from rqps.servers.instance import Server
 from rqps.study import Run
-from rqps.tools import perf
 from rqps.workloads.protocol import Load
 
 

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
+from rqps.engines import perf_schema
+from rqps.engines.build import Build
+from rqps.engines.data import origin
+from rqps.engines.instance import Server
+from rqps.engines.options import Translated
+from rqps.engines.perf_schema import Realised
+from rqps.engines.perf_schema.differences import in_short
+from rqps.engines.perf_schema.memory import refuse_too_large
 from rqps.errors import RqpsError
 from rqps.observe.status import read_status
-from rqps.servers import perf_schema
-from rqps.servers.build import Build
-from rqps.servers.data import origin
-from rqps.servers.instance import Server
-from rqps.servers.options import Translated
-from rqps.servers.perf_schema import Realised
-from rqps.servers.perf_schema.differences import in_short
-from rqps.servers.perf_schema.memory import refuse_too_large
 from rqps.store.manifest import Warning_
 from rqps.study import Run
 from rqps.study.perf_schema import absent

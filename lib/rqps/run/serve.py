@@ -9,6 +9,10 @@ from pathlib import Path
 import polars as pl
 
 from rqps import placement
+from rqps.engines import data, instance
+from rqps.engines.cache import cache_dir
+from rqps.engines.instance import Connection, Server, query
+from rqps.engines.options import mismatches
 from rqps.errors import RqpsError
 from rqps.observe.instructions.callgrind import Callgrind
 from rqps.observe.instructions.hardware import HARDWARE, EventCounters
@@ -16,10 +20,6 @@ from rqps.run.count import callgrind_of
 from rqps.run.job import Job
 from rqps.run.ready import loaded_data
 from rqps.run.scenario import tell
-from rqps.servers import data, instance
-from rqps.servers.cache import cache_dir
-from rqps.servers.instance import Connection, Server, query
-from rqps.servers.options import mismatches
 
 
 @dataclass(frozen=True)

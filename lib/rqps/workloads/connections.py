@@ -1,7 +1,7 @@
 """Whether a server takes as many clients as a load has, asked of the server itself."""
 
+from rqps.engines.instance import Connection, query
 from rqps.errors import RqpsError
-from rqps.servers.instance import Connection, query
 from rqps.workloads.parameters import Parameters
 
 

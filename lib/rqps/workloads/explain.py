@@ -5,7 +5,7 @@ from typing import Any
 
 from pymysql.cursors import DictCursor
 
-from rqps.servers.instance import Connection, query
+from rqps.engines.instance import Connection, query
 
 Plan = dict[str, Any]
 LONGEST_STATEMENT = 300

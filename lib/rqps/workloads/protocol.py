@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from rqps.servers.instance import Server
+from rqps.engines.instance import Server
 from rqps.store.manifest import Warning_
 
 

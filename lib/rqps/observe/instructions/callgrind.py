@@ -4,11 +4,11 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rqps.engines.build import Build
+from rqps.engines.tools import Tool
 from rqps.errors import RqpsError
 from rqps.observe.instructions.reading import Profile, read_profile
 from rqps.observe.instructions.table import COUNTED
-from rqps.servers.build import Build
-from rqps.tools import Tool
 
 ORDER_PATIENCE_S = 120
 """An order waits for the server's next instruction, which is at most a second away even where all threads sleep."""

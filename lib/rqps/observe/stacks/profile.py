@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from rqps.engines.instance import Server
 from rqps.observe.stacks.callers import callers_of
 from rqps.observe.stacks.doubts import Expected, doubts
 from rqps.observe.stacks.fold import Stack
@@ -16,7 +17,6 @@ from rqps.observe.stacks.recording import Recording, recording
 from rqps.observe.stacks.roles import roles, thread_names, told_names
 from rqps.observe.stacks.sampling import Sampling
 from rqps.observe.stacks.threads import Looks, Used, threads_table, used_by_threads
-from rqps.servers.instance import Server
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 

@@ -3,11 +3,11 @@
 import subprocess
 from pathlib import Path
 
+from rqps.engines import keeper
+from rqps.engines.tools import perf
 from rqps.errors import RqpsError
 from rqps.observe.stacks.fold import Folded, fold
 from rqps.observe.stacks.recording import perf_environment, said_by_perf
-from rqps.servers import keeper
-from rqps.tools import perf
 
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 """No offsets in functions: the fewer different texts, the sooner they are folded."""

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rqps.engines import keeper
+from rqps.engines.tools import perf
 from rqps.errors import RqpsError
 from rqps.observe.stacks.sampling import Sampling
-from rqps.servers import keeper
-from rqps.tools import perf
 
 READY_PATIENCE_S = 60
 WRITE_PATIENCE_S = 120

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from rqps.engines.instance import Connection, Server, query
 from rqps.errors import RqpsError
-from rqps.servers.instance import Connection, Server, query
 from rqps.workloads.explain import explain, plan_row
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rqps.servers.instance import Connection, Server, query
+from rqps.engines.instance import Connection, Server, query
 from rqps.workloads.sysbench.flush import transactions_unpurged
 from rqps.workloads.sysbench.process import DATABASE
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from rqps.servers.instance import Server
+from rqps.engines.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.workloads.insert_benchmark.engine import Row
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters

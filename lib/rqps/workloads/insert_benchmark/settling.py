@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from rqps.servers.instance import Connection, Server, query
+from rqps.engines.instance import Connection, Server, query
 from rqps.store.manifest import Warning_
 from rqps.workloads.insert_benchmark.engine import SETTLING, Row, looked_at
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters

@@ -5,9 +5,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rqps.servers.instance import Server, query
+from rqps.engines.instance import Server, query
+from rqps.engines.tools import sysbench
 from rqps.store.manifest import Warning_
-from rqps.tools import sysbench
 from rqps.workloads.connections import check_connections
 from rqps.workloads.insert_benchmark import answer as reading
 from rqps.workloads.insert_benchmark import check, engine, generator

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from rqps.servers.instance import Server, query
+from rqps.engines.instance import Server, query
 
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
 

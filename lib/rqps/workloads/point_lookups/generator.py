@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rqps.engines import keeper
+from rqps.engines.instance import Server
 from rqps.errors import RqpsError
-from rqps.servers import keeper
-from rqps.servers.instance import Server
 from rqps.workloads.point_lookups.answer import Counted, complaints
 from rqps.workloads.point_lookups.mysqlslap import Slap
 from rqps.workloads.point_lookups.steps import Step

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from rqps.engines import libraries
+from rqps.engines.archive import sha256
+from rqps.engines.asking import said
+from rqps.engines.catalogue import catalogue
+from rqps.engines.instance import Server
+from rqps.engines.sources import locate
 from rqps.errors import RqpsError
-from rqps.servers import libraries
-from rqps.servers.archive import sha256
-from rqps.servers.asking import said
-from rqps.servers.catalogue import catalogue
-from rqps.servers.instance import Server
-from rqps.servers.sources import locate
 from rqps.study.builds import BuildSpec
 
 SSL_MODE_SINCE = (5, 7, 11)

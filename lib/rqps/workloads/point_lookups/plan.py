@@ -1,6 +1,6 @@
 """What EXPLAIN says of a kind of query on an engine, held against what the kind is named for."""
 
-from rqps.servers.instance import Server
+from rqps.engines.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.workloads.explain import Plan, explain, plan_row
 from rqps.workloads.point_lookups.steps import Step

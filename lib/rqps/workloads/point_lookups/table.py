@@ -6,8 +6,8 @@ from typing import Any
 
 import pymysql
 
+from rqps.engines.instance import Connection, Server, query
 from rqps.errors import RqpsError
-from rqps.servers.instance import Connection, Server, query
 from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, database
 
 ROWS_AT_ONCE = 10

@@ -5,8 +5,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from rqps.engines.instance import Server
 from rqps.errors import RqpsError
-from rqps.servers.instance import Server
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS
 from rqps.workloads.connections import check_connections

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
+from rqps.engines.instance import Connection, query
 from rqps.errors import RqpsError
-from rqps.servers.instance import Connection, query
 from rqps.workloads.explain import Plan, explain, plan_row
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.process import DATABASE

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rqps.engines.instance import Server
 from rqps.errors import RqpsError
-from rqps.servers.instance import Server
 from rqps.workloads.sysbench.generator import Generator, started
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from rqps.engines.instance import Connection, Server, query
 from rqps.errors import RqpsError
-from rqps.servers.instance import Connection, Server, query
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.process import DATABASE
 

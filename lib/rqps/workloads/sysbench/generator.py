@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from rqps.engines.instance import Server
 from rqps.errors import RqpsError
-from rqps.servers.instance import Server
 from rqps.workloads.sysbench import process as sysbench
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.process import DATABASE, Process, switch

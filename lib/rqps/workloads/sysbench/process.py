@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from rqps.engines import keeper
+from rqps.engines.instance import Server
+from rqps.engines.tools import sysbench
 from rqps.errors import RqpsError
-from rqps.servers import keeper
-from rqps.servers.instance import Server
-from rqps.tools import sysbench
 from rqps.workloads.sysbench.answer import read_end, read_origin
 
 DATABASE = "rqps"

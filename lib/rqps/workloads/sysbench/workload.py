@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rqps.servers.instance import Server
+from rqps.engines.instance import Server
+from rqps.engines.tools import sysbench
 from rqps.store.manifest import Warning_
-from rqps.tools import sysbench
 from rqps.workloads.connections import check_connections
 from rqps.workloads.protocol import Answer, Checked
 from rqps.workloads.sysbench import answer as reading

@@ -1,0 +1,189 @@
+"""Data directories: an empty one of a build, one with loaded tables, and a copy of it for every run.
+
+Loaded tables are made once per build and size and copied, so that each round starts from the same bytes and a run's
+set-up costs seconds.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rqps.engines.build import Build
+from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.instance import Server, as_this_user, query, running
+from rqps.engines.options import Asked, argument
+from rqps.errors import RqpsError
+
+Say = Callable[[str], None]
+
+SHAPING = (
+    "character_set_server",
+    "collation_server",
+    "innodb_checksum_algorithm",
+    "innodb_data_file_path",
+    "innodb_file_per_table",
+    "innodb_page_size",
+    "innodb_undo_tablespaces",
+    "lower_case_table_names",
+)
+"""Options that decide what is written when tables are made: data made under other ones is other data."""
+
+QUICK = {
+    "performance_schema": "OFF",
+    "innodb_buffer_pool_size": "512M",
+    "innodb_flush_log_at_trx_commit": "0",
+    "sync_binlog": "0",
+    "innodb_fast_shutdown": "0",  # purges and merges all, so that no round inherits debt
+    "innodb_buffer_pool_dump_at_shutdown": "OFF",
+}
+"""Set while tables are loaded, where the version has it; nothing of it is left in the data."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What data are made from: a build and the options that shape them."""
+
+    build: Build
+    shape: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        described = json.dumps([self.build.digest, dict(sorted(self.shape.items()))])
+        key = hashlib.sha256(described.encode()).hexdigest()[:12]
+        return cache_dir() / "data" / f"{self.build.name}-{self.build.version}-{key}"
+
+
+def origin(build: Build, asked: Mapping[str, Asked]) -> Origin:
+    """The origin of the data of a dbms; two configs that shape data alike share it."""
+    return Origin(build, {name: argument(asked[name].value, build.version) for name in SHAPING if name in asked})
+
+
+def variables(source: Origin, say: Say) -> dict[str, str]:
+    """Every variable that this build has, as it reports them itself."""
+    known: dict[str, str] = json.loads((_empty(source, say) / "variables.json").read_text())
+    return known
+
+
+def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) -> Path:
+    """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
+    start_from = _empty(source, say)
+    known = variables(source, say)
+    quick = {key: value for key, value in {**QUICK, **source.shape}.items() if key in known}
+    arguments = [f"--{key.replace('_', '-')}={value}" for key, value in quick.items()]
+
+    def make(work: Path) -> None:
+        say(f"{source.build.name}: loading {name}")
+        copy(start_from / "data", work / "data")
+        log = work / "load.err"
+        with running(source.build, work / "data", arguments=(*arguments, "--skip-log-bin"), log=log) as server:
+            load(server)
+        _forget_redo_log(source.build, work / "data")
+
+    return made_once(source.folder / name, make, _wait_for_other(source, say)) / "data"
+
+
+def _empty(source: Origin, say: Say) -> Path:
+    """A folder with a freshly initialised data directory, and the variables of a server on it. Made once."""
+
+    def make(work: Path) -> None:
+        say(f"{source.build.name}: initialising an empty data directory")
+        initialise(source, work)
+        (work / "variables.json").write_text(json.dumps(_ask_for_variables(source, work), indent=1))
+        _forget_redo_log(source.build, work / "data")
+
+    return made_once(source.folder / "empty", make, _wait_for_other(source, say))
+
+
+def _wait_for_other(source: Origin, say: Say) -> Callable[[], None]:
+    return lambda: say(f"{source.build.name}: another process is making its data; waiting for it")
+
+
+def initialise(source: Origin, work: Path) -> None:
+    """Makes an empty data directory in `work/data` in the way of this version."""
+    data = work / "data"
+    if source.build.empty_data:
+        copy(source.build.empty_data, data)
+    elif source.build.number >= (5, 7, 6):
+        _call(source, work, ["--initialize-insecure"])
+    else:
+        data.mkdir()
+        for schema in ("mysql", "test"):
+            (data / schema).mkdir()
+        _call(source, work, ["--bootstrap"], sql=_system_tables(source.build))
+
+
+def _system_tables(build: Build) -> bytes:
+    """What mysql_install_db gives to a server before 5.7, without its shell and Perl."""
+    share = build.directory / "share"
+    scripts = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
+    missing = [name for name in scripts if not (share / name).exists()]
+    if missing:
+        raise RqpsError(
+            f"{build.name}: {share} has no {' and no '.join(missing)}",
+            fix="give the path of a whole server tree: its share directory holds the scripts for the system tables",
+        )
+    return b"USE mysql;\n" + b"\n".join((share / name).read_bytes() for name in scripts)
+
+
+def _call(source: Origin, work: Path, mode: list[str], sql: bytes = b"") -> None:
+    """Runs mysqld once, for initialising, and shows what it said if it failed."""
+    build = source.build
+    shape = [f"--{name.replace('_', '-')}={value}" for name, value in source.shape.items()]
+    done = subprocess.run(
+        [
+            *build.argv,
+            "--no-defaults",
+            f"--basedir={build.directory}",
+            *build.options,
+            f"--datadir={work / 'data'}",
+            *as_this_user(),
+            *(shape if mode == ["--initialize-insecure"] else []),
+            *mode,
+        ],
+        input=sql,
+        capture_output=True,
+        env={"PATH": "/usr/bin:/bin", **build.environment},
+        cwd=work,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = (done.stderr + done.stdout).decode(errors="replace").splitlines()
+        raise RqpsError(
+            f"{build.name} ({build.version}): its empty data directory could not be made:\n" + "\n".join(said[-15:]),
+            fix="see what the server says above; a library that is missing is named there",
+        )
+
+
+def _ask_for_variables(source: Origin, work: Path) -> dict[str, str]:
+    with running(source.build, work / "data", log=work / "first.err") as server:
+        connection = server.connect()
+        rows = query(connection, "SHOW GLOBAL VARIABLES")
+        connection.close()
+    return {str(name).lower(): str(value) for name, value in rows}
+
+
+def _forget_redo_log(build: Build, data: Path) -> None:
+    """After a clean stop the old redo log files hold nothing; 5.5 won't start if theirs is not the size asked for."""
+    if build.number < (8, 0, 30):
+        for file in data.glob("ib_logfile*"):
+            file.unlink()
+
+
+def copy(source: Path, target: Path) -> None:
+    """A copy that shares its blocks with the original where the file system can."""
+    done = subprocess.run(
+        ["cp", "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        shutil.rmtree(target, ignore_errors=True)
+        raise RqpsError(
+            f"{target}: could not be copied: {done.stderr.strip()}",
+            fix="make room there, or set RQPS_CACHE to a directory on a larger disk",
+        )

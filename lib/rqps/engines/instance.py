@@ -1,0 +1,206 @@
+"""A running server: started under a keeper, on a private socket, and stopped in order."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+from weakref import WeakSet
+
+import pymysql
+
+from rqps.engines import keeper
+from rqps.engines.build import Build
+from rqps.errors import RqpsError
+
+START_PATIENCE_S = 180
+Connection: TypeAlias = "pymysql.Connection[Any]"
+SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that answers. `pid` is mysqld's own, `keeper` the process that stops it when we are gone."""
+
+    build: Build
+    pid: int
+    socket: Path
+    data: Path
+    error_log: Path
+    keeper: "subprocess.Popen[bytes]"
+    connections: "WeakSet[Connection]" = field(default_factory=WeakSet, repr=False, compare=False)
+    """That were given out."""
+
+    def connect(self, database: str | None = None) -> Connection:
+        """A connection for control, never for load: without TLS, autocommitting."""
+        connection = pymysql.connect(
+            unix_socket=str(self.socket),
+            user="root",
+            database=database,
+            charset="utf8mb4" if self.build.number >= (5, 5, 3) else "utf8",
+            autocommit=True,
+            ssl_disabled=True,
+            connect_timeout=10,
+        )
+        self.connections.add(connection)
+        return connection
+
+    def ended(self, within_s: float = 0) -> bool:
+        """Whether it has ended; its keeper tells a moment later than a broken connection does."""
+        try:
+            self.keeper.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def end_of(self, what: str) -> RqpsError:
+        """The error for something that the server did not live through."""
+        return RqpsError(
+            f"{what}: the server ended in the middle of it, {self.how_it_ended()}; "
+            f"the end of its error log:\n{self.last_words()}",
+            fix="look for what ended it there; the kernel's log tells if memory ran out",
+        )
+
+    def how_it_ended(self) -> str:
+        """Its exit code or the signal that ended it, as its keeper told."""
+        assert self.keeper.stdout is not None
+        told = self.keeper.stdout.read().split()
+        code = int(told[-1]) if told else -signal.SIGKILL
+        return f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+
+    def last_words(self, lines: int = 15) -> str:
+        """The end of its error log."""
+        return _tail(self.error_log, lines)
+
+
+def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
+    """All rows of one statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+@contextmanager
+def running(
+    build: Build, data: Path, *, arguments: tuple[str, ...] = (), cpus: tuple[int, ...] = (), log: Path
+) -> Iterator[Server]:
+    """A server on `data` for as long as the block lasts."""
+    server = start(build, data, arguments=arguments, cpus=cpus, log=log)
+    try:
+        yield server
+    finally:
+        stop(server)
+
+
+def start(
+    build: Build,
+    data: Path,
+    *,
+    arguments: tuple[str, ...] = (),
+    cpus: tuple[int, ...] = (),
+    log: Path,
+    scratch: tuple[Path, ...] = (),
+    kept_by: Callable[[int], object] = lambda _: None,
+    patience_s: int = START_PATIENCE_S,
+) -> Server:
+    """Starts a server and waits until it answers. `scratch` is removed when it has ended.
+
+    `kept_by` is told the process id of its keeper as soon as there is one.
+    """
+    private = Path(tempfile.mkdtemp(prefix="rqps-"))
+    socket = private / "mysqld.sock"
+    if len(str(socket)) > SOCKET_PATH_LIMIT:
+        private.rmdir()
+        raise RqpsError(
+            f"{socket}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(socket))}",
+            fix="set TMPDIR to a shorter directory",
+        )
+    argv = server_command(build, data, private, log, arguments)
+    folders = tuple(str(folder) for folder in (private, *scratch))
+    process = subprocess.Popen(
+        keeper.command("keep", argv, cpus=cpus, scratch=folders),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log.with_suffix(".out").open("ab"),
+        env={"PATH": "/usr/bin:/bin", **build.environment},
+        cwd=private,
+        start_new_session=True,  # a Ctrl-C in the terminal is for us: the keeper stops the server when we say so
+    )
+    kept_by(process.pid)
+    assert process.stdout is not None
+    told = process.stdout.readline().split()
+    server = Server(build, int(told[1]) if told else 0, socket, data, log, process)
+    try:
+        _wait_until_it_answers(server, patience_s)
+    except BaseException:
+        stop(server)
+        raise
+    return server
+
+
+def server_command(build: Build, data: Path, private: Path, log: Path, arguments: tuple[str, ...]) -> list[str]:
+    """The whole command line. Options of the package come before those of the config, which may differ."""
+    return [
+        *build.argv,
+        "--no-defaults",
+        f"--basedir={build.directory}",
+        *build.options,
+        f"--datadir={data}",
+        f"--socket={private / 'mysqld.sock'}",
+        f"--pid-file={private / 'mysqld.pid'}",
+        f"--log-error={log}",
+        "--skip-networking",
+        "--loose-mysqlx=OFF",
+        f"--tmpdir={data.parent}",
+        *as_this_user(),
+        *arguments,
+    ]
+
+
+def as_this_user() -> tuple[str, ...]:
+    """A server refuses to run as root unless it is told to."""
+    return ("--user=root",) if os.geteuid() == 0 else ()
+
+
+def _wait_until_it_answers(server: Server, patience_s: int) -> None:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        if server.ended() or not server.pid:
+            raise RqpsError(
+                f"{server.build.name} ({server.build.version}) did not start; the end of its error log:\n"
+                + (server.last_words() or _tail(server.error_log.with_suffix(".out"), 15)),
+                fix=f"read the whole log, {server.error_log.name}",
+            )
+        try:
+            server.connect().close()
+            return
+        except pymysql.err.OperationalError:
+            time.sleep(0.05)
+    raise RqpsError(
+        f"{server.build.name} ({server.build.version}) did not answer within {patience_s} s; "
+        f"the end of its error log:\n{server.last_words()}",
+        fix=f"read the whole log, {server.error_log.name}",
+    )
+
+
+def stop(server: Server) -> None:
+    """Asks the server to shut down and waits for it; the keeper kills it if it does not."""
+    for connection in list(server.connections):  # a server gives those that are connected two seconds to go
+        if connection.open:
+            connection.close()
+    assert server.keeper.stdin is not None
+    assert server.keeper.stdout is not None
+    server.keeper.stdin.close()
+    server.keeper.wait()
+    server.keeper.stdout.close()
+
+
+def _tail(file: Path, lines: int) -> str:
+    if not file.exists():
+        return ""
+    return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,66 @@
+"""Warnings travel with the number: which of them a comparison has to carry."""
+
+from typing import Any
+
+import polars as pl
+
+from rqps.stats.conditions import (
+    hidden_differences,
+    unasked_settings,
+    unsteady_machine,
+    unsteady_settings,
+)
+from rqps.stats.metrics import missed_targets, unusable
+from rqps.store.read import Study
+
+
+def all_warnings(study: Study) -> pl.DataFrame:
+    """What the runs noticed, steps that give no number, missed rates, and conditions that differ unasked."""
+    hidden = hidden_differences(study.settings, study.conditions, study.card.base)
+    return pl.concat(
+        [
+            study.warnings,
+            missing_rounds(study),
+            unusable(study.steps),
+            missed_targets(study.steps),
+            unsteady_machine(study.conditions, study.card.study),
+            unsteady_settings(study.settings),
+            unasked_settings(hidden, study.runs),
+        ]
+    )
+
+
+def missing_rounds(study: Study) -> pl.DataFrame:
+    """Warnings for a dbms that has finished fewer rounds than the study plans, or that can have none.
+
+    Of runs that look closer nothing is said here: what is planned of them is not on the study's card.
+    """
+    if "throughput" not in set(study.runs["mode"]):
+        return study.warnings.clear()
+    finished = {(str(row[0]), str(row[1])): int(row[2]) for row in study.runs.group_by("host", "dbms").len().rows()}
+    rows = []
+    for host in study.runs["host"].unique().sort():
+        for dbms in study.card.dbms:
+            build, _, config = dbms.partition(".")
+            whose = {"study": study.card.study, "host": host, "dbms": dbms, "build": build, "config": config}
+            if dbms in study.card.absent:
+                rows.append({**whose, "kind": "absent", "text": f"not in this version: {study.card.absent[dbms]}"})
+            elif (done := finished.get((host, dbms), 0)) < study.card.rounds:
+                text = f"{done} of {study.card.rounds} rounds have finished"
+                rows.append({**whose, "kind": "rounds", "text": text})
+    return pl.DataFrame(rows, schema=study.warnings.schema)
+
+
+def carried(summary: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+    """The summary with `warnings`: the kinds that concern me or base, in this step or in all of them."""
+    rows = warnings.select("host", "dbms", "step", "kind").unique().sort("kind").to_dicts()
+    kinds = [sorted({str(row["kind"]) for row in rows if _concerns(row, of)}) for of in summary.iter_rows(named=True)]
+    return summary.with_columns(pl.Series("warnings", kinds, dtype=pl.List(pl.String)))
+
+
+def _concerns(warning: dict[str, Any], number: dict[str, Any]) -> bool:
+    return (
+        warning["host"] == number["host"]
+        and warning["dbms"] in (None, number["dbms"], number["base"])
+        and warning["step"] in (None, number["step"])
+    )
