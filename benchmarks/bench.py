@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rqps import placement
 from rqps.engines import data, instance
 from rqps.engines.instance import Server
+from rqps.observe import placement
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.stats.interval import estimate

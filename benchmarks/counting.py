@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from statistics import median
 
-from rqps import placement
 from rqps.engines import data, instance
 from rqps.engines.tools import valgrind
-from rqps.observe.instructions.callgrind import Callgrind
+from rqps.observe import placement
+from rqps.observe.callgrind import Callgrind
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold

@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from rqps.observe.stacks.fold import fold
-from rqps.observe.stacks.profile import table
+from rqps.observe.stacks.profiling import table
 from rqps.store import write_table
 
 SEED = 20_240_229

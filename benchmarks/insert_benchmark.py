@@ -24,9 +24,9 @@ from typing import Any
 import insert_original as original
 from bench import report, save, started
 from client_memory import ClientMemory
-from rqps import placement
 from rqps.engines.instance import Server, query
-from rqps.observe.process import read_process
+from rqps.observe import placement
+from rqps.observe.process_counters import read_process
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import LOAD, find

@@ -13,10 +13,9 @@ import random
 import time
 
 from bench import report, serving
-from rqps.observe.device import device_of
-from rqps.observe.ends import read_end
-from rqps.observe.instructions.hardware import HARDWARE, TASK_CLOCK, EventCounters
-from rqps.observe.sampler import Sampler
+from rqps.observe.host_counters import device_of
+from rqps.observe.perf_events import HARDWARE, TASK_CLOCK, EventCounters
+from rqps.observe.step_counters import Sampler, read_counters
 from rqps.workloads.sysbench.answer import read_seconds
 from rqps.workloads.sysbench.generator import generating
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -47,7 +46,7 @@ with serving("my8033.base", parameters) as (server, where, folder):
             ends_ns = origin_ns + number * asked.seconds * 1_000_000_000
             if observed:
                 with EventCounters(server.pid, EVENTS) as events:
-                    read_end(server.pid, load.pid, device)
+                    read_counters(server.pid, load.pid, device)
                     events.read()
                     with Sampler(server.pid, load.pid, device, origin_ns):
                         sleep_until(ends_ns)

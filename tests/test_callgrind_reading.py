@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.observe.instructions.reading import Cost, Function, read_profile
-from rqps.observe.instructions.table import from_counted, incomplete, instruction_rows
+from rqps.observe.callgrind_profile import Cost, Function, from_counted, incomplete, instruction_rows, read_profile
 
 DISPATCH = "dispatch_command(THD*, COM_DATA const*, enum_server_command)"
 BY_HAND = """\

@@ -107,7 +107,6 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
 
 def test_the_columns_are_the_published_ones() -> None:
     assert tuple(PUBLISHED) == ("cpu/o", "cs/o", "r/o", "rKB/o", "wKB/o", "o/s")
-    assert tuple(PUBLISHED) == charts.cost_table.PUBLISHED
 
 
 def test_whole_percent_of_the_host_for_an_operation(study: Study) -> None:

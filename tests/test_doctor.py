@@ -24,7 +24,7 @@ from rqps.observe.checks.room import disk_room, file_system, open_files, socket_
 from rqps.observe.checks.tools import tool_findings
 from rqps.observe.doctor import examine, render, worst
 from rqps.observe.noise import measure_noise, summarise
-from rqps.observe.process import read_process
+from rqps.observe.process_counters import read_process
 
 CPUS = sorted(os.sched_getaffinity(0))
 MS_NS = 1_000_000

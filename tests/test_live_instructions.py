@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 import rqps
 from rqps.errors import RqpsError
-from rqps.observe.instructions import callgrind
-from rqps.observe.instructions.table import is_counted
+from rqps.observe import callgrind
+from rqps.observe.callgrind_profile import is_counted
 from rqps.run import finish, measure, open_run, start, stop
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold

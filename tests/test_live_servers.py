@@ -15,7 +15,7 @@ from rqps.engines.build import Build
 from rqps.engines.instance import Server, query
 from rqps.engines.options import Translated, mismatches
 from rqps.errors import RqpsError
-from rqps.observe.ends import between, read_end
+from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
@@ -85,9 +85,9 @@ def measure(server: Server, name: str, folder: Path) -> None:
     before = statements(connection)
     with generator.generating(server, step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
         load.wait_for_begin()
-        first = read_end(server.pid, load.pid, None)
+        first = read_counters(server.pid, load.pid, None)
         load.wait_for_end()
-        used = between(first, read_end(server.pid, load.pid, None))
+        used = used_between(first, read_counters(server.pid, load.pid, None))
         load.wait_until_gone()
     seconds = answer.read_seconds(load.lines, QUICK.clients)
     counted = sum(second.transactions for second in seconds)

@@ -13,17 +13,16 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from rqps import placement
 from rqps.engines import data, debian, instance
 from rqps.engines.build import Build
 from rqps.engines.instance import Server
 from rqps.engines.tools import perf
 from rqps.errors import RqpsError
-from rqps.observe.ends import between, read_end
+from rqps.observe import placement
 from rqps.observe.stacks import Profile, Sampling, choose, profiling
-from rqps.observe.stacks.profile import Profiling
-from rqps.observe.stacks.reading import read
+from rqps.observe.stacks.profiling import Profiling, read
 from rqps.observe.stacks.recording import recording
+from rqps.observe.step_counters import read_counters, used_between
 from rqps.profile.mending import completeness, mended
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
@@ -62,12 +61,12 @@ class House:
             generator.generating(self.server, find(step), asked, seed=1, cpus=cpus, log=log) as load,
         ):
             profile.begin(load.wait_for_begin())
-            first = read_end(self.server.pid, load.pid, None)
+            first = read_counters(self.server.pid, load.pid, None)
             load.wait_for_end()
-            last = read_end(self.server.pid, load.pid, None)
+            last = read_counters(self.server.pid, load.pid, None)
             profile.end()
             load.wait_until_gone()
-            return profile.profile(step, float(between(first, last)["server_cpu_s"] or 0))
+            return profile.profile(step, float(used_between(first, last)["server_cpu_s"] or 0))
 
 
 @contextmanager

@@ -7,8 +7,17 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from rqps.observe.device import device_of, mount_of, parse_mounts
-from rqps.observe.host import HostCounters, HostReader, parse_cpu_ticks, parse_disk, read_busy_s, read_host
+from rqps.observe.host_counters import (
+    HostCounters,
+    HostReader,
+    device_of,
+    mount_of,
+    parse_cpu_ticks,
+    parse_disk,
+    parse_mounts,
+    read_busy_s,
+    read_host,
+)
 from rqps.store.schemas import STEPS
 
 DISKSTATS = """\

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 from child import SPINNING, Child, waiting_threads
-from rqps.observe.ends import between, read_end
-from rqps.observe.sampler import MOST_THREADS, Sampler
+from rqps.observe.step_counters import MOST_THREADS, Sampler, read_counters, used_between
 from rqps.store.schemas import COUNTERS
 
 
@@ -45,10 +44,10 @@ def test_what_is_sampled_before_the_origin_has_negative_seconds() -> None:
 
 
 def test_intervals_add_up_to_what_the_ends_say(burner: Child) -> None:
-    first = read_end(burner.pid, os.getpid(), None)
+    first = read_counters(burner.pid, os.getpid(), None)
     with Sampler(burner.pid, os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
         time.sleep(0.75)
-    used = between(first, read_end(burner.pid, os.getpid(), None))
+    used = used_between(first, read_counters(burner.pid, os.getpid(), None))
     frame = sampler.frame("s")
     sampled_s = frame["server_cpu_s"].sum()
     assert used["server_cpu_s"] is not None

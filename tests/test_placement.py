@@ -9,8 +9,8 @@ import pytest
 from child import Child, waiting_threads
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps import placement
 from rqps.errors import RqpsError
+from rqps.observe import placement
 
 CPUS = sorted(os.sched_getaffinity(0))
 

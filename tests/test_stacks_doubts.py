@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from rqps.engines import tools
 from rqps.errors import RqpsError
-from rqps.observe.stacks.doubts import Expected, doubts
-from rqps.observe.stacks.fold import Folded, Stack, Thread
-from rqps.observe.stacks.frames import Frame
-from rqps.observe.stacks.roles import role_of_frames, role_of_name, roles
-from rqps.observe.stacks.sampling import CALLERS_PER_S, PROLOGUE, Sampling, event, keeps_frame_pointers
+from rqps.observe.stacks.fold import Folded, Frame, Stack, Thread
+from rqps.observe.stacks.profiling import Expected, doubts
+from rqps.observe.stacks.recording import CALLERS_PER_S, PROLOGUE, Sampling, event, keeps_frame_pointers
+from rqps.observe.stacks.threads import role_of_frames, role_of_name, roles
 
 SAMPLING = Sampling("cpu-clock", 1000, CALLERS_PER_S, "frame pointers", large_buffer=True)
 BUSY = Expected(pid=7, program="mysqld", elapsed_s=10, sampled_s=10, server_cpu_s=1)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rqps.engines import debian, tools
 from rqps.errors import RqpsError
-from rqps.observe.instructions.callgrind import OPTIONS, Callgrind
-from rqps.observe.instructions.table import COUNTED
+from rqps.observe.callgrind import OPTIONS, Callgrind
+from rqps.observe.callgrind_profile import COUNTED
 
 HIDDEN = ("valgrind", "valgrind.bin", "vgdb")
 

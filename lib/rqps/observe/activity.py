@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rqps.observe.host import read_host
+from rqps.observe.host_counters import read_host
 
 OUR_SOCKET = re.compile(r"--socket=\S*/rqps-[^/]+/mysqld\.sock")
 KEEPER = "keeper.py"

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from rqps.observe.placement import parse_cpu_list
 from rqps.observe.system_files import common, field, number, text
-from rqps.placement import parse_cpu_list
 
 SYSTEM = "sys/devices/system"
 

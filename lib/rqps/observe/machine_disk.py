@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from rqps.observe.device import device_of, mount_of
+from rqps.observe.host_counters import device_of, mount_of
 from rqps.observe.system_files import chosen, number, text
 
 FICLONE = 0x40049409  # of <linux/fs.h>: let one file share the blocks of another

@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from rqps import placement
 from rqps.modes import in_words
+from rqps.observe import placement
 from rqps.run.count import counted_with
 from rqps.run.job import Job
 

@@ -10,10 +10,10 @@ import polars as pl
 from rqps.engines.instance import Server
 from rqps.engines.tools import valgrind
 from rqps.errors import RqpsError
-from rqps.observe.device import device_of
-from rqps.observe.ends import between, read_end
-from rqps.observe.instructions.callgrind import Callgrind
-from rqps.observe.instructions.table import COUNTED, incomplete, instruction_rows
+from rqps.observe.callgrind import Callgrind
+from rqps.observe.callgrind_profile import COUNTED, incomplete, instruction_rows
+from rqps.observe.host_counters import device_of
+from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.job import Job, Say
 from rqps.run.observe import Observed
 from rqps.store.manifest import Warning_
@@ -76,10 +76,10 @@ def count(server: Server, callgrind: Callgrind, load: Load, step: str) -> Observ
     device = device_of(server.data)
     load.wait_for_begin()
     callgrind.begin(server.pid)
-    first = read_end(server.pid, load.pid, device)
+    first = read_counters(server.pid, load.pid, device)
     started_at = datetime.now(UTC)
     load.wait_for_end()
-    last = read_end(server.pid, load.pid, device)
+    last = read_counters(server.pid, load.pid, device)
     rows = instruction_rows(callgrind.end(server.pid), step)
     if rows.is_empty():
         raise RqpsError(
@@ -87,7 +87,7 @@ def count(server: Server, callgrind: Callgrind, load: Load, step: str) -> Observ
             fix="take a build that has its symbols: one that was not stripped",
         )
     return Observed(
-        columns={"started_at": started_at, **between(first, last)},
+        columns={"started_at": started_at, **used_between(first, last)},
         tables={"counters": COUNTERS.to_frame(), "instructions": rows},
         warnings=tuple(_warnings(rows, step)),
     )

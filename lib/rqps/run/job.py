@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rqps import placement
 from rqps.engines import data
 from rqps.engines.build import Build
 from rqps.engines.cache import cache_dir
@@ -15,6 +14,7 @@ from rqps.engines.options import Translated, translate
 from rqps.engines.perf_schema import Realised
 from rqps.engines.sources import locate
 from rqps.errors import RqpsError
+from rqps.observe import placement
 from rqps.observe.machine import describe_machine
 from rqps.run.scenario import scenario_of
 from rqps.store.manifest import Placement

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 import pymysql
 
-from rqps import placement
 from rqps.engines.instance import Server
+from rqps.observe import placement
 from rqps.observe.settings import read_settings
 from rqps.observe.status import status_rows
 from rqps.run.count import count, load_of

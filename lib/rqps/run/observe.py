@@ -8,13 +8,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from rqps import placement
 from rqps.engines.instance import Server
-from rqps.observe.device import device_of
-from rqps.observe.ends import between, read_end, warnings_between
-from rqps.observe.host import read_busy_s
-from rqps.observe.instructions.hardware import EventCounters, Reading
-from rqps.observe.sampler import Sampler
+from rqps.observe import placement
+from rqps.observe.host_counters import device_of, read_busy_s
+from rqps.observe.perf_events import EventCounters, Reading
+from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
 from rqps.run.job import Job
 from rqps.store.manifest import Warning_
 from rqps.workloads.protocol import Load
@@ -51,17 +49,17 @@ def observe(
     origin_ns = load.wait_for_begin()
     if watcher:
         watcher.begin(origin_ns)
-    first, first_busy_s, first_events = read_end(server.pid, load.pid, device), read_busy_s(cpus), events.read()
+    first, first_busy_s, first_events = read_counters(server.pid, load.pid, device), read_busy_s(cpus), events.read()
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
     placement.verify(load.pid, where.client_cpus)
     with Sampler(server.pid, load.pid, device, origin_ns) as sampler:
         load.wait_for_end()
-        last, last_busy_s, last_events = read_end(server.pid, load.pid, device), read_busy_s(cpus), events.read()
+        last, last_busy_s, last_events = read_counters(server.pid, load.pid, device), read_busy_s(cpus), events.read()
         if watcher:
             watcher.end()
     counted = {f"server_{name}": count for name, count in (last_events - first_events).items()}
     return Observed(
-        columns={"started_at": started_at, **between(first, last), **counted},
+        columns={"started_at": started_at, **used_between(first, last), **counted},
         tables={"counters": sampler.frame(step)},
         warnings=(*warnings_between(first, last, step), *_events_shared(last_events, step)),
         busy_s=last_busy_s - first_busy_s,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rqps.engines.instance import Server
 from rqps.engines.tools import perf
-from rqps.observe.instructions.hardware import EventCounters
+from rqps.observe.perf_events import EventCounters
 from rqps.observe.stacks import choose, event, profiling
 from rqps.run.job import Job, Say
 from rqps.run.observe import Observed, observe

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import polars as pl
 
-from rqps import placement
 from rqps.engines import data, instance
 from rqps.engines.cache import cache_dir
 from rqps.engines.instance import Connection, Server, query
 from rqps.engines.options import mismatches
 from rqps.errors import RqpsError
-from rqps.observe.instructions.callgrind import Callgrind
-from rqps.observe.instructions.hardware import HARDWARE, EventCounters
+from rqps.observe import placement
+from rqps.observe.callgrind import Callgrind
+from rqps.observe.perf_events import HARDWARE, EventCounters
 from rqps.run.count import callgrind_of
 from rqps.run.job import Job
 from rqps.run.ready import loaded_data

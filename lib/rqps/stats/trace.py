@@ -11,15 +11,14 @@ def where_from(
     """The rounds behind one ratio: both values, and the row of `steps.parquet` that each is in."""
     files = {row["run"]: f"{PurePath(row['folder']).name}/steps.parquet" for row in runs.iter_rows(named=True)}
     rows = ratios.filter(step=step, dbms=dbms, metric=metric)
-    file_of = {"return_dtype": pl.String}
     return rows.select(
         "host",
         "round",
         "me_value",
         "base_value",
         "ratio",
-        pl.col("run").replace_strict(files, **file_of).alias("me_file"),
-        pl.col("base_run").replace_strict(files, **file_of).alias("base_file"),
+        pl.col("run").replace_strict(files, return_dtype=pl.String).alias("me_file"),
+        pl.col("base_run").replace_strict(files, return_dtype=pl.String).alias("base_file"),
         pl.format("step = '{}'", "step").alias("row"),
     )
 

@@ -8,7 +8,7 @@ from rqps.engines.cache import cache_dir
 from rqps.engines.instance import SOCKET_PATH_LIMIT
 from rqps.observe import machine_disk as disk
 from rqps.observe.checks.finding import Finding
-from rqps.observe.device import device_of
+from rqps.observe.host_counters import device_of
 
 KB_PER_GB = 1 << 20
 LEAST_GB = 3

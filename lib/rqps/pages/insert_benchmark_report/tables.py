@@ -37,7 +37,9 @@ def numbers_table(
 ) -> GT:
     """`found` has a row a step, dbms and metric. The base stands first in each step; or, by dbms, before the rest."""
     rows = found.filter(pl.col("metric").is_in(list(columns)))
-    order = ["position", pl.col("dbms") != base] if by == "step" else [pl.col("dbms") != base, "dbms", "position"]
+    order: list[str | pl.Expr] = (
+        ["position", pl.col("dbms") != base] if by == "step" else [pl.col("dbms") != base, "dbms", "position"]
+    )
     ordered = rows.sort("host", *order, maintain_order=True)
     wide = by_host(ordered).with_columns(
         pl.struct("metric", "median", "low", "high")

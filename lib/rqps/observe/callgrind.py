@@ -7,8 +7,7 @@ from pathlib import Path
 from rqps.engines.build import Build
 from rqps.engines.tools import Tool
 from rqps.errors import RqpsError
-from rqps.observe.instructions.reading import Profile, read_profile
-from rqps.observe.instructions.table import COUNTED
+from rqps.observe.callgrind_profile import COUNTED, Profile, read_profile
 
 ORDER_PATIENCE_S = 120
 """An order waits for the server's next instruction, which is at most a second away even where all threads sleep."""

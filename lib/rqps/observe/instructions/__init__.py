@@ -1,1 +1,0 @@
-"""Instructions: counted one by one under callgrind, or by the CPU's own counters where it has them."""
