@@ -9,7 +9,7 @@ import synthetic_scenarios as made_up
 import yaml
 from rqps import analysis, charts
 from rqps.execute.levels import file_of_level, levels_file, run_levels
-from rqps.pages.perf_schema_overhead import active, by_kind, dear, split
+from rqps.stats.perf_schema_parts import costly, parts_by_kind, recorded_events, split_by_name
 from rqps.store import load
 from rqps.store.levels import load_levels
 from rqps.study import RunsFile, read_runs_file, unfold
@@ -154,12 +154,12 @@ def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:
     made_up.write(tmp_path)
     study = load("synthetic", tmp_path)
     found = analysis.events_per_statement(study.status, analysis.scenarios(study.runs, study.conditions))
-    events = active(found, "my8.all-enabled")
+    events = recorded_events(found, "my8.all-enabled")
     assert next(iter(events)) == "wait/synch/mutex/innodb/trx_mutex"
-    assert len(by_kind(events)) == 6
+    assert len(parts_by_kind(events)) == 6
     mutexes = {name: count for name, count in events.items() if "mutex" in name}
-    assert [len(part) for part in split(mutexes, most=4)] == [1, 1]
-    assert split({"transaction": 1.0}) == []
+    assert [len(part) for part in split_by_name(mutexes, most=4)] == [1, 1]
+    assert split_by_name({"transaction": 1.0}) == []
 
 
 def test_instructions_decide_what_is_dear_where_they_were_counted() -> None:
@@ -168,5 +168,5 @@ def test_instructions_decide_what_is_dear_where_they_were_counted() -> None:
         {"position": [0, 0], "dbms": ["a", "b"], "verdict": ["slower", "unsure"], "added_us": [1.0, 2.0]}
     )
     counted = pl.DataFrame({"position": [0, 0], "dbms": ["a", "b"], "instructions": [1.004, 1.2]})
-    assert dear(costs) == ["a"]
-    assert dear(costs, counted) == ["b"]
+    assert costly(costs) == ["a"]
+    assert costly(costs, counted) == ["b"]

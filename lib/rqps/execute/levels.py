@@ -14,18 +14,9 @@ from typing import Any
 import polars as pl
 import yaml
 
-from rqps.pages.perf_schema_overhead import (
-    Patterns,
-    active,
-    by_kind,
-    dear,
-    events_per_statement,
-    scenario_costs,
-    scenario_ratios,
-    scenarios,
-    split,
-)
 from rqps.profile.instructions import instruction_ratios, instructions_per_operation
+from rqps.stats.perf_schema import events_per_statement, scenario_costs, scenario_ratios, scenarios
+from rqps.stats.perf_schema_parts import Patterns, costly, parts_by_kind, recorded_events, split_by_name
 from rqps.store import Study, load
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import parse
@@ -104,15 +95,15 @@ def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> Iterator
     if number == 1:
         whole = spec.take_apart
         assert whole is not None
-        yield from by_kind(active(_events(load(study, data)), whole))
+        yield from parts_by_kind(recorded_events(_events(load(study, data)), whole))
         return
     before = load(f"{study}-{number - 1}", data)
     named = scenarios(before.runs, before.conditions)
     base = named.filter(dbms=spec.base)["scenario"].item()
     costs = scenario_costs(scenario_ratios(before.steps, before.runs, named, base))
     events = _events(before)
-    for dbms in dear(costs, _instructions(before, spec.base)):
-        yield from split(active(events, dbms))
+    for dbms in costly(costs, _instructions(before, spec.base)):
+        yield from split_by_name(recorded_events(events, dbms))
 
 
 def _instructions(study: Study, base: str) -> pl.DataFrame | None:

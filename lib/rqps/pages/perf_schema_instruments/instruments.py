@@ -4,9 +4,14 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rqps.pages.perf_schema_instruments.events import event_costs, events_per_statement
 from rqps.pages.perf_schema_overhead.counted import scenario_instructions
-from rqps.pages.perf_schema_overhead.scenarios import scenario_costs, scenario_ratios, scenarios
+from rqps.stats.perf_schema import (
+    event_costs,
+    events_per_statement,
+    scenario_costs,
+    scenario_ratios,
+    scenarios,
+)
 from rqps.store.read import Study
 from rqps.study.perf_schema import fits
 

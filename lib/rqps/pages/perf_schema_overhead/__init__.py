@@ -1,19 +1,21 @@
 """What the performance schema costs: by scenario, by part, by release, and for the memory that it takes."""
 
-from rqps.pages.perf_schema_instruments.apart import Patterns, active, by_kind, dear, split
-from rqps.pages.perf_schema_instruments.events import event_costs, events_per_statement, memory_use, timers
 from rqps.pages.perf_schema_instruments.instruments import instrument_costs, sums_of_parts
 from rqps.pages.perf_schema_overhead.counted import parts_by_instructions, same_order, scenario_instructions
+from rqps.pages.perf_schema_overhead.memory import memory_use, timers
 from rqps.pages.perf_schema_overhead.parts import scenario_parts
-from rqps.pages.perf_schema_overhead.scenarios import by_clients, scenario_costs, scenario_ratios, scenarios
 from rqps.pages.perf_schema_overhead.told import scenario_findings
+from rqps.stats.perf_schema import (
+    by_clients,
+    event_costs,
+    events_per_statement,
+    scenario_costs,
+    scenario_ratios,
+    scenarios,
+)
 
 __all__ = [
-    "Patterns",
-    "active",
     "by_clients",
-    "by_kind",
-    "dear",
     "event_costs",
     "events_per_statement",
     "instrument_costs",
@@ -26,7 +28,6 @@ __all__ = [
     "scenario_parts",
     "scenario_ratios",
     "scenarios",
-    "split",
     "sums_of_parts",
     "timers",
 ]

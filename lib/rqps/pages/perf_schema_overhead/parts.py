@@ -5,7 +5,7 @@ from itertools import combinations
 
 import polars as pl
 
-from rqps.pages.perf_schema_overhead.scenarios import CPU, DISABLED, ENABLED
+from rqps.stats.perf_schema import CPU, DISABLED, ENABLED
 from rqps.stats.summary import estimates
 
 SUM, REST, WHOLE = "sum of the parts", "left over", "all-enabled"

@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from rqps.pages.perf_schema_overhead.scenarios import DEFAULT, DISABLED, ENABLED, ranked
 from rqps.stats.interval import WANTED_COVERAGE
+from rqps.stats.perf_schema import DEFAULT, DISABLED, ENABLED, ranked
 
 Row = dict[str, Any]
 

@@ -1,16 +1,22 @@
-"""Which scenario of the performance schema each dbms of a study has, and what it costs against another one."""
+"""Scenarios of the performance schema: one per dbms, its cost against another one, and the events it records."""
 
 import polars as pl
 
 from rqps.stats.metrics import COMPARED, measured
 from rqps.stats.relative import comparable, paired
 from rqps.stats.summary import estimates, summarise
+from rqps.store.flat import IDENTITY
+from rqps.study.perf_schema import class_of
 
 CPU = "server_cpu_us_per_operation"
 OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
 
 _BY_OPTION = {"OFF": OFF, "0": OFF, "ON": DEFAULT, "1": DEFAULT}
-"""What a dbms has whose config names no scenario, but switches the performance schema on or off."""
+"""Scenario of a dbms whose config names none, but switches the performance schema on or off."""
+
+_EVENTS = "perf_schema/"
+MEMORY = "perf_schema/memory_bytes"
+_STATEMENTS = "questions"
 
 
 def scenarios(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
@@ -99,3 +105,57 @@ def by_clients(steps: pl.DataFrame, runs: pl.DataFrame, named: pl.DataFrame) -> 
     return estimates(shown, ["host", "step", "build", "dbms", "scenario", "threads"], "value").sort(
         "host", "step", "build", "scenario", "threads"
     )
+
+
+def events_per_statement(status: pl.LazyFrame, named: pl.DataFrame) -> pl.DataFrame:
+    """One row a step, dbms and instrument: the median of the rounds' events for each statement of the load."""
+    keys = [*IDENTITY, "step", "name"]
+    wanted = (pl.col("name").str.starts_with(_EVENTS) & (pl.col("name") != MEMORY)) | (pl.col("name") == _STATEMENTS)
+    grown = (
+        status.filter(wanted)
+        .with_columns(pl.col("value").cast(pl.Int64))
+        .group_by(keys, maintain_order=True)
+        .agg(pl.col("value").filter(moment="after").sum() - pl.col("value").filter(moment="before").sum())
+        .collect()
+    )
+    statements = grown.filter(name=_STATEMENTS).select(*IDENTITY, "step", statements="value")
+    each = grown.filter(pl.col("name") != _STATEMENTS).join(statements, on=[*IDENTITY, "step"])
+    per = each.filter(pl.col("value") > 0).with_columns(
+        pl.col("name").str.strip_prefix(_EVENTS).alias("instrument"),
+        (pl.col("value") / pl.col("statements")).alias("per_statement"),
+    )
+    return (
+        per.group_by("host", "step", "dbms", "instrument", maintain_order=True)
+        .agg(pl.col("per_statement").median())
+        .with_columns(pl.col("instrument").map_elements(_kind, pl.String).alias("kind"))
+        .join(named.select("dbms", "scenario"), on="dbms", maintain_order="left")
+        .sort("host", "step", "dbms", "per_statement", descending=[False, False, False, True])
+    )
+
+
+def _kind(instrument: str) -> str:
+    return class_of(instrument) or instrument
+
+
+def event_costs(events: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
+    """One row a step and scenario: events for each statement, and the nanoseconds of CPU that one of them adds.
+
+    Only where an operation is a statement; a scenario whose cost the rounds can't tell from nothing has no such time.
+    """
+    keys = ["host", "step", "dbms"]
+    counted = events.group_by(keys, maintain_order=True).agg(
+        pl.col("per_statement").sum(),
+        pl.col("kind").unique(maintain_order=True).str.join(", ").alias("kinds"),
+    )
+    sure = pl.col("added_low_us") > 0
+    each_ns = pl.col("added_us") * 1e3 / pl.col("per_statement")
+    return (
+        costs.join(counted, on=keys, maintain_order="left")
+        .with_columns(each_ns=pl.when(sure).then(each_ns))
+        .select(*_EVENT_COSTS)
+        .sort("position", "build", "per_statement", descending=[False, False, True], maintain_order=True)
+    )
+
+
+_OF_A_SCENARIO = ("host", "step", "position", "build", "scenario", "against")
+_EVENT_COSTS = (*_OF_A_SCENARIO, "kinds", "per_statement", "added_us", "each_ns", "n")

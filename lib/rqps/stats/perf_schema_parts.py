@@ -1,4 +1,4 @@
-"""Taking the performance schema apart: which instruments are worth a look by themselves, level by level."""
+"""Parts of a scenario of the performance schema, level by level, and which of them are measured further."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,43 +6,43 @@ import polars as pl
 
 from rqps.study.perf_schema import class_of
 
-MOST = 12
-"""Parts of one: more are put together, the ones with most events by themselves."""
-_SLIGHT = 0.01
-"""Events for each statement; what happens more seldom costs no statement anything."""
+MOST_PARTS = 12
+"""The parts with most events are measured alone; beyond this many, the others are measured together."""
+FEWEST_EVENTS = 0.01
+"""Events per statement; what happens more seldom costs no statement anything."""
 
-MORE = 1.01
+COSTS_MORE = 1.01
 """Times the instructions of the base; callgrind's counts of two starts of a server lie 0.3 % apart."""
 
 Patterns = tuple[str, ...]
 
 
-def active(events: pl.DataFrame, dbms: str) -> dict[str, float]:
-    """What a dbms recorded of its first step: events for each statement, by instrument, the most first."""
+def recorded_events(events: pl.DataFrame, dbms: str) -> dict[str, float]:
+    """Events per statement of a dbms in its first step, by instrument, the most first."""
     mine = events.filter(dbms=dbms)
-    first = mine.filter(pl.col("step") == mine["step"].first(), pl.col("per_statement") >= _SLIGHT)
+    first = mine.filter(pl.col("step") == mine["step"].first(), pl.col("per_statement") >= FEWEST_EVENTS)
     named = first.filter(pl.col("instrument").map_elements(lambda name: class_of(name) is not None, pl.Boolean))
     return dict(named.sort("per_statement", descending=True).select("instrument", "per_statement").rows())
 
 
-def by_kind(events: Mapping[str, float]) -> list[Patterns]:
-    """The first level: a part for every kind of instruments that had events.
+def parts_by_kind(events: Mapping[str, float]) -> list[Patterns]:
+    """Parts of the first level: one for every kind of instruments that had events.
 
-    >>> by_kind({"stage/sql/init": 2.0, "wait/synch/mutex/sql/LOCK_open": 1.0, "stage/sql/end": 1.0})
+    >>> parts_by_kind({"stage/sql/init": 2.0, "wait/synch/mutex/sql/LOCK_open": 1.0, "stage/sql/end": 1.0})
     [('stage/%',), ('wait/synch/mutex/%',)]
     """
     kinds = dict.fromkeys(class_of(name) for name in events)
     return [(kind if kind in events else f"{kind}/%",) for kind in kinds if kind]
 
 
-def split(events: Mapping[str, float], most: int = MOST) -> list[Patterns]:
-    """The next level of one part, by the names of its instruments as far as they tell them apart.
+def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[Patterns]:
+    """Parts of the next level, by the names of one part's instruments as far as these differ.
 
-    >>> split({"wait/io/file/sql/binlog": 1.0})
+    >>> split_by_name({"wait/io/file/sql/binlog": 1.0})
     []
-    >>> split({"a/b/x": 3.0, "a/c/y": 1.0, "a/c/z": 1.0}, most=2)
+    >>> split_by_name({"a/b/x": 3.0, "a/c/y": 1.0, "a/c/z": 1.0}, most=2)
     [('a/b/x',), ('a/c/%',)]
-    >>> split({"a/x": 3.0, "a/y": 2.0, "a/z": 1.0}, most=2)
+    >>> split_by_name({"a/x": 3.0, "a/y": 2.0, "a/z": 1.0}, most=2)
     [('a/x',), ('a/y', 'a/z')]
     """
     names = list(events)
@@ -67,7 +67,7 @@ def _patterns(start: str, members: Sequence[str]) -> Patterns:
 
 
 def _common(names: Sequence[str]) -> int:
-    """How many parts all names have in common at their beginning."""
+    """Number of words that all names have in common at their beginning."""
     depth = 0
     for column in zip(*(name.split("/") for name in names), strict=False):
         if len(set(column)) > 1:
@@ -76,13 +76,13 @@ def _common(names: Sequence[str]) -> int:
     return depth
 
 
-def dear(costs: pl.DataFrame, instructions: pl.DataFrame | None = None) -> list[str]:
-    """The dbms of which the first step is shown to cost more than the base, the dearest first.
+def costly(costs: pl.DataFrame, instructions: pl.DataFrame | None = None) -> list[str]:
+    """The dbms whose first step is shown to cost more than the base's, the most expensive first.
 
     Counted instructions decide where there are any, since they are steadier than time: 1 % more is more.
     """
-    first = costs.filter(pl.col("position") == pl.col("position").min())
+    first = pl.col("position") == pl.col("position").min()
     if instructions is not None and not instructions.is_empty():
-        counted = instructions.filter(pl.col("position") == pl.col("position").min(), pl.col("instructions") > MORE)
+        counted = instructions.filter(first, pl.col("instructions") > COSTS_MORE)
         return counted.sort("instructions", descending=True)["dbms"].to_list()
-    return first.filter(verdict="slower").sort("added_us", descending=True)["dbms"].to_list()
+    return costs.filter(first).filter(verdict="slower").sort("added_us", descending=True)["dbms"].to_list()
