@@ -19,6 +19,7 @@ from rqps.store import (
     write_table,
 )
 from rqps.store.schemas import TABLES
+from rqps.store.upgrade import step_columns
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -123,11 +124,19 @@ def tables(facts: Manifest, shape: Shape) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     for position, step in enumerate(shape.steps):
         _add_step(found, facts, step, position, shape.noise, chance)
+    add_step_columns("sysbench", found["steps"])
     found["settings"] = [
         {"kind": "variable", "name": name, "value": value, "timed": None}
         for name, value in {**facts.options, "version": facts.version, "query_cache_type": "OFF"}.items()
     ]
     return found
+
+
+def add_step_columns(workload: str, steps: list[dict[str, Any]]) -> None:
+    """Give each row what follows from its step's name."""
+    columns = step_columns(workload, [row["step"] for row in steps])
+    for row in steps:
+        row |= columns[row["step"]]
 
 
 def _add_step(
@@ -157,6 +166,7 @@ def _add_step(
             "step": step,
             "position": position,
             "unit": "query",
+            "clients": 1,
             "threads": 1,
             "started_at": facts.started_at + timedelta(seconds=10 * position),
             "warmup_s": 1.0,

@@ -77,6 +77,7 @@ def _write_run(run: Path, facts: Manifest, shape: Shape) -> None:
     chance = random.Random(f"{facts.run} {shape.noise}")
     for position, step in enumerate(shape.steps):
         _Step(found, facts, shape, step, position, chance).add()
+    synthetic.add_step_columns("insert-benchmark", found["steps"])
     for name, rows in found.items():
         write_table(run, name, pl.DataFrame(rows, schema=TABLES[name]))
     write_manifest(run, facts)
@@ -161,6 +162,7 @@ class _Step:
                 "step": self.step,
                 "position": self.position,
                 "unit": "query" if rate else "row",
+                "clients": shape.clients,
                 "threads": shape.clients,
                 "started_at": self.facts.started_at + timedelta(seconds=20 * self.position),
                 "warmup_s": 0.0,

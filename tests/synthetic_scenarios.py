@@ -127,7 +127,7 @@ def _write_run(
     rows = synthetic.tables(facts, shape)
     for step in rows["steps"]:
         name, _, clients = step["step"].partition("@")
-        step["threads"] = int(clients or 1)
+        step["clients"] = step["threads"] = int(clients or 1)
         chance = random.Random(f"{facts.run} {step['step']} {noise}")
         us = server.cpu_us() * (10 if name == "scan" else 1) * math.exp(chance.gauss(0, noise))
         step["operations"] = 10_000

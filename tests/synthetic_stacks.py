@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import INSTRUCTIONS, STACKS, STEPS
+from rqps.store.upgrade import step_columns
 
 OPERATIONS = 1000
 NS_A_SAMPLE = 1_001_001
@@ -42,6 +43,8 @@ def steps_of(dbms: str, round_: int, cost_us: float, step: str = "point-query", 
     values = {
         "step": step,
         "position": 0,
+        **step_columns("sysbench", [step])[step],
+        "clients": 1,
         "operations": OPERATIONS,
         "operations_per_s": 100.0,
         "errors": 0,

@@ -16,7 +16,7 @@ from rqps.pages.point_lookups.lookups import JUMP, cut_of
 from rqps.report.index import facts_of
 from rqps.store import Manifest, Placement, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
-from synthetic import card, manifest
+from synthetic import add_step_columns, card, manifest
 
 DBMS = {"my5534.base": 10.0, "my5534.ps0": 8.0, "my5624.base": 15.0, "my5624.ps0": 12.0}
 """What a lookup takes each, in µs."""
@@ -63,8 +63,9 @@ def _write_run(run: Path, facts: Manifest, dbms: str, round_: int, changes: dict
     for position, (engine, kind, clients) in enumerate(STEPS):
         seconds = elapsed_s(dbms, engine, kind, round_)
         step = f"{engine}.{kind}@{clients}"
-        usual = {"step": step, "position": position, "unit": "query", "threads": clients, "operations": 1000}
+        usual = {"step": step, "position": position, "unit": "query", "clients": clients, "threads": clients}
         usual |= {
+            "operations": 1000,
             "errors": 0,
             "retries": 0,
             "elapsed_s": seconds,
@@ -75,6 +76,7 @@ def _write_run(run: Path, facts: Manifest, dbms: str, round_: int, changes: dict
         rows.append(usual | (changes.get(step) or {}))
         key = {"pk": "PRIMARY", "cover-noforce": "xj", "cover-force": "xjk"}[kind]
         plans.append({"step": step, "statement": f"select {kind}", "access": "ref", "key": key, "rows": 1})
+    add_step_columns("point-lookups", rows)
     for name, schema in TABLES.items():
         content = {"steps": rows, "plans": plans}.get(name, [])
         write_table(run, name, pl.DataFrame(content, schema=schema))

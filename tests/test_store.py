@@ -110,7 +110,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RqpsError, match=r"steps\.parquet: schema version 99"):
         rqps.load("synthetic", data=tmp_path)
     path = run / "manifest.json"
-    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99, "news": 1'))
+    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 99, "news": 1'))
     with pytest.raises(RqpsError, match=r"manifest\.json: schema version 99"):
         read_manifest(run)
 
@@ -180,8 +180,10 @@ def test_importing_rqps_imports_nothing_heavy() -> None:
 
 def test_a_run_that_was_measured_before_plans_were_kept_has_none(tmp_path: Path) -> None:
     data = write_study(tmp_path, rounds=1)
-    for file in data.glob("raw/study=synthetic/run=*/plans.parquet"):
-        file.unlink()
+    for run in data.glob("raw/study=synthetic/run=*"):
+        (run / "plans.parquet").unlink()
+        manifest_file = run / "manifest.json"
+        manifest_file.write_text(manifest_file.read_text().replace('"schema_version": 2', '"schema_version": 1'))
     study = rqps.load("synthetic", data=data)
     assert study.plans.collect().is_empty()
     assert study.plans.collect_schema().names() == [*IDENTITY, *TABLES["plans"].names()]

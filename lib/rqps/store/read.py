@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -16,7 +16,8 @@ from rqps.modes import Mode
 from rqps.store.find import CARD, MANIFEST, failed_runs, finished_runs, study_folder
 from rqps.store.flat import IDENTITY, conditions_frame, identity, runs_frame, warnings_frame
 from rqps.store.manifest import Manifest, StudyCard
-from rqps.store.schemas import LATER, LATER_COLUMNS, MODE_TABLES, SCHEMA_VERSION, TABLES
+from rqps.store.schemas import MODE_TABLES, SCHEMA_VERSION, TABLES, WORKLOAD_TABLES
+from rqps.store.upgrade import LATER_TABLES, upgraded
 from rqps.store.write import VERSION_KEY
 
 _FILE = "file"
@@ -135,9 +136,9 @@ def _table(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
 
 
 def _rows(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
-    """What the files hold, if they are whole and of this version. Files alike are one scan."""
+    """The rows of all files, those of an older version brought up to date. Files alike are one scan."""
     whose: list[dict[str, Any]] = []
-    alike: dict[str, list[Path]] = {}
+    alike: dict[_Form, list[Path]] = {}
     for folder, manifest in runs:
         path = folder / f"{name}.parquet"
         if MODE_TABLES.get(name, manifest.mode) == manifest.mode and (form := _form(path, manifest)) is not None:
@@ -145,34 +146,48 @@ def _rows(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
             alike.setdefault(form, []).append(path)
     known = pl.LazyFrame(whose, schema={_FILE: pl.String, **IDENTITY})
     empty = pl.LazyFrame(schema={**IDENTITY, **TABLES[name]})
-    return pl.concat([empty, *(_scan(name, paths, known) for paths in alike.values())])
+    return pl.concat([empty, *(_scan(name, form, paths, known) for form, paths in alike.items())])
 
 
-def _form(path: Path, manifest: Manifest) -> str | None:
-    """What columns a file has, as it says itself; None where a run may be without the file."""
+class _Form(NamedTuple):
+    """What has to be equal for files to be read as one."""
+
+    version: str
+    workload: str
+    columns: str
+
+
+def _form(path: Path, manifest: Manifest) -> _Form | None:
+    """A file's form as its metadata say; None where a run may be without the file."""
     try:
-        told = pl.read_parquet_metadata(path)
+        metadata = pl.read_parquet_metadata(path)
     except (OSError, PolarsError) as error:
-        if (manifest.outcome == "failed" or path.stem in LATER) and not path.exists():
+        if _may_lack(path.stem, manifest) and not path.exists():
             return None
         raise _damaged(path, str(error)) from error
-    _right_version(path, told.get(VERSION_KEY))
-    return told.get("ARROW:schema", str(path))
+    version = str(metadata.get(VERSION_KEY))
+    _right_version(path, version)
+    return _Form(version, manifest.workload, metadata.get("ARROW:schema", str(path)))
 
 
-def _scan(name: str, paths: list[Path], whose: pl.LazyFrame) -> pl.LazyFrame:
-    there = pl.read_parquet_schema(paths[0])
-    later = [column for column in LATER_COLUMNS.get(name, ()) if column not in there]
-    lacking = [pl.lit(None, TABLES[name][column]).alias(column) for column in later]
-    rows = pl.scan_parquet(paths, glob=False, include_file_paths=_FILE).with_columns(lacking)
+def _may_lack(table: str, manifest: Manifest) -> bool:
+    of_another = WORKLOAD_TABLES.get(table, manifest.workload) != manifest.workload
+    older = manifest.schema_version < SCHEMA_VERSION and table in LATER_TABLES
+    return manifest.outcome == "failed" or of_another or older
+
+
+def _scan(name: str, form: _Form, paths: list[Path], whose: pl.LazyFrame) -> pl.LazyFrame:
+    rows = pl.scan_parquet(paths, glob=False, include_file_paths=_FILE)
+    if form.version != str(SCHEMA_VERSION):
+        rows = upgraded(name, rows, form.workload)
     joined = rows.join(whose, on=_FILE, how="left", maintain_order="left")
     return joined.select(*IDENTITY, *TABLES[name].names())
 
 
 def _right_version(path: Path, version: object) -> None:
-    if str(version) != str(SCHEMA_VERSION):
+    if str(version) not in map(str, range(1, SCHEMA_VERSION + 1)):
         raise RqpsError(
-            f"{path}: schema version {version}, and this rqps reads {SCHEMA_VERSION}",
+            f"{path}: schema version {version}, and this rqps reads 1 to {SCHEMA_VERSION}",
             fix="read it with the rqps that wrote it (the manifest says which), or measure it again",
         )
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import polars as pl
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 had of a step its name and threads only; upgrade.py reads it."""
 
 _Columns = dict[str, Any]  # of polars types; their own class is not public
 
@@ -52,8 +53,15 @@ STEPS = pl.Schema(
     {
         "step": pl.String,
         "position": pl.Int32,  # the order of steps in a run, from 0
+        "kind": pl.String,  # the name without range and clients: update-index, read-only.pre, qr
+        "range": pl.Int64,  # rows or values that a query asks for; null where no range belongs to the step
+        "clients": pl.Int32,
+        "group": pl.String,  # the heading in tables
+        "table_position": pl.Int32,  # the order of steps in tables, from 0: by group, kind, range and clients
+        "writes": pl.Boolean,  # whether rows change in it, also beside its queries
+        "storage_engine": pl.String,  # of the table, where the step is named for it
         "unit": pl.String,  # what an operation is: query, row
-        "threads": pl.Int32,
+        "threads": pl.Int32,  # the same as clients, until nobody reads it
         "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
         "warmup_s": pl.Float64,
         "elapsed_s": pl.Float64,
@@ -67,7 +75,7 @@ STEPS = pl.Schema(
         **_COUNTERS,  # differences between the step's two ends
         "server_instructions": pl.Int64,  # by the CPU's own counters, without the kernel's; null where it has none
         "server_cycles": pl.Int64,
-        "retries": pl.Int64,  # transactions that were refused and done again; old runs have them as errors
+        "retries": pl.Int64,  # transactions that were refused and done again
     }
 )
 
@@ -230,12 +238,6 @@ TABLES: dict[str, pl.Schema] = {
     "clients": CLIENTS,
     "engine": ENGINE,
 }
-
-LATER = ("plans", "threads", "clients", "engine")
-"""Tables that runs did not have from the beginning: one without the file has no row of it."""
-
-LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles", "retries"), "intervals": ("retries",)}
-"""Columns that came later: null in the rows of a run without them."""
 
 MODE_TABLES: dict[str, str] = {"stacks": "stacks", "threads": "stacks", "instructions": "instructions"}
 """Tables that only runs of one mode have, and the mode."""

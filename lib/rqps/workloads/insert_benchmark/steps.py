@@ -34,6 +34,11 @@ class Step:
         return "query" if self.queries else "row"
 
     @property
+    def group(self) -> str:
+        """The heading in tables."""
+        return READS if self.queries else WRITES
+
+    @property
     def connections(self) -> int:
         """Of each client: one inserts, one deletes, one asks."""
         return 1 + self.deletes + bool(self.queries)

@@ -119,6 +119,11 @@ def _columns(
     inserted = reading.total(seconds, "insert").operations
     target = None if step.rate is None else float(step.rate * parameters.clients)
     return {
+        "kind": step.kind,
+        "clients": parameters.clients,
+        "group": step.group,
+        "table_position": parameters.measured.index(step.name),
+        "writes": True,
         "unit": step.unit,
         "threads": parameters.clients,
         "warmup_s": 0.0,

@@ -19,6 +19,7 @@ NAME = re.compile(r"(?P<engine>[a-z][a-z0-9_]*)\.(?P<kind>[a-z-]+)@(?P<clients>[
 class Kind:
     """A query as published, and what its name promises of the plan."""
 
+    name: str
     published: str
     """Its name in the published study."""
     query: str
@@ -28,17 +29,32 @@ class Kind:
 
 
 KINDS = {
-    "pk": Kind("PK", f"select j from {TABLE} where i = {ROW}", "PRIMARY", covers=False),
-    "pk-force": Kind(
-        "PK-force", f"select j from {TABLE} FORCE INDEX(`PRIMARY`) where i = {ROW}", "PRIMARY", covers=False
-    ),
-    "cover-noforce": Kind("cover-noforce", f"select k from {TABLE} where j = {ROW}", "xjk", covers=True),
-    "nocover-force": Kind(
-        "nocover-force", f"select k from {TABLE} FORCE INDEX(`xj`) where j = {ROW}", "xj", covers=False
-    ),
-    "cover-force": Kind(
-        "cover-force", f"select k from {TABLE} FORCE INDEX(`xjk`) where j = {ROW}", "xjk", covers=True
-    ),
+    kind.name: kind
+    for kind in (
+        Kind("pk", "PK", f"select j from {TABLE} where i = {ROW}", "PRIMARY", covers=False),
+        Kind(
+            "pk-force",
+            "PK-force",
+            f"select j from {TABLE} FORCE INDEX(`PRIMARY`) where i = {ROW}",
+            "PRIMARY",
+            covers=False,
+        ),
+        Kind("cover-noforce", "cover-noforce", f"select k from {TABLE} where j = {ROW}", "xjk", covers=True),
+        Kind(
+            "nocover-force",
+            "nocover-force",
+            f"select k from {TABLE} FORCE INDEX(`xj`) where j = {ROW}",
+            "xj",
+            covers=False,
+        ),
+        Kind(
+            "cover-force",
+            "cover-force",
+            f"select k from {TABLE} FORCE INDEX(`xjk`) where j = {ROW}",
+            "xjk",
+            covers=True,
+        ),
+    )
 }
 """In the order in which the published study lists them."""
 
@@ -51,6 +67,11 @@ class Step:
     engine: str
     kind: Kind
     clients: int
+
+    @property
+    def group(self) -> str:
+        """The heading in tables."""
+        return f"{self.engine}, {in_words(self.clients)}"
 
     @property
     def database(self) -> str:
@@ -108,7 +129,7 @@ def grouped(steps: Iterable[str]) -> dict[str, str]:
     >>> grouped(["innodb.pk@1", "memory.pk@32"])
     {'innodb.pk@1': 'innodb, 1 client', 'memory.pk@32': 'memory, 32 clients'}
     """
-    return {name: f"{step.engine}, {in_words(step.clients)}" for name in steps for step in (find(name),)}
+    return {name: find(name).group for name in steps}
 
 
 def in_words(clients: int) -> str:

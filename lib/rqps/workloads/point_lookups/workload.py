@@ -105,7 +105,7 @@ class PointLookups:
             load.warmup_s = warmup_s
             yield load
 
-    def answer(self, step: str, parameters: PointLookupsParameters, load: generator.Generator) -> Answer:  # noqa: ARG002
+    def answer(self, step: str, parameters: PointLookupsParameters, load: generator.Generator) -> Answer:
         told, clients = read_told(load.lines), load.step.clients
         if told is None or (told.clients, told.queries) != (clients, load.queries):
             raise RqpsError(
@@ -117,6 +117,12 @@ class PointLookups:
         asked = clients * load.queries
         done = min(asked, load.counted.selects - failed(load.lines))
         columns: dict[str, Any] = {
+            "kind": load.step.kind.name,
+            "clients": clients,
+            "group": load.step.group,
+            "table_position": parameters.steps.index(step),
+            "writes": False,
+            "storage_engine": load.step.engine,
             "unit": "query",
             "threads": clients,
             "warmup_s": load.warmup_s,

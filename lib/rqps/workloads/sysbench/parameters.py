@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from rqps.workloads.parameters import Connections, Parameters
-from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, is_measured, listed, lists, pattern
+from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
 
 Count = Annotated[int, Field(ge=1)]
 CLIENTS = "@"
@@ -127,6 +127,18 @@ class SysbenchParameters(Parameters):
         if isinstance(self.threads, int):
             return self.measured
         return tuple(f"{name}{CLIENTS}{count}" for count in self.threads for name in self.measured)
+
+    @property
+    def in_tables(self) -> tuple[str, ...]:
+        """The same in the order of tables.
+
+        >>> SysbenchParameters(steps=("insert", "scan"), threads=(1, 8)).in_tables
+        ('scan@1', 'scan@8', 'insert@1', 'insert@8')
+        """
+        names = in_tables(self.measured)
+        if isinstance(self.threads, int):
+            return tuple(names)
+        return tuple(f"{name}{CLIENTS}{count}" for name in names for count in sorted(self.threads))
 
     def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
         """A step by what it is called, and what is asked of it with its one number of clients.

@@ -25,6 +25,10 @@ class Step:
     """One measured thing: the statements of a transaction, and how its result is to be read."""
 
     name: str
+    kind: str
+    """The name without its range: `update-index`, `read-only.pre`."""
+    group: str
+    """The heading in tables."""
     label: str
     """The name as published: with its range, also where `name` leaves it out."""
     does: str
@@ -46,6 +50,14 @@ class Step:
         (16, 20, 6)
         """
         return sum(int(repeats or 1) for repeats, _ in map(_repeated, self.statements))
+
+    @property
+    def writes(self) -> bool:
+        """
+        >>> find("read-only").writes, find("write-only").writes
+        (False, True)
+        """
+        return any(not statement.startswith(("SELECT", "BEGIN", "COMMIT")) for statement in self.each_statement)
 
     @property
     def each_statement(self) -> tuple[str, ...]:
@@ -91,7 +103,9 @@ def find(name: str) -> Step:
         raise ValueError(f"step {name!r}: a list of ids can have {MOST_IDS} of them")
     label = f"{found['kind']}{found['moment'] or ''}_range={size}"
     told = {key: value for key, value in described.items() if key not in ("range", "statements")}
-    return Step(name=name, label=label, range_size=size, statements=statements, **told)
+    kind = f"{found['kind']}{found['moment'] or ''}"
+    group = next(name for name, kinds in _described()["groups"].items() if found["kind"] in kinds)
+    return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **told)
 
 
 def label(name: str) -> str:
@@ -153,6 +167,21 @@ def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     for each in names[: names.index(name)]:
         found = [] if is_measured(each) else [*found, each]
     return tuple(found)
+
+
+def in_tables(names: Iterable[str]) -> list[str]:
+    """Steps in the order of tables: by group, kind and range, what came before all writes first.
+
+    >>> in_tables(["scan", "random-points", "random-points_range=10", "random-points.pre"])
+    ['random-points_range=10', 'random-points.pre', 'random-points', 'scan']
+    """
+    kinds = [kind for group in _described()["groups"].values() for kind in group]
+
+    def place(step: Step) -> tuple[int, int, bool]:
+        plain = step.kind.removesuffix(".pre")
+        return kinds.index(plain), step.range_size, plain == step.kind
+
+    return [step.name for step in sorted(map(find, names), key=place)]
 
 
 def grouped(names: Iterable[str]) -> dict[str, str]:

@@ -113,6 +113,12 @@ class Sysbench:
         per_transaction = parameters.table_rows if described.unit == "row" else described.queries
         operations = whole.transactions * per_transaction
         columns: dict[str, Any] = {
+            "kind": described.kind,
+            "range": described.range_size,
+            "clients": asked.clients,
+            "group": described.group,
+            "table_position": parameters.in_tables.index(step),
+            "writes": described.writes,
             "unit": described.unit,
             "threads": asked.clients,
             "warmup_s": load.warmup_s,

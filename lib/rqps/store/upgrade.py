@@ -1,0 +1,131 @@
+"""Rows of version 1 as version 2 has them.
+
+A step of version 1 has its name only; of the three workloads that there were then, its kind, range, clients and group
+follow from that. Nothing is added here for a later workload: its rows have these columns from the beginning.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from rqps.store.schemas import TABLES
+
+LATER_TABLES = ("plans", "threads", "clients", "engine")
+"""Tables that came into being while the version was 1: a run of that version may be without their files."""
+
+_LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles")}
+_STEP_COLUMNS = ("clients", "kind", "range", "group", "writes", "storage_engine", "table_position")
+_GROUPS = {
+    "Point queries": (
+        *("point-query", "hot-points", "random-points"),
+        *("points-covered-pk", "points-covered-si", "points-notcovered-pk", "points-notcovered-si"),
+    ),
+    "Range queries without aggregation": (
+        *("range-covered-pk", "range-covered-si", "range-notcovered-pk", "range-notcovered-si", "scan"),
+    ),
+    "Range queries with aggregation": (
+        *("read-only", "read-only-simple", "read-only-sum", "read-only-order", "read-only-distinct"),
+        "read-only-count",
+    ),
+    "Writes": (
+        *("update-one", "update-zipf", "update-nonindex", "update-index", "update-inlist", "delete", "insert"),
+        *("write-only", "read-write"),
+    ),
+}
+_GROUP_OF = {kind: group for group, kinds in _GROUPS.items() for kind in kinds}
+_OTHER = "Other steps"
+_USUAL_RANGE = {"write-only": 10_000} | {
+    f"read-only-{what}": 1000 for what in ("simple", "sum", "order", "distinct", "count")
+}
+_SYSBENCH = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<pre>\.pre)?(?:_range=(?P<range>\d+))?(?:@(?P<clients>\d+))?")
+_POINT_LOOKUP = re.compile(r"(?P<engine>[^.@]+)\.(?P<kind>[^@]+)@(?P<clients>\d+)")
+_INSERT = re.compile(r"(?P<kind>l\.\w+|q[rp]?)(?:\d+(?:\.\d)?)?")
+
+
+def upgraded(name: str, rows: pl.LazyFrame, workload: str) -> pl.LazyFrame:
+    """The rows of one table of version 1, with every column of today.
+
+    Errors of before `retries` was counted are transactions that were done again, which is no failure.
+    """
+    columns = rows.collect_schema().names()
+    if "retries" in TABLES[name] and "retries" not in columns:
+        rows = rows.with_columns(retries="errors", errors=pl.lit(0, pl.Int64))
+    later = [column for column in _LATER_COLUMNS.get(name, ()) if column not in columns]
+    rows = rows.with_columns(pl.lit(None, TABLES[name][column]).alias(column) for column in later)
+    if name != "steps":
+        return rows
+    return rows.map_batches(
+        lambda steps: _with_step_columns(steps, workload),
+        schema=pl.Schema({**rows.collect_schema(), **{name: TABLES["steps"][name] for name in _STEP_COLUMNS}}),
+        predicate_pushdown=False,
+        projection_pushdown=False,
+    )
+
+
+def step_columns(workload: str, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What a step is, of steps in the order in which they were run.
+
+    >>> step_columns("sysbench", ["update-index", "read-only.pre_range=10"])["update-index"]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'kind': 'update-index', 'range': 100, 'group': 'Writes', 'writes': True, 'storage_engine': None,
+     'table_position': 1}
+    """
+    known = {"sysbench": _sysbench, "point-lookups": _point_lookup, "insert-benchmark": _insert}
+    found = {step: known.get(workload, _other)(step) for step in steps}
+    in_tables = sorted(found, key=_place) if workload == "sysbench" else list(found)
+    return {step: {**found[step], "table_position": in_tables.index(step)} for step in found}
+
+
+def _with_step_columns(steps: pl.DataFrame, workload: str) -> pl.DataFrame:
+    names = steps.sort("position", maintain_order=True)["step"].unique(maintain_order=True)
+    found = [{"step": step, **columns} for step, columns in step_columns(workload, names).items()]
+    described = pl.DataFrame(found, schema_overrides=TABLES["steps"], infer_schema_length=None)
+    return steps.with_columns(clients="threads").join(described, on="step", how="left", maintain_order="left")
+
+
+def _place(step: str) -> tuple[int, int, bool, int]:
+    """In tables: by group and kind, then by range, what was done before all writes first, then by clients."""
+    kinds, found = list(_GROUP_OF), _SYSBENCH.fullmatch(step)
+    if not found or found["kind"] not in _GROUP_OF:
+        return len(kinds), 0, False, 0
+    size = int(found["range"] or _USUAL_RANGE.get(found["kind"], 100))
+    return kinds.index(found["kind"]), size, not found["pre"], int(found["clients"] or 0)
+
+
+def _sysbench(step: str) -> dict[str, Any]:
+    found = _SYSBENCH.fullmatch(step)
+    if not found or found["kind"] not in _GROUP_OF:
+        return _other(step)
+    group = _GROUP_OF[found["kind"]]
+    return {
+        "kind": f"{found['kind']}{found['pre'] or ''}",
+        "range": int(found["range"] or _USUAL_RANGE.get(found["kind"], 100)),
+        "group": group,
+        "writes": group == "Writes",
+        "storage_engine": None,
+    }
+
+
+def _point_lookup(step: str) -> dict[str, Any]:
+    found = _POINT_LOOKUP.fullmatch(step)
+    if not found:
+        return _other(step)
+    clients = f"{found['clients']} client{'' if found['clients'] == '1' else 's'}"
+    group = f"{found['engine']}, {clients}"
+    return _other(step) | {"kind": found["kind"], "group": group, "storage_engine": found["engine"]}
+
+
+def _insert(step: str) -> dict[str, Any]:
+    found = _INSERT.fullmatch(step)
+    kind = found["kind"] if found else step
+    return _other(step) | {
+        "kind": kind,
+        "group": "Queries beside writes" if kind.startswith("q") else "Writes",
+        "writes": True,
+    }
+
+
+def _other(step: str) -> dict[str, Any]:
+    return {"kind": step, "range": None, "group": _OTHER, "writes": False, "storage_engine": None}

@@ -1,0 +1,93 @@
+"""Folders of version 1 are read with every column of today; the committed samples are all of that version."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from rqps.store import write_manifest, write_study_card
+from rqps.store.schemas import STEPS
+from rqps.store.upgrade import step_columns
+from rqps.workloads.insert_benchmark import steps as inserts
+from rqps.workloads.point_lookups import steps as lookups
+from rqps.workloads.point_lookups.parameters import PointLookupsParameters
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import find
+from synthetic import Shape, card, manifest, tables
+
+SAMPLE = Path(__file__).parents[1] / "data"
+COLUMNS = ("kind", "range", "clients", "group", "table_position", "writes", "storage_engine")
+
+
+@pytest.mark.parametrize(
+    ("study", "step", "expected"),
+    [
+        ("releases", "update-index", ("update-index", 100, 1, "Writes", 2, True, None)),
+        ("releases", "point-query", ("point-query", 100, 1, "Point queries", 0, False, None)),
+        (
+            "sysbench-releases",
+            "read-only.pre_range=10",
+            ("read-only.pre", 10, 1, "Range queries with aggregation", 26, False, None),
+        ),
+        ("ps-scenarios", "read-write@16", ("read-write", 100, 16, "Writes", 2, True, None)),
+        ("point-lookups", "memory.pk-force@4", ("pk-force", None, 4, "memory, 4 clients", 21, False, "memory")),
+        ("insert-releases-cpu", "qr500", ("qr", None, 1, "Queries beside writes", 6, True, None)),
+        ("insert-releases-cpu", "l.i1", ("l.i1", None, 1, "Writes", 2, True, None)),
+    ],
+)
+def test_a_sample_has_the_columns_that_its_labels_stood_for(
+    study: str, step: str, expected: tuple[object, ...]
+) -> None:
+    steps = rqps.load(study, data=SAMPLE, mode=None).steps
+    assert steps.columns[7:] == STEPS.names()
+    assert steps.filter(step=step).select(COLUMNS).unique().rows() == [expected]
+    assert steps.select("retries", "group", "table_position").null_count().row(0) == (0, 0, 0)
+
+
+def test_what_follows_from_a_label_is_what_the_workload_writes_now() -> None:
+    asked = SysbenchParameters()
+    upgraded = step_columns("sysbench", asked.measured)
+    for name in asked.measured:
+        step, found = find(name), upgraded[name]
+        assert (found["kind"], found["range"], found["group"]) == (step.kind, step.range_size, step.group)
+        assert found["writes"] == step.writes
+        assert found["table_position"] == asked.in_tables.index(name)
+    for form in inserts.forms():
+        names = inserts.names(form, [100, 500])
+        for position, (name, found) in enumerate(step_columns("insert-benchmark", names).items()):
+            step_of_form = inserts.find(name, form)
+            assert (found["kind"], found["group"]) == (step_of_form.kind, step_of_form.group)
+            assert found["table_position"] == position
+    for name, found in step_columns("point-lookups", PointLookupsParameters().steps).items():
+        lookup = lookups.find(name)
+        assert (found["kind"], found["storage_engine"], found["group"]) == (
+            lookup.kind.name,
+            lookup.engine,
+            lookup.group,
+        )
+
+
+def test_several_numbers_of_clients_stand_together_in_tables() -> None:
+    asked = SysbenchParameters(steps=("insert", "scan"), threads=(8, 1))
+    assert sorted(
+        asked.sweep, key=lambda name: step_columns("sysbench", asked.sweep)[name]["table_position"]
+    ) == list(asked.in_tables)
+
+
+def test_a_step_that_no_workload_has_is_kept_behind_the_others() -> None:
+    found = step_columns("sysbench", ["long-gone", "insert"])
+    assert (found["long-gone"]["group"], found["long-gone"]["table_position"]) == ("Other steps", 1)
+
+
+def test_errors_of_before_retries_were_counted_are_retries(tmp_path: Path) -> None:
+    facts, folder = manifest("my1.base", 1, schema_version=1), tmp_path / "raw/study=synthetic"
+    rows = [row | {"errors": 7} for row in tables(facts, Shape())["steps"]]
+    later = [*(name for name in COLUMNS), "retries", "server_instructions", "server_cycles"]
+    old = pl.DataFrame(rows, schema=STEPS).drop(later)
+    run = folder / f"run={facts.run}"
+    run.mkdir(parents=True)
+    old.write_parquet(run / "steps.parquet", metadata={"rqps_schema_version": "1"})
+    write_study_card(folder, card())
+    write_manifest(run, facts)
+    steps = rqps.load("synthetic", data=tmp_path).steps
+    assert steps.select("errors", "retries", "clients", "server_cycles").unique().rows() == [(0, 7, 1, None)]
