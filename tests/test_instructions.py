@@ -233,7 +233,8 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
         pl.format("f{}", pl.int_range(pl.len())).alias("frame"),
     )
     rows = rows.with_columns(pl.concat_list("frame").alias("frames"))
-    runs = pl.DataFrame({"dbms": [BASE], "version": ["1.0.0"]})
+    alike = {name: [""] for name in ("build_digest", "workload", "parameters", "placement")}
+    runs = pl.DataFrame({**identity, **alike, "identity": [""], "version": ["1.0.0"]})
     [whole] = instructions_per_operation(rows, steps, runs)["value"].to_list()
     assert whole == pytest.approx(sum(parts) / operations, rel=1e-12)
     functions = dearest_functions(rows, steps, most=len(parts))

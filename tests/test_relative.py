@@ -28,12 +28,23 @@ from rqps.analysis import (
     where_from,
 )
 from rqps.errors import RqpsError
-from rqps.stats.interval import coverage, estimate, needs, verdict
+from rqps.stats import MEDIAN, STUDENT, Statistic, compare, verdict
+from rqps.stats.estimate import coverage
 from rqps.store import Study
 from synthetic import DBMS, Shape, manifest, write_run, write_study
 
 BASE = "my1.base"
 values = st.floats(0.2, 5.0)
+estimate = MEDIAN.of
+
+
+def judged(ratios: list[float], statistic: Statistic = MEDIAN) -> tuple[str, str]:
+    """The verdict of some rounds, and what it would take."""
+    who = {"host": "here", "step": "scan", "metric": "operations_per_s", "base": BASE, "dbms": "my2.base"}
+    rounds = [{**who, "base_value": 1.0, "me_value": ratio, "ratio": ratio} for ratio in ratios]
+    row = compare(pl.DataFrame(rounds), statistic).row(0, named=True)
+    assert (row["n"], row["base_median"]) == (len(ratios), 1.0)
+    return row["verdict"], row["needs"]
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +83,12 @@ def test_the_interval_is_the_narrowest_of_at_least_95_percent_or_the_widest(n: i
         assert k == n // 2 or coverage(n, k + 1) < 0.95
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(values, min_size=1, max_size=5))
 def test_few_rounds_are_never_sure(found: list[float]) -> None:
-    assert verdict(estimate(found)) == "unsure"
-    assert "6 rounds or more" in needs(estimate(found))
+    word, needs = judged(found)
+    assert word == "unsure"
+    assert "6 rounds or more" in needs
 
 
 @pytest.mark.parametrize(
@@ -89,22 +102,47 @@ def test_few_rounds_are_never_sure(found: list[float]) -> None:
     ],
 )
 def test_the_verdict_follows_the_interval(found: list[float], expected: str) -> None:
-    assert verdict(estimate(found)) == expected
-    assert bool(needs(estimate(found))) == (expected == "unsure")
+    word, needs = judged(found)
+    assert word == expected
+    assert bool(needs) == (expected == "unsure")
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(values, min_size=6, max_size=30))
 def test_swapping_the_sides_swaps_the_verdict(found: list[float]) -> None:
-    there, back = estimate(found), estimate([1 / value for value in found])
+    there, back = judged(found)[0], judged([1 / value for value in found])[0]
     opposite = {"slower": "faster", "faster": "slower", "same": "same", "unsure": "unsure"}
     # 2 % below is not exactly 2 % above: right at that edge a verdict may become `same` or cease to be.
-    near = abs(max(there.low or 1, 2 - (there.high or 1)) - 0.98) < 0.001 or "same" in (verdict(there), verdict(back))
-    assert near or verdict(back) == opposite[verdict(there)]
+    interval = estimate(found)
+    near = abs(max(interval.low or 1, 2 - (interval.high or 1)) - 0.98) < 0.001 or "same" in (there, back)
+    assert near or back == opposite[there]
 
 
 def test_an_unsure_number_says_how_many_rounds_it_would_take() -> None:
-    assert needs(estimate([0.97, 1.01, 1.00, 1.00, 0.99, 1.02])) == "about 14 rounds at this spread"
-    assert "more than 60 rounds" in needs(estimate([0.5, 1.5, 0.99, 1.01, 0.7, 1.4]))
+    assert judged([0.97, 1.01, 1.00, 1.00, 0.99, 1.02])[1] == "about 14 rounds at this spread"
+    assert "more than 60 rounds" in judged([0.5, 1.5, 0.99, 1.01, 0.7, 1.4])[1]
+
+
+def test_another_statistic_gives_the_same_frame() -> None:
+    assert judged([0.60, 0.62, 0.61, 0.65], STUDENT) == ("slower", "")
+    assert judged([0.60, 0.62, 0.61], STUDENT) == ("unsure", "4 rounds: there are 3")
+    assert STUDENT.quantile(4) == pytest.approx(2.776, abs=5e-4)
+
+
+def test_a_significant_part_is_named_however_small_beside_its_operation() -> None:
+    part = pl.DataFrame({"low": [0.1], "high": [0.2]})
+
+    def judged_as(significant: bool | None) -> str:
+        word = verdict.decided(
+            sure=pl.lit(True),
+            null=0.0,
+            near=2.0,
+            more_is_better=False,
+            significant=None if significant is None else pl.lit(significant),
+        )
+        return str(part.select(word).item())
+
+    assert [judged_as(significant) for significant in (None, True, False)] == ["same", "slower", "same"]
 
 
 @settings(max_examples=25, deadline=None)

@@ -58,13 +58,13 @@ from rqps.profile.instructions import (
 from rqps.profile.mending import completeness
 from rqps.profile.profiled import profiled
 from rqps.profile.thread_time import thread_time, threads_not_told
-from rqps.stats.conditions import config_changes, hidden_differences, options_of_some, same_for_all, varying
-from rqps.stats.groups import grouped
+from rqps.stats.comparison import grouped, strongest
+from rqps.stats.conditions import builds, config_changes, hidden_differences, options_of_some, same_for_all, varying
 from rqps.stats.metrics import METRICS, measured
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps.stats.pairing import where_from
 from rqps.stats.relative import comparable, config_effect, given_back, ratios_to, relative
 from rqps.stats.summary import absolute, summarise, summarise_given_back
-from rqps.stats.trace import builds, strongest, where_from
 from rqps.stats.warnings import all_warnings, carried
 
 __all__ = [

@@ -1,1 +1,86 @@
-"""Under construction."""
+"""From values to a verdict: the one way, for throughput, CPU, instructions and whatever else has a value per round.
+
+    values   = measured(study.steps, study.runs)          one row per step, run and metric
+    rounds_  = rounds(values, study.runs, base)           each value of me beside its base's, of the same round
+    compared = compare(rounds_)                           one row per step, metric and dbms: the tidy frame
+
+Every table, chart and sentence reads the tidy frame: `host, step, position, kind, group, clients, metric, base, dbms,
+build, config, n, base_median, me_median, median, low, high, coverage, verdict, needs`, and `warnings` once they are
+attached (`with_warnings`). `absolute(values)` gives the same columns of values that are not compared.
+
+>>> import polars as pl
+>>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
+>>> step = {"host": "vm", "step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
+>>> paired = pl.DataFrame([{**step, "base_value": 10.0, "me_value": 10 * ratio, "ratio": ratio} for ratio in ratios])
+>>> compare(paired).select("step", "dbms", "n", "median", "low", "high", "verdict").row(0)
+('scan', 'my80.z', 6, 0.62, 0.6, 0.65, 'slower')
+
+A statistic is chosen once per page: `compare(rounds_, STUDENT)`; `MEDIAN.assumption` is its sentence for the page.
+Whoever has intervals of another making gets the words from `verdict.decided`, and what it would take from
+`verdict.needs`.
+"""
+
+from rqps.stats import verdict
+from rqps.stats.comparison import absolute, compare, grouped, strongest
+from rqps.stats.conditions import (
+    builds,
+    config_changes,
+    hidden_differences,
+    options_of_some,
+    same_for_all,
+    varying,
+)
+from rqps.stats.estimate import MEDIAN, STUDENT, Estimate, Statistic
+from rqps.stats.metrics import (
+    COMPARED,
+    METRICS,
+    MORE_IS_BETTER,
+    PUBLISHED,
+    Metric,
+    measured,
+    tidy,
+    usable,
+    version_order,
+)
+from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
+from rqps.stats.verdict import Verdict
+from rqps.stats.warnings import all_warnings, with_warnings
+
+__all__ = [
+    "COMPARED",
+    "MEDIAN",
+    "METRICS",
+    "MORE_IS_BETTER",
+    "PUBLISHED",
+    "STUDENT",
+    "Estimate",
+    "Metric",
+    "Statistic",
+    "Verdict",
+    "absolute",
+    "all_warnings",
+    "builds",
+    "comparable",
+    "compare",
+    "config_changes",
+    "counters_over_time",
+    "grouped",
+    "hidden_differences",
+    "latencies_of_steps",
+    "measured",
+    "options_of_some",
+    "rounds",
+    "rounds_of_pairs",
+    "rounds_within_build",
+    "same_for_all",
+    "strongest",
+    "throughput_over_time",
+    "tidy",
+    "usable",
+    "varying",
+    "verdict",
+    "version_order",
+    "where_from",
+    "with_warnings",
+]

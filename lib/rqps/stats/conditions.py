@@ -1,4 +1,4 @@
-"""What differed between runs: what the study varies, and what nobody asked to vary."""
+"""Conditions of the runs: differences that the study asks for, and those that nobody asked for."""
 
 import polars as pl
 
@@ -62,7 +62,7 @@ def unsteady_settings(settings: pl.LazyFrame) -> pl.DataFrame:
 
 
 def unasked_settings(differences: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """One warning a dbms that differs from the base in settings that no config names."""
+    """One warning per dbms that differs from the base in settings that no config names."""
     whose = runs.select("study", "host", "dbms", "build", "config").unique()
     counted = (
         differences.group_by("host", "base", "dbms").agg(pl.len().alias("settings")).join(whose, on=["host", "dbms"])
@@ -72,7 +72,7 @@ def unasked_settings(differences: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFr
 
 
 def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
-    """What each dbms asks for that another of the same build does not: `dbms, instead_of, change`."""
+    """Options that each dbms asks for and another of the same build does not: `dbms, instead_of, change`."""
     options = conditions.filter(kind="option").select("dbms", "build", "name", "value").unique()
     dbms = options.select("build", "dbms").unique()
     pairs = dbms.join(dbms.rename({"dbms": "instead_of"}), on="build")
@@ -126,6 +126,23 @@ def options_of_some(conditions: pl.DataFrame) -> pl.DataFrame:
 def varying(conditions: pl.DataFrame) -> pl.DataFrame:
     """Facts, but for options, that were not the same in all runs of a host: `host, kind, name, values`."""
     return _spread(conditions.filter(pl.col("kind") != "option")).filter(pl.col("values").list.len() > 1)
+
+
+def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
+    """One row per dbms: the server that answered, its binary, its runs, and the options in which others differ."""
+    options = conditions.filter(kind="option").select("dbms", "name", "value").unique()
+    differing_values = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name").group_by("dbms")
+    differing = differing_values.agg(pl.format("{}={}", "name", pl.col("value")).str.join(", ").alias("options"))
+    counted = runs.group_by("host", "dbms", maintain_order=True).agg(
+        pl.len().alias("runs"),
+        *(pl.col(name).first() for name in ("version", "version_comment", "build_source", "build_digest")),
+    )
+    return (
+        counted.join(differing, on="dbms", how="left", maintain_order="left")
+        .with_columns(pl.col("build_digest").str.slice(0, 12).alias("sha256"), pl.col("options").fill_null("–"))
+        .select("dbms", "version", "version_comment", "build_source", "sha256", "runs", "options")
+        .sort("version", "dbms")
+    )
 
 
 def _spread(conditions: pl.DataFrame) -> pl.DataFrame:

@@ -1,10 +1,11 @@
-"""What is compared: throughput, and what an operation costs (a counter's difference over operations)."""
+"""Metrics: throughput, and the cost of an operation (a counter's difference over operations)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
 
+from rqps.stats.pairing import comparable
 from rqps.store.flat import IDENTITY
 
 
@@ -48,6 +49,8 @@ PUBLISHED: dict[str, Metric] = {
 }
 """The columns of a per-operation table as they are published, in that order. All are of the whole host."""
 
+MORE_IS_BETTER = frozenset(name for name, metric in (METRICS | PUBLISHED).items() if metric.more_is_better)
+
 COMPARED = ("operations_per_s", "server_cpu_us_per_operation", "client_cpu_us_per_operation")
 
 _COUNTERS = {
@@ -70,17 +73,13 @@ _USABLE = (pl.col("operations") > 0) & (_FAILED == 0) & (pl.col("operations_per_
 
 
 def measured(steps: pl.DataFrame, runs: pl.DataFrame, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
-    """One row a step, run and metric: `metric, value`. A step with errors or no operations gives no value.
+    """One row per step, run and metric: `metric, value`. A step with errors or no operations gives no value.
 
-    Rows are in the order of tables: steps as they were run, older versions before newer ones.
+    Rows are in the order of tables: steps as they were run, older versions before newer ones. Runs that differ in
+    more than the dbms are refused.
     """
     per_operation = [(total / pl.col("operations")).alias(name) for name, total in _COUNTERS.items()]
     return tidy(steps.lazy().filter(_USABLE).with_columns(per_operation), metrics, runs)
-
-
-def more_is_better(metric: str) -> bool:
-    """Which way a metric points."""
-    return (METRICS | PUBLISHED)[metric].more_is_better
 
 
 def usable(steps: pl.DataFrame) -> pl.DataFrame:
@@ -89,15 +88,20 @@ def usable(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.DataFrame) -> pl.DataFrame:
-    """Steps with a column a metric as one row a step, run and metric, in the order of tables."""
+    """The same of any steps that have one column per metric."""
+    comparable(runs)
     names = sorted(metrics)
     metric = pl.col("metric").cast(pl.Enum(names)).to_physical()  # numbers are sorted faster than words
+    there = wide.lazy().collect_schema().names()
+    described = {"kind": pl.lit(None, pl.String), "group": pl.lit(None, pl.String), "clients": pl.col("threads")}
+    missing = [of.alias(name) for name, of in described.items() if name not in there]
     return (
         wide.lazy()
-        .join(_ranks(runs).lazy(), on="dbms")
+        .with_columns(missing)
+        .join(version_order(runs).lazy(), on="dbms")
         .unpivot(
             on=names,
-            index=[*IDENTITY, "step", "position", "threads", "rank"],
+            index=[*IDENTITY, "step", "position", *described, "threads", "rank"],
             variable_name="metric",
             value_name="value",
         )
@@ -107,7 +111,8 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
     )
 
 
-def _ranks(runs: pl.DataFrame) -> pl.DataFrame:
+def version_order(runs: pl.DataFrame) -> pl.DataFrame:
+    """The `rank` of each dbms, older versions first."""
     numbers = pl.col("version").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
     ordered = runs.select("dbms", numbers=numbers).unique("dbms").sort("numbers", "dbms")
     return ordered.select("dbms").with_row_index("rank")

@@ -1,4 +1,4 @@
-"""Warnings travel with the number: which of them a comparison has to carry."""
+"""Warnings as values that travel with the numbers that they concern."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from rqps.store.read import Study
 
 
 def all_warnings(study: Study) -> pl.DataFrame:
-    """What the runs noticed, steps that give no number, missed rates, and conditions that differ unasked."""
+    """Notices of the runs, steps that give no number, missed rates, and conditions that differ unasked."""
     hidden = hidden_differences(study.settings, study.conditions, study.card.base)
     return pl.concat(
         [
@@ -33,7 +33,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
 def missing_rounds(study: Study) -> pl.DataFrame:
     """Warnings for a dbms that has finished fewer rounds than the study plans, or that can have none.
 
-    Of runs that look closer nothing is said here: what is planned of them is not on the study's card.
+    Runs that look closer give none here: the study's card does not say how many of them are planned.
     """
     if "throughput" not in set(study.runs["mode"]):
         return study.warnings.clear()
@@ -51,11 +51,15 @@ def missing_rounds(study: Study) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=study.warnings.schema)
 
 
-def carried(summary: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
-    """The summary with `warnings`: the kinds that concern me or base, in this step or in all of them."""
+def with_warnings(compared: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+    """The compared frame with `warnings`: the kinds that concern me or base, in this step or in all of them."""
     rows = warnings.select("host", "dbms", "step", "kind").unique().sort("kind").to_dicts()
-    kinds = [sorted({str(row["kind"]) for row in rows if _concerns(row, of)}) for of in summary.iter_rows(named=True)]
-    return summary.with_columns(pl.Series("warnings", kinds, dtype=pl.List(pl.String)))
+    numbers = compared.select("host", "step", "base", "dbms").iter_rows(named=True)
+    kinds = [sorted({str(row["kind"]) for row in rows if _concerns(row, number)}) for number in numbers]
+    return compared.with_columns(pl.Series("warnings", kinds, dtype=pl.List(pl.String)))
+
+
+carried = with_warnings
 
 
 def _concerns(warning: dict[str, Any], number: dict[str, Any]) -> bool:

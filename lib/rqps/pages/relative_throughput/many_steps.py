@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from rqps.stats.metrics import _ranks
+from rqps.stats.metrics import version_order
 
 THROUGHPUT = "operations_per_s"
 MANY = 12
@@ -64,4 +64,4 @@ def over_releases(summary: pl.DataFrame, runs: pl.DataFrame, metric: str = THROU
     order = {step: number for number, step in enumerate(dict.fromkeys(ratios["step"]))}
     place = pl.col("step").replace_strict(order, return_dtype=pl.Int32)
     both = pl.concat([ratios.select(shown), of_base.select(shown)])
-    return both.join(_ranks(runs), on="dbms").sort("host", place, "rank")
+    return both.join(version_order(runs), on="dbms").sort("host", place, "rank")

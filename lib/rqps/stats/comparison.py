@@ -1,0 +1,65 @@
+"""The tidy frame that every table, chart and sentence reads: one row per host, step, metric and dbms."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import polars as pl
+
+from rqps.stats import verdict
+from rqps.stats.estimate import MEDIAN, Statistic
+from rqps.stats.metrics import MORE_IS_BETTER
+
+KEYS = ("host", "step", "position", "kind", "group", "clients", "metric", "base", "dbms", "build", "config")
+
+
+def compare(
+    rounds: pl.DataFrame,
+    statistic: Statistic = MEDIAN,
+    of: Literal["ratio", "difference"] = "ratio",
+    keys: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """The rounds of each comparison as one estimate with its interval, its verdict and what it would take.
+
+    `median, low, high` are of the ratio me / base, or of the difference me - base, which is `same` within 2 % of the
+    base's median. Other `keys` than the usual ones must have `metric` among them.
+    """
+    keys = [name for name in keys or KEYS if name in rounds.columns]
+    medians = [pl.col(f"{side}_value").median().alias(f"{side}_median") for side in ("base", "me")]
+    found = statistic.estimate(rounds, keys, of).join(
+        rounds.group_by(keys).agg(medians), on=keys, how="left", nulls_equal=True, maintain_order="left"
+    )
+    is_ratio = of == "ratio"
+    null = 1.0 if is_ratio else 0.0
+    near = verdict.SAME_WITHIN if is_ratio else verdict.SAME_WITHIN * pl.col("base_median")
+    better = pl.col("metric").is_in(list(MORE_IS_BETTER))
+    decided = verdict.decided(sure=statistic.sure, null=null, near=near, more_is_better=better)
+    needs = verdict.needs(sure=statistic.sure, too_few=statistic.too_few, null=null, near=near)
+    figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage", "verdict", "needs")
+    return found.with_columns(decided.alias("verdict")).with_columns(needs.alias("needs")).select(*keys, *figures)
+
+
+def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
+    """The same frame of values as they were measured: no base and no verdict."""
+    return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
+
+
+def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str]:
+    """The step and dbms whose ratio is farthest from 1: the number to check first."""
+    row = compared.filter(metric=metric).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+    return str(row["step"][0]), str(row["dbms"][0])
+
+
+def grouped(frame: pl.DataFrame, groups: Mapping[str, str]) -> pl.DataFrame:
+    """The frame with the column `group`, its rows in the order in which `groups` has the steps.
+
+    Without groups all steps are in one that has no name, and stay in the order in which they are run.
+
+    >>> steps = pl.DataFrame({"step": ["insert", "scan"], "ratio": [0.9, 0.8]})
+    >>> grouped(steps, {"scan": "Range queries", "insert": "Writes"}).rows()
+    [('scan', 0.8, 'Range queries'), ('insert', 0.9, 'Writes')]
+    """
+    named = pl.col("step").replace_strict(dict(groups), default="", return_dtype=pl.String).alias("group")
+    order = {step: number for number, step in enumerate(groups)}
+    place = pl.col("step").replace_strict(order, default=len(order), return_dtype=pl.Int32)
+    by = [pl.col("host"), place] if "host" in frame.columns else [place]
+    return frame.with_columns(named).sort(*by, maintain_order=True)

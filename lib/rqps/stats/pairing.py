@@ -1,0 +1,100 @@
+"""Rounds: each value of me beside that of its base. Only what differs in nothing but the dbms is ever divided."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import polars as pl
+
+from rqps.errors import RqpsError
+
+
+def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
+    """One row per step, dbms, metric and round: `base_value`, `me_value`, their `ratio` and their `difference`.
+
+    Rounds are paired on the same host; a round without its base, or without a usable step, gives no row.
+    """
+    names = sorted(set(runs["dbms"]))
+    if base not in names:
+        raise RqpsError(
+            f"no finished run of the base {base!r}", fix=f"choose a base of: {', '.join(names) or 'none yet'}"
+        )
+    found = rounds_of_pairs(values, [(base, me) for me in names if me != base])
+    if found.is_empty():
+        raise RqpsError(
+            f"no round has both its base {base!r} and another dbms finished without errors: nothing to compare",
+            fix="run the study again: it measures what is missing",
+        )
+    return found
+
+
+def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
+    """The same within each build: its other configs against the base's config, or against its first one."""
+    config = base.partition(".")[2]
+    pairs = []
+    for (build,), of_build in runs.sort("dbms").group_by("build", maintain_order=True):
+        names = sorted(set(of_build["dbms"]))
+        first = f"{build}.{config}" if f"{build}.{config}" in names else names[0]
+        pairs += [(first, me) for me in names if me != first]
+    return rounds_of_pairs(values, pairs)
+
+
+def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """The same for given pairs of base and me.
+
+    A dbms is me to one base at most, so that the rows stay in the order of the values.
+    """
+    keys = ["host", "step", "metric", "round"]
+    names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
+    of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
+        *keys, "clients", base="dbms", base_value="value", base_run="run"
+    )
+    me, of = pl.col("value"), pl.col("base_value")
+    return (
+        values.join(names, on="dbms", maintain_order="left")
+        .join(of_base, on=[*keys, "clients", "base"], maintain_order="left")
+        # A ratio to nothing is no number: an operation that cost no CPU is below what can be seen.
+        .filter(of > 0)
+        .select(
+            *("host", "step", "position", "kind", "group", "clients", "metric", "round"),
+            *("base", "dbms", "build", "config", "base_value"),
+            me.alias("me_value"),
+            (me / of).alias("ratio"),
+            (me - of).alias("difference"),
+            *("base_run", "run"),
+        )
+    )
+
+
+def comparable(runs: pl.DataFrame) -> None:
+    """Refuse to pool what differs: another binary, other options, another table size, other placement."""
+    of_a_dbms, of_a_host = ("build_digest", "identity"), ("workload", "parameters", "placement")
+    for names, columns in ((("host", "dbms"), of_a_dbms), (("host",), of_a_host)):
+        for column in columns:
+            kinds = runs.group_by(*names, column, maintain_order=True).agg(pl.col("run").sort())
+            for key, group in kinds.group_by(names, maintain_order=True):
+                if group.height > 1:
+                    whose = " on ".join(str(part) for part in reversed(key))
+                    raise _mixed(whose, column, group.select(column, "run"))
+
+
+def _mixed(whose: str, column: str, kinds: pl.DataFrame) -> RqpsError:
+    groups = "; ".join(
+        f"{value} in {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" for value, names in kinds.rows()
+    )
+    return RqpsError(
+        f"{whose}: runs with different {column} can't be compared as one: {groups}",
+        fix="move the folders of one kind out of the study's, or measure them as a study of their own",
+    )
+
+
+def where_from(
+    rounds: pl.DataFrame, runs: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s"
+) -> pl.DataFrame:
+    """The rounds behind one number: both values, and the row of `steps.parquet` that each is in."""
+    files = {row["run"]: f"{PurePath(row['folder']).name}/steps.parquet" for row in runs.iter_rows(named=True)}
+    return rounds.filter(step=step, dbms=dbms, metric=metric).select(
+        *("host", "round", "me_value", "base_value", "ratio"),
+        pl.col("run").replace_strict(files, return_dtype=pl.String).alias("me_file"),
+        pl.col("base_run").replace_strict(files, return_dtype=pl.String).alias("base_file"),
+        pl.format("step = '{}'", "step").alias("row"),
+    )

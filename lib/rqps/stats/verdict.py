@@ -1,0 +1,102 @@
+"""The verdict: what an interval supports. It is decided here and nowhere else.
+
+`slower` and `faster` say that the interval leaves out the value that means no difference, `same` that all of it is
+within 2 % of that value, and `unsure` everything else, as well as every comparison of too few rounds.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import polars as pl
+
+Verdict = Literal["slower", "faster", "same", "unsure"]
+VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "unsure")
+
+SAME_WITHIN = 0.02
+ROUNDS_FOR_A_VERDICT = 4
+COVERAGE = 0.95
+"""The chance that an interval holds the true value, at least."""
+FALSE_FINDINGS = 0.05
+"""Share of what is called slower or faster in one table that may be chance."""
+MOST_ROUNDS_WORTH_NAMING = 60
+
+
+def decided(
+    *,
+    sure: pl.Expr,
+    null: float = 1.0,
+    near: pl.Expr | float = SAME_WITHIN,
+    more_is_better: pl.Expr | bool = True,
+    significant: pl.Expr | None = None,
+    low: pl.Expr | str = "low",
+    high: pl.Expr | str = "high",
+) -> pl.Expr:
+    """The verdict of the interval from `low` to `high`.
+
+    `null` is the value that means no difference, `near` how far from it counts as the same, and `sure` whether the
+    rounds are enough. `same` comes before `slower` and `faster`: a difference of 1 % is the same, however exact.
+    A part of an operation is another matter, since it may be of any size: give `significant`, and each difference
+    that is significant is a finding, also one that is small beside the operation.
+
+    >>> two = pl.DataFrame({"low": [0.60, 0.985], "high": [0.65, 0.995]})
+    >>> two.select(verdict=decided(sure=pl.lit(True)))["verdict"].to_list()
+    ['slower', 'same']
+    """
+    low, high = _column(low), _column(high)
+    outside = (low > null) | (high < null)
+    same = (low >= null - near) & (high <= null + near)
+    way = pl.when((low > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
+    first = pl.when(~sure | low.is_null() | high.is_null()).then(pl.lit("unsure"))
+    if significant is None:
+        chosen = first.when(same).then(pl.lit("same")).when(outside).then(way)
+    else:
+        chosen = first.when(outside & significant).then(way).when(same).then(pl.lit("same"))
+    return chosen.otherwise(pl.lit("unsure"))
+
+
+def needs(
+    *,
+    sure: pl.Expr,
+    too_few: pl.Expr,
+    null: float = 1.0,
+    near: pl.Expr | float = SAME_WITHIN,
+    most: int | None = MOST_ROUNDS_WORTH_NAMING,
+    low: pl.Expr | str = "low",
+    high: pl.Expr | str = "high",
+    middle: pl.Expr | str = "median",
+) -> pl.Expr:
+    """What an `unsure` comparison would take, in words: `too_few` where the rounds are not enough; else empty.
+
+    An interval narrows with the square root of the rounds. More rounds than `most` are not named.
+    """
+    low, high, middle, n = _column(low), _column(high), _column(middle), pl.col("n")
+    distance = (middle - null).abs()
+    enough = pl.max_horizontal(distance, near - distance)
+    half_width = pl.max_horizontal(high - middle, middle - low)
+    rounds = (n * (half_width / enough) ** 2).ceil()
+    named = rounds.clip(lower_bound=n + 1, upper_bound=1e15).cast(pl.Int64)
+    words = pl.when(pl.col("verdict") != "unsure").then(pl.lit("")).when(~sure | low.is_null()).then(too_few)
+    if most is not None:
+        more = f"more than {most} rounds at this spread: longer steps or a quieter machine"
+        words = words.when(rounds > most).then(pl.lit(more))
+    return words.otherwise(pl.format("about {} rounds at this spread", named))
+
+
+def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
+    """Of all findings at least as sure as each one, the share expected to be chance (Benjamini and Hochberg, 1995).
+
+    `t` is each difference divided by its standard error, with its degrees of freedom.
+
+    >>> [round(share, 3) for share in false_shares([3.5, 2.0, 0.1], [9, 9, 9])]
+    [0.02, 0.115, 0.923]
+    """
+    from scipy import stats  # takes a second to import, and only profiles need it
+
+    if not t:
+        return []
+    chances = 2 * stats.t.sf([abs(each) for each in t], freedom)
+    return [float(share) for share in stats.false_discovery_control(chances)]
+
+
+def _column(of: pl.Expr | str) -> pl.Expr:
+    return pl.col(of) if isinstance(of, str) else of
