@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps import charts
 from rqps.analysis import (
-    dearest_functions,
     instruction_ratios,
     instructions_beside,
     instructions_per_operation,
+    most_expensive_functions,
     relative,
     summarise,
 )
@@ -169,12 +169,12 @@ def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: St
 
 def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None:
     first = counted.runs.filter(dbms=BASE, round=1)["run"].item()
-    dearest = dearest_functions(counted.instructions.filter(run=first), counted.steps.filter(run=first), most=2)
-    assert dearest.filter(step="point-query").drop("run", "step").rows() == [
+    found = most_expensive_functions(counted.instructions.filter(run=first), counted.steps.filter(run=first), most=2)
+    assert found.filter(step="point-query").drop("run", "step").rows() == [
         ("Sql_cmd_dml::execute", 20_000.0, 0.5, 2.0),
         ("dispatch_command", 10_000.0, 0.25, 1.0),
     ]
-    assert dearest["step"].to_list() == ["point-query"] * 2 + ["update-index"] * 2
+    assert found["step"].to_list() == ["point-query"] * 2 + ["update-index"] * 2
 
 
 def test_the_table_says_what_instructions_do_not_show(beside: pl.DataFrame) -> None:
@@ -237,7 +237,7 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
     runs = pl.DataFrame({**identity, **alike, "identity": [""], "version": ["1.0.0"]})
     [whole] = instructions_per_operation(rows, steps, runs)["value"].to_list()
     assert whole == pytest.approx(sum(parts) / operations, rel=1e-12)
-    functions = dearest_functions(rows, steps, most=len(parts))
+    functions = most_expensive_functions(rows, steps, most=len(parts))
     assert functions["instructions_per_operation"].sum() == pytest.approx(whole, rel=1e-9)
     assert functions["share"].sum() == pytest.approx(1, rel=1e-9)
 

@@ -23,7 +23,7 @@ from rqps.observe.stacks import Profile, Sampling, choose, profiling
 from rqps.observe.stacks.profiling import Profiling, read
 from rqps.observe.stacks.recording import recording
 from rqps.observe.step_counters import read_counters, used_between
-from rqps.profile.mending import completeness, mended
+from rqps.profile.broken_stacks import completeness, repaired
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.store.manifest import Placement
@@ -111,7 +111,7 @@ def house(running_5624: House) -> Iterator[House]:
 def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: Path) -> None:
     with serving(dbms, short) as house:
         profile = house.profiled("point-query")
-    stacks = mended(profile.stacks)
+    stacks = repaired(profile.stacks)
     samples = int(stacks["samples"].sum())
     assert samples > 200, profile.warnings
     by_role = dict(stacks.group_by("role").agg(pl.col("samples").sum()).rows())
@@ -121,7 +121,7 @@ def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: 
     assert searching["role"].unique().to_list() == ["connection"]
     assert searching["samples"].sum() > 0.03 * samples
     [whole] = completeness(stacks).to_dicts()
-    assert whole["root"] + whole["mended"] >= 0.98, whole
+    assert whole["root"] + whole["repaired"] >= 0.98, whole
     # Debian's 9.7 is stripped: what remains are the names of functions that plugins may call.
     assert whole["unnamed"] < (0.3 if dbms == "my97.base" else 0.05), whole
     assert not profile.stacks.filter((pl.col("event") == CALLERS) & (pl.col("weight") != 0)).height

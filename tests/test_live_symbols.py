@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 from rqps.engines.catalogue import catalogue
 from rqps.engines.sources import locate
-from rqps.pages.flamegraph_breakdown.stack_tables import components, renames
-from rqps.profile.frames import frame_name
+from rqps.profile.components import components, renames
+from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
 from rqps.study.builds import BuildSpec
 from symbols import functions

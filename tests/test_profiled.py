@@ -12,10 +12,11 @@ import rqps
 from browser import Browser, opened
 from markupsafe import Markup
 from rqps import charts
-from rqps.analysis import profiled, relative, summarise, worst
+from rqps.analysis import relative, summarise, worst
 from rqps.report.leads import PROFILES, Leads, leads
 from rqps.report.outputs import json_in_html
 from rqps.report.pages import notebook_page
+from rqps.report.profiled import profiled
 from rqps.store import write_study_card
 from synthetic import Shape, card, manifest, write_run, write_study
 from synthetic_report import notebook_of

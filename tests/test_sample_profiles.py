@@ -77,5 +77,5 @@ def test_paths_of_two_releases_meet(profile: analysis.Profile) -> None:
 
 def test_stacks_reach_the_roots_of_their_threads(costs: dict[str, pl.DataFrame]) -> None:
     for row in costs["completeness"].to_dicts():
-        assert row["root"] + row["mended"] >= WHOLE_AT_LEAST, row
+        assert row["root"] + row["repaired"] >= WHOLE_AT_LEAST, row
         assert row["unnamed"] < (0.2 if row["dbms"].startswith("my97") else 0.01), row

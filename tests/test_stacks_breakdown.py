@@ -15,8 +15,8 @@ from rqps.analysis import (
     stack_costs,
 )
 from rqps.errors import RqpsError
-from rqps.pages.flamegraph_breakdown.stack_tables import OTHER
 from rqps.profile.breakdown import BREAKDOWN, By
+from rqps.profile.components import OTHER
 from rqps.stats.chance import adjusted, t_of, two_sided_p
 from synthetic_stacks import POINT, instructions_of, stacks_of, steps_of, study
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.analysis import instruction_costs, stack_costs
-from rqps.pages.flamegraph_breakdown.stack_tables import OTHER, components
+from rqps.profile.components import OTHER, component_of, components
 from rqps.profile.costs import COSTS, NOT_SAMPLED
-from rqps.profile.frames import component_of
 from synthetic_stacks import NS_A_SAMPLE, OPERATIONS, POINT, instructions_of, stacks_of, steps_of
 
 # Of every component a name, and names of none.

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.pages.flamegraph_breakdown.stack_tables import OTHER, Patterns, components, renames
-from rqps.profile.frames import claim, component_of, frame_name, last_resort
+from rqps.profile.components import OTHER, Patterns, claim, component_of, components, last_resort, renames
+from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
 
 # As nm, perf and callgrind write them.

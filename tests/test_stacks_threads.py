@@ -8,7 +8,8 @@ import pytest
 from child import SPINNING, Child
 from rqps import charts
 from rqps.observe.stacks.threads import KINDS, Looks, Used, threads_table, used_by_threads
-from rqps.profile.thread_time import thread_time, threads_not_told
+from rqps.pages.flamegraph_breakdown.thread_time import threads_not_told
+from rqps.pages.flamegraph_breakdown.thread_time import time_of_threads as thread_time
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import STEPS, THREADS
 from synthetic_stacks import whose

@@ -3,6 +3,16 @@
 from rqps.pages.cost_per_operation.cost_findings import cost_findings, two_measures
 from rqps.pages.cost_per_operation.cost_table import as_published, cost_table, of_steps
 from rqps.pages.cost_per_operation.explained import explained
+from rqps.pages.flamegraph_breakdown.findings import (
+    Profile,
+    breakdown_findings,
+    most_changed_part,
+    part_from,
+    profile,
+    profile_findings,
+)
+from rqps.pages.flamegraph_breakdown.thread_time import threads_not_told
+from rqps.pages.flamegraph_breakdown.thread_time import time_of_threads as thread_time
 from rqps.pages.perf_schema_overhead import (
     by_clients,
     event_costs,
@@ -32,32 +42,22 @@ from rqps.pages.relative_throughput.findings import findings
 from rqps.pages.relative_throughput.many_steps import MANY, by_group, over_releases, worst
 from rqps.profile import (
     FOLD_BELOW,
-    Profile,
     breakdown,
-    breakdown_findings,
+    completeness,
+    counted_beside,
     flame_tree,
     flame_trees,
     folded,
     folded_difference,
     instruction_costs,
-    most_changed_part,
-    operation_costs,
-    part_from,
-    profile,
-    profile_findings,
-    speedscope,
-    stack_costs,
-)
-from rqps.profile.counted_beside import counted_beside
-from rqps.profile.instructions import (
-    dearest_functions,
     instruction_ratios,
     instructions_beside,
     instructions_per_operation,
+    most_expensive_functions,
+    operation_costs,
+    speedscope,
+    stack_costs,
 )
-from rqps.profile.mending import completeness
-from rqps.profile.profiled import profiled
-from rqps.profile.thread_time import thread_time, threads_not_told
 from rqps.stats.comparison import grouped, strongest
 from rqps.stats.conditions import builds, config_changes, hidden_differences, options_of_some, same_for_all, varying
 from rqps.stats.metrics import METRICS, measured
@@ -89,7 +89,6 @@ __all__ = [
     "cost_table",
     "counted_beside",
     "counters_over_time",
-    "dearest_functions",
     "event_costs",
     "events_per_statement",
     "explained",
@@ -115,6 +114,7 @@ __all__ = [
     "measured",
     "memory_use",
     "most_changed_part",
+    "most_expensive_functions",
     "of_steps",
     "operation_costs",
     "options_of_some",
@@ -123,7 +123,6 @@ __all__ = [
     "parts_by_instructions",
     "profile",
     "profile_findings",
-    "profiled",
     "ratios_to",
     "relative",
     "response_times",

@@ -6,9 +6,9 @@ from rqps.pages.cost_per_operation.operations_text import operations_text
 from rqps.pages.flamegraph_breakdown.components import components
 from rqps.pages.flamegraph_breakdown.instructions import (
     counted_table,
-    dearest_table,
     instructions_chart,
     instructions_table,
+    most_expensive_table,
 )
 from rqps.pages.flamegraph_breakdown.profile_tables import (
     completeness_table,
@@ -66,7 +66,6 @@ __all__ = [
     "counters",
     "counts_beside",
     "cpu_per_operation",
-    "dearest_table",
     "differences_table",
     "events_table",
     "explained_table",
@@ -89,6 +88,7 @@ __all__ = [
     "lookups_beside",
     "memory_table",
     "most_changed",
+    "most_expensive_table",
     "operations_text",
     "over_releases",
     "part_table",

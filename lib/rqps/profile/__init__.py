@@ -1,29 +1,33 @@
-"""From call stacks to what an operation costs: by component, by function, and along the call tree."""
+"""From call stacks to the cost of an operation: by component, by function, and along the call tree."""
 
-from rqps.pages.flamegraph_breakdown.stack_findings import breakdown_findings
-from rqps.profile.breakdown import breakdown
+from rqps.profile.breakdown import breakdown, operation_costs
+from rqps.profile.broken_stacks import completeness
 from rqps.profile.costs import instruction_costs, stack_costs
 from rqps.profile.exports import folded, folded_difference, speedscope
-from rqps.profile.operations import operation_costs
-from rqps.profile.profile import Profile, most_changed_part, part_from, profile, profile_findings
-from rqps.profile.tree import FOLD_BELOW, flame_tree
-from rqps.profile.trees import flame_trees
+from rqps.profile.instructions import (
+    counted_beside,
+    instruction_ratios,
+    instructions_beside,
+    instructions_per_operation,
+    most_expensive_functions,
+)
+from rqps.profile.tree import FOLD_BELOW, flame_tree, flame_trees
 
 __all__ = [
     "FOLD_BELOW",
-    "Profile",
     "breakdown",
-    "breakdown_findings",
+    "completeness",
+    "counted_beside",
     "flame_tree",
     "flame_trees",
     "folded",
     "folded_difference",
     "instruction_costs",
-    "most_changed_part",
+    "instruction_ratios",
+    "instructions_beside",
+    "instructions_per_operation",
+    "most_expensive_functions",
     "operation_costs",
-    "part_from",
-    "profile",
-    "profile_findings",
     "speedscope",
     "stack_costs",
 ]

@@ -4,14 +4,16 @@ from typing import Literal
 
 import polars as pl
 
-from rqps.pages.flamegraph_breakdown.stack_tables import OTHER
-from rqps.profile.sides import BASE, ME, Sides, pairs
+from rqps.profile.components import OTHER
+from rqps.profile.pair import BASE, ME, Pair, pairs
 from rqps.stats.chance import FALSE_FINDINGS, adjusted, t_of, two_sided_p
 from rqps.stats.interval import ROUNDS_FOR_A_VERDICT, SAME_WITHIN
 
 By = Literal["component", "function", "inclusive"]
 
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
+
+_OPERATION = ("host", "step", "base", "dbms", "unit")
 
 BREAKDOWN = pl.Schema(
     {
@@ -41,7 +43,7 @@ BREAKDOWN = pl.Schema(
 
 
 def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFrame:
-    """One row a host, step, dbms and part: its cost on both sides, the difference with its error, and a verdict.
+    """One row per host, step, dbms and part: its cost on both sides, the difference with its error, and a verdict.
 
     By component or function, the parts of an operation add up to what it measured, and their differences to the
     measured difference. `inclusive` has each function with all that it called; those don't add up.
@@ -51,47 +53,77 @@ def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFr
     operation; else `unsure`, as is every difference of samples of fewer than 4 rounds.
     """
     parts = [
-        _parts(sides, by).select(
+        _parts(pair, by).select(
             pl.lit(host).alias("host"),
             pl.lit(step).alias("step"),
             pl.lit(base).alias("base"),
             pl.lit(dbms).alias("dbms"),
             pl.all(),
         )
-        for host, step, dbms, sides in pairs(costs, base)
+        for host, step, dbms, pair in pairs(costs, base)
     ]
     if not parts:
         return pl.DataFrame(schema=BREAKDOWN)
     return _judged(pl.concat(parts)).select(pl.col(each).cast(kind) for each, kind in BREAKDOWN.items())
 
 
-def _parts(sides: Sides, by: By) -> pl.DataFrame:
-    grouped = _grouped(sides, by)
-    whole = sides.rows.select(pl.col(sides.columns).sum()).select(sides.error()).item()
-    measured = {side: sum(of.totals) / sides.rounds for side, of in ((BASE, sides.base), (ME, sides.me))}
+def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
+    """The whole operations of a breakdown, one row per host, step and dbms: their costs, difference and verdict.
+
+    The verdict follows the breakdown's rule for a part, for the one comparison that it is about.
+    """
+    difference, error, n = pl.col("difference"), pl.col("error"), pl.col("n")
+    too_few = pl.col("unit").eq(MICROSECONDS) & (n < ROUNDS_FOR_A_VERDICT)
+    verdict = (
+        pl.when(too_few)
+        .then(pl.lit("unsure"))
+        .when(difference.abs() > error)
+        .then(pl.when(difference > 0).then(pl.lit("slower")).otherwise(pl.lit("faster")))
+        .when(difference.abs() + error <= SAME_WITHIN * pl.col("base_cost"))
+        .then(pl.lit("same"))
+        .otherwise(pl.lit("unsure"))
+    )
+    return (
+        parts.select(
+            *_OPERATION,
+            pl.col("base_measured").alias("base_cost"),
+            pl.col("me_measured").alias("me_cost"),
+            (pl.col("me_measured") - pl.col("base_measured")).alias("difference"),
+            pl.col("measured_error").alias("error"),
+            "n",
+        )
+        .unique(_OPERATION, keep="first", maintain_order=True)
+        .with_columns(verdict.alias("verdict"))
+    )
+
+
+def _parts(pair: Pair, by: By) -> pl.DataFrame:
+    grouped = _grouped(pair, by)
+    whole = pair.rows.select(pl.col(pair.columns).sum()).select(pair.error()).item()
+    measured = {side: pair.measured(side) for side in (BASE, ME)}
     difference = measured[ME] - measured[BASE]
     return grouped.select(
         "part",
         "component",
-        pl.lit(INSTRUCTIONS if sides.counted else MICROSECONDS).alias("unit"),
-        sides.mean(BASE).alias("base_cost"),
-        sides.mean(ME).alias("me_cost"),
-        (sides.mean(ME) - sides.mean(BASE)).alias("difference"),
-        sides.error().alias("error"),
-        ((sides.mean(ME) - sides.mean(BASE)) / (difference or None)).alias("share"),
+        pl.lit(INSTRUCTIONS if pair.counted else MICROSECONDS).alias("unit"),
+        pair.mean(BASE).alias("base_cost"),
+        pair.mean(ME).alias("me_cost"),
+        (pair.mean(ME) - pair.mean(BASE)).alias("difference"),
+        pair.error().alias("error"),
+        ((pair.mean(ME) - pair.mean(BASE)) / (difference or None)).alias("share"),
         pl.lit(measured[BASE]).alias("base_measured"),
         pl.lit(measured[ME]).alias("me_measured"),
         pl.lit(whole).alias("measured_error"),
-        sides.all_samples(BASE).alias("base_samples"),
-        sides.all_samples(ME).alias("me_samples"),
-        pl.lit(sides.rounds, pl.Int32).alias("n"),
-        pl.lit(sides.freedom).alias("freedom"),
+        pair.all_samples(BASE).alias("base_samples"),
+        pair.all_samples(ME).alias("me_samples"),
+        pl.lit(pair.rounds, pl.Int32).alias("n"),
+        pl.lit(pair.freedom).alias("freedom"),
     ).sort(pl.col("difference").abs(), "part", descending=[True, False])
 
 
-def _grouped(sides: Sides, by: By) -> pl.DataFrame:
+def _grouped(pair: Pair, by: By) -> pl.DataFrame:
     """Each part with the sums of its rows; the component `other` is there even where it is empty."""
-    rows, sums = sides.rows, pl.col(sides.columns).sum()
+    rows, sums = pair.rows, pl.col(pair.columns).sum()
     if by == "component":
         nothing = pl.DataFrame({"component": [OTHER]})
         found = pl.concat([rows.drop("stack"), nothing], how="diagonal").group_by("component").agg(sums)
@@ -101,7 +133,7 @@ def _grouped(sides: Sides, by: By) -> pl.DataFrame:
     else:
         # A function that calls itself is in its stack more than once and costs that once.
         parts = rows.with_columns(pl.col("stack").list.unique().alias("part")).explode("part")
-    cost = (sides.mean(BASE) + sides.mean(ME)).sum()
+    cost = (pair.mean(BASE) + pair.mean(ME)).sum()
     most = parts.group_by("part", "component").agg(cost.alias("cost"))
     most = most.sort("cost", "component", descending=[True, False]).unique("part", keep="first", maintain_order=True)
     component = most.select("part", "component")
@@ -115,11 +147,11 @@ def _judged(parts: pl.DataFrame) -> pl.DataFrame:
     ]
     difference, error = pl.col("difference"), pl.col("error")
     near = SAME_WITHIN * pl.col("base_measured")
-    is_told = (pl.col("false_share") <= FALSE_FINDINGS) & (difference.abs() > error)
+    is_found = (pl.col("false_share") <= FALSE_FINDINGS) & (difference.abs() > error)
     verdict = (
         pl.when(pl.col("unit").eq(MICROSECONDS) & (pl.col("n") < ROUNDS_FOR_A_VERDICT))
         .then(pl.lit("unsure"))
-        .when(is_told)
+        .when(is_found)
         .then(pl.when(difference > 0).then(pl.lit("slower")).otherwise(pl.lit("faster")))
         .when(difference.abs() + error <= near)
         .then(pl.lit("same"))

@@ -1,12 +1,13 @@
-"""What an operation costs, by call stack: the parts of a step add up to what was measured."""
+"""Cost of an operation by call stack: the parts of a step add up to its measured CPU time, or to its instructions."""
 
+from functools import cache
 from typing import Any
 
 import polars as pl
 
-from rqps.pages.flamegraph_breakdown.stack_tables import OTHER
-from rqps.profile.frames import stacks_of
-from rqps.profile.mending import mended
+from rqps.profile.broken_stacks import repaired
+from rqps.profile.components import KERNEL_MARK, OTHER, claim, last_resort, renames
+from rqps.profile.names import of_the_c_library, readable
 from rqps.stats.metrics import usable
 
 _COLUMNS: dict[str, Any] = {  # of polars types; their own class is not public
@@ -24,6 +25,9 @@ NOT_SAMPLED = "[not sampled]"
 """The one stack of a step that was over before any sample was taken."""
 
 _KEYS = ("host", "dbms", "round", "step")
+_NAMELESS, _KERNEL = "[unknown]", "[kernel"
+_ROWS_AT_A_TIME = 200_000
+"""Bounds the memory that a million stacks need."""
 
 
 def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -31,44 +35,126 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
 
     `steps` are those of the same runs. A step with errors or without operations gives no cost.
     """
-    rows = mended(stacks.lazy().collect())
-    weighed = rows.join(_measured(steps, pl.col("server_cpu_s") * 1e6), on=["run", *_KEYS], maintain_order="left")
+    measured = _per_operation(steps, pl.col("server_cpu_s") * 1e6)
+    weighed = repaired(stacks.lazy().collect()).join(measured, on=["run", *_KEYS], maintain_order="left")
     weight = pl.when(pl.col("weight").sum().over("run", "step") > 0).then("weight").otherwise("samples")
     share = weight / weight.sum().over("run", "step")
     costs = weighed.with_columns(cost=share * pl.col("per_operation"), samples=pl.col("samples").cast(pl.Float64))
-    return pl.concat([_by_stack(costs), _not_sampled(steps, costs)]).sort(*_KEYS, "cost", descending=_DEAREST_FIRST)
+    missing = measured.join(costs, on=["run", "step"], how="anti").with_columns(
+        stack=pl.lit([NOT_SAMPLED], pl.List(pl.String)),
+        component=pl.lit(OTHER),
+        samples=pl.lit(0.0),
+        cost=pl.col("per_operation"),
+    )
+    return _sorted(pl.concat([_by_stack(costs), missing.select(_as_costs())]))
 
 
 def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Instructions per operation by stack, as they were counted one by one; `steps` are those of the same runs."""
     rows = instructions.lazy().filter(pl.col("instructions") > 0).collect()
-    counted = rows.join(_measured(steps, pl.lit(1.0)), on=["run", *_KEYS], maintain_order="left")
-    costs = counted.with_columns(
-        cost=pl.col("instructions") * pl.col("per_operation"), samples=pl.lit(None, pl.Float64)
-    )
-    return _by_stack(costs).sort(*_KEYS, "cost", descending=_DEAREST_FIRST)
+    counted = rows.join(_per_operation(steps, pl.lit(1.0)), on=["run", *_KEYS], maintain_order="left")
+    cost = pl.col("instructions") * pl.col("per_operation")
+    return _sorted(_by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64))))
 
 
-_DEAREST_FIRST = [False] * len(_KEYS) + [True]
+@cache
+def frame_name(raw: str, in_kernel: bool) -> str:
+    """The readable name, today's where it was another before.
+
+    >>> frame_name("mysql_parse(THD*, char*, unsigned int, Parser_state*)", False)
+    'dispatch_sql_command'
+    >>> frame_name("mutex_lock", True)
+    'mutex_lock_[k]'
+    """
+    name = readable(raw)
+    if in_kernel:
+        return name + KERNEL_MARK
+    name = of_the_c_library(name)
+    new_name, new_class = _today()
+    if name in new_name:
+        return new_name[name]
+    owner, colons, rest = name.partition("::")
+    return f"{new_class[owner]}{colons}{rest}" if colons and owner in new_class else name
 
 
-def _measured(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
+@cache
+def _today() -> tuple[dict[str, str], dict[str, str]]:
+    return renames().new_name(), renames().new_class()
+
+
+def _per_operation(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
     return usable(steps).select("run", *_KEYS, (total / pl.col("operations")).alias("per_operation"))
 
 
 def _by_stack(rows: pl.DataFrame) -> pl.DataFrame:
-    readable = pl.concat([rows.select(*_KEYS, "samples", "cost"), stacks_of(rows)], how="horizontal")
+    stacks = [_stacks_of(part) for part in rows.select("role", "frames", "modules").iter_slices(_ROWS_AT_A_TIME)]
+    if not stacks:
+        return pl.DataFrame(schema=COSTS)
+    costs = pl.concat([rows.select(*_KEYS, "samples", "cost"), pl.concat(stacks)], how="horizontal")
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
-    return (
-        readable.group_by(*_KEYS, "stack", "component")
-        .agg(samples, pl.col("cost").sum())
-        .select(pl.col(name).cast(kind) for name, kind in COSTS.items())
+    return costs.group_by(*_KEYS, "stack", "component").agg(samples, pl.col("cost").sum()).select(_as_costs())
+
+
+def _as_costs() -> list[pl.Expr]:
+    return [pl.col(name).cast(kind) for name, kind in COSTS.items()]
+
+
+def _sorted(costs: pl.DataFrame) -> pl.DataFrame:
+    return costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True])
+
+
+def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
+    """The readable `stack` of each row of `role, frames, modules`, root first, and its `component`.
+
+    A stack begins with the role of its thread. So that releases meet, some frames are left out: functions that only
+    start a thread, layers that only some releases have, callers without a name, and those that not all releases pass
+    through.
+    """
+    numbered = frame.with_row_index("row")
+    long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")
+    # A name is looked up once for each side of the kernel's border; from then on it is a number.
+    raw = long["frames"].unique()
+    in_kernel = pl.col("modules").str.starts_with(_KERNEL).fill_null(False).cast(pl.UInt32)
+    number = pl.col("frames").cast(pl.Enum(raw)).to_physical().cast(pl.UInt32) * 2 + in_kernel
+    known = _known([(name, kernel) for name in raw for kernel in (False, True)])
+    long = long.select("row", number.alias("number"))
+    long = pl.concat([long, known[long["number"]]], how="horizontal").filter(~pl.col("left_out"))
+    # Such a caller keeps the stacks of two builds from meeting; one without a name says nothing.
+    is_caller = pl.col("row") == pl.col("row").shift(-1)
+    long = long.filter(~(pl.col("passed") & is_caller.fill_null(False)))
+    # Two names that became one by folding, one calling the other, are one function's two names; equal ones recurse.
+    again = (
+        (pl.col("row") == pl.col("row").shift(1))
+        & (pl.col("same") == pl.col("same").shift(1))
+        & (pl.col("number") != pl.col("number").shift(1))
+    )
+    same_side = pl.col("kernel") == pl.col("kernel").last()
+    stacks = (
+        long.filter(~again.fill_null(False))
+        .group_by("row", maintain_order=True)
+        .agg("name", *(pl.col(each).filter(same_side).drop_nulls().last() for each in ("component", "last")))
+    )
+    whole = numbered.select("row", "role").join(stacks, on="row", how="left", maintain_order="left")
+    below = pl.col("name").fill_null(pl.lit([], pl.List(pl.String)))
+    return whole.select(
+        pl.concat_list("role", below).alias("stack"),
+        pl.coalesce("component", "last", pl.lit(OTHER)).alias("component"),
     )
 
 
-def _not_sampled(steps: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
-    missing = _measured(steps, pl.col("server_cpu_s") * 1e6).join(costs, on=["run", "step"], how="anti")
-    stack = pl.lit([NOT_SAMPLED], pl.List(pl.String))
-    return missing.with_columns(
-        stack=stack, component=pl.lit(OTHER), samples=pl.lit(0.0), cost=pl.col("per_operation")
-    ).select(pl.col(name).cast(kind) for name, kind in COSTS.items())
+def _known(raw: list[tuple[str, bool]]) -> pl.DataFrame:
+    """The tables' entries for each name in or outside the kernel; names that became one have one number, `same`."""
+    left_out, passed = {*renames().starts, *renames().layers}, {_NAMELESS, *renames().passed}
+    columns = [
+        (name, kernel, name in left_out, name in passed, claim(name), last_resort(name))
+        for name, kernel in ((frame_name(each, kernel), kernel) for each, kernel in raw)
+    ]
+    schema = {
+        "name": pl.String,
+        "kernel": pl.Boolean,
+        "left_out": pl.Boolean,
+        "passed": pl.Boolean,
+        "component": pl.String,
+        "last": pl.String,
+    }
+    return pl.DataFrame(columns, schema=schema, orient="row").with_columns(pl.col("name").rank("dense").alias("same"))

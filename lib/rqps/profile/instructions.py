@@ -12,7 +12,9 @@ import polars as pl
 from rqps.profile.names import readable
 from rqps.stats.interval import Estimate, Verdict, verdict
 from rqps.stats.metrics import tidy, usable
-from rqps.stats.relative import ratios_to
+from rqps.stats.relative import ratios_to, relative
+from rqps.stats.summary import summarise
+from rqps.store.read import Study
 
 COUNTED = "instructions_per_operation"
 CPU, USER_CPU, THROUGHPUT = "server_cpu_us_per_operation", "server_user_cpu_us_per_operation", "operations_per_s"
@@ -26,19 +28,38 @@ AGREEMENT: dict[Verdict, str] = {
 
 _KEYS = ("host", "step", "base", "dbms")
 _ESTIMATE = ("n", "median", "low", "high", "coverage")
+_NO_SUMMARY = {
+    **dict.fromkeys(("metric", "host", "step", "base", "dbms"), pl.String),
+    "n": pl.Int32,
+    **dict.fromkeys(("median", "low", "high", "coverage"), pl.Float64),
+}
+
+
+def counted_beside(counted: Study, measured: Study, base: str) -> pl.DataFrame:
+    """One row per step and dbms whose instructions were counted: their ratio, and those of throughput and CPU time.
+
+    `counted` are a study's runs of that mode, `measured` its ordinary ones. No rows where nothing was counted.
+    """
+    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    if base not in set(values["dbms"]) or values["dbms"].n_unique() < 2:
+        return pl.DataFrame()
+    summary = pl.DataFrame(schema=_NO_SUMMARY)
+    if base in set(measured.runs["dbms"]):
+        summary = summarise(relative(measured.steps, measured.runs, base, (THROUGHPUT, CPU, USER_CPU)))
+    return instructions_beside(instruction_ratios(values, counted.runs, base), summary)
 
 
 def instructions_per_operation(
     instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, runs: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row a step and run whose instructions were counted: `metric, value`, as other metrics have it."""
+    """One row per step and run whose instructions were counted: `metric, value`, as other metrics have it."""
     sums = instructions.lazy().group_by("run", "step").agg(pl.col("instructions").sum()).collect()
     wide = usable(steps).join(sums, on=["run", "step"], how="inner", maintain_order="left")
     return tidy(wide.with_columns((pl.col("instructions") / pl.col("operations")).alias(COUNTED)), [COUNTED], runs)
 
 
 def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
-    """One row a step and dbms: instructions an operation of base and me, their ratio, and how far rounds are apart.
+    """One row per step and dbms: instructions an operation of base and me, their ratio, and how far rounds are apart.
 
     `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round.
     """
@@ -80,7 +101,9 @@ def instructions_beside(ratios: pl.DataFrame, summary: pl.DataFrame) -> pl.DataF
     return beside.with_columns(pl.Series("agreement", [_agreement(row) for row in beside.to_dicts()], pl.String))
 
 
-def dearest_functions(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, most: int = 10) -> pl.DataFrame:
+def most_expensive_functions(
+    instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, most: int = 10
+) -> pl.DataFrame:
     """The functions of each step that take most instructions by themselves: per operation, calls, and their share."""
     named = instructions.lazy().select(
         "step", "run", "calls", "instructions", pl.col("frames").list.last().alias("symbol")

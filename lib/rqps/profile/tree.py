@@ -1,7 +1,7 @@
-"""The call tree of two sides: what a path costs on each, so that vanished and new paths are seen beside the others.
+"""The call tree of base and me: the cost of each path on both sides, so that vanished and new paths are seen as well.
 
 Each name is one letter here, and so a stack is a word. Words are sorted, so that those below a frame stand together:
-where its callees begin and end is found by bisecting, and every sum is over rows as they were measured.
+bisection finds where its callees begin and end, and every sum is over rows as they were measured.
 """
 
 from bisect import bisect_right
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from rqps.profile.inherited import components_of_frames
-from rqps.profile.sides import BASE, ME, Sides, one_pair
+from rqps.profile.components import components_of_frames
+from rqps.profile.pair import BASE, ME, Pair, one_pair, pairs
 
 ROOT = "all"
 FOLD_BELOW = 0.001
@@ -30,18 +30,39 @@ TREE = pl.Schema(
         "error": pl.Float64,  # half the width of the 95 % interval of me_total - base_total
     }
 )
+KEYS = {"host": pl.String, "step": pl.String, "dbms": pl.String}
 
 _FIRST_LETTER = 0x100
 _SURROGATES = range(0xD800, 0xE000)
 """Numbers that are no letters by themselves."""
 
 _Rows = tuple[int, int]
-"""Those of a frame: the first, and the one behind the last."""
+"""The rows of a frame: the first, and the one behind the last."""
+
+
+def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
+    """The tree of every host, step and dbms that has a round in common with the base, one after the other."""
+    trees = [
+        _tree(pair, fold_below).select(
+            pl.lit(host).alias("host"), pl.lit(step).alias("step"), pl.lit(dbms).alias("dbms"), pl.all()
+        )
+        for host, step, dbms, pair in pairs(costs, base)
+    ]
+    return pl.concat(trees) if trees else pl.DataFrame(schema={**KEYS, **TREE})
+
+
+def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
+    """The frames of both sides in pre-order: for each its own cost on both sides, and that of all that it called.
+
+    Frames that take less than `fold_below` of the operation on both sides are one frame below their caller, as
+    `(12 minor)`, so that a total is always the sum of what is in it. Nothing is rounded.
+    """
+    return _tree(one_pair(costs, base, me, step), fold_below)
 
 
 @dataclass
 class _Frames:
-    """The frames in pre-order, a list a column."""
+    """The frames in pre-order, one list per column."""
 
     parents: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -59,31 +80,25 @@ class _Frames:
         return len(self.parents) - 1
 
 
-def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
-    """The frames of both sides in pre-order: for each its own cost on both sides, and that of all that it called.
-
-    Frames that take less than `fold_below` of the operation on both sides are one frame below their caller, as
-    `(12 minor)`, so that a total is always the sum of what is in it. Nothing is rounded.
-    """
-    sides = one_pair(costs, base, me, step)
-    rows, letters = _as_words(sides)
-    limit = fold_below * max(sum(side.totals) / sides.rounds for side in (sides.base, sides.me))
+def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
+    rows, letters = _as_words(pair)
+    limit = fold_below * max(pair.measured(BASE), pair.measured(ME))
     frames = _frames(rows["word"].to_list(), rows[BASE].to_list(), rows[ME].to_list(), letters, limit)
-    return _table(frames, rows, sides)
+    return _table(frames, rows, pair)
 
 
-def _as_words(sides: Sides) -> tuple[pl.DataFrame, dict[str, str]]:
-    """One row a stack, as a word; sorted, callers before what they call. And the name that a letter stands for."""
-    names = sides.rows["stack"].explode(empty_as_null=False).unique().sort()
+def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
+    """One row per stack, as a word; sorted, callers before what they call. And the name that a letter stands for."""
+    names = pair.rows["stack"].explode(empty_as_null=False).unique().sort()
     letters = [chr(code) for code in _letters(len(names))]
     spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
     word = pl.col("stack").list.eval(spelt).list.join("")
     rows = (
-        sides.rows.select(word.alias("word"), "component", *sides.columns)
+        pair.rows.select(word.alias("word"), "component", *pair.columns)
         .group_by("word")
-        .agg(pl.col("component").first(), pl.col(sides.columns).sum())
+        .agg(pl.col("component").first(), pl.col(pair.columns).sum())
         .sort("word")
-        .with_columns(sides.mean(BASE).alias(BASE), sides.mean(ME).alias(ME))
+        .with_columns(pair.mean(BASE).alias(BASE), pair.mean(ME).alias(ME))
     )
     return rows, dict(zip(letters, names, strict=True))
 
@@ -125,9 +140,9 @@ def _frames(words: list[str], base: list[float], me: list[float], letters: dict[
     return frames
 
 
-def _table(frames: _Frames, rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+def _table(frames: _Frames, rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
     columns = {}
-    for column in (BASE, ME, *sides.columns):
+    for column in (BASE, ME, *pair.columns):
         values = rows[column].to_list()
         columns[column] = [sum(sum(values[at:end]) for at, end in of_frame) for of_frame in frames.rows]
         if column in (BASE, ME):
@@ -142,7 +157,7 @@ def _table(frames: _Frames, rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
             component[node] = _most(frames.rows[node], *costs)
     tree = pl.DataFrame({**columns, "parent": frames.parents, "name": frames.names, "component": component})
     tree = tree.with_row_index("node").with_columns(
-        sides.error().alias("error"), pl.col(BASE).alias("base_total"), pl.col(ME).alias("me_total")
+        pair.error().alias("error"), pl.col(BASE).alias("base_total"), pl.col(ME).alias("me_total")
     )
     return tree.select(pl.col(each).cast(kind) for each, kind in TREE.items())
 

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from rqps import analysis
 from rqps.report.outputs import json_in_html
+from rqps.report.profiled import profiled
 from rqps.store.find import studies, study_folder
 from rqps.store.manifest import StudyCard
 from rqps.store.read import Study, load, read_study_card
@@ -91,7 +91,7 @@ def _same_work(card: StudyCard, other: StudyCard) -> bool:
 
 
 def _profiled(study: Study) -> pl.DataFrame:
-    return analysis.profiled(study.runs, study.steps, study.card.base)
+    return profiled(study.runs, study.steps, study.card.base)
 
 
 def _built(study: Study, steps: pl.DataFrame) -> pl.DataFrame:

@@ -83,10 +83,10 @@ def counted_table(counted: pl.DataFrame) -> GT:
     return plain_table(shown, "counted", NOT_COUNTED, value="instructions/operation").fmt_integer("value")
 
 
-def dearest_table(dearest: pl.DataFrame) -> GT:
+def most_expensive_table(functions: pl.DataFrame) -> GT:
     """Functions by their own instructions."""
-    shown = dearest.drop("run")
-    table = plain_table(shown, "dearest", "Own instructions, without those of the functions that it calls.")
+    shown = functions.drop("run")
+    table = plain_table(shown, "most expensive", "Own instructions, without those of the functions that it calls.")
     return (
         table.tab_stub(rowname_col="function", groupname_col="step")
         .cols_label(

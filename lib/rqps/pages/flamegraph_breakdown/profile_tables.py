@@ -9,7 +9,7 @@ from rqps.view.tables import plain_table, styled
 from rqps.view.text import Sentences
 from rqps.view.theme import by_host, rounds_of
 
-_WAYS = ("root", "mended", "broken", "unnamed")
+_WAYS = ("root", "repaired", "broken", "unnamed")
 WHOLE_ENOUGH = 0.98
 _TIMES = {
     "response_us": "response time",
@@ -24,7 +24,7 @@ def completeness_table(completeness: pl.DataFrame) -> GT | Sentences:
     if completeness.is_empty():
         return Sentences(["No stacks were sampled."])
     rows = by_host(completeness).select("step", "dbms", "samples", *_WAYS)
-    whole = rows["root"] + rows["mended"]
+    whole = rows["root"] + rows["repaired"]
     least = rows.with_columns(whole.alias("whole")).sort("whole").row(0, named=True)
     told = f"At least {least['whole']:.1%} of the samples of every step are under the root of their thread."
     if least["whole"] < WHOLE_ENOUGH:

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.profile.mending import MENDED, completeness, divide, mended
+from rqps.profile.broken_stacks import CALLERS_UNKNOWN, completeness, divide, repaired
 from rqps.store.schemas import CALLERS, STACKS
 
 ROOT = ["clone3", "start_thread"]
@@ -51,10 +51,10 @@ def test_a_broken_stack_comes_under_the_path_that_was_seen_to_lead_to_it() -> No
         way("do_command", "net_flush", "vio_write", "send", samples=3),
     )
     to_send = "clone3 start_thread do_command net_flush vio_write send"
-    assert told(mended(stacks)) == {
+    assert told(repaired(stacks)) == {
         ("start_thread do_command row_search", "root", 7, 70),
-        (f"{to_send} do_syscall_64 tcp_sendmsg", "mended", 5, 50),
-        (to_send, "mended", 2, 20),
+        (f"{to_send} do_syscall_64 tcp_sendmsg", "repaired", 5, 50),
+        (to_send, "repaired", 2, 20),
     }
 
 
@@ -66,7 +66,7 @@ def test_threads_without_a_name_are_connections_where_they_serve_a_client() -> N
         row("[unknown]", "do_command_twice", samples=1, role="unknown"),
         row("[unknown]", "do_command", samples=3, role="main"),
     )
-    found = mended(stacks).group_by("role").agg(pl.col("samples").sum())
+    found = repaired(stacks).group_by("role").agg(pl.col("samples").sum())
     assert dict(found.rows()) == {"connection": 9, "unknown": 1, "main": 3}
 
 
@@ -76,20 +76,20 @@ def test_several_paths_share_a_broken_stack_as_often_as_each_was_seen() -> None:
         way("do_command", "my_malloc", "malloc", samples=3),
         way("row_search", "malloc", samples=1),
     )
-    assert told(mended(stacks)) == {
-        ("clone3 start_thread do_command my_malloc malloc", "mended", 30, 300),
-        ("clone3 start_thread row_search malloc", "mended", 10, 100),
+    assert told(repaired(stacks)) == {
+        ("clone3 start_thread do_command my_malloc malloc", "repaired", 30, 300),
+        ("clone3 start_thread row_search malloc", "repaired", 10, 100),
     }
 
 
 def test_another_step_of_the_same_dbms_shows_the_way_where_the_own_one_has_none() -> None:
     seen_elsewhere = way("do_command", "send", samples=1, step="other")
-    assert told(mended(frame(row("send", samples=2), seen_elsewhere))) == {
-        ("clone3 start_thread do_command send", "mended", 2, 20)
+    assert told(repaired(frame(row("send", samples=2), seen_elsewhere))) == {
+        ("clone3 start_thread do_command send", "repaired", 2, 20)
     }
     nearer = way("net_flush", "send", samples=1)
-    assert told(mended(frame(row("send", samples=2), seen_elsewhere, nearer))) == {
-        ("clone3 start_thread net_flush send", "mended", 2, 20)
+    assert told(repaired(frame(row("send", samples=2), seen_elsewhere, nearer))) == {
+        ("clone3 start_thread net_flush send", "repaired", 2, 20)
     }
 
 
@@ -102,20 +102,20 @@ def test_where_no_way_is_known_it_comes_visibly_under_what_its_role_begins_with(
         row("free", samples=4, role="purge"),
         row("free", samples=8, role="unknown"),
     )
-    assert {one for one in told(mended(stacks)) if "free" in one[0]} == {
-        (f"start_thread do_command {MENDED} free", "mended", 2, 20),
+    assert {one for one in told(repaired(stacks)) if "free" in one[0]} == {
+        (f"start_thread do_command {CALLERS_UNKNOWN} free", "repaired", 2, 20),
         ("free", "broken", 4, 40),
         ("free", "broken", 8, 80),
     }
 
 
-def test_what_was_taken_for_addresses_is_left_out_of_a_mended_stack() -> None:
+def test_what_was_taken_for_addresses_is_left_out_of_a_repaired_stack() -> None:
     stacks = frame(
         row("send", samples=2)
         | {"frames": ["[unknown]", "[unknown]", "send"], "modules": ["[data]", "[unknown]", "libc.so.6"]},
         way("do_command", "send", samples=1),
     )
-    assert told(mended(stacks)) == {("clone3 start_thread do_command send", "mended", 2, 20)}
+    assert told(repaired(stacks)) == {("clone3 start_thread do_command send", "repaired", 2, 20)}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_was_taken_for_addresses_is_left_out_of_a_mended_stack() -> None:
 )
 def test_a_stack_is_whole_that_begins_as_threads_do(frames: list[str], modules: list[str], ending: str) -> None:
     one = frame(row("x", role="unknown") | {"frames": frames, "modules": modules})
-    assert mended(one)["ending"].to_list() == [ending]
+    assert repaired(one)["ending"].to_list() == [ending]
 
 
 def test_completeness_tells_the_shares_of_each_step() -> None:
@@ -146,12 +146,12 @@ def test_completeness_tells_the_shares_of_each_step() -> None:
         row("start_thread", "[unknown]", samples=4, step="t"),
     )
     assert completeness(stacks).rows(named=True) == [
-        {"dbms": "d", "step": "s", "samples": 10, "root": 0.6, "mended": 0.3, "broken": 0.1, "unnamed": 0.0},
-        {"dbms": "d", "step": "t", "samples": 4, "root": 1.0, "mended": 0.0, "broken": 0.0, "unnamed": 1.0},
+        {"dbms": "d", "step": "s", "samples": 10, "root": 0.6, "repaired": 0.3, "broken": 0.1, "unnamed": 0.0},
+        {"dbms": "d", "step": "t", "samples": 4, "root": 1.0, "repaired": 0.0, "broken": 0.0, "unnamed": 1.0},
     ]
-    assert completeness(mended(stacks)).equals(completeness(stacks))
+    assert completeness(repaired(stacks)).equals(completeness(stacks))
     assert completeness(frame()).is_empty()
-    assert mended(frame()).is_empty()
+    assert repaired(frame()).is_empty()
 
 
 @given(st.lists(st.integers(0, 50), max_size=20), st.lists(st.integers(1, 40), min_size=1, max_size=8))
@@ -183,8 +183,8 @@ def test_mending_loses_and_adds_nothing(rows: list[Row]) -> None:
     sampled = stacks.filter(pl.col("event") != CALLERS).with_columns(known)
     where = ["step", "role"]
     counted = [pl.col("samples").sum(), pl.col("weight").sum()]
-    whole = mended(stacks)
+    whole = repaired(stacks)
     assert whole.group_by(where).agg(counted).sort(where).equals(sampled.group_by(where).agg(counted).sort(where))
     assert (whole["frames"].list.len() == whole["modules"].list.len()).all()
     assert whole.filter(pl.col("samples") <= 0).is_empty()
-    assert set(whole["ending"]) <= {"root", "mended", "broken"}
+    assert set(whole["ending"]) <= {"root", "repaired", "broken"}
