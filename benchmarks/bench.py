@@ -19,6 +19,7 @@ from rqps.run.ready import loaded_data
 from rqps.stats.interval import estimate
 from rqps.store.manifest import Placement
 from rqps.study import read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench import check
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
@@ -28,7 +29,7 @@ RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 @contextmanager
 def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, Path]]:
     """A server of a dbms of a study, with the study's tables and in its place, and a folder for logs."""
-    run = next(run for run in unfold(read_runs_file(RUNS_YAML), study, "bench") if run.dbms == dbms)
+    run = next(run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), study, "bench") if run.dbms == dbms)
     build, translated = resolve(run, print)
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
     data.copy(loaded_data(run, build, print), folder / "data")

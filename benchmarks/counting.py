@@ -19,6 +19,7 @@ from rqps.observe.callgrind import Callgrind
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.workload import Sysbench
 
@@ -70,7 +71,7 @@ def count(run: Run, folder: Path) -> dict[str, float]:
     return {**found, "seconds": time.monotonic() - began}
 
 
-runs = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "bench")}
+runs = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench")}
 print(f"{'dbms':14} {'step':18} {'instructions/operation':>22} {'starts differ by':>17} {'a run takes':>12}")
 for dbms in asked.dbms:
     starts = []

@@ -18,6 +18,7 @@ from rqps.run.job import resolve
 from rqps.run.scenario import scenario_of, tell, watched
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import absent, named, names
+from rqps.workloads import PARAMETERS
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 GOAL_S = 2.0
@@ -54,7 +55,9 @@ def measure(run: Run, folder: Path) -> dict[str, float]:
     }
 
 
-base = next(run for run in unfold(read_runs_file(RUNS_YAML), "releases", "bench") if run.dbms == asked.dbms)
+base = next(
+    run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench") if run.dbms == asked.dbms
+)
 print(f"{asked.dbms}: seconds, the slowest of {asked.times}; set and verified is told + verified + one step")
 print(f"{'scenario':24} {'told':>7} {'verified':>9} {'a step':>7} {'all':>7}   server's own start")
 slowest = 0.0

@@ -14,6 +14,7 @@ from typing import Any
 
 from rqps.execute import RunState, state
 from rqps.study import Run, read_runs_file
+from rqps.workloads import PARAMETERS
 
 TESTS = Path(__file__).parent
 RUNS = """
@@ -59,7 +60,7 @@ class House:
         (self.path / "script.json").write_text(json.dumps(faults))
 
     def states(self) -> list[RunState]:
-        runs_file = read_runs_file(self.path / "runs.yaml")
+        runs_file = read_runs_file(self.path / "runs.yaml", PARAMETERS)
         return list(state(runs_file, "demo", self.path / "data", host="here"))
 
     @staticmethod

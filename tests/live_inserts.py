@@ -14,6 +14,7 @@ from rqps.engines.instance import Connection, Server, query
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from rqps.workloads.insert_benchmark import generator
 from rqps.workloads.insert_benchmark.generator import Generator
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
@@ -21,7 +22,7 @@ from rqps.workloads.insert_benchmark.workload import InsertBenchmark
 from rqps.workloads.protocol import Answer
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 SMALL: dict[str, Any] = {
     "load_rows": 3000,
     "write_rows": 1000,

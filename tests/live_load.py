@@ -13,13 +13,14 @@ from rqps.engines.instance import Server, query
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from rqps.workloads.protocol import Answer
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import expand, is_measured
 from rqps.workloads.sysbench.workload import Sysbench
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 ROWS = 20_000
 LABELS = [name for name in expand(("all",)) if is_measured(name)]
 

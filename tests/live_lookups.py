@@ -13,13 +13,14 @@ from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.study.configs import Option
+from rqps.workloads import PARAMETERS
 from rqps.workloads.point_lookups.generator import Generator
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.workload import PointLookups
 from rqps.workloads.protocol import Answer
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "point-lookups", "test")}
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "point-lookups", "test")}
 ROWS = 2000
 BUILDS = ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"]
 
@@ -70,7 +71,7 @@ def serving(
     run = {**vars(of_build), "parameters": parameters}
     if dbms not in RUNS:
         name = dbms.partition(".")[0]
-        run |= {"dbms": dbms, "build": name, "build_spec": read_runs_file(RUNS_YAML).builds[name]}
+        run |= {"dbms": dbms, "build": name, "build_spec": read_runs_file(RUNS_YAML, PARAMETERS).builds[name]}
     run["options"] = {**of_build.options, **{name: Option(value) for name, value in (options or {}).items()}}
     build, translated = resolve(Run(**run), print)
     data.copy(loaded_data(Run(**run), build, print), folder / "data")

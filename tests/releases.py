@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rqps.engines.build import Build
 from rqps.engines.sources import locate
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 
 
 def mysqld_script(version: str) -> bytes:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 import synthetic
-from rqps.modes import MODES, Mode
 from rqps.store import write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
+from rqps.study import MODES, Mode
 from rqps.study.perf_schema import Scenario, Switch, decides, named
 
 OFF_US, ON_US = 10.0, 10.2

@@ -13,7 +13,7 @@ from rqps.engines.client import size_bytes
 from rqps.engines.listing import rows
 from rqps.engines.sources import locate, source
 from rqps.errors import RqpsError
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 
 VERSIONS = ("5.5.34", "5.6.14", "5.6.24", "8.0.33", "9.7")
 NEVER = ("mysql-test", "mysqld-debug", "sql-bench")

@@ -10,6 +10,7 @@ from rqps.cli import _parser
 from rqps.engines.catalogue import catalogue
 from rqps.store.schemas import TABLES
 from rqps.study import read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -56,7 +57,7 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
 def test_the_study_of_the_readme_can_be_planned(tmp_path: Path) -> None:
     (written,) = blocks("yaml")
     (tmp_path / "runs.yaml").write_text(written)
-    runs_file = read_runs_file(tmp_path / "runs.yaml")
+    runs_file = read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
     (study,) = runs_file.studies
     assert ["plan", study] in [words[1:] for words in COMMANDS]
     assert len(unfold(runs_file, study, "here")) == 3 * 6

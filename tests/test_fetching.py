@@ -99,7 +99,7 @@ CHILD = """
 import json, sys
 from rqps.errors import RqpsError
 from rqps.engines.sources import locate
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 try:
     build = locate("mine", BuildSpec.model_validate_json(sys.argv[1]), lambda line: print(line, flush=True))
 except RqpsError as error:

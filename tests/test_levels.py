@@ -13,6 +13,7 @@ from rqps.stats.perf_schema_parts import costly, parts_by_kind, recorded_events,
 from rqps.store import load
 from rqps.store.levels import load_levels
 from rqps.study import RunsFile, read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 
 RUNS = """
 builds:
@@ -50,13 +51,13 @@ def measure(data: Path, noise: float = 0.001, *, counted: bool = False) -> list[
         done.append(study)
         return 0
 
-    run(read_runs_file(data.parent / "runs.yaml"), "apart", data.parent / "runs.yaml")
+    run(read_runs_file(data.parent / "runs.yaml", PARAMETERS), "apart", data.parent / "runs.yaml")
     assert run_levels(data.parent / "runs.yaml", "apart", data, run, lambda _: None) == 0
     return done[1:]
 
 
 def instruments(data: Path, level: str) -> list[list[str]]:
-    configs = read_runs_file(levels_file(data, "apart"))
+    configs = read_runs_file(levels_file(data, "apart"), PARAMETERS)
     return [
         list(spec.instruments)
         for dbms in configs.studies[level].dbms[1:]
@@ -85,7 +86,7 @@ def test_kinds_come_first_then_what_costs_something_down_to_its_names(data: Path
 
 def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(data: Path) -> None:
     measure(data)
-    levels = read_runs_file(levels_file(data, "apart"))
+    levels = read_runs_file(levels_file(data, "apart"), PARAMETERS)
     assert all(levels.studies[f"apart-{number}"].dbms[0] == "my8.none" for number in (1, 2, 3))
     config = levels.configs["wait-synch-mutex"]
     assert config.extends == "none"
@@ -102,7 +103,7 @@ def test_counted_instructions_tell_parts_that_time_can_t_and_need_one_round_belo
     runs_yaml = data.parent / "runs.yaml"
     runs_yaml.write_text(RUNS.replace("rounds: 6", "rounds: 6\n    instructions_rounds: 1"))
     assert measure(data, noise=0.3, counted=True) == ["apart-1", "apart-2", "apart-3"]
-    levels = read_runs_file(levels_file(data, "apart")).studies
+    levels = read_runs_file(levels_file(data, "apart"), PARAMETERS).studies
     assert [levels[f"apart-{number}"].rounds for number in (1, 2, 3)] == [6, 1, 1]
     assert [levels[f"apart-{number}"].instructions_rounds for number in (1, 2, 3)] == [1, 1, 1]
     costs = analysis.instrument_costs(load_levels("apart", data), load_levels("apart", data, "instructions"))

@@ -17,6 +17,7 @@ from rqps.observe.callgrind_profile import is_counted
 from rqps.run import finish, measure, open_run, start, stop
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from test_live_study import RUNS as STUDY_RUNS
 from test_live_study import Place as StudyPlace
 
@@ -55,7 +56,7 @@ class Place:
         self.runs_yaml.write_text(text)
         self.study = path / "data/raw/study=counted"
         self.study.mkdir(parents=True)
-        runs = unfold(read_runs_file(self.runs_yaml), "counted", "test")
+        runs = unfold(read_runs_file(self.runs_yaml, PARAMETERS), "counted", "test")
         self.runs = [run for run in runs if run.mode == "instructions"]
         first = self.runs[0]
         card = StudyCard(

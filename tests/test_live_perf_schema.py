@@ -22,6 +22,7 @@ from rqps.run.ready import loaded_data
 from rqps.run.scenario import scenario_of, tell, watched
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
+from rqps.workloads import PARAMETERS
 from rqps.workloads.connections import check_connections
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.answer import read_seconds
@@ -31,7 +32,7 @@ from rqps.workloads.sysbench.steps import find
 pytestmark = pytest.mark.live
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 VERSIONS = {"5.5.34": "my5534.base", "5.6.14": "my5614.base", "8.0.33": "my8033.base", "9.7": "my97.base"}
 QUICK = SysbenchParameters(steps=("point-query", "read-write"), table_rows=5000, seconds=1, warmup_seconds=1)
 

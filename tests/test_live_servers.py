@@ -19,6 +19,7 @@ from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench import answer, check, generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
@@ -26,7 +27,7 @@ from rqps.workloads.sysbench.steps import find
 pytestmark = pytest.mark.live
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 QUICK = SysbenchParameters(
     steps=("point-query", "range-covered-si", "update-index", "insert"), table_rows=5000, seconds=1, warmup_seconds=1
 )

@@ -29,6 +29,7 @@ from rqps.run.ready import loaded_data
 from rqps.store.manifest import Placement
 from rqps.store.schemas import CALLERS
 from rqps.study import Run, read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
@@ -36,7 +37,7 @@ from rqps.workloads.sysbench.steps import find
 pytestmark = pytest.mark.live
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML), "releases", "test")}
+RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 QUICK = SysbenchParameters(steps=("point-query", "update-index"), table_rows=5000, warmup_seconds=1)
 SEARCHES = r"^(row_search_mvcc|row_search_for_mysql|row_sel_\w+)"
 """What finds a row is called so in all releases."""

@@ -9,7 +9,7 @@ from rqps.engines.sources import locate
 from rqps.profile.components import components, renames
 from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 from symbols import functions
 
 pytestmark = pytest.mark.live

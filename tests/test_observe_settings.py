@@ -10,7 +10,7 @@ from rqps.engines.sources import locate
 from rqps.observe.settings import read_settings
 from rqps.observe.status import read_status, status_rows
 from rqps.store.schemas import SETTINGS, STATUS
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 
 pytestmark = pytest.mark.live
 

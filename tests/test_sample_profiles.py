@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import rqps
 from rqps import analysis
-from rqps.modes import Mode
+from rqps.study import Mode
 
 DATA = Path(__file__).parent.parent / "data"
 STUDY = "where-did-it-go"

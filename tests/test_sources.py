@@ -12,7 +12,7 @@ from releases import digest, find, server_in
 from rqps.engines.cache import cache_dir
 from rqps.engines.sources import on_path
 from rqps.errors import RqpsError
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +129,7 @@ def test_a_directory_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
         "import os, sys\n"
         "from rqps.errors import RqpsError\n"
         "from rqps.engines import sources\n"
-        "from rqps.study.builds import BuildSpec\n"
+        "from rqps.study import BuildSpec\n"
         "os.geteuid() or os.seteuid(65534)\n"
         "try: sources.locate('mine', BuildSpec(path=sys.argv[1]), print)\n"
         "except RqpsError as error: sys.exit(str(error))"

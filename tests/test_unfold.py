@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.study import Option, Run, RunsFile, first_rounds, unfold
 from rqps.study.unfold import order
+from rqps.workloads import PARAMETERS
 
 seeds = st.integers(min_value=0, max_value=2**32)
 a_dbms = st.from_regex(r"[a-z0-9_-]{1,8}\.[a-z0-9_-]{1,8}", fullmatch=True)
@@ -33,7 +34,8 @@ def study(**changes: Any) -> RunsFile:
                 "ps0": changes.pop("ps0", {"extends": "base", "sort_buffer_size": "2M"}),
             },
             "studies": {"demo": {**spec, **changes}},
-        }
+        },
+        context=PARAMETERS,
     )
 
 

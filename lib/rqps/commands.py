@@ -41,13 +41,14 @@ class _Asked:
 
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from rqps.study import first_rounds, read_runs_file, study_of
+    from rqps.workloads import PARAMETERS
 
     runs_yaml = _runs_yaml(arguments)
     data = _data(arguments, runs_yaml)
-    runs_file = read_runs_file(runs_yaml)
+    runs_file = read_runs_file(runs_yaml, PARAMETERS)
     if arguments.study is not None and arguments.study not in runs_file.studies:
         runs_yaml = _of_level(arguments.study, data) or runs_yaml
-        runs_file = read_runs_file(runs_yaml)
+        runs_file = read_runs_file(runs_yaml, PARAMETERS)
     if arguments.study is not None:
         study_of(runs_file, arguments.study)
     if getattr(arguments, "rounds", None) is not None:
@@ -102,9 +103,10 @@ def servers(arguments: argparse.Namespace) -> Call:
     from rqps.engines.sources import locate
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
+    from rqps.workloads import PARAMETERS
 
     runs_yaml = arguments.runs_yaml or _nearest()
-    builds = read_runs_file(runs_yaml).builds if runs_yaml else {}  # the catalogue can be had without
+    builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue can be had without
     if arguments.what == "list" and arguments.name is None:
         return lambda: _print(servers_text(rows(builds)))
     if arguments.what == "list" or arguments.name is None:
@@ -125,7 +127,7 @@ def servers(arguments: argparse.Namespace) -> Call:
 def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
     from rqps.engines.catalogue import catalogue
     from rqps.study import BuildSpec
-    from rqps.study.problems import instead
+    from rqps.study.document import instead
 
     if name in builds:
         return builds[name]

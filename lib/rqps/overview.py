@@ -8,8 +8,7 @@ from rqps.engines.listing import Row
 from rqps.engines.progress import duration, megabytes
 from rqps.execute.estimate import Estimate, planned_s
 from rqps.execute.state import RunState
-from rqps.modes import in_words
-from rqps.study import Option, Run
+from rqps.study import Option, Run, in_words
 from rqps.workloads import workload
 
 STATES = ("done", "failed", "missing", "other", "absent")

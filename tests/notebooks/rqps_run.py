@@ -7,6 +7,7 @@ from pathlib import Path
 from rqps.errors import RqpsError
 from rqps.execute import run_study
 from rqps.study import Run, read_runs_file
+from rqps.workloads import PARAMETERS
 
 
 def main(house: Path, study: str, *options: str) -> int:
@@ -16,7 +17,7 @@ def main(house: Path, study: str, *options: str) -> int:
 
     try:
         outcome = run_study(
-            read_runs_file(house / "runs.yaml"),
+            read_runs_file(house / "runs.yaml", PARAMETERS),
             study,
             runs_yaml=house / "runs.yaml",
             data=house / "data",

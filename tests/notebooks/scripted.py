@@ -12,6 +12,7 @@ from typing import Any
 from rqps.errors import RqpsError
 from rqps.store import write_manifest
 from rqps.study import read_runs_file, unfold
+from rqps.workloads import PARAMETERS
 from synthetic import manifest
 
 # Stands for a keeper: when the pipe from its owner closes, it takes a while to end, and says so.
@@ -28,7 +29,7 @@ class Act:
         house = Path(runs_yaml).parent
         self.log = house / "order.log"
         self.folder = Path(folder)
-        runs = unfold(read_runs_file(Path(runs_yaml)), study, run.rpartition("@")[2])
+        runs = unfold(read_runs_file(Path(runs_yaml), PARAMETERS), study, run.rpartition("@")[2])
         self.run = next(each for each in runs if each.run == run)
         self.name = f"r{self.run.round} {self.run.dbms}"
         self.fault = json.loads((house / "script.json").read_text()).get(self.name)

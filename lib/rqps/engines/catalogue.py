@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.errors import RqpsError
-from rqps.study.builds import BuildSpec, Sha256
+from rqps.study.runs_file import BuildSpec, Sha256
 
 
 class Entry(BaseModel):

@@ -10,7 +10,7 @@ from rqps.engines.layout import layout
 from rqps.engines.sources import Source, source
 from rqps.engines.sources.directory import Directory
 from rqps.engines.sources.on_path import OnPath
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from rqps.stats.perf_schema_parts import Patterns, costly, parts_by_kind, record
 from rqps.store import Study, load
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import parse
-from rqps.study.extending import complete
+from rqps.study.mistakes import complete
 from rqps.study.perf_schema import class_of, classes
+from rqps.workloads import PARAMETERS
 
 FILE = "levels.yaml"
 MOST_LEVELS = 5
@@ -54,7 +55,7 @@ def run_levels(
                 return 0
             levels = (*levels, added)
         say(f"{study}: what costs something is taken apart, as {levels[done]}")
-        code = run(read_runs_file(file), levels[done], file)
+        code = run(read_runs_file(file, PARAMETERS), levels[done], file)
         done += 1
     return code
 
@@ -64,14 +65,14 @@ def _levels(file: Path, study: str) -> tuple[str, ...]:
     if not file.is_file():
         return ()
     numbered = re.compile(rf"{re.escape(study)}-[0-9]+")
-    return tuple(name for name in read_runs_file(file).studies if numbered.fullmatch(name))
+    return tuple(name for name in read_runs_file(file, PARAMETERS).studies if numbered.fullmatch(name))
 
 
 def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     """Writes down the level that follows the last one and gives its name; None where there is nothing to put in."""
     file = levels_file(data, study)
     number = 1 + len(_levels(file, study))
-    parts = list(_parts(read_runs_file(runs_yaml), study, number, data))
+    parts = list(_parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data))
     if not parts:
         return None
     described = _described(file if file.is_file() else runs_yaml)

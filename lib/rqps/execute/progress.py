@@ -7,8 +7,7 @@ from pathlib import Path
 from rqps.engines.progress import duration
 from rqps.execute.console import Console
 from rqps.execute.estimate import Estimate, planned_s
-from rqps.modes import in_words
-from rqps.study import Run
+from rqps.study import Run, in_words
 
 DOING = "progress.txt"
 PLAIN_EVERY_S = 15.0

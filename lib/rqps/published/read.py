@@ -12,7 +12,7 @@ from rqps.errors import RqpsError
 from rqps.published.check import KINDS
 from rqps.published.columns import FILES, File, Kind
 from rqps.published.sources import Reading, Source, read_readings, read_sources
-from rqps.study.problems import Problem, all_at_once, instead
+from rqps.study.document import Problem, all_at_once, instead
 
 FOLDER = Path(__file__).parents[3] / "data" / "published"
 FIX = "put the row right, or take the file from git again: git checkout -- data/published"

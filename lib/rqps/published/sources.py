@@ -5,8 +5,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from rqps.study.document import Document, parse
-from rqps.study.problems import Problem, all_at_once
+from rqps.study.document import Document, Problem, all_at_once, parse
 
 T = TypeVar("T")
 

@@ -16,7 +16,6 @@ import rqps
 from rqps.errors import RqpsError
 from rqps.execute.attempt import LOGS, Attempt
 from rqps.execute.parameters_check import check_parameters
-from rqps.modes import in_words
 from rqps.report.index import Page, facts_of, findings_of, run_rows
 from rqps.report.leads import PROFILES, Leads, leads, looks_closer
 from rqps.report.pages import index_page, notebook_page
@@ -24,6 +23,7 @@ from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
 from rqps.store.find import data_folder
 from rqps.store.levels import load_levels
 from rqps.store.read import Study, load
+from rqps.study import in_words
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 TICK_S = 0.5

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from rqps.modes import in_words
 from rqps.observe import placement
 from rqps.run.count import counted_with
 from rqps.run.job import Job
+from rqps.study import in_words
 
 
 def conditions(job: Job) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from rqps.observe.machine import describe_machine
 from rqps.run.scenario import scenario_of
 from rqps.store.manifest import Placement
 from rqps.study import Run, read_runs_file, unfold
-from rqps.workloads import workload
+from rqps.workloads import PARAMETERS, workload
 from rqps.workloads.protocol import Workload
 
 Say = Callable[[str], None]
@@ -70,7 +70,7 @@ class Job:
 def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
     """Look up one run of a study; from here on this process keeps off the CPUs that are measured."""
     host = run.rpartition("@")[2]
-    runs = {each.run: each for each in unfold(read_runs_file(Path(runs_yaml)), study, host)}
+    runs = {each.run: each for each in unfold(read_runs_file(Path(runs_yaml), PARAMETERS), study, host)}
     if run not in runs:
         raise RqpsError(f"{runs_yaml}: study {study!r} has no run {run!r}", fix=f"give one of {', '.join(runs)}")
     asked = runs[run]

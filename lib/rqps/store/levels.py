@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from rqps.modes import Mode
 from rqps.store.find import CARD, data_folder, study_folder
 from rqps.store.read import Study, load
+from rqps.study import Mode
 
 
 def load_levels(study: str, data: str | Path | None = None, mode: Mode = "throughput") -> tuple[Study, ...]:

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rqps.modes import Mode
 from rqps.store.schemas import SCHEMA_VERSION
+from rqps.study import Mode
 
 
 class _Frozen(BaseModel):

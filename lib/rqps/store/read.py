@@ -12,13 +12,13 @@ from polars.io.plugins import register_io_source
 from pydantic import ValidationError
 
 from rqps.errors import RqpsError
-from rqps.modes import Mode
 from rqps.store.find import CARD, MANIFEST, failed_runs, finished_runs, study_folder
 from rqps.store.flat import IDENTITY, conditions_frame, identity, runs_frame, warnings_frame
 from rqps.store.manifest import Manifest, StudyCard
 from rqps.store.schemas import MODE_TABLES, SCHEMA_VERSION, TABLES, WORKLOAD_TABLES
 from rqps.store.upgrade import LATER_TABLES, upgraded
 from rqps.store.write import VERSION_KEY
+from rqps.study import Mode
 
 _FILE = "file"
 

@@ -1,19 +1,23 @@
 """runs.yaml as typed values; a study unfolds into runs, in interleaved random order."""
 
-from rqps.study.builds import BuildSpec
 from rqps.study.configs import ConfigSpec, Option
 from rqps.study.read import read_runs_file
-from rqps.study.runs_file import RunsFile, StudySpec
-from rqps.study.unfold import Run, first_rounds, study_of, unfold
+from rqps.study.runs_file import BuildSpec, Connections, Parameters, RunsFile, StudySpec
+from rqps.study.unfold import MODES, Mode, Run, first_rounds, in_words, study_of, unfold
 
 __all__ = [
+    "MODES",
     "BuildSpec",
     "ConfigSpec",
+    "Connections",
+    "Mode",
     "Option",
+    "Parameters",
     "Run",
     "RunsFile",
     "StudySpec",
     "first_rounds",
+    "in_words",
     "read_runs_file",
     "study_of",
     "unfold",

@@ -45,7 +45,7 @@ class ConfigSpec(BaseModel):
 
 @dataclass(frozen=True)
 class Option:
-    """What a config asks for; an optional one is left out where a version does not have it."""
+    """One value that a config asks for; an optional one is left out where a version does not have it."""
 
     value: str | int | float | bool
     optional: bool = False

@@ -1,16 +1,18 @@
-"""A YAML text as plain values, with the line of each and without YAML's surprises.
+"""A YAML text as plain values, the line of each, and the mistakes in it.
 
 YAML lets a second key win silently, reads `010` as 8 and `12:30` as 750. Here a mapping's keys are the words
 that stand in the file, a key stands once, and a number is what it looks like.
 """
 
+import difflib
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-from rqps.study.problems import Place, Problem
+from rqps.errors import RqpsError
 
 _TAG = "tag:yaml.org,2002:"
 _TEXT = frozenset(_TAG + kind for kind in ("str", "timestamp", "value", "merge"))
@@ -18,10 +20,21 @@ _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _DECIMAL = re.compile(r"[-+]?([0-9][0-9_]*\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _BOOLEAN = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
+Place = tuple[str | int, ...]
+"""The place of a value: `("studies", "demo", "dbms", 2)`."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    place: Place
+    text: str
+    line: int | None = None
+    """Where it is known better than by `place`."""
+
 
 @dataclass
 class Document:
-    """What a file says. `words` holds each single value as it is spelt there, `quoted` those in quotes."""
+    """A file as values. `words` has each single value as it is spelt there, `quoted` those that are in quotes."""
 
     value: Any = None
     lines: dict[Place, int] = field(default_factory=dict)
@@ -31,7 +44,7 @@ class Document:
 
 
 def parse(text: str) -> Document:
-    """Reads one YAML document; what is wrong with it is in its `problems`."""
+    """Reads one YAML document; mistakes are in its `problems`."""
     document = Document()
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -89,7 +102,7 @@ def _mapping(
 
 
 def _scalar(node: yaml.ScalarNode) -> tuple[str | int | float | bool | None, str | None]:
-    """The value of a single word, or what is wrong with it."""
+    """The value of a single word, and its mistake if it has one."""
     text, kind = str(node.value), node.tag.removeprefix(_TAG)
     if node.tag in _TEXT:
         return text, None
@@ -105,3 +118,42 @@ def _scalar(node: yaml.ScalarNode) -> tuple[str | int | float | bool | None, str
         made = yaml.safe_load(text)
         return text, f'{text} is the number {made} to YAML; write that, or "{text}" in quotes if it is text'
     return text, f"the tag {node.tag} means nothing here; leave it out"
+
+
+def dotted(place: Place) -> str:
+    """A place as people write it.
+
+    >>> dotted(("studies", "demo", "dbms", 2))
+    'studies.demo.dbms[2]'
+    """
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+
+
+def line_of(place: Place, lines: Mapping[Place, int]) -> int:
+    """The line of a place, or of the nearest thing around it that stands in the file."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place, 1)
+
+
+def all_at_once(file: str, problems: Iterable[Problem], lines: Mapping[Place, int]) -> RqpsError:
+    """One error that lists every problem in the order of the file."""
+    located = sorted({(p.line or line_of(p.place, lines), dotted(p.place), p.text) for p in problems})
+    return RqpsError(
+        "\n".join(f"{file}:{line}: {f'{where}: ' if where else ''}{text}" for line, where, text in located)
+    )
+
+
+def instead(word: str, known: Iterable[str], kind: str) -> str:
+    """Names a word to write in place of an unknown one: the nearest, or all there are.
+
+    >>> instead("mysq", ["mysql", "path"], "keys")
+    "did you mean 'mysql'?"
+    >>> instead("zzz", ["mysql", "path"], "keys")
+    'the keys are mysql, path'
+    """
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    if near:
+        return f"did you mean {by_lower[near[0]]!r}?"
+    return f"the {kind} are {', '.join(by_lower.values())}" if by_lower else f"there are no {kind} yet"

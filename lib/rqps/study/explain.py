@@ -1,4 +1,4 @@
-"""What a typed model refuses, in words for whoever wrote the file."""
+"""Values that a typed model refuses, in words for whoever wrote the file."""
 
 import re
 from collections.abc import Iterator
@@ -7,13 +7,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rqps.study.builds import BuildSpec
 from rqps.study.configs import ConfigSpec
-from rqps.study.document import Document
+from rqps.study.document import Document, Place, Problem, instead
 from rqps.study.perf_schema import ScenarioSpec
-from rqps.study.problems import Place, Problem, instead
-from rqps.study.runs_file import RunsFile, StudySpec
-from rqps.workloads import PARAMETERS
+from rqps.study.runs_file import BuildSpec, RunsFile, StudySpec, Workloads
 
 _LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
@@ -30,22 +27,22 @@ _FORMS = {
 }
 
 
-def problems_of(error: ValidationError, document: Document, prefix: Place = ()) -> Iterator[Problem]:
-    """One problem for each of the model's complaints; `prefix` is where the model's value stands."""
+def problems_of(error: ValidationError, document: Document, workloads: Workloads) -> Iterator[Problem]:
+    """One problem for each of the models' complaints."""
     for detail in error.errors():
-        place = (*prefix, *detail["loc"])
+        place = detail["loc"]
         if place[-1:] == ("[key]",):
             place = place[:-1]
-        yield Problem(place, _sentence(detail, place, document))
+        yield Problem(place, _sentence(detail, place, document, workloads))
 
 
-def _sentence(detail: ErrorDetails, place: Place, document: Document) -> str:
+def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads: Workloads) -> str:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     written = document.words.get(place)
     if kind == "missing":
-        return f"is missing{_example(place)}"
+        return f"is missing{_example(_model_at(place[:-1], document.value, workloads), str(place[-1]))}"
     if kind == "extra_forbidden":
-        known = model_at(place[:-1], document.value).model_fields
+        known = _model_at(place[:-1], document.value, workloads).model_fields
         return f"unknown key {place[-1]!r}; {instead(str(place[-1]), known, 'keys here')}"
     if kind == "value_error":
         return str(context.get("error", detail["msg"]))
@@ -108,19 +105,18 @@ def _plain_number(written: str) -> str:
     return f"{number:.0f}" if number.is_integer() else f"{number:g}"
 
 
-def _example(place: Place) -> str:
-    model = model_at(place[:-1], {})
-    field = model.model_fields.get(str(place[-1])) if model else None
+def _example(model: type[BaseModel], key: str) -> str:
+    field = model.model_fields.get(key)
     if field is None:
         return ""
     about = f"; {field.description}" if field.description else ""
     if not field.examples:
         return about
     example = str(field.examples[0]).replace("'", "")
-    return f"; write for instance `{place[-1]}: {example}`"
+    return f"; write for instance `{key}: {example}`"
 
 
-def model_at(place: Place, value: Any) -> type[BaseModel]:
+def _model_at(place: Place, value: Any, workloads: Workloads) -> type[BaseModel]:
     """The model that says which keys there are at a place."""
     match place:
         case ("builds", _):
@@ -132,6 +128,6 @@ def model_at(place: Place, value: Any) -> type[BaseModel]:
         case ("studies", _):
             return StudySpec
         case ("studies", name, "parameters"):
-            return PARAMETERS[value["studies"][name]["workload"]]
+            return workloads[value["studies"][name]["workload"]]
         case _:
             return RunsFile

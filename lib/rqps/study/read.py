@@ -1,24 +1,24 @@
-"""Reads a runs.yaml: its values, or all that is wrong with it at once."""
+"""Reads a runs.yaml: its values, or all mistakes in it at once."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from rqps.errors import RqpsError
-from rqps.study.connections import connection_problems
-from rqps.study.document import Document, parse
+from rqps.study.configs import Option, resolve
+from rqps.study.document import Document, Place, Problem, all_at_once, parse
 from rqps.study.explain import problems_of
-from rqps.study.extending import complete, told_once
-from rqps.study.problems import Problem, all_at_once
-from rqps.study.references import reference_problems
-from rqps.study.runs_file import RunsFile
-from rqps.workloads import PARAMETERS
+from rqps.study.mistakes import complete, mistakes
+from rqps.study.runs_file import RunsFile, Workloads
+
+MAX_CONNECTIONS = "max_connections"
+DEFAULT_CONNECTIONS = 151
+"""Of every release from 5.5 on."""
 
 
-def read_runs_file(path: Path) -> RunsFile:
+def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
     """The builds, configs and studies of a runs.yaml."""
     document = parse(_text(path))
     problems = list(document.problems)
@@ -26,19 +26,19 @@ def read_runs_file(path: Path) -> RunsFile:
         problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
     runs_file = None
     if document.value is not None:
-        problems += reference_problems(document.value)
+        problems += mistakes(document.value, workloads)
         problems += _unquoted_versions(document)
-        _complete_studies(document.value)
-        problems += _parameter_problems(document)
+        if isinstance(document.value, dict) and isinstance(document.value.get("studies"), dict):
+            document.value["studies"] = complete(document.value["studies"])
         try:
             # As JSON, since a strict model takes its lists and words for tuples and paths only from there.
-            runs_file = RunsFile.model_validate_json(json.dumps(document.value))
+            runs_file = RunsFile.model_validate_json(json.dumps(document.value), context=workloads)
         except ValidationError as error:
-            problems += problems_of(error, document)
+            problems += problems_of(error, document, workloads)
     if runs_file is not None and not problems:  # only names that lead somewhere can be followed
-        problems += connection_problems(runs_file)
+        problems += _too_many_clients(runs_file)
     if problems or runs_file is None:
-        raise all_at_once(str(path), told_once(problems, document), document.lines)
+        raise all_at_once(str(path), _where_they_are_written(problems, document), document.lines)
     return runs_file
 
 
@@ -56,11 +56,6 @@ def _text(path: Path) -> str:
         raise RqpsError(f"{path}: byte {error.start} is not UTF-8 text", fix="save the file as UTF-8") from None
 
 
-def _complete_studies(value: Any) -> None:
-    if isinstance(value, dict) and isinstance(value.get("studies"), dict):
-        value["studies"] = complete(value["studies"])
-
-
 def _unquoted_versions(document: Document) -> Iterator[Problem]:
     """Also those that YAML leaves alone: who has learnt to quote 5.6.24 won't write 8.0 and get 8."""
     for place, word in document.words.items():
@@ -70,14 +65,47 @@ def _unquoted_versions(document: Document) -> Iterator[Problem]:
                     yield Problem(place, f'write the version in quotes: "{word}"')
 
 
-def _parameter_problems(document: Document) -> Iterator[Problem]:
-    studies = document.value.get("studies") if isinstance(document.value, dict) else None
-    for name, study in studies.items() if isinstance(studies, dict) else ():
-        if not isinstance(study, dict):
-            continue
-        workload, parameters = study.get("workload"), study.get("parameters", {})
-        if isinstance(workload, str) and workload in PARAMETERS and isinstance(parameters, dict):
-            try:
-                PARAMETERS[workload].model_validate_json(json.dumps(parameters))
-            except ValidationError as error:
-                yield from problems_of(error, document, ("studies", name, "parameters"))
+def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
+    """The studies whose load has more clients than the servers of one of their configs admit."""
+    for name, study in runs_file.studies.items():
+        asked = study.parameters.connections
+        too_few = {}
+        for config in dict.fromkeys(dbms.partition(".")[2] for dbms in study.dbms):
+            option = resolve(runs_file.configs, config).get(MAX_CONNECTIONS)
+            most = DEFAULT_CONNECTIONS if option is None else _number(option)
+            if most is not None and most < asked.needed:
+                too_few[config] = f"{most}{' by default' if option is None else ''} in configs.{config}"
+        if too_few:
+            clients = f"{asked.clients} {asked.parameter}"
+            yield Problem(
+                ("studies", name, "parameters", asked.parameter),
+                f"{clients} and {asked.ours} for control take {asked.needed} connections, and {MAX_CONNECTIONS} is "
+                f"{', '.join(too_few.values())}; set {asked.needed} or more there, or ask for fewer",
+            )
+
+
+def _number(option: Option) -> int | None:
+    """None where only the server knows, of `1K` for instance; it is asked before the first step, too."""
+    return int(option.value) if str(option.value).isdecimal() else None
+
+
+def _where_they_are_written(problems: Sequence[Problem], document: Document) -> Iterator[Problem]:
+    """Leaves out problems that a study has only because it took them over: they are shown where they are written."""
+    known = {(problem.place, problem.text) for problem in problems}
+    for problem in problems:
+        parents = _taken_from(problem.place, document)
+        if not any((place, problem.text) in known for place in parents):
+            yield problem
+
+
+def _taken_from(place: Place, document: Document) -> Iterator[Place]:
+    """The same place in the studies that one extends, if it does not stand in the study itself."""
+    seen = {place}
+    while len(place) > 2 and place[0] == "studies" and place not in document.lines:
+        if ("studies", place[1], "extends") not in document.lines:
+            return
+        place = ("studies", document.value["studies"][place[1]]["extends"], *place[2:])
+        if place in seen:  # a circle
+            return
+        seen.add(place)
+        yield place

@@ -1,17 +1,128 @@
-"""runs.yaml as typed values."""
+"""runs.yaml as typed values, and the JSON schema that lets editors complete and check one.
 
-from typing import Annotated, Any, Literal
+The models know no workload: whoever reads a file hands in the parameters that each workload takes.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
-from rqps.study.builds import BuildSpec
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
 from rqps.study.configs import ConfigSpec, Name
-from rqps.workloads import PARAMETERS
-from rqps.workloads.parameters import Parameters
+
+Version = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class BuildSpec(BaseModel):
+    """One build: a version of the catalogue, or a source, whose version may be promised beside it.
+
+    >>> BuildSpec(mysql="8.0.33").source is None
+    True
+    >>> BuildSpec(path="/opt/mysql/my8040_rel_o2nofp", mysql="8.0.40").source
+    'path'
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    mysql: Version | None = None
+    """The version: looked up in the catalogue where it stands alone, else what the source must turn out to be.
+    `9.7` promises any 9.7.x."""
+    path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
+    """A directory with a server in it, absolute or below `~/`: an unpacked release or a build tree."""
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
+    """A tarball or a zip; `sha256` must be given with it."""
+    maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None
+    """`group:artifact:version`, then the archive's type and classifier where it has them."""
+    npm: Annotated[str, StringConstraints(pattern=r"^(@[\w.-]+/)?[\w.-]+@[\w.+-]+$")] | None = None
+    """`name@version`."""
+    debian: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
+    """A package of the Debian suite that `suite` names."""
+    suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None
+    on_path: Annotated[bool, Field(description="true: the mysqld on PATH")] | None = None
+    sha256: Sha256 | None = None
+    """Of the archive. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
+
+    @property
+    def source(self) -> str | None:
+        """The key that says where it comes from, or None where the catalogue does."""
+        return next((key for key in SOURCES if getattr(self, key) is not None), None)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [key for key in SOURCES if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise ValueError(f"a build has one source, not {' and '.join(given)}: keep one of them")
+        if not given and self.mysql is None:
+            raise ValueError(f'give a version (mysql: "8.0.33") or a source, one of {", ".join(SOURCES)}')
+        if self.on_path is False:
+            raise ValueError("on_path: true or nothing")
+        if self.url is not None and self.sha256 is None:
+            raise ValueError("a url needs the archive's sha256 beside it")
+        if self.sha256 is not None and self.source not in ("url", "maven", "npm"):
+            raise ValueError("sha256 is for an archive (url, maven, npm)")
+        if (self.debian is None) != (self.suite is None):
+            raise ValueError("debian and suite go together, as in debian: mysql-server-core, suite: sid")
+        return self
+
+
+@dataclass(frozen=True)
+class Connections:
+    """The number of connections that a server has to take at once."""
+
+    parameter: str
+    """The one that asks for the most clients: `threads`."""
+    clients: int
+    ours: int
+    """Beside those of the clients."""
+
+    @property
+    def needed(self) -> int:
+        return self.clients + self.ours
+
+
+class Parameters(_Strict, ABC):
+    """The parameters of a workload, which a study may set."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that a study's identity stays the same when a workload gets a further parameter."""
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+    @property
+    @abstractmethod
+    def estimated_seconds(self) -> float:
+        """The time that the steps of one run take, without its set-up."""
+
+    @property
+    @abstractmethod
+    def connections(self) -> Connections:
+        """The connections that the steps of one run need of a server's max_connections."""
+
+
+Workloads = Mapping[str, type[Parameters]]
+"""The workloads there are, by name, each with the model of its parameters."""
 
 
 class StudySpec(_Strict):
@@ -31,7 +142,11 @@ class StudySpec(_Strict):
     """How often each dbms runs once more while its call stacks are sampled; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
     """How often each dbms runs once more under callgrind, which counts instructions; it takes long."""
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: Annotated[
+        SerializeAsAny[Parameters],
+        Field(default_factory=dict, validate_default=True),
+        WithJsonSchema({"type": "object", "additionalProperties": True}),
+    ]
     """What the workload may be told: its steps, sizes and times."""
     placement: Literal["same-cpu", "split", "free"] | None = None
     """Which CPUs server and load generator share; chosen for the host if not given."""
@@ -43,10 +158,16 @@ class StudySpec(_Strict):
     extends: Name | None = None
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
 
-    @property
-    def typed_parameters(self) -> Parameters:
-        """`parameters` as the workload's own model, with its defaults."""
-        return PARAMETERS[self.workload].model_validate(self.parameters)
+    @field_validator("parameters", mode="wrap")
+    @classmethod
+    def _of_the_workload(cls, value: Any, handler: Any, info: ValidationInfo) -> Any:
+        model = (info.context or {}).get(info.data.get("workload"))
+        if isinstance(value, Parameters) or not isinstance(value, dict):
+            return handler(value)
+        if model is None:  # an unknown workload is a mistake of its own
+            return value
+        # As JSON, since a strict model takes its lists for tuples only from there.
+        return model.model_validate_json(json.dumps(value))
 
 
 class RunsFile(_Strict):
@@ -58,3 +179,24 @@ class RunsFile(_Strict):
     """Named sets of server options."""
     studies: dict[Name, StudySpec]
     """What is to be measured."""
+
+
+def schema_text(workloads: Workloads) -> str:
+    """The JSON schema of a runs.yaml: that of the models, in which each workload brings that of its parameters."""
+    schema = RunsFile.model_json_schema()
+    study = schema["$defs"]["StudySpec"]
+    study["properties"]["workload"]["enum"] = list(workloads)
+    whole = study.pop("required")
+    study["anyOf"] = [{"required": whole}, {"required": ["extends"]}]
+    study["allOf"] = []
+    for workload, model in workloads.items():
+        parameters = model.model_json_schema(ref_template=f"#/$defs/{model.__name__}/$defs/{{model}}")
+        schema["$defs"][model.__name__] = parameters
+        study["allOf"].append(
+            {
+                "if": {"properties": {"workload": {"const": workload}}},
+                "then": {"properties": {"parameters": {"$ref": f"#/$defs/{model.__name__}"}}},
+            }
+        )
+    whole_schema = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    return json.dumps(whole_schema, indent=2, ensure_ascii=False) + "\n"

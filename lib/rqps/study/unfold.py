@@ -1,4 +1,4 @@
-"""A study unfolds into its runs, in the order in which they are done."""
+"""Unfolds a study into its runs, in the order in which they are done."""
 
 import hashlib
 import json
@@ -7,13 +7,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
-from rqps.modes import MODES, Mode
-from rqps.study.builds import BuildSpec
 from rqps.study.configs import Option, resolve, resolve_scenario
+from rqps.study.document import instead
 from rqps.study.perf_schema import Scenario, absent
-from rqps.study.problems import instead
-from rqps.study.runs_file import RunsFile, StudySpec
-from rqps.workloads.parameters import Parameters
+from rqps.study.runs_file import BuildSpec, Parameters, RunsFile, StudySpec
+
+Mode = Literal["throughput", "stacks", "instructions"]
+"""The purpose of a run. Sampling and counting slow a run down, so only the throughput of the first is compared."""
+
+MODES: dict[Mode, str] = {"throughput": "r", "stacks": "s", "instructions": "i"}
+"""In the order in which a study does them, each with the letter that begins the ids of its runs."""
+
+
+def in_words(mode: Mode, number: int) -> str:
+    """A round as people call it.
+
+    >>> in_words("throughput", 2), in_words("stacks", 1)
+    ('round 2', 'stacks, round 1')
+    """
+    return f"round {number}" if mode == "throughput" else f"{mode}, round {number}"
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,7 @@ class Run:
     config: str
     options: Mapping[str, Option]
     perf_schema: Scenario | None
-    """What the performance schema records, where the config says."""
+    """The scenario of the performance schema, where the config names one."""
     round: int
     position: int
     """Its place in the study's random order, from 0."""
@@ -46,7 +58,7 @@ class Run:
 
     @property
     def absent(self) -> str | None:
-        """Why its build's version, where it is promised, does not have what the config asks for; None if it does."""
+        """The reason why its build's version, where it is promised, lacks what the config asks for; else None."""
         version = self.build_spec.mysql
         return absent(version, self.perf_schema) if version and self.perf_schema else None
 
@@ -68,12 +80,12 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
 
 
 def rounds_of(spec: StudySpec) -> dict[Mode, int]:
-    """How many rounds of each mode a study has."""
+    """The number of rounds of each mode."""
     return {"throughput": spec.rounds, "stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
 
 
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:
-    """A study by its name."""
+    """Finds a study by its name."""
     if study not in runs_file.studies:
         raise RqpsError(
             f"unknown study {study!r}; {instead(study, runs_file.studies, 'studies')}",
@@ -83,7 +95,7 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
 
 
 def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
-    """The file with only the first rounds of a study, for a quick try; the whole study goes on from them."""
+    """Keeps only the first rounds of a study, for a quick try; the whole study goes on from them."""
     spec = study_of(runs_file, study)
     if not 1 <= rounds <= spec.rounds:
         raise RqpsError(
@@ -133,7 +145,7 @@ def _run(
         position=position,
         seed=seed,
         workload=spec.workload,
-        parameters=spec.typed_parameters,
+        parameters=spec.parameters,
         placement=spec.placement,
         identity=identity(build_spec, options, spec, scenario),
     )
@@ -147,7 +159,7 @@ def identity(
         "build": build_spec.model_dump(mode="json", exclude_none=True),
         "options": {name: [option.value, option.optional] for name, option in options.items()},
         "workload": spec.workload,
-        "parameters": spec.typed_parameters.model_dump(mode="json"),
+        "parameters": spec.parameters.model_dump(mode="json"),
         "placement": spec.placement,
     }
     if scenario is not None:  # only then, so that runs of before there were any are still known

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from rqps.study import Parameters
 from rqps.workloads.insert_benchmark import steps as insert_benchmark_steps
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
-from rqps.workloads.parameters import Parameters
 from rqps.workloads.point_lookups import steps as point_lookup_steps
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.sysbench import steps as sysbench_steps

@@ -2,7 +2,7 @@
 
 from rqps.engines.instance import Connection, query
 from rqps.errors import RqpsError
-from rqps.workloads.parameters import Parameters
+from rqps.study import Parameters
 
 
 def check_connections(connection: Connection, parameters: Parameters) -> None:

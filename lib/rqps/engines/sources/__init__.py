@@ -18,7 +18,7 @@ from rqps.engines.sources.npm import Npm
 from rqps.engines.sources.on_path import OnPath
 from rqps.engines.sources.url import Url
 from rqps.errors import RqpsError
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 
 
 class Source(Protocol):

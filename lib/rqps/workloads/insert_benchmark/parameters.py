@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from rqps.study import Connections, Parameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, forms, names, part
-from rqps.workloads.parameters import Connections, Parameters
 
 Count = Annotated[int, Field(ge=1)]
 Form = Annotated[str, Field(json_schema_extra={"enum": list(forms())})]

@@ -13,7 +13,7 @@ from rqps.engines.catalogue import catalogue
 from rqps.engines.instance import Server
 from rqps.engines.sources import locate
 from rqps.errors import RqpsError
-from rqps.study.builds import BuildSpec
+from rqps.study import BuildSpec
 
 SSL_MODE_SINCE = (5, 7, 11)
 _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")

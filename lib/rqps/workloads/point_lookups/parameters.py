@@ -11,7 +11,7 @@ from pydantic import (
     field_validator,
 )
 
-from rqps.workloads.parameters import Connections, Parameters
+from rqps.study import Connections, Parameters
 from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows, unknown_kind
 
 Count = Annotated[int, Field(ge=1)]

@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from rqps.workloads.parameters import Connections, Parameters
+from rqps.study import Connections, Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
 
 Count = Annotated[int, Field(ge=1)]

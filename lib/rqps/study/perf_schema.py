@@ -1,0 +1,327 @@
+"""Scenarios of the performance schema: the instruments and consumers that are on, in patterns for every version.
+
+A config of runs.yaml asks for one by its name, or describes a set of its own. Those with a name are in
+scenarios.yaml; the kinds of instruments, with the version that each came with, are in instruments.yaml.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from rqps.errors import RqpsError
+from rqps.study.document import instead
+
+Kind = Literal["on", "off", "compiled-out"]
+State = Literal["timed", "counted", "off"]
+"""Of an instrument: enabled and timed, enabled, or neither."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A pattern, in which % stands for anything, and the state of those that fit it."""
+
+    pattern: str
+    state: State | bool
+    optional: bool = False
+    """Left out where a version has nothing that fits."""
+
+    @property
+    def on(self) -> bool:
+        return self.state not in (False, "off")
+
+    @property
+    def words(self) -> str:
+        state = {True: "on", False: "off"}[self.state] if isinstance(self.state, bool) else self.state
+        return f"{self.pattern} {state}"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Which instruments and consumers are on: as the release has them where no switch says otherwise, else off."""
+
+    name: str
+    """As runs.yaml has it: `waits-only`; a set of one's own is described in short."""
+    kind: Kind
+    release: bool
+    """Whether it begins with what the release enables, and not with nothing."""
+    instruments: tuple[Switch, ...] = ()
+    consumers: tuple[Switch, ...] = ()
+
+    def asked(self) -> dict[str, Any]:
+        """All of it but its name: two scenarios that ask for the same are the same."""
+        return {
+            "kind": self.kind,
+            "release": self.release,
+            "instruments": _plain(self.instruments),
+            "consumers": _plain(self.consumers),
+        }
+
+
+def _plain(switches: Iterable[Switch]) -> dict[str, str | bool]:
+    return {f"{each.pattern}{'?' if each.optional else ''}": each.state for each in switches}
+
+
+def fits(pattern: str, name: str) -> bool:
+    """True if a name fits a pattern, in which only % stands for anything else than itself.
+
+    >>> fits("wait/io/%", "wait/io/file/sql/binlog"), fits("stage/sql/_", "stage/sql/x")
+    (True, False)
+    """
+    parts = (re.escape(part) for part in pattern.split("%"))
+    return re.fullmatch(".*".join(parts), name, re.IGNORECASE) is not None
+
+
+def decides(switches: Iterable[Switch], name: str) -> Switch | None:
+    """The switch that decides on a name: of those that fit, the one with the longest pattern, else the last.
+
+    >>> on, off = Switch("wait/%", "timed"), Switch("%", "off")
+    >>> decides([on, off], "wait/io/file/sql/binlog") == on, decides([on, off], "idle") == off
+    (True, True)
+    """
+    found: Switch | None = None
+    for each in switches:
+        if fits(each.pattern, name) and (found is None or len(each.pattern) >= len(found.pattern)):
+            found = each
+    return found
+
+
+def unmatched(switches: Iterable[Switch], names: Iterable[str]) -> list[Switch]:
+    """The switches that fit none of the names."""
+    there = list(names)
+    return [each for each in switches if not any(fits(each.pattern, name) for name in there)]
+
+
+def merged(below: Iterable[Switch], above: Mapping[str, State | bool]) -> tuple[Switch, ...]:
+    """Switches with further ones: a new one of the same pattern takes the place of the old one."""
+    new = {key.removesuffix("?"): Switch(key.removesuffix("?"), to, key.endswith("?")) for key, to in above.items()}
+    return (*(each for each in below if each.pattern not in new), *new.values())
+
+
+_NOTHING = (Switch("%", "off"),)
+_NO_CONSUMERS = (
+    Switch("%", False),
+    # All others hang on these two. They record nothing by themselves.
+    Switch("global_instrumentation", True, optional=True),
+    Switch("thread_instrumentation", True, optional=True),
+)
+
+
+def _off_is_a_word(value: Any) -> Any:
+    """YAML reads off as false."""
+    return "off" if value is False else value
+
+
+InstrumentState = Annotated[Literal["timed", "counted", "off"], BeforeValidator(_off_is_a_word)]
+Pattern = Annotated[str, Field(min_length=1)]
+
+
+class ScenarioSpec(BaseModel):
+    """A set of one's own. A named scenario is one that extends it and says nothing else."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+    extends: Annotated[str, Field(examples=["default"])] | None = None
+    """The named scenario whose instruments and consumers this one takes over; if not given, all are off, but the two
+    consumers that all others hang on."""
+    instruments: dict[Pattern, InstrumentState] = Field(default_factory=dict)
+    """Patterns, in which % stands for anything, with timed, counted (enabled, not timed) or off. The longest that
+    fits decides; one that ends in ? is left out where a version has nothing that fits."""
+    consumers: dict[Pattern, bool] = Field(default_factory=dict)
+    """Patterns with on or off."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.extends is None and not self.instruments:
+            raise ValueError("names no instruments; give some, or extend a scenario such as default")
+        return self
+
+
+class _Named(BaseModel):
+    """One of scenarios.yaml."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    says: str
+    starts: Literal["nothing", "release", "off", "compiled-out"] = "nothing"
+    instruments: dict[str, State] = Field(default_factory=dict)
+    consumers: dict[str, bool] = Field(default_factory=dict)
+
+
+@cache
+def _named() -> dict[str, _Named]:
+    described = yaml.safe_load((files(__package__) / "scenarios.yaml").read_text())
+    return {name: _Named.model_validate(each) for name, each in described.items()}
+
+
+def names() -> tuple[str, ...]:
+    """The scenarios that have a name."""
+    return tuple(_named())
+
+
+def says(name: str) -> str:
+    """A named scenario in a sentence; nothing for a set of one's own."""
+    return _named()[name].says if name in _named() else ""
+
+
+def named(name: str) -> Scenario:
+    """A scenario by its name.
+
+    >>> named("waits-only").instruments[-1].words, named("off").kind
+    ('wait/% timed', 'off')
+    """
+    if name not in _named():
+        raise RqpsError(f"unknown scenario {name!r}; {instead(name, names(), 'scenarios')}")
+    found = _named()[name]
+    kind: Kind = found.starts if found.starts in ("compiled-out", "off") else "on"
+    from_nothing = found.starts == "nothing"
+    return Scenario(
+        name=name,
+        kind=kind,
+        release=found.starts == "release",
+        instruments=merged(_NOTHING if from_nothing else (), found.instruments),
+        consumers=merged(_NO_CONSUMERS if from_nothing else (), found.consumers),
+    )
+
+
+def scenario(spec: ScenarioSpec) -> Scenario:
+    """The scenario that a config describes.
+
+    >>> scenario(ScenarioSpec(extends="default", instruments={"wait/synch/%": "timed"})).name
+    'default, wait/synch/% timed'
+    """
+    start = named(spec.extends) if spec.extends else Scenario("", "on", False, _NOTHING, _NO_CONSUMERS)
+    own = (*merged((), spec.instruments), *merged((), spec.consumers))
+    return Scenario(
+        name=", ".join([*([spec.extends] if spec.extends else []), *(each.words for each in own)]),
+        kind=start.kind,
+        release=start.release,
+        instruments=merged(start.instruments, spec.instruments),
+        consumers=merged(start.consumers, spec.consumers),
+    )
+
+
+def spelt_out(value: Any) -> Any:
+    """A name on its own is a scenario that extends it; `off` is one of them."""
+    if value is True:
+        raise ValueError("on says too little; name a scenario, such as default or all-enabled")
+    value = _off_is_a_word(value)
+    return {"extends": value} if isinstance(value, str) else value
+
+
+_Word = Annotated[str, WithJsonSchema({"enum": list(names())})]
+PerfSchema = Annotated[
+    ScenarioSpec,
+    BeforeValidator(spelt_out, json_schema_input_type=_Word | Literal[False] | ScenarioSpec),
+]
+"""As a config has it: `waits-only`, or a mapping."""
+
+
+ReleaseNumber = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class InstrumentClass(_Strict):
+    """A kind of instruments, known by how their names begin."""
+
+    since: ReleaseNumber
+    compiled: str
+    """The option of CMake that leaves it out."""
+    built_in: bool = False
+    """True if it is listed also by a build from which the code that it is for was left out."""
+    loads: bool = False
+    """True if every load makes such events on its own connections."""
+    consumers: list[str] = Field(default_factory=list)
+    """The consumers that keep single events of that kind."""
+
+
+class ConsumerClass(_Strict):
+    since: ReleaseNumber
+    parent: str | None = None
+
+
+class Classes(_Strict):
+    of_kind: dict[str, list[str]]
+    """Consumers, to be named by `instruments`."""
+    instruments: dict[str, InstrumentClass]
+    consumers: dict[str, ConsumerClass]
+    always: list[str]
+    """Patterns of instruments that can't be disabled."""
+    compile_time: dict[str, str]
+    """Instruments that no usual build has, and why."""
+
+
+@cache
+def classes() -> Classes:
+    """All that instruments.yaml lists."""
+    return Classes.model_validate(yaml.safe_load((files(__package__) / "instruments.yaml").read_text()))
+
+
+def absent(version: str, scenario: Scenario) -> str | None:
+    """The reason why a version does not have a scenario; None if it has, as far as its number shows.
+
+    >>> absent("5.6.14", named("memory-only"))
+    'MySQL 5.6.14 has no instruments memory/%; they came with 5.7'
+    >>> absent("8.0.33", named("memory-only"))
+    """
+    for kind, switches in (("instruments", scenario.instruments), ("consumers", scenario.consumers)):
+        missing = _missing(version, switches, kind)
+        if needed := [(switch, came) for switch, came in missing if not switch.optional]:
+            return _reason(version, kind, needed)
+        if kind == "instruments" and missing and len(missing) == sum(switch.on for switch in switches):
+            return f"MySQL {version} has none of its instruments"
+    return None
+
+
+def later_than(version: str, switch: Switch, kind: str) -> str | None:
+    """The release that first had something that a pattern for `instruments` or `consumers` fits, if that is later."""
+    known = classes().instruments if kind == "instruments" else classes().consumers
+    came = _came_with(switch.pattern, {name: each.since for name, each in known.items()})
+    asked = _numbers(version)  # of 9.7 nobody knows which 9.7 it is
+    return came if came and _numbers(came)[: len(asked)] > asked else None
+
+
+def _missing(version: str, switches: Iterable[Switch], kind: str) -> list[tuple[Switch, str]]:
+    """The switches for what came later than this version, each with the version that it came with."""
+    asked = [(switch, later_than(version, switch, kind)) for switch in switches if switch.on]
+    return [(switch, came) for switch, came in asked if came]
+
+
+def _reason(version: str, kind: str, missing: list[tuple[Switch, str]]) -> str:
+    came = max((came for _, came in missing), key=_numbers)
+    patterns = " and ".join(switch.pattern for switch, _ in missing)
+    return f"MySQL {version} has no {kind} {patterns}; they came with {came}"
+
+
+def class_of(name: str) -> str | None:
+    """The kind of instruments that one belongs to, or that a pattern asks for; None where that is several or none.
+
+    >>> class_of("wait/synch/mutex/sql/LOCK_open"), class_of("stage/%"), class_of("wait/%")
+    ('wait/synch/mutex', 'stage', None)
+    """
+    start = name.split("%")[0]
+    found = [each for each in classes().instruments if f"{start}/".startswith(f"{each}/")]
+    return max(found, key=len, default=None)
+
+
+def _came_with(pattern: str, since: dict[str, str]) -> str | None:
+    """The first release with something that can fit; None where nobody knows anything that does."""
+    start = pattern.split("%")[0]
+    fitting = [came for name, came in since.items() if name.startswith(start) or f"{start}/".startswith(f"{name}/")]
+    return min(fitting, key=_numbers, default=None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """
+    >>> _numbers("8.0.28") > _numbers("8.0"), _numbers("9.7.4") >= _numbers("8.0.28")
+    (True, True)
+    """
+    return tuple(map(int, version.split(".")))
