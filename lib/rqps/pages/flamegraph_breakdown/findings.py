@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rqps.modes import Mode
 from rqps.profile.breakdown import BREAKDOWN, MICROSECONDS, breakdown, operation_costs
 from rqps.profile.components import OTHER
 from rqps.profile.tree import flame_trees
 from rqps.stats.interval import ROUNDS_FOR_A_VERDICT
+from rqps.study import Mode
 
 MOST_PARTS = 4
 MOST_FUNCTIONS = 1
