@@ -11,10 +11,9 @@ import pytest
 from nbclient import NotebookClient
 from rqps import published
 from rqps.errors import RqpsError
+from rqps.published.checks import view
+from rqps.published.figures import FOLDER, Published
 from rqps.published.labels import short
-from rqps.published.read import FOLDER, Published
-from rqps.published.rounding import Range, printed
-from rqps.published.twice import found_under_another_host, same_for_two_hosts
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "notebooks/analysis/published_results.ipynb"
@@ -174,6 +173,8 @@ def test_all_that_is_broken_in_a_file_is_told_at_once(folder: Path) -> None:
 def test_a_broken_source_or_reading_is_named(folder: Path) -> None:
     rewrite(folder / "readings.yaml", "kind: slip", "kind: slipped", 1)
     assert re.match(rf"{folder}/readings.yaml:\d+: \[\d+\].kind: 'slipped' is none of", refusal(folder))
+    rewrite(folder / "checks.yaml", "kind: repeat", "kind: again", 1)
+    assert re.match(rf"{folder}/checks.yaml:\d+: \[\d+\].kind: 'again' is none of", refusal(folder))
     rewrite(folder / "sources.yaml", "  author_printed: false\n", "  author_printed: perhaps\n", 1)
     assert re.match(rf"{folder}/sources.yaml:\d+: point-lookups-2014.author_printed: ", refusal(folder))
 
@@ -213,12 +214,16 @@ def test_a_ratio_that_is_printed_wrongly_is_found(folder: Path) -> None:
     assert wrong.filter(host="beelink")["printed"].to_list() == ["1.15"]
 
 
-def test_rounding_is_taken_into_account() -> None:
-    me, base = printed({"value": 43.0, "half": 0.5}), printed({"value": 55.0, "half": 0.5})
-    assert (me / base).meets(Range(0.775, 0.785))
-    assert (me / base).meets(Range(0.785, 0.795))
-    assert not (me / base).meets(Range(0.805, 0.815))
-    assert printed({"value": 0.0, "half": 0.5}).low == 0
+@pytest.mark.parametrize(("ratio", "agrees"), [("0.78", "exactly"), ("0.79", "rounded"), ("0.81", "no")])
+def test_rounding_is_taken_into_account(folder: Path, ratio: str, agrees: str) -> None:
+    """43 and 55 are printed: whole operations per second, each within half of one."""
+    path = folder / "per_operation.csv"
+    rows = path.read_text().splitlines()
+    row = "Results: beelink,sb.met.scan.range100.pk1.dop1,relative,beelink,1,x.my8040_rel_o2nofp"
+    (line,) = (number for number, text in enumerate(rows, 1) if row in text and ",o/s," in text)
+    change(path, line, "value", ratio)
+    found = published.recomputed(published.read(folder)).filter(me_printed="43", base_printed="55", metric="o/s")
+    assert found["agrees"].to_list() == [agrees]
 
 
 def test_the_contradictions_are_the_ones_that_were_looked_at(numbers: Published) -> None:
@@ -229,7 +234,7 @@ def test_the_contradictions_are_the_ones_that_were_looked_at(numbers: Published)
 def test_a_contradiction_goes_where_its_cause_goes(folder: Path) -> None:
     """With the two hosts of Advanced MySQL's tables put right, what follows from the mistake is gone."""
     numbers = published.read(folder)
-    assert found_under_another_host(numbers).height == 4
+    assert view(numbers, "under_another_host").height == 4
     path = folder / "per_operation.csv"
     text = path.read_text()
     for dop, wrong, right in (("40", "dell32", "ax162-s"), ("24", "ax162-s", "dell32")):
@@ -238,17 +243,41 @@ def test_a_contradiction_goes_where_its_cause_goes(folder: Path) -> None:
         text = was.sub(rf"\g<1>{right}\g<2>{right},", text)
     path.write_text(text)
     mended = published.read(folder)
-    assert found_under_another_host(mended).is_empty()
+    assert view(mended, "under_another_host").is_empty()
     left = published.recomputed(mended).filter(agrees="no", source="advanced-mysql-2024")
     assert set(left["host"]) == {"ax162-s"}, "its rQPS table is still that of dell32"
 
 
+def test_a_finding_is_calculated_from_the_figures_of_the_day(folder: Path) -> None:
+    """With another figure its sentence has another number, and where the statement comes true, it is none."""
+    half = pl.col("says").str.contains("update-index drops in half on dell32")
+    path = folder / "rqps.csv"
+    rows = path.read_text().splitlines()
+    cell = "regressions-8040-2024,Results: dell32,dell32,24,x.my8040_rel_o2nofp"
+    (line,) = (number for number, row in enumerate(rows, 1) if row.startswith(cell) and ",update-index_" in row)
+    for value, kind, evidence in (
+        ("0.60", "imprecise", "rQPS is 0.60: 40 % less."),
+        ("0.52", "agrees", "rQPS is 0.52: 48 % less."),
+    ):
+        change(path, line, "value", value)
+        found = published.checked(published.read(folder)).filter(half)
+        assert found.select("kind", "evidence").rows() == [(kind, evidence)]
+
+
+def test_a_check_that_can_not_be_evaluated_is_named(folder: Path) -> None:
+    for right, wrong, told in (
+        ("share > 50\n", "part > 50\n", "no such column: part"),
+        ("{share:.0f} % of it", "{part:.0f} % of it", "'part'"),
+    ):
+        rewrite(folder / "checks.yaml", right, wrong, 1)
+        with pytest.raises(RqpsError, match=rf"the check of advanced-mysql-2024, tl;dr, bullet 2: .*{told}"):
+            published.checked(published.read(folder))
+        rewrite(folder / "checks.yaml", wrong, right, 1)
+
+
 def test_only_the_copied_table_is_called_a_copy(numbers: Published) -> None:
-    same = same_for_two_hosts(numbers).filter(pl.col("equal") == pl.col("numbers"), pl.col("numbers") > 2)
-    assert same.select("section_1", "section_2", "numbers").rows() == [
-        ("Results: dell32", "Results: ax162-s", 84),
-        ("Results: ax162-s", "Results: dell32", 42),
-    ]
+    rows = view(numbers, "copies").select("source", "original", "section", "numbers").rows()
+    assert rows == [("advanced-mysql-2024", "Results: dell32", "Results: ax162-s", 84)]
 
 
 # Shown.

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rqps import published
 from rqps.pages.published_results.redraw import beside_table
+from rqps.published.figures import Published
 from rqps.published.pairs import Pair, Server, nearest, pairs_of, server
-from rqps.published.read import Published
 from rqps.store import read_study_card, write_study_card
 from synthetic import Shape, write_study
 
@@ -103,7 +103,7 @@ def test_other_releases_are_the_nearest_there_are_and_said_not_to_be_compared(
 def test_what_differs_names_host_threads_seconds_and_size(numbers: Published, tmp_path: Path) -> None:
     found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
     told = "\n".join(published.what_differs(found))
-    assert "Threads: theirs 24, 1, 16, 40; ours 1." in told
+    assert "Threads: theirs 24, 1, 16 (scan 8), 24 (scan 8), 40 (scan 8); ours 1." in told
     assert "Seconds: theirs 300, writes 600, not said; ours 5." in told
     assert "8 x 10,000,000 rows" in told
     assert "not said x 1,000 rows" in told

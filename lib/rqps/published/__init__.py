@@ -1,12 +1,10 @@
 """Figures of published studies: read strictly, calculated again, and held against themselves and against ours."""
 
 from rqps.published.beside import Beside, beside, what_differs
-from rqps.published.check import KINDS
-from rqps.published.contradictions import checked, contradictions
+from rqps.published.checks import agreement, checked, contradictions, recomputed
+from rqps.published.figures import KINDS, Published, read
 from rqps.published.inserts import inserts_beside, inserts_differ
 from rqps.published.lookups import lookups_beside, lookups_contradictions, lookups_differ
-from rqps.published.read import Published, read
-from rqps.published.recompute import agreement, recomputed
 from rqps.published.views import (
     hosts,
     in_short,

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from rqps.errors import RqpsError
+from rqps.published.figures import Published
 from rqps.published.ours import ours, studies_of
-from rqps.published.read import Published
 from rqps.published.theirs import Column, tables_of, theirs
 from rqps.workloads import step_groups
 

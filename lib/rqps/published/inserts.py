@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from rqps.published.figures import Published
 from rqps.published.lookups import by_release
-from rqps.published.read import Published
 from rqps.stats.interval import estimate
 from rqps.stats.metrics import measured
 from rqps.stats.relative import paired

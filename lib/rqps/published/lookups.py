@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from rqps import analysis
-from rqps.published.read import Published
+from rqps.published.figures import Published
 from rqps.published.views import response_times
 from rqps.stats.interval import estimate
 from rqps.store.read import Study

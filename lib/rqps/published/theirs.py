@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from rqps.published.check_tables import copies
+from rqps.published.checks import view
+from rqps.published.figures import Published
 from rqps.published.pairs import Pair, nearest, server
-from rqps.published.read import Published
 
 NOT_SAID = "not said"
 
@@ -34,23 +34,21 @@ class Table:
     source: str
     section: str
     host: str
-    threads: int
+    threads: str
     pairs: dict[str, Pair]
     """By the name of me's build."""
 
 
 def tables_of(published: Published) -> list[Table]:
     """Every rQPS table, without summaries and without what only repeats another host's table."""
-    copied = {(row["source_2"], row["section_2"]) for row in copies(published).iter_rows(named=True)}
+    copied = set(view(published, "copies").select("source", "section").rows())
     whole = published.rqps.filter(~pl.col("section").str.contains(r"\("))
     found = []
-    for (source, section, host, threads), rows in whole.group_by(
-        "source", "section", "host", "threads", maintain_order=True
-    ):
+    for (source, section, host), rows in whole.group_by("source", "section", "host", maintain_order=True):
         base = server(str(rows["base"][0]).removeprefix("x.").split(".")[0])
         pairs = {build: Pair(base, server(build)) for build in rows["build"].unique(maintain_order=True)}
         if (source, section) not in copied:
-            found.append(Table(str(source), str(section), str(host), int(str(threads)), pairs))
+            found.append(Table(str(source), str(section), str(host), _threads(rows), pairs))
     return found
 
 
@@ -76,7 +74,7 @@ def _column(published: Published, table: Table, pair: Pair) -> Column:
             "me": pair.me.name,
             "base": pair.base.name,
             "host": host.hardware,
-            "threads": str(table.threads),
+            "threads": table.threads,
             "size": f"{_number(host.tables)} x {_number(host.rows_per_table)} rows",
             "seconds": seconds,
             "rounds": NOT_SAID,
@@ -87,6 +85,13 @@ def _column(published: Published, table: Table, pair: Pair) -> Column:
             for row in rows.iter_rows(named=True)
         ],
     )
+
+
+def _threads(rows: pl.DataFrame) -> str:
+    """Threads of a table; of steps that have others, these too: `24 (scan 8)`."""
+    most, *others = rows.group_by("threads").agg("step").sort(pl.col("step").list.len(), descending=True).rows()
+    said = [f"{', '.join(sorted({step.split('_')[0] for step in steps}))} {threads}" for threads, steps in others]
+    return f"{most[0]} ({', '.join(said)})" if said else str(most[0])
 
 
 def _number(value: int | None) -> str:

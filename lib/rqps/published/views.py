@@ -2,12 +2,9 @@
 
 import polars as pl
 
-from rqps.published.check import KINDS
-from rqps.published.check_tables import copies
-from rqps.published.contradictions import checked
+from rqps.published.checks import AGREES, checked, recomputed, view
+from rqps.published.figures import KINDS, Published
 from rqps.published.labels import labelled
-from rqps.published.read import Published
-from rqps.published.recompute import HOW, recomputed
 
 SIGNS = {"=": "", "~": "about ", "<=": "at most ", ">=": "at least "}
 UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""}
@@ -16,7 +13,7 @@ UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""}
 def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
     """What the page comes to, counted."""
     ratios = recomputed(published)
-    agree = {**dict.fromkeys(HOW, 0), **dict(ratios.group_by("agrees").len().rows())}
+    agree = {**dict.fromkeys(AGREES, 0), **dict(ratios.group_by("agrees").len().rows())}
     kinds = dict(contradictions.group_by("kind").len().rows())
     frames = (published.rqps, published.per_operation, published.busy_wait, published.ut_delay, published.timers)
     statements = checked(published)
@@ -29,9 +26,9 @@ def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
         + ", ".join(f"{kind} {kinds[kind]}" for kind in KINDS if kind in kinds)
         + f". {statements.filter(kind='agrees').height} statements that could be calculated again do hold.",
         *(
-            f"The gravest: the rQPS table that {copy['source_2']} prints under {copy['section_2']!r} repeats all"
-            f" {copy['numbers']} numbers of {copy['section_1']!r}. The rQPS of that host is not in print."
-            for copy in copies(published).iter_rows(named=True)
+            f"The gravest: the rQPS table that {copy['source']} prints under {copy['section']!r} repeats all"
+            f" {copy['numbers']} numbers of {copy['original']!r}. The rQPS of that host is not in print."
+            for copy in view(published, "copies").iter_rows(named=True)
         ),
     ]
 
@@ -64,7 +61,7 @@ def tally(contradictions: pl.DataFrame) -> str:
 
 def rqps_table(published: Published, source: str) -> pl.DataFrame:
     """The rQPS tables of a source, without its summaries and without what only repeats another host's table."""
-    copied = copies(published).filter(source_2=source)["section_2"].to_list()
+    copied = view(published, "copies").filter(source=source)["section"].to_list()
     whole = published.rqps.filter(~pl.col("section").is_in(copied), ~pl.col("section").str.contains(r"\("))
     return labelled(whole.filter(source=source))
 

@@ -1,0 +1,132 @@
+"""Evaluator of the checks: each statement of a source held against the figures that it prints, by SQL on them."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from string import Formatter
+from typing import Any
+
+import polars as pl
+
+from rqps.errors import RqpsError
+from rqps.published.figures import FILES, KINDS, Check, Host, Published
+
+COLUMNS = ("source", "place", "says", "evidence", "kind", "difference", "rounding", "found")
+SENTENCES = ("source", "place", "says", "evidence", "difference", "rounding")
+AGREES = ("exactly", "rounded", "zeros", "no")
+SLACK = 1e-9
+"""Decimal fractions are not exact in binary: 0.985 - 0.005 is a little less than 0.98."""
+
+
+def checked(published: Published) -> pl.DataFrame:
+    """Every statement that was calculated again, whether it agrees or not."""
+    with closing(_database(published)) as database:
+        return _frame(row for check in published.checks for row in _findings(database, check))
+
+
+def contradictions(published: Published) -> pl.DataFrame:
+    """Every statement that does not hold, by calculating or by reading (`found`): by source, the gravest first."""
+    read = _frame(_finding(check, {}, check.kind, "reading") for check in published.readings)
+    every = pl.concat([checked(published).filter(pl.col("kind") != "agrees"), read])
+    order = {"source": list(published.sources), "kind": list(KINDS)}
+    ranks = [pl.col(name).cast(pl.Enum(words)) for name, words in order.items()]
+    return every.sort(*ranks, maintain_order=True)
+
+
+def recomputed(published: Published) -> pl.DataFrame:
+    """Every printed ratio whose two inputs were printed too, calculated again from them: the view `ratios`."""
+    return view(published, "ratios")
+
+
+def agreement(ratios: pl.DataFrame) -> pl.DataFrame:
+    """Number of ratios that were calculated again, by source and metric, and of those that agree."""
+    return ratios.group_by("source", "metric", maintain_order=True).agg(
+        pl.len().alias("ratios"), *((pl.col("agrees") == each).sum().alias(each) for each in AGREES)
+    )
+
+
+def view(published: Published, name: str) -> pl.DataFrame:
+    """A view of `views.sql` on the published figures."""
+    with closing(_database(published)) as database:
+        cursor = database.execute(f"SELECT * FROM {name}")
+        names = [column[0] for column in cursor.description]
+        return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
+
+
+def change(ratio: float) -> str:
+    """A ratio as a percentage of change.
+
+    >>> change(0.9), change(1.614)
+    ('-10 %', '+61 %')
+    """
+    return f"{100 * (ratio - 1):+.0f} %"
+
+
+def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=dict.fromkeys(COLUMNS, pl.String))
+
+
+def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, str]]:
+    """One finding per row of a check's figures; where its relation holds, the finding is that it agrees."""
+    try:
+        cursor = database.execute(f"SELECT *, ({check.holds or 0}) AS _holds FROM ({check.figures}\n)")
+        names = [column[0] for column in cursor.description]
+        for values in cursor:
+            row = dict(zip(names, values, strict=True))
+            yield _finding(check, row, "agrees" if row["_holds"] else check.kind, "numbers")
+    except (sqlite3.Error, KeyError, ValueError, TypeError) as error:
+        raise RqpsError(
+            f"checks.yaml: the check of {check.source}, {check.place}: {error}",
+            fix="put right its `figures`, its `holds` or the names in braces",
+        ) from error
+
+
+def _finding(check: Check, row: dict[str, Any], kind: str, found: str) -> dict[str, str]:
+    words = {name: _Sentence().vformat(getattr(check, name), (), row) for name in SENTENCES}
+    if kind == "agrees":
+        words |= {"difference": "", "rounding": ""}
+    return words | {"kind": kind, "found": found}
+
+
+class _Sentence(Formatter):
+    """Templates in which `{ratio:change}` is a percentage of change."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return change(value) if format_spec == "change" else str(super().format_field(value, format_spec))
+
+
+def _database(published: Published) -> sqlite3.Connection:
+    """The published figures as tables, with the views on them."""
+    database = sqlite3.connect(":memory:")
+    database.create_function("meets", 4, _meets, deterministic=True)
+    database.create_function("form", 2, lambda value, spec: _Sentence().format_field(value, spec), deterministic=True)
+    for name in FILES:
+        frame: pl.DataFrame = getattr(published, name)
+        numbered = frame.with_row_index("line").with_columns(
+            (pl.col("value") - pl.col("half")).clip(0).alias("low"), (pl.col("value") + pl.col("half")).alias("high")
+        )
+        _table(database, name, numbered.columns, numbered.rows())
+    hosts = [
+        (source, name, *host.model_dump().values())
+        for source, about in published.sources.items()
+        for name, host in about.hosts.items()
+    ]
+    _table(database, "hosts", ["source", "host", *Host.model_fields], hosts)
+    _table(database, "sources", ["source", "number"], [(name, i) for i, name in enumerate(published.sources)])
+    database.executescript(published.views)
+    return database
+
+
+def _table(database: sqlite3.Connection, name: str, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+    named = ", ".join(f'"{column}"' for column in columns)
+    database.execute(f"CREATE TABLE {name} ({named})")
+    database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
+
+
+def _meets(low: float, high: float, other_low: float, other_high: float) -> bool:
+    """Whether the same number can be in both ranges.
+
+    >>> _meets(0.955, 0.965, 0.9650001, 0.97), _meets(0.955, 0.965, 0.965, 0.97)
+    (False, True)
+    """
+    return low <= other_high + SLACK and other_low <= high + SLACK
