@@ -167,7 +167,7 @@ def test_a_run_without_its_servers_ends_with_exit_code_1_and_leaves_no_half_run(
 
 def test_the_doctor_looks_at_this_machine(tmp_path: Path) -> None:
     done = rqps("doctor", cwd=tmp_path)
-    assert done.returncode == int("Mend this first" in done.stdout)
+    assert done.returncode == int("Fix this first" in done.stdout)
     assert "  disk, data: " in done.stdout
 
 

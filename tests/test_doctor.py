@@ -1,4 +1,4 @@
-"""The doctor sees what is really wrong with a machine, says what it does to the numbers, and how to mend it."""
+"""The doctor sees what is really wrong with a machine, says what it does to the numbers, and how to fix it."""
 
 import json
 import os
@@ -14,15 +14,29 @@ from pathlib import Path
 import pytest
 from child import SPINNING, Child
 from rqps.engines import keeper
-from rqps.observe.activity import Activity, Busy, OurServer, our_servers, watch
-from rqps.observe.checks.cpu import cpu_findings
-from rqps.observe.checks.finding import LEVELS, Finding
-from rqps.observe.checks.memory import memory_findings
-from rqps.observe.checks.now import load, noise_floor, other_processes, servers_of_ours, shared_core
-from rqps.observe.checks.profiling import sampling
-from rqps.observe.checks.room import disk_room, file_system, open_files, socket_path
-from rqps.observe.checks.tools import tool_findings
-from rqps.observe.doctor import examine, render, worst
+from rqps.observe.activity import (
+    Activity,
+    Busy,
+    OurServer,
+    load,
+    noise_floor,
+    other_processes,
+    our_servers,
+    servers_of_ours,
+    shared_core,
+    watch,
+)
+from rqps.observe.doctor import (
+    disk_room,
+    examine,
+    file_system,
+    open_files,
+    program_findings,
+    socket_path,
+    stack_sampling,
+)
+from rqps.observe.finding import LEVELS, Finding, render, worst
+from rqps.observe.machine_traits import machine_findings
 from rqps.observe.noise import measure_noise, summarise
 from rqps.observe.process_counters import read_process
 
@@ -54,7 +68,7 @@ def test_everything_is_looked_at(findings: list[Finding]) -> None:
     } <= set(names)  # fmt: skip
 
 
-def test_what_is_wrong_is_told_with_its_effect_and_how_to_mend_it(findings: list[Finding]) -> None:
+def test_a_problem_has_an_effect_and_a_fix(findings: list[Finding]) -> None:
     for finding in findings:
         assert finding.found
         assert bool(finding.effect) == bool(finding.fix) == (finding.level != "ok"), finding
@@ -118,10 +132,11 @@ def test_even_work_has_no_noise_and_a_pause_is_measured() -> None:
 def test_a_cpu_that_slows_down_while_the_others_work_shares_a_core() -> None:
     pieces = {ms: [piece * ms * MS_NS for piece in range(1001)] for ms in (10, 16)}
     alone, slowed = (summarise(1, ends_ns, cpu_ns=ends_ns[-1], stolen_s=0) for ends_ns in pieces.values())
-    (finding,) = shared_core(alone, [replace(slowed, cpu=0), slowed])
+    finding = shared_core(alone, [replace(slowed, cpu=0), slowed])
+    assert finding is not None
     assert "CPU 1 takes 60% longer" in finding.found
-    assert shared_core(alone, [replace(alone, cpu=0), alone]) == []
-    assert shared_core(alone, [alone]) == []
+    assert shared_core(alone, [replace(alone, cpu=0), alone]) is None
+    assert shared_core(alone, [alone]) is None
 
 
 @pytest.mark.parametrize(("load_1min", "level"), [(0.1, "ok"), (1.0, "note"), (3.0, "warn")])
@@ -129,11 +144,11 @@ def test_load_counts_by_the_cpu(load_1min: float, level: str) -> None:
     assert load(load_1min, cpus=4).level == level
 
 
-def test_no_permission_to_profile_is_told_with_the_level_that_forbids_it() -> None:
+def test_no_permission_to_profile_names_the_level_that_forbids_it() -> None:
     """A real child, an ordinary one also where we are root."""
     script = """
         import json, os
-        from rqps.observe.checks.profiling import profiling_findings
+        from rqps.observe.doctor import profiling_findings
         machine = {"perf_event_paranoid": int(open("/proc/sys/kernel/perf_event_paranoid").read())}
         if os.getuid() == 0:
             os.setgroups([])
@@ -156,10 +171,10 @@ def test_no_permission_to_profile_is_told_with_the_level_that_forbids_it() -> No
 def test_sampling_agrees_with_perf_itself() -> None:
     perf = shutil.which("perf")
     if perf is None:
-        assert sampling(None).name == "stack sampling"
+        assert stack_sampling(None).name == "stack sampling"
         return
     command = [perf, "stat", "-a", "-e", "cpu-clock", "--", "true"]
-    assert (sampling(None).level == "ok") == (subprocess.run(command, capture_output=True).returncode == 0)
+    assert (stack_sampling(None).level == "ok") == (subprocess.run(command, capture_output=True).returncode == 0)
 
 
 def test_a_full_disk_is_bad_and_a_nearly_full_one_a_warning(tmp_path: Path) -> None:
@@ -202,22 +217,22 @@ def test_few_files_a_long_socket_path_are_found() -> None:
 )
 def test_each_trait_of_a_machine_has_its_finding(machine: dict[str, object], name: str, level: str) -> None:
     described = {"cpus_allowed": 8, **machine}
-    found = {finding.name: finding for finding in [*cpu_findings(described), *memory_findings(described)]}
+    found = {finding.name: finding for finding in machine_findings(described)}
     assert found[name].level == level
 
 
-def test_what_a_machine_does_not_tell_gives_no_finding() -> None:
-    found = [finding.name for finding in [*cpu_findings({"cpus_allowed": 8}), *memory_findings({})]]
+def test_a_fact_that_a_machine_does_not_give_has_no_finding() -> None:
+    found = [finding.name for finding in machine_findings({"cpus_allowed": 8})]
     assert found == ["CPUs", "virtualisation", "swap"]
 
 
-def test_missing_programs_are_told_with_what_can_not_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_programs_are_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = {finding.name: finding for finding in tool_findings()}
+    found = {finding.name: finding for finding in program_findings()}
     assert found["sysbench"].level == "bad"
     assert {found[name].level for name in ("mvn", "npm", "apt-get", "git", "Chromium")} == {"note"}
     (tmp_path / "apt-get").touch(mode=0o755)
-    assert {finding.name: finding for finding in tool_findings()}["sysbench"].level == "ok", "it can be fetched"
+    assert {finding.name: finding for finding in program_findings()}["sysbench"].level == "ok", "it can be fetched"
 
 
 def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -> None:
@@ -235,10 +250,10 @@ def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -
     try:
         ours = {server.pid: server for server in our_servers()}
         deadline_s = time.monotonic() + 10
-        while kept_pid not in ours and time.monotonic() < deadline_s:  # a keeper tells the id before it starts
+        while kept_pid not in ours and time.monotonic() < deadline_s:  # a keeper gives the id before it starts
             ours = {server.pid: server for server in our_servers()}
-        assert ours[alone.pid].kept is False
-        assert ours[kept_pid].kept is True
+        assert ours[alone.pid].has_keeper is False
+        assert ours[kept_pid].has_keeper is True
         assert kept.pid not in ours
     finally:
         alone.kill()
@@ -247,10 +262,10 @@ def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -
         kept.wait()
 
 
-def test_a_server_left_over_is_told_with_the_command_that_ends_it() -> None:
-    finding = servers_of_ours([OurServer(12, kept=True), OurServer(34, kept=False)])
+def test_a_server_left_over_has_the_command_that_ends_it() -> None:
+    finding = servers_of_ours([OurServer(12, has_keeper=True), OurServer(34, has_keeper=False)])
     assert (finding.level, finding.fix) == ("warn", "kill 34")
-    assert servers_of_ours([OurServer(12, kept=True)]).level == "note"
+    assert servers_of_ours([OurServer(12, has_keeper=True)]).level == "note"
     assert servers_of_ours([]).level == "ok"
 
 
@@ -262,7 +277,7 @@ def test_the_worst_comes_first_and_nothing_is_lost(findings: list[Finding]) -> N
         for said in (finding.name, finding.found, finding.effect, finding.fix):
             assert " ".join(said.split()) in flat
     heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
-    order = ["Mend this", "This makes", "Good to", "Fine"]
+    order = ["Fix this", "This makes", "Good to", "Fine"]
     assert [next(i for i, start in enumerate(order) if head.startswith(start)) for head in heads] == sorted(
         i for i, level in enumerate(reversed(LEVELS)) if any(finding.level == level for finding in findings)
     )

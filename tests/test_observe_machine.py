@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps.observe.machine import DISK_FACTS, SYSTEM_FACTS, describe_machine
-from rqps.observe.machine_disk import can_reflink, nearest_existing
+from rqps.observe.machine import DISK_FACTS, SYSTEM_FACTS, can_reflink, describe_machine, nearest_existing
 
 LAPTOP = {
     "proc/cpuinfo": "model name\t: A CPU @ 3 GHz\ncpu MHz\t\t: 1000.0\nflags\t: fpu\n\ncpu MHz\t\t: 2000.0\n",

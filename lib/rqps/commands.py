@@ -89,7 +89,8 @@ def doctor(arguments: argparse.Namespace) -> Call:
     data = _data(arguments, _nearest() or Path("runs.yaml"))
 
     def call() -> int:
-        from rqps.observe.doctor import examine, render, worst
+        from rqps.observe.doctor import examine
+        from rqps.observe.finding import render, worst
 
         findings = examine(data, say=_say)
         print(render(findings))

@@ -1,21 +1,27 @@
-"""What else runs on this machine, and which servers of ours are still there."""
+"""Activity on this machine right now: load, other processes, servers left over, and the evenness of the CPUs."""
 
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 
+import psutil
+
+from rqps.observe.finding import Finding, finding
 from rqps.observe.host_counters import read_host
+from rqps.observe.noise import Noise, measure_noise
+from rqps.observe.process_counters import cpu_ns
 
+WATCH_S = 1.0
+SPIN_S = 1.5
 OUR_SOCKET = re.compile(r"--socket=\S*/rqps-[^/]+/mysqld\.sock")
 KEEPER = "keeper.py"
 
 
 @dataclass(frozen=True)
 class Busy:
-    """A process and how much of one CPU it used."""
+    """A process and its share of one CPU."""
 
     pid: int
     name: str
@@ -23,74 +29,173 @@ class Busy:
 
 
 @dataclass(frozen=True)
-class OurServer:
-    """A server in one of our private directories; `kept` while the process that stops it is there."""
-
-    pid: int
-    kept: bool
-
-
-@dataclass(frozen=True)
 class Activity:
-    """What used CPU while we watched, in shares of one CPU."""
+    """CPU used by others while we watched, in shares of one CPU."""
 
     share: float
-    """Of everything, also of processes that came or went meanwhile."""
+    """All of it, with processes that came or went meanwhile."""
     busy: tuple[Busy, ...]
     """Processes that were there all the time, the busiest first."""
 
 
+@dataclass(frozen=True)
+class OurServer:
+    """A server in one of our private directories; `has_keeper` while the process that stops it is there."""
+
+    pid: int
+    has_keeper: bool
+
+
+def activity_findings(say: Callable[[str], None]) -> list[Finding]:
+    """Findings that take some seconds of watching; `say` announces them."""
+    cpus = os.sched_getaffinity(0)
+    say(f"watching other processes for {WATCH_S:g} s")
+    others = watch(WATCH_S)
+    say(f"spinning on all CPUs and on one, for {SPIN_S:g} s each, to see how evenly they work")
+    noise = measure_noise(cpus, SPIN_S)
+    (alone,) = measure_noise([max(cpus)], SPIN_S)
+    found = [
+        load(os.getloadavg()[0], len(cpus)),
+        other_processes(others),
+        servers_of_ours(our_servers()),
+        steal(noise),
+        noise_floor(noise),
+        unlike_cpus(noise),
+        shared_core(alone, noise),
+    ]
+    return [each for each in found if each is not None]
+
+
 def watch(seconds: float, least_share: float = 0.01) -> Activity:
-    """Look on for that many seconds, from now."""
+    """Watches for that many seconds, from now."""
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
-    busy = [
-        Busy(pid, name, share)
-        for pid in before.keys() & after.keys() - {os.getpid()}
-        if (share := (after[pid] - before[pid]) / elapsed_ns) >= least_share and (name := _name(pid))
-    ]
+    shares = {pid: (after[pid] - before[pid]) / elapsed_ns for pid in before.keys() & after.keys() - {os.getpid()}}
+    busy = [Busy(pid, _name(pid), share) for pid, share in shares.items() if share >= least_share]
     all_share = (used.cpu_user_s + used.cpu_system_s) * 1e9 / elapsed_ns
     return Activity(all_share, tuple(sorted(busy, key=lambda one: -one.share)))
 
 
-def our_servers() -> list[OurServer]:
-    """Every mysqld on a private socket of ours, whoever started it."""
-    servers = [pid for pid in _processes() if OUR_SOCKET.search(line := _command_line(pid)) and KEEPER not in line]
-    return [OurServer(pid, KEEPER in _command_line(_parent(pid))) for pid in sorted(servers)]
-
-
-def _processes() -> Iterator[int]:
-    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
-
-
 def _cpu_by_process() -> dict[int, int]:
-    """Nanoseconds of CPU by process, from the scheduler's clock of each."""
+    """Nanoseconds of CPU by process; psutil's ticks of 10 ms are too coarse for shares of a second."""
     found = {}
-    for pid in _processes():
+    for pid in psutil.pids():
         try:
-            found[pid] = time.clock_gettime_ns((~pid << 3) | 2)
-        except OSError:  # it has ended
+            found[pid] = cpu_ns(pid)
+        except ProcessLookupError:  # it has ended
             continue
     return found
 
 
 def _name(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+        return psutil.Process(pid).name()
+    except psutil.NoSuchProcess:
+        return "one that ended"
 
 
-def _command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
+def our_servers() -> list[OurServer]:
+    """Every mysqld on a private socket of ours, whoever started it."""
+    processes = {each.pid: each.info for each in psutil.process_iter(["cmdline", "ppid"])}
+    lines = {pid: " ".join(info["cmdline"] or ()) for pid, info in processes.items()}
+    servers = [pid for pid, line in lines.items() if OUR_SOCKET.search(line) and KEEPER not in line]
+    return [OurServer(pid, KEEPER in lines.get(processes[pid]["ppid"], "")) for pid in sorted(servers)]
 
 
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
+def load(load_1min: float, cpus: int) -> Finding:
+    per_cpu = load_1min / cpus
+    return finding(
+        "load",
+        "warn" if per_cpu > 0.5 else "note" if per_cpu > 0.2 else "ok",
+        f"{load_1min:.2f} over the last minute, on {cpus} CPUs",
+        "other programs take turns with the server and empty its caches",
+        "wait until the machine is quiet, or end what keeps it busy",
+    )
+
+
+def other_processes(others: Activity) -> Finding:
+    found = f"use {others.share:.0%} of a CPU"
+    if others.share < 0.1:
+        return Finding("other processes", "ok", found)
+    named = [f"{busy.name} ({busy.pid}) {busy.share:.0%}" for busy in others.busy[:4]]
+    unnamed = others.share - sum(busy.share for busy in others.busy)
+    named += [f"some that came and went {unnamed:.0%}"] if unnamed > 0.1 else []
+    return Finding(
+        "other processes",
+        "warn" if others.share > 0.3 else "note",
+        f"{found}: {', '.join(named)}" if named else found,
+        "they take turns with the server and empty its caches",
+        "end them, or measure when they are done",
+    )
+
+
+def servers_of_ours(servers: Collection[OurServer]) -> Finding:
+    orphans = " ".join(str(server.pid) for server in servers if not server.has_keeper)
+    if orphans:
+        found = f"left over, with nobody to stop them: mysqld {orphans.replace(' ', ', ')}"
+        return Finding(
+            "servers of ours", "warn", found, "they hold memory and wake up now and then", f"kill {orphans}"
+        )
+    if servers:
+        found = f"{len(servers)} running, so something is being measured or set up now"
+        return Finding("servers of ours", "note", found, "two at once disturb each other", "wait until it is done")
+    return Finding("servers of ours", "ok", "none running")
+
+
+def steal(noise: Collection[Noise]) -> Finding:
+    most = max(noise, key=lambda each: each.stolen_share)
+    if most.stolen_share < 0.01:
+        return Finding("steal", "ok", "under 1 % while all CPUs were in use")
+    return Finding(
+        "steal",
+        "warn" if most.stolen_share > 0.05 else "note",
+        f"{most.stolen_share:.0%} of CPU {most.cpu} went to other guests of this hardware",
+        "throughput falls when the neighbours are busy; CPU time per operation is steadier",
+        "measure at a quieter time, or on a machine of your own",
+    )
+
+
+def noise_floor(noise: Collection[Noise]) -> Finding:
+    """The most useful finding: how much equal work varies when nothing is measured."""
+    worst = max(noise, key=lambda each: max(each.spread, each.lost_share))
+    most = max(worst.spread, worst.lost_share)
+    return finding(
+        "noise floor",
+        "bad" if worst.lost_share > 0.25 else "warn" if most > 0.05 else "note" if most > 0.02 else "ok",
+        f"equal work varies by {worst.spread:.1%} from one tenth of a second to the next on CPU {worst.cpu}; "
+        f"{worst.lost_share:.1%} of its time was lost ({worst.waited_share:.1%} to other processes, "
+        f"{worst.stolen_share:.1%} to other guests), at most {worst.longest_ms:.1f} ms at once",
+        f"a short step moves by some {worst.spread:.0%} for no reason of its own",
+        "quieten the machine (see the rest of this list); then longer steps and more rounds average over it",
+    )
+
+
+def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
+    """Processors with cores of two kinds are common in laptops."""
+    fast = min(noise, key=lambda each: each.piece_us)
+    slow = max(noise, key=lambda each: each.piece_us)
+    if slow.piece_us < 1.15 * fast.piece_us:
+        return None
+    return Finding(
+        "unlike CPUs",
+        "warn",
+        f"CPU {slow.cpu} takes {slow.piece_us / fast.piece_us - 1:.0%} longer than CPU {fast.cpu} for equal work",
+        "throughput depends on where the kernel puts the server",
+        f"let only CPUs of one kind be used: taskset -c {fast.cpu},… rqps run STUDY",
+    )
+
+
+def shared_core(alone: Noise, noise: Collection[Noise]) -> Finding | None:
+    """Virtual CPUs are often threads of one core, which the machine does not show its guest."""
+    together = next(each for each in noise if each.cpu == alone.cpu)
+    slower = together.piece_us / alone.piece_us - 1
+    if len(noise) < 2 or slower < 0.1:
+        return None
+    return Finding(
+        "shared core",
+        "warn",
+        f"CPU {alone.cpu} takes {slower:.0%} longer for equal work while the others work too",
+        "other programs slow the server down, also on a CPU of its own, and no counter shows it",
+        "leave the machine alone while it measures; compare CPU per operation only with that in mind",
+    )

@@ -1,74 +1,197 @@
-"""Is this machine fit to measure on, what makes numbers worse here, and how to mend it."""
+"""The doctor: is this machine fit to measure on, what makes numbers worse here, and how to fix it."""
 
+import os
+import resource
 import shutil
-import textwrap
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from rqps.observe.checks.cpu import cpu_findings
-from rqps.observe.checks.finding import LEVELS, Finding, Level
-from rqps.observe.checks.memory import memory_findings
-from rqps.observe.checks.now import now_findings
-from rqps.observe.checks.profiling import profiling_findings
-from rqps.observe.checks.room import room_findings
-from rqps.observe.checks.tools import tool_findings
-from rqps.observe.machine import describe_machine
+from rqps.engines.cache import cache_dir
+from rqps.engines.instance import SOCKET_PATH_LIMIT
+from rqps.observe.activity import activity_findings
+from rqps.observe.finding import Finding, Level, finding
+from rqps.observe.host_counters import device_of
+from rqps.observe.machine import can_reflink, describe_machine, free_kb, nearest_existing
+from rqps.observe.machine import file_system as file_system_of
+from rqps.observe.machine_traits import Machine, machine_findings
+from rqps.observe.perf_events import ALLOW, CPU_CLOCK, INSTRUCTIONS, NO_PERMISSION, refusal
 
-__all__ = ["LEVELS", "Finding", "examine", "render", "worst"]
-
-HEADINGS: dict[Level, str] = {
-    "bad": "Mend this first: without it there are no numbers, or none that mean anything.",
-    "warn": "This makes numbers worse:",
-    "note": "Good to know:",
-    "ok": "Fine:",
-}
-NARROWEST, WIDEST = 60, 110
+KB_PER_GB = 1 << 20
+LEAST_DISK_GB, ENOUGH_DISK_GB = 3, 10
+FILES_OF_A_SERVER = 5000
+PRIVATE_SOCKET = "rqps-abcdefgh/mysqld.sock"
 
 
 def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> list[Finding]:
-    """Look at everything; `directory` is where data will be written. `say` hears what takes seconds."""
-    machine = describe_machine(directory)
+    """Looks at everything; `directory` is where data will be written. `say` announces what takes seconds."""
     return [
-        *now_findings(say),
-        *cpu_findings(machine),
-        *memory_findings(machine),
-        *room_findings(directory),
+        *activity_findings(say),
+        *machine_findings(machine := describe_machine(directory)),
+        disk_room("disk, data", directory),
+        disk_room("disk, cache", cache_dir()),
+        file_system(cache_dir()),
+        open_files(*resource.getrlimit(resource.RLIMIT_NOFILE)),
+        socket_path(Path(tempfile.gettempdir())),
         *profiling_findings(machine),
-        *tool_findings(),
+        *program_findings(),
     ]
 
 
-def worst(findings: Iterable[Finding]) -> Level:
-    return max((finding.level for finding in findings), key=LEVELS.index, default="ok")
+def disk_room(
+    name: str, directory: Path, least_gb: float = LEAST_DISK_GB, enough_gb: float = ENOUGH_DISK_GB
+) -> Finding:
+    free_gb = free_kb(nearest_existing(directory)) / KB_PER_GB
+    return finding(
+        name,
+        "bad" if free_gb < least_gb else "warn" if free_gb < enough_gb else "ok",
+        f"{'only ' if free_gb < least_gb else ''}{free_gb:.1f} GB free in {directory}",
+        "a server takes 1 to 2 GB while it is unpacked, each loaded table its own size for every round",
+        "make room, or set RQPS_CACHE and RQPS_DATA to folders on a larger disk",
+    )
 
 
-def render(findings: Iterable[Finding], width: int | None = None) -> str:
-    """The findings as text, the worst first.
+def file_system(directory: Path) -> Finding:
+    """The file system on which the servers' data directories are copied for every round."""
+    place = nearest_existing(directory)
+    kind, reflink = file_system_of(place) or "unknown", can_reflink(place)
+    if reflink is None:
+        effect, fix = "nothing can be fetched or loaded", "set RQPS_CACHE to a folder that you may write to"
+        return Finding("file system", "bad", f"{directory} can't be written to", effect, fix)
+    if kind in ("tmpfs", "ramfs") or device_of(place) is None:
+        return Finding(
+            "file system",
+            "warn",
+            f"{kind}: no block device below {directory}",
+            "reads and writes of the disk can't be counted, and a flush costs nothing or the unknown",
+            "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)",
+        )
+    effect = "tables are copied byte by byte before each round: slower to set up, the same numbers"
+    fix = "xfs and btrfs can copy without copying the blocks"
+    found = f"{kind}, {'with' if reflink else 'without'} reflink"
+    return finding("file system", "ok" if reflink else "note", found, effect, fix)
 
-    >>> print(render([Finding("swap", "ok", "none"), Finding("load", "warn", "4 on 2 CPUs", "It is noise.", "wait")]))
-    This makes numbers worse:
-      load: 4 on 2 CPUs
-        effect: It is noise.
-        fix:    wait
-    <BLANKLINE>
-    Fine:
-      swap: none
-    """
-    columns = width or min(WIDEST, max(NARROWEST, shutil.get_terminal_size().columns))
-    every = list(findings)
-    parts = []
-    for level in reversed(LEVELS):
-        if these := [finding for finding in every if finding.level == level]:
-            parts.append("\n".join([HEADINGS[level], *(_told(finding, columns) for finding in these)]))
-    return "\n\n".join(parts)
+
+def open_files(soft: int, hard: int) -> Finding:
+    unlimited = hard == resource.RLIM_INFINITY
+    return finding(
+        "open files",
+        "ok" if unlimited or hard >= FILES_OF_A_SERVER else "warn",
+        f"{soft} now, {'no limit' if unlimited else hard} at most",
+        "a server that may open few files makes its table cache smaller than its setting says",
+        f"raise the hard limit: ulimit -Hn {FILES_OF_A_SERVER * 2}, or /etc/security/limits.conf",
+    )
 
 
-def _told(finding: Finding, columns: int) -> str:
-    lines = [("    ", f"  {finding.name}: {finding.found}")]
-    lines += [(" " * 12, f"    effect: {finding.effect}")] if finding.effect else []
-    lines += [(" " * 12, f"    fix:    {finding.fix}")] if finding.fix else []
-    wrapped = [
-        textwrap.fill(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        for indent, line in lines
-    ]
-    return "\n".join(wrapped)
+def socket_path(folder: Path) -> Finding:
+    length = len(str(folder / PRIVATE_SOCKET))
+    found = f"{length} of {SOCKET_PATH_LIMIT} characters, in {folder}"
+    level: Level = "bad" if length > SOCKET_PATH_LIMIT else "ok"
+    fix = "set TMPDIR to a shorter directory, such as /tmp"
+    return finding("socket path", level, found, "no server can be started", fix)
+
+
+def profiling_findings(machine: Machine) -> list[Finding]:
+    """Permission to count instructions and to sample stacks: tried with the kernel itself, not guessed."""
+    return [hardware_counters(), stack_sampling(machine.get("perf_event_paranoid"))]
+
+
+def hardware_counters() -> Finding:
+    error = refusal(INSTRUCTIONS, whole_cpu=False)
+    if error == 0:
+        return Finding("hardware counters", "ok", "instructions can be counted")
+    if error in NO_PERMISSION:
+        found = "no permission to count instructions"
+        return Finding("hardware counters", "note", found, "instructions per operation stay unknown", ALLOW)
+    return Finding(
+        "hardware counters",
+        "note",
+        f"none here ({os.strerror(error)})",
+        "instructions per operation can't be counted; CPU time still is",
+        "virtual machines seldom have them: use a real machine, or valgrind's callgrind",
+    )
+
+
+def stack_sampling(paranoid: int | None) -> Finding:
+    """Stacks are sampled on whole CPUs, since sampling one process slows it by a fifth and more."""
+    error = refusal(CPU_CLOCK, whole_cpu=True)
+    if error == 0:
+        return Finding("stack sampling", "ok", "whole CPUs can be sampled")
+    if error in NO_PERMISSION:
+        found = "no permission to profile"
+        found += "" if paranoid is None else f" (kernel.perf_event_paranoid is {paranoid})"
+        effect = "throughput is measured, but not explained by function"
+        return Finding("stack sampling", "warn", found, effect, ALLOW)
+    found = f"the kernel refuses ({os.strerror(error)})"
+    return Finding("stack sampling", "warn", found, "no stacks", "use a kernel with CONFIG_PERF_EVENTS")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that rqps calls, by all its names; with apt-get, rqps itself fetches a program of Debian."""
+
+    name: str
+    level: Level
+    effect: str
+    fix: str
+    names: tuple[str, ...] = ()
+    of_debian: bool = False
+
+    def finding(self) -> Finding:
+        path = next((path for name in self.names or (self.name,) if (path := shutil.which(name))), None)
+        if path:
+            return Finding(self.name, "ok", path)
+        if not self.of_debian:
+            return Finding(self.name, self.level, "not installed", self.effect, self.fix)
+        if shutil.which("apt-get"):
+            return Finding(self.name, "ok", "not installed, fetched with apt-get when it is needed")
+        found = "not installed, and no apt-get to fetch it with"
+        return Finding(self.name, self.level, found, self.effect, self.fix)
+
+
+PROGRAMS = (
+    Program(
+        "sysbench",
+        "bad",
+        "no load can be put on a server",
+        "install sysbench 1.0.20 (sysbench on Debian and Fedora)",
+        of_debian=True,
+    ),
+    Program(
+        "perf",
+        "note",
+        "throughput is measured, but not explained by function",
+        "install perf: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora",
+        of_debian=True,
+    ),
+    Program(
+        "Chromium",
+        "note",
+        "pages are rendered, but can't be tested in a browser",
+        "install Chromium",
+        names=("chromium", "chromium-browser", "google-chrome"),
+        of_debian=True,
+    ),
+    Program(
+        "mvn",
+        "note",
+        "MySQL 5.5, 5.6.14 and 8.0 from Maven can't be fetched",
+        "install Maven (maven on Debian and Fedora)",
+    ),
+    Program("npm", "note", "MySQL 5.6.24 from npm can't be fetched", "install npm (npm on Debian and Fedora)"),
+    Program(
+        "apt-get",
+        "note",
+        "packages of Debian can't be fetched: MySQL 9.7, sysbench, perf, Chromium",
+        "use Debian or Ubuntu, or a path",
+    ),
+    Program("git", "note", "runs don't record the revision that measured them", "install git"),
+)
+
+
+def program_findings() -> list[Finding]:
+    user = "root: servers are started with --user=root"
+    if os.geteuid() != 0:
+        user = "an ordinary user: servers run as the same one"
+    return [Finding("user", "ok", user), *(program.finding() for program in PROGRAMS)]

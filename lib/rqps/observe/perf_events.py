@@ -1,9 +1,9 @@
-"""The CPU's own counters of one process: instructions and cycles, where the machine has them and lets us count.
+"""Events that the kernel counts for us (perf_event_open): instructions and cycles of one process, and permissions.
 
-They are opened once, for every thread there is; threads that these start later count with them. Nothing is sampled
-and nothing interrupts the server: the kernel keeps the counters when it switches threads, and they are read at a
-step's two ends. What is counted is the server's own code, without the kernel's: that much every user may count, and
-it is what callgrind counts.
+Counters are opened once, for every thread there is; threads that these start later count with them. Nothing is
+sampled and nothing interrupts the server: the kernel switches counters with threads, and we read them at a step's two
+ends. They count the server's own code without the kernel's: every user may count that much, and it is what callgrind
+counts. psutil has none of this.
 """
 
 import ctypes
@@ -12,15 +12,21 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rqps.observe.process_counters import thread_ids
+
 PERF_EVENT_OPEN = 298  # the system call's number on x86-64
 ATTRIBUTES_BYTES = 64  # the first version of the kernel's structure, which every kernel takes
-INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
+DISABLED, INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
 TIME_ENABLED, TIME_RUNNING = 1 << 0, 1 << 1
 CLOSE_ON_EXEC = 1 << 3
+NO_PERMISSION = (errno.EACCES, errno.EPERM)
+ALLOW = "as root: sysctl kernel.perf_event_paranoid=-1 kernel.kptr_restrict=0"
+
+_NOT_HERE = (*NO_PERMISSION, errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 @dataclass(frozen=True)
@@ -31,39 +37,57 @@ class Event:
     config: int
 
 
-HARDWARE = {"instructions": Event(0, 1), "cycles": Event(0, 0)}
-TASK_CLOCK = Event(1, 1)
+CYCLES, INSTRUCTIONS = Event(0, 0), Event(0, 1)
+CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
 """Nanoseconds on a CPU, which the kernel counts on every machine."""
+HARDWARE = {"instructions": INSTRUCTIONS, "cycles": CYCLES}
 
-_NOT_HERE = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.ENOSYS, errno.EINVAL)
+
+def open_event(event: Event, flags: int, *, thread: int = -1, cpu: int = -1, read_format: int = 0) -> int:
+    """A counter of one thread, or of one CPU, as a file descriptor."""
+    fields = (event.kind, ATTRIBUTES_BYTES, event.config, 0, 0, read_format, flags)
+    attributes = struct.pack("=IIQQQQQ", *fields).ljust(ATTRIBUTES_BYTES, b"\0")
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(libc.syscall(PERF_EVENT_OPEN, attributes, thread, cpu, -1, CLOSE_ON_EXEC))
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return descriptor
+
+
+def refusal(event: Event, *, whole_cpu: bool) -> int:
+    """Error number with which the kernel refuses to count this event for us; 0 where it counts."""
+    try:
+        if whole_cpu:
+            os.close(open_event(event, DISABLED, cpu=min(os.sched_getaffinity(0))))
+        else:
+            os.close(open_event(event, DISABLED | EXCLUDE_KERNEL, thread=0))
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What was counted so far, by event; None where it can't be told."""
+    """Counts so far by event; None where the machine can't count one."""
 
     counts: Mapping[str, int | None]
     shared: frozenset[str] = frozenset()
-    """Events that did not have a counter of the CPU all the time, since there are more who want one."""
+    """Events that had a counter of the CPU for a part of the time only, since others wanted one too."""
 
     def __sub__(self, earlier: "Reading") -> dict[str, int | None]:
-        return {name: _minus(count, earlier.counts.get(name)) for name, count in self.counts.items()}
-
-
-def _minus(later: int | None, earlier: int | None) -> int | None:
-    return None if later is None or earlier is None else later - earlier
+        before = earlier.counts
+        return {
+            name: None if count is None or (first := before.get(name)) is None else count - first
+            for name, count in self.counts.items()
+        }
 
 
 class EventCounters:
-    """Counts events of all threads of a process, from now on; one that can't be counted here reads as None."""
+    """Counts events of all threads of a process, from now on; an event that can't be counted here reads as None."""
 
     def __init__(self, pid: int, events: Mapping[str, Event] = HARDWARE) -> None:
-        self._descriptors: dict[str, list[int]] = {}
-        for name, event in events.items():
-            opened = _open_all(pid, event)
-            if opened:
-                self._descriptors[name] = opened
         self._names = tuple(events)
+        self._descriptors = {name: opened for name, event in events.items() if (opened := _open_all(pid, event))}
 
     def __enter__(self) -> Self:
         return self
@@ -84,48 +108,27 @@ class EventCounters:
         counts: dict[str, int | None] = dict.fromkeys(self._names)
         shared = set()
         for name, descriptors in self._descriptors.items():
-            total = 0
-            for descriptor in descriptors:
-                count, enabled_ns, running_ns = struct.unpack("=QQQ", os.read(descriptor, 24))
-                total += count
-                if running_ns < enabled_ns:
-                    shared.add(name)
-            counts[name] = None if name in shared else total
+            read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
+            if any(running_ns < enabled_ns for _, enabled_ns, running_ns in read):
+                shared.add(name)
+            else:
+                counts[name] = sum(count for count, _, _ in read)
         return Reading(counts, frozenset(shared))
 
 
 def _open_all(pid: int, event: Event) -> list[int]:
-    """A counter for each thread, or none at all: a sum without some of them would be a wrong number."""
+    """A counter for each thread, or none at all: a sum without some threads would be a wrong number."""
+    flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
     descriptors: list[int] = []
-    for thread in sorted(int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()):
+    for thread in sorted(thread_ids(pid)):
         try:
-            descriptors.append(open_counter(thread, event))
+            descriptors.append(open_event(event, flags, thread=thread, read_format=TIME_ENABLED | TIME_RUNNING))
         except ProcessLookupError:
             continue  # it ended since the list was made
         except OSError as error:
             for descriptor in descriptors:
                 os.close(descriptor)
-            if error.errno in (*_NOT_HERE, errno.EMFILE, errno.ENFILE):
+            if error.errno in (*_NOT_HERE, *_NO_FILES):
                 return []
             raise
     return descriptors
-
-
-def open_counter(thread: int, event: Event) -> int:
-    """A counter of one thread and of all that it starts from now on, as a file descriptor."""
-    attributes = struct.pack(
-        "=IIQQQQQ",
-        event.kind,
-        ATTRIBUTES_BYTES,
-        event.config,
-        0,
-        0,
-        TIME_ENABLED | TIME_RUNNING,
-        INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
-    ).ljust(ATTRIBUTES_BYTES, b"\0")
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = int(libc.syscall(PERF_EVENT_OPEN, attributes, thread, -1, -1, CLOSE_ON_EXEC))
-    if descriptor < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return descriptor

@@ -1,22 +1,25 @@
-"""The two ends of a step: every counter read in one go, and what was used in between."""
+"""Counters of server, load generator and host: read at a step's two ends, and once a second in between."""
 
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import polars as pl
 
-from rqps.observe.host_counters import HostCounters, HostReader, HostState, read_host
-from rqps.observe.process_counters import UNKNOWN, ProcessReader, ProcessReading, read_process, threads_ended
+from rqps.errors import RqpsError
+from rqps.observe.host_counters import HostCounters, HostState, read_host, read_host_state
+from rqps.observe.process_counters import UNKNOWN, ProcessReading, read_process, threads_ended
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 
+MOST_THREADS = 64
+"""With more threads, rows have no context switches (a file for each thread); the counters of a step's ends do."""
+
 
 @dataclass(frozen=True)
-class End:
+class Counters:
     """All counters at one moment of CLOCK_MONOTONIC."""
 
     at_ns: int
@@ -25,44 +28,30 @@ class End:
     host: HostCounters
 
 
-def read_counters(server_pid: int, client_pid: int, device: str | None) -> End:
-    """Read everything now. `device` is the one that holds the data directory, see `device_of`."""
-    return End(time.monotonic_ns(), read_process(server_pid), read_process(client_pid), read_host(device))
+def read_counters(server_pid: int, client_pid: int, device: str | None) -> Counters:
+    """Reads everything now. `device` is the one that holds the data directory, see `device_of`."""
+    return Counters(time.monotonic_ns(), read_process(server_pid), read_process(client_pid), read_host(device))
 
 
-def used_between(earlier: End, later: End) -> dict[str, float | int | None]:
-    """What was used between two ends, under the names of the counter columns of the table `steps`."""
+def used_between(first: Counters, last: Counters) -> dict[str, float | int | None]:
+    """CPU, switches, reads and writes between two moments, under the names of the columns of the table `steps`."""
     parts = {
-        "server": asdict(later.server - earlier.server),
-        "client": asdict(later.client - earlier.client),
-        "host": asdict(later.host - earlier.host),
+        "server": asdict(last.server - first.server),
+        "client": asdict(last.client - first.client),
+        "host": asdict(last.host - first.host),
     }
     return {f"{part}_{name}": value for part, counters in parts.items() for name, value in counters.items()}
 
 
-def elapsed_s(earlier: End, later: End) -> float:
-    return (later.at_ns - earlier.at_ns) / 1e9
-
-
-def warnings_between(earlier: End, later: End, step: str) -> tuple[Warning_, ...]:
-    """Why counters of this step are missing, where some are."""
-    found = []
-    for part, first, last in (
-        ("server", earlier.server, later.server),
-        ("client", earlier.client, later.client),
-    ):
-        if not last.io_permitted:
-            text = f"reads and writes of the {part} are unknown: this user may not read its /proc/PID/io"
-            found.append(Warning_(kind="counters", text=text, step=step))
-        ended = threads_ended(first.switches_by_thread or {}, last.switches_by_thread or {})
-        if ended:
-            text = f"context switches of the {part} are unknown: {ended} of its threads ended during the step"
-            found.append(Warning_(kind="counters", text=text, step=step))
-    return tuple(found)
-
-
-MOST_THREADS = 64
-"""Above this, context switches a second are left out (a file read each). A step's ends have them."""
+def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warning_, ...]:
+    """Reasons why counters of this step are missing, where some are."""
+    texts = []
+    for part, earlier, later in (("server", first.server, last.server), ("client", first.client, last.client)):
+        if not later.io_permitted:
+            texts.append(f"reads and writes of the {part} are unknown: this user may not read its /proc/PID/io")
+        if ended := threads_ended(earlier.switches_by_thread or {}, later.switches_by_thread or {}):
+            texts.append(f"context switches of the {part} are unknown: {ended} of its threads ended during the step")
+    return tuple(Warning_(kind="counters", text=text, step=step) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -75,11 +64,10 @@ class _Sample:
 
 
 class Sampler:
-    """Samples in a thread of its own from `with` to its end, at whole intervals since `origin_ns`.
+    """Samples in a thread of its own until its `with` block ends, at whole intervals since `origin_ns`.
 
-    `origin_ns` is the moment of CLOCK_MONOTONIC at which the measured part begins; it may lie ahead (what is
-    sampled before it gets negative seconds) or behind. A late sample shifts no later one. A process that ends
-    has nulls from then on.
+    `origin_ns` is the moment of CLOCK_MONOTONIC at which the measured part begins; it may lie ahead (earlier samples
+    get negative seconds) or behind. A late sample shifts no later one. A process that ends has nulls from then on.
     """
 
     def __init__(
@@ -112,30 +100,28 @@ class Sampler:
 
     def _run(self) -> None:
         try:
-            with ExitStack() as stack:
-                self._sample_until_stopped(stack)
-        except OSError as failure:  # shown by the one who waits for us, not lost with this thread
+            last = self._sample()
+            while not self._stopped.wait(self._until_next_s()):
+                last = self._add_row(last)
+            rest_ns = time.monotonic_ns() - last.at_ns
+            if rest_ns > self._interval_ns / 2:  # stopped a moment before the last whole interval
+                self._add_row(last)
+        except OSError as failure:  # raised for whoever waits for us, not lost with this thread
             self._failure = failure
-
-    def _sample_until_stopped(self, stack: ExitStack) -> None:
-        host = stack.enter_context(HostReader(self._device))
-        readers = [_reader(pid, stack) for pid in self._pids]
-        last = _take(readers, host)
-        while not self._stopped.wait(self._until_next_s()):
-            sample = _take(readers, host)
-            self._rows.append(self._row(last, sample))
-            last = sample
-        rest_ns = time.monotonic_ns() - last.at_ns
-        if rest_ns > self._interval_ns / 2:  # stopped a moment before the last whole interval
-            self._rows.append(self._row(last, _take(readers, host)))
 
     def _until_next_s(self) -> float:
         return (self._interval_ns - (time.monotonic_ns() - self._origin_ns) % self._interval_ns) / 1e9
 
-    def _row(self, earlier: _Sample, later: _Sample) -> dict[str, Any]:
+    def _sample(self) -> _Sample:
+        at_ns = time.monotonic_ns()
+        server, client = (_read_if_alive(pid) for pid in self._pids)
+        return _Sample(at_ns, server, client, read_host(self._device), read_host_state())
+
+    def _add_row(self, earlier: _Sample) -> _Sample:
+        later = self._sample()
         server = later.server - earlier.server if later.server and earlier.server else UNKNOWN
         client = later.client - earlier.client if later.client and earlier.client else UNKNOWN
-        return {
+        row = {
             "second": (later.at_ns - self._origin_ns) / 1e9,
             "interval_s": (later.at_ns - earlier.at_ns) / 1e9,
             **{f"server_{name}": value for name, value in asdict(server).items()},
@@ -145,23 +131,12 @@ class Sampler:
             "server_rss_kb": later.server.rss_kb if later.server else None,
             "client_rss_kb": later.client.rss_kb if later.client else None,
         }
+        self._rows.append(row)
+        return later
 
 
-def _reader(pid: int, stack: ExitStack) -> ProcessReader | None:
+def _read_if_alive(pid: int) -> ProcessReading | None:
     try:
-        return stack.enter_context(ProcessReader(pid))
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-
-
-def _take(readers: list[ProcessReader | None], host: HostReader) -> _Sample:
-    at_ns = time.monotonic_ns()
-    server, client = (_read(reader) for reader in readers)
-    return _Sample(at_ns, server, client, host.counters(), host.state())
-
-
-def _read(reader: ProcessReader | None) -> ProcessReading | None:
-    try:
-        return reader.read(MOST_THREADS) if reader else None
-    except (FileNotFoundError, ProcessLookupError):
+        return read_process(pid, MOST_THREADS)
+    except RqpsError:  # it has ended
         return None

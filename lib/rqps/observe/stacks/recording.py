@@ -1,6 +1,5 @@
 """`perf record` beside a step: ready before its measured part, sampling while that lasts, gone afterwards."""
 
-import errno
 import mmap
 import os
 import select
@@ -20,8 +19,8 @@ from typing import Literal
 from rqps.engines import keeper
 from rqps.engines.tools import perf
 from rqps.errors import RqpsError
-from rqps.observe.checks.profiling import ALLOW, CPU_CLOCK, CPU_CYCLES, HARDWARE, SOFTWARE, try_event
-from rqps.observe.system_files import number
+from rqps.observe.machine import number
+from rqps.observe.perf_events import ALLOW, CPU_CLOCK, CYCLES, NO_PERMISSION, refusal
 from rqps.store.schemas import CALLERS
 
 Unwinding = Literal["frame pointers", "DWARF"]
@@ -82,16 +81,16 @@ def choose(mysqld: Path, cpus: int) -> Sampling:
 
 def event() -> str:
     """What is sampled: cycles where there are hardware counters, else the CPU's clock."""
-    if try_event(HARDWARE, CPU_CYCLES, whole_cpu=True) == 0:
+    if refusal(CYCLES, whole_cpu=True) == 0:
         return "cycles"
-    error = try_event(SOFTWARE, CPU_CLOCK, whole_cpu=True)
+    error = refusal(CPU_CLOCK, whole_cpu=True)
     if error == 0:
         return "cpu-clock"
     raise _refused(error)
 
 
 def _refused(error: int) -> RqpsError:
-    if error in (errno.EACCES, errno.EPERM):
+    if error in NO_PERMISSION:
         paranoid = number(_SETTINGS / "perf_event_paranoid")
         return RqpsError(
             f"stacks: this user may not profile whole CPUs (kernel.perf_event_paranoid is {paranoid})",

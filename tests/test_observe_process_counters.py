@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.observe.process_counters import (
     ProcessCounters,
-    ProcessReader,
-    parse_stat,
     read_process,
     switches_between,
 )
@@ -106,23 +104,15 @@ def test_switches_are_unknown_once_a_thread_ended() -> None:
     assert (later - earlier).cpu_s is not None
 
 
-def test_a_reader_that_stays_open_sees_new_and_ended_threads() -> None:
-    with Child("turn()\n" + textwrap.dedent(waiting_threads(3))) as process, ProcessReader(process.pid) as reader:
-        assert len(reader.read().switches_by_thread or ()) == 1
+def test_new_and_ended_threads_are_seen_and_too_many_are_left_out() -> None:
+    with Child("turn()\n" + textwrap.dedent(waiting_threads(3))) as process:
+        assert len(read_process(process.pid).switches_by_thread or ()) == 1
         process.go_on()
-        assert len(reader.read().switches_by_thread or ()) == 4
-        assert reader.read(most_threads=3).context_switches is None
+        assert len(read_process(process.pid).switches_by_thread or ()) == 4
+        assert read_process(process.pid, most_threads=3).context_switches is None
         process.go_on()
         wait_for_threads(process.pid, 1)
-        assert len(reader.read().switches_by_thread or ()) == 1
-
-
-def test_an_open_reader_leaves_no_file_behind() -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    with ProcessReader(os.getpid()) as reader:
-        reader.read()
-        assert len(list(Path("/proc/self/fd").iterdir())) > before
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert len(read_process(process.pid).switches_by_thread or ()) == 1
 
 
 def test_a_process_not_yet_reaped_still_has_its_counters() -> None:
@@ -157,12 +147,6 @@ def test_io_that_may_not_be_read_is_unknown_and_says_so() -> None:
     """
     with Child(script) as ordinary_user:
         assert ordinary_user.said.split() == ["False", "None", "None", "True", "True"]
-
-
-@given(name=st.binary(max_size=15).filter(lambda name: b"\0" not in name), user=st.integers(0, 2**40))
-def test_stat_is_read_right_whatever_the_process_calls_itself(name: bytes, user: int) -> None:
-    text = b"7 (" + name + b") S 1 7 7 0 -1 0 0 0 0 0 %d 22 0 0 20 0 3 0 99 4096 55 0\n" % user
-    assert parse_stat(text) == (user, 22, 3, 55)
 
 
 @given(

@@ -1,4 +1,4 @@
-"""The sampler keeps to its cadence, adds up to the ends, and outlives what it watches."""
+"""A step's counters: one difference per column, a steady cadence, and a warning where a counter is missing."""
 
 import os
 import time
@@ -6,9 +6,45 @@ from collections.abc import Iterator
 
 import polars as pl
 import pytest
-from child import SPINNING, Child, waiting_threads
-from rqps.observe.step_counters import MOST_THREADS, Sampler, read_counters, used_between
-from rqps.store.schemas import COUNTERS
+from child import SPINNING, Child, wait_for_threads, waiting_threads
+from rqps.observe.perf_events import HARDWARE
+from rqps.observe.step_counters import MOST_THREADS, Sampler, read_counters, used_between, warnings_between
+from rqps.store.schemas import COUNTERS, STEPS
+
+SPIN = """
+    import time
+    turn()
+    while time.process_time() < 0.3: pass
+    turn()
+"""
+
+
+def test_the_difference_of_two_readings_fills_the_counter_columns_of_steps() -> None:
+    with Child(SPIN) as server:
+        first = read_counters(server.pid, os.getpid(), None)
+        server.go_on()
+        last = read_counters(server.pid, os.getpid(), None)
+    used = used_between(first, last)
+    of_events = {f"server_{name}" for name in HARDWARE}  # read beside, by counters that were opened before
+    counters = [name for name in STEPS if name.startswith(("server_", "client_", "host_")) and name not in of_events]
+    assert list(used) == counters
+    assert set(used) < set(COUNTERS)
+    assert (used["client_cpu_s"] or 0) < (used["server_cpu_s"] or 0), "the server burnt CPU, the client waited"
+    host_s = sum(used[f"host_cpu_{kind}_s"] or 0 for kind in ("user", "system"))
+    assert (used["server_cpu_s"] or 0) < host_s + 0.05, "the host's CPU holds the server's"
+    assert warnings_between(first, last, "point-query") == ()
+
+
+def test_a_thread_that_ended_is_a_warning_of_the_step() -> None:
+    with Child(waiting_threads(1)) as client:
+        first = read_counters(os.getpid(), client.pid, None)
+        client.go_on()
+        wait_for_threads(client.pid, 1)
+        last = read_counters(os.getpid(), client.pid, None)
+    assert used_between(first, last)["client_context_switches"] is None
+    [warning] = warnings_between(first, last, "insert")
+    assert warning.step == "insert"
+    assert "switches of the client are unknown: 1 of its threads ended" in warning.text
 
 
 @pytest.fixture
@@ -18,9 +54,7 @@ def burner() -> Iterator[Child]:
         yield process
 
 
-def test_rows_fall_on_whole_intervals_since_the_origin_and_do_not_drift(
-    burner: Child,
-) -> None:
+def test_rows_fall_on_whole_intervals_since_the_origin_and_do_not_drift(burner: Child) -> None:
     origin_ns = time.monotonic_ns() - 70_000_000
     with Sampler(burner.pid, os.getpid(), None, origin_ns, interval_s=0.2) as sampler:
         time.sleep(1.5)

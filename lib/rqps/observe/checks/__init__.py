@@ -1,1 +1,0 @@
-"""What the doctor looks at: one file a part of the machine, each with functions that give findings."""
