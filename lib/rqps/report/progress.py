@@ -5,11 +5,10 @@ import time
 from dataclasses import dataclass, field
 
 from rqps.engines.progress import duration
-from rqps.execute.console import Console
+from rqps.terminal import Terminal
 
 NOTEBOOK_S = 20.0
 RUN_PAGE_S = 0.3
-PLAIN_EVERY_S = 4.0
 
 
 @dataclass
@@ -17,21 +16,15 @@ class Progress:
     """Work is planned in seconds, from what such pages took on two slow cores."""
 
     planned_s: float
-    console: Console = field(default_factory=lambda: Console(sys.stderr))
+    terminal: Terminal = field(default_factory=lambda: Terminal(sys.stderr, plain_every_s=4.0))
     done_s: float = 0.0
-    told: float = field(default_factory=time.monotonic)
     since: float = field(default_factory=time.monotonic)
 
     def tick(self, what: str) -> None:
-        """Say what is being done, every few seconds at most where lines stay."""
-        now = time.monotonic()
-        left_s = self.planned_s - self.done_s - (now - self.since)
-        line = f"{what}, about {duration(max(1.0, left_s))} left"
-        if self.console.terminal:
-            self.console.show(line)
-        elif now - self.told >= PLAIN_EVERY_S:
-            self.told = now
-            self.console.say(line)
+        """Shows the page that is being made and the time that is left."""
+        spent_s = self.done_s + time.monotonic() - self.since
+        left = duration(max(1.0, self.planned_s - spent_s))
+        self.terminal.show(f"{what}, about {left} left", min(spent_s / self.planned_s, 1.0))
 
     def done(self, planned_s: float) -> None:
         """A piece of work that was planned to take that long has ended."""
@@ -39,4 +32,4 @@ class Progress:
         self.since = time.monotonic()
 
     def end(self) -> None:
-        self.console.clear()
+        self.terminal.close()

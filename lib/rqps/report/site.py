@@ -14,8 +14,7 @@ from markupsafe import Markup
 
 import rqps
 from rqps.errors import RqpsError
-from rqps.execute.attempt import LOGS, Attempt
-from rqps.execute.parameters_check import check_parameters
+from rqps.notebook import LOGS, Execution, check_parameters
 from rqps.report.index import Page, facts_of, findings_of, run_rows
 from rqps.report.leads import PROFILES, Leads, leads, looks_closer
 from rqps.report.pages import index_page, notebook_page
@@ -144,13 +143,13 @@ def _analysis_page(report: _Report, notebook: Path) -> Page:
 
 def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:
     (place / LOGS).mkdir()
-    attempt = Attempt(notebook, place, parameters)
+    execution = Execution(notebook, place, parameters)
     try:
-        while not attempt.wait(TICK_S):
+        while not execution.wait(TICK_S):
             progress.tick(f"executing {notebook.name}")
     finally:
-        attempt.stop()
-    if error := attempt.error():
+        execution.stop()
+    if error := execution.error():
         raise RqpsError(
             f"{notebook.name} did not come to its end for study {parameters['study']}: {error}",
             fix=f"open {notebook.name} in JupyterLab, set `study` and run it to see where it stops",

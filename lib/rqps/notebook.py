@@ -1,0 +1,263 @@
+"""Executes a notebook: papermill in a thread of ours, its kernel in a process that certainly ends."""
+
+import ast
+import difflib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from rqps.errors import RqpsError
+
+if TYPE_CHECKING:
+    from jupyter_client.manager import AsyncKernelManager
+
+LOGS = "logs"
+PIDS = "pids.txt"
+"""In a notebook's folder: the ids of the processes that have to end before the notebook has, one a line."""
+INTERRUPT_PATIENCE_S = 5.0
+QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start of what does not matter on a loopback
+
+
+class Execution:
+    """Starts when made. Signals stay with the main thread, which waits here and may `stop` at any moment."""
+
+    def __init__(self, notebook: Path, folder: Path, parameters: Mapping[str, str]) -> None:
+        self.notebook = notebook
+        self.folder = folder
+        self._kernel: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._below: set[psutil.Process] = set()
+        pool = ThreadPoolExecutor(1, thread_name_prefix="papermill")
+        self._ended = pool.submit(self._execute, dict(parameters))
+        pool.shutdown(wait=False)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits for the end; True if it came."""
+        return bool(wait([self._ended], seconds).done)
+
+    def stop(self) -> None:
+        """Ends the notebook: the cell under way gets a KeyboardInterrupt, then the kernel is killed."""
+        self._stopping.set()
+        self._signal(signal.SIGINT)
+        if not self.wait(INTERRUPT_PATIENCE_S):
+            self._signal(signal.SIGKILL)
+            self.wait()
+        self._signal(signal.SIGKILL)
+
+    def error(self) -> str | None:
+        """The reason why the notebook did not come to its end, if it did not."""
+        error = self._ended.exception()
+        if error is None:
+            return None
+        # A full disk may be the very error.
+        with suppress(OSError), (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
+            log.writelines(traceback.format_exception(error))
+        return _explain(error, self._kernel.poll() if self._kernel else None)
+
+    def remains(self) -> set[psutil.Process]:
+        """Processes of the notebook that are still there."""
+        return {each for each in self._below | listed(self.folder / PIDS) if is_alive(each)}
+
+    def _execute(self, parameters: dict[str, str]) -> None:
+        import papermill
+
+        with _logged(self.folder / LOGS / "papermill.log"):
+            papermill.execute_notebook(
+                _literal(self.notebook),
+                _literal(self.folder / "notebook.ipynb"),
+                parameters,
+                kernel_name="python3",
+                language="python",
+                progress_bar=False,
+                autosave_cell_every=0,  # saving while a step is measured would disturb it
+                kernel_manager_class=_kernel_class(
+                    self.notebook.parent, self.folder / LOGS / "kernel.log", self._started
+                ),
+            )
+
+    def _started(self, kernel: "subprocess.Popen[bytes]") -> None:
+        with (self.folder / PIDS).open("a") as pids:
+            pids.write(f"{kernel.pid}\n")
+        self._kernel = kernel
+        if self._stopping.is_set():  # asked to stop while it was starting
+            kernel.kill()
+
+    def _signal(self, number: int) -> None:
+        kernel = self._kernel
+        if kernel and kernel.poll() is None:
+            with suppress(psutil.NoSuchProcess):
+                self._below |= set(psutil.Process(kernel.pid).children(recursive=True))
+            os.kill(kernel.pid, number)
+            if number == signal.SIGKILL:
+                kernel.wait()
+
+
+def check_parameters(notebook: Path, given: Iterable[str]) -> None:
+    """Refuses a notebook whose `parameters` cell does not take exactly these texts: papermill only warns, and then
+    runs with the defaults."""
+    cells = _parameters_cells(notebook)
+    fix = f"the cell tagged `parameters` has one line `name: str = default` for each of: {', '.join(given)}"
+    if len(cells) != 1:
+        found = f"{len(cells)} cells" if cells else "no cell"
+        raise RqpsError(f"{notebook}: {found} tagged `parameters`; there has to be exactly one", fix=fix)
+    takes = dict(_assigned(cells[0]))
+    wrong = [_unknown(name, takes) for name in given if name not in takes]
+    wrong += [f"{name!r} is not given and would keep its default" for name in takes if name not in given]
+    wrong += [f"{name!r} is {kind} there, and str is given" for name, kind in takes.items() if kind != "str"]
+    if wrong:
+        raise RqpsError(f"{notebook}: its parameters do not fit: {'; '.join(wrong)}", fix=fix)
+
+
+def _parameters_cells(notebook: Path) -> list[str]:
+    fix = "see that the checkout is whole"
+    try:
+        found = json.loads(notebook.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RqpsError(f"{notebook}: there is no such notebook", fix=fix) from None
+    except (OSError, ValueError) as error:
+        raise RqpsError(f"{notebook}: not a notebook: {error}", fix=fix) from error
+    if not isinstance(found, dict) or "cells" not in found:
+        raise RqpsError(f"{notebook}: not a notebook: it has no cells", fix=fix)
+    tagged = [cell for cell in found["cells"] if "parameters" in cell["metadata"].get("tags", ())]
+    return ["".join(cell["source"]) for cell in tagged]
+
+
+def _assigned(source: str) -> Iterator[tuple[str, str]]:
+    """The names that a cell assigns, each with its type where one is written."""
+    for line in ast.parse(source).body:
+        if isinstance(line, ast.AnnAssign):
+            yield ast.unparse(line.target), ast.unparse(line.annotation)
+        elif isinstance(line, ast.Assign):
+            yield from ((ast.unparse(target), "str") for target in line.targets)
+
+
+def _unknown(name: str, takes: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, takes, n=1)
+    return f"it does not take {name!r}" + (f" (is {near[0]!r} meant?)" if near else "")
+
+
+def listed(path: Path) -> set[psutil.Process]:
+    """The living processes whose ids stand in a file, one a line."""
+    try:
+        lines = path.read_text().split()
+        written_at_s = path.stat().st_mtime
+    except OSError:
+        return set()
+    found = set()
+    for line in lines:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(int(line))
+            # One that started long after its id was written down is somebody else's.
+            if is_alive(process) and process.create_time() < written_at_s + 5:
+                found.add(process)
+    return found
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """False also for a process that has ended and only waits to be collected, or whose id is another's by now."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_until_gone(
+    processes: Iterable[psutil.Process], patience_s: float, say: Callable[[str], None], after_s: float = 2
+) -> set[psutil.Process]:
+    """Waits for processes to end; gives back those that did not. `say` gets their names when it takes a while."""
+    start = time.monotonic()
+    said = False
+    left = {each for each in processes if is_alive(each)}
+    while left and time.monotonic() - start < patience_s:
+        if not said and time.monotonic() - start > after_s:
+            said = True
+            say(f"waiting for {names_of(left)} to end")
+        time.sleep(0.1)
+        left = {each for each in left if is_alive(each)}
+    return left
+
+
+def names_of(processes: Iterable[psutil.Process]) -> str:
+    """Processes by name and id."""
+    words = []
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            words.append(f"{each.name()} (pid {each.pid})")
+    return ", ".join(words)
+
+
+def _kernel_class(
+    cwd: Path, log: Path, started: Callable[["subprocess.Popen[bytes]"], None]
+) -> "type[AsyncKernelManager]":
+    """A kernel manager for papermill, which makes its own and takes nothing but a class: this very Python, in a
+    session of its own, its words in a log."""
+    from jupyter_client.manager import AsyncKernelManager
+    from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+
+    class Kernel(AsyncKernelManager):
+        async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+            spec = self.kernel_spec
+            assert spec is not None
+            # A kernel named python3 in the user's home may be another Python.
+            spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", QUIET]
+            with log.open("ab") as words:
+                # In a session of its own (that is Jupyter's way), so that Ctrl-C in a terminal reaches us alone.
+                await super().start_kernel(**options, cwd=str(cwd), stdout=words, stderr=words)
+            assert isinstance(self.provisioner, LocalProvisioner)
+            assert self.provisioner.process is not None
+            started(self.provisioner.process)
+
+    return Kernel
+
+
+def _explain(error: BaseException, kernel_code: int | None) -> str:
+    """The reason why papermill did not come to the end of a notebook, without its page of traceback."""
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    if isinstance(error, PapermillExecutionError):
+        # Our own errors are sentences already.
+        words = error.evalue if error.ename == "RqpsError" else f"{error.ename}: {error.evalue}"
+        return str(words).strip().rstrip(":") or str(error.ename)
+    if isinstance(error, DeadKernelError) or (isinstance(error, RuntimeError) and kernel_code is not None):
+        return f"the notebook's kernel {_ended(kernel_code)} before the notebook's end"
+    return f"{type(error).__name__}: {error}"
+
+
+def _ended(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"ended with exit code {code}" if code else "ended"
+    how = f"was killed by {signal.Signals(-code).name}"
+    return how + (" (short of memory? dmesg would say so)" if -code == signal.SIGKILL else "")
+
+
+def _literal(path: Path) -> str:
+    """A path for papermill, which fills in braces."""
+    return str(path).replace("{", "{{").replace("}", "}}")
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Papermill's words go into a file, not between our lines."""
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    logger = logging.getLogger("papermill")
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
