@@ -20,10 +20,9 @@ from bench import compare, save, serving
 from rqps.engines import keeper
 from rqps.engines.instance import Server
 from rqps.engines.tools import sysbench
-from rqps.workloads.sysbench.answer import read_seconds
-from rqps.workloads.sysbench.generator import generating
+from rqps.workloads.load_generator import DATABASE
+from rqps.workloads.sysbench.generator import Generating, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.process import DATABASE
 from rqps.workloads.sysbench.steps import Step, find
 
 GOAL = 0.05
@@ -96,7 +95,7 @@ def cpu_us_of_children(work: Callable[[], int]) -> float:
 
 
 def by_ours(server: Server, step: Step, parameters: SysbenchParameters, cpus: tuple[int, ...], log: Path) -> int:
-    with generating(server, step, parameters, seed=1, cpus=cpus, log=log) as load:
+    with Generating(server, step, parameters, seed=1, cpus=cpus, log=log) as load:
         load.wait_until_gone()
     return sum(second.transactions for second in read_seconds(load.lines, 1)) * step.queries
 

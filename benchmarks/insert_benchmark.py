@@ -31,7 +31,7 @@ from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import LOAD, find
 from rqps.workloads.insert_benchmark.workload import InsertBenchmark
-from rqps.workloads.sysbench.process import DATABASE
+from rqps.workloads.load_generator import DATABASE
 
 STEPS = tuple(original.STEPS)
 RATES = {"l.i0": "rows_per_s", "qr100": "queries_per_s", "qp100": "queries_per_s"}

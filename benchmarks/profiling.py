@@ -12,8 +12,7 @@ import time
 from bench import report, serving
 from rqps.observe.stacks import choose
 from rqps.observe.stacks.recording import recording
-from rqps.workloads.sysbench.answer import read_seconds
-from rqps.workloads.sysbench.generator import generating
+from rqps.workloads.sysbench.generator import Generating, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
@@ -30,7 +29,7 @@ with serving(asked.dbms, parameters) as (server, where, folder):
     sampling = choose(server.build.mysqld, len(where.server_cpus))
     with (
         recording(sampling, server_cpus=where.server_cpus, cpus=where.observer_cpus, scratch=folder) as perf,
-        generating(server, find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log") as load,
+        Generating(server, find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log") as load,
     ):
         origin_ns = load.wait_for_begin()
         for number, sampled in enumerate(halves):

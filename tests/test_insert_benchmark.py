@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from rqps.errors import RqpsError
-from rqps.workloads.insert_benchmark import answer
+from rqps.workloads.answers import by_second, interval_rows, latency_rows
+from rqps.workloads.insert_benchmark import generator
 from rqps.workloads.insert_benchmark.engine import REDO
 from rqps.workloads.insert_benchmark.generator import CLOCK_BEGINS, clock_begins
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import left
 from rqps.workloads.insert_benchmark.steps import find, forms, names
-from rqps.workloads.insert_benchmark.warnings import warnings_of
+from rqps.workloads.insert_benchmark.workload import warnings_of
 
 PUBLISHED = ["l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100", "qr500", "qp500", "qr1000", "qp1000"]
 
@@ -150,16 +151,16 @@ SECONDS = st.dictionaries(
 
 @given(SECONDS)
 def test_nothing_is_lost_or_counted_twice(told: dict[tuple[int, str, int], dict[int, int]]) -> None:
-    seconds = answer.read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in told.items())])
-    together = list(answer.by_second(seconds))
+    seconds = generator.read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in told.items())])
+    together = list(by_second(seconds))
     statements = {
         kind: sum(sum(counts.values()) for key, counts in told.items() if key[1] == kind) for _, kind, _ in told
     }
     of_latencies: dict[str, int] = {}
-    for row in answer.latency_rows("qr100", together):
+    for row in latency_rows("qr100", together):
         of_latencies[row["kind"]] = of_latencies.get(row["kind"], 0) + row["transactions"]
     assert of_latencies == {kind: count for kind, count in statements.items() if count}
-    for rows in (answer.interval_rows("qr100", together), answer.client_rows("qr100", seconds)):
+    for rows in (interval_rows("qr100", generator.done(together)), generator.client_rows("qr100", seconds)):
         assert "insert due" not in {row["kind"] for row in rows}
         for kind in {row["kind"] for row in rows}:
             of_kind = [row for row in rows if row["kind"] == kind]
@@ -187,19 +188,19 @@ def test_a_client_that_did_not_do_its_part_is_an_error(
         for client, count in enumerate(counts, 1)
     ]
     with pytest.raises(RqpsError, match=re.escape(words)):
-        answer.must_be_whole(answer.read_seconds(lines), find(step, "current"), 16, 2)
+        generator.must_be_whole(generator.read_seconds(lines), find(step, "current"), 16, 2)
 
 
 def test_a_step_with_a_rate_may_end_before_all_rows_are_in() -> None:
     lines = [line(1, "insert", 0, {100: 9}), line(1, "delete", 0, {100: 9})]
-    answer.must_be_whole(answer.read_seconds(lines), find("qr100", "current"), 16, 1)
-    answer.must_be_whole(answer.read_seconds(lines[:1]), find("q100.1", "2021"), 16, 1)
+    generator.must_be_whole(generator.read_seconds(lines), find("qr100", "current"), 16, 1)
+    generator.must_be_whole(generator.read_seconds(lines[:1]), find("q100.1", "2021"), 16, 1)
 
 
 def warned(lines: list[str], *, deleted: int = 0, **columns: Any) -> dict[str, str]:
     parameters = asked(rates=(100,), seconds=10, load_rows=3000)
     usual = {"target_held": True, "target_per_s": 100.0, "elapsed_s": 10.0, "retries": 0}
-    seconds = answer.read_seconds(lines)
+    seconds = generator.read_seconds(lines)
     found = warnings_of(find("qp100", "current"), parameters, seconds, usual | columns, deleted)
     return {each.kind: each.text for each in found}
 

@@ -24,8 +24,7 @@ from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads import PARAMETERS
 from rqps.workloads.connections import check_connections
-from rqps.workloads.sysbench import generator
-from rqps.workloads.sysbench.answer import read_seconds
+from rqps.workloads.sysbench.generator import Generating, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
@@ -73,7 +72,7 @@ def step(server: Server, asked: Realised, name: str, folder: Path, threads: int 
     parameters = QUICK.model_copy(update={"threads": threads})
     log = folder / f"{name}.log"
     with watched(server, asked, name) as watch:
-        with generator.generating(server, find(name), parameters, seed=1, cpus=(), log=log) as load:
+        with Generating(server, find(name), parameters, seed=1, cpus=(), log=log) as load:
             before = watch.begin()
             load.wait_for_begin()
             load.wait_for_end()
@@ -168,7 +167,7 @@ def test_no_statement_of_ours_is_among_those_of_a_step(version: str, tmp_path: P
         with watched(server, asked, "point-query") as watch:
             time.sleep(0.2)  # connections that were closed before are gone
             before = watch.begin()
-            with generator.generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+            with Generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
                 load.wait_for_begin()
                 load.wait_for_end()
                 load.wait_until_gone()
@@ -188,7 +187,7 @@ def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(tmp_p
     with serving(asking("8.0.33", named("statements-only")), tmp_path) as (server, asked):
         log = tmp_path / "point-query.log"
         with watched(server, asked, "point-query") as watch:
-            with generator.generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+            with Generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
                 watch.begin()
                 other = server.connect()
                 where = "WHERE name LIKE 'stage/sql/%'"

@@ -104,7 +104,7 @@ def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str
             assert answer.columns["operations_per_s"] == answer.columns["operations"] / answer.columns["elapsed_s"]
             assert (answer.columns["warmup_s"] > 0, answer.columns["latency_mean_us"]) == (True, None)
             assert (answer.intervals, answer.latencies) == ([], [])
-            assert not load.complaints()
+            assert not generator.complaints(load.lines)
         assert here.ask("SHOW GLOBAL STATUS LIKE 'Ssl_accepts'")[0][1] == "0"
 
 
@@ -305,7 +305,7 @@ def test_a_server_that_dies_is_told_before_mysqlslap_that_lost_it(tmp_path: Path
     slap, step = mysqlslap("8.0.33"), find("innodb.pk@1")
     with (
         serving("my5624.base", tmp_path) as here,
-        generator.generating(slap, here.server, step, queries=10_000_000, cpus=(), log=tmp_path / "log") as load,
+        generator.Generator(slap, here.server, step, queries=10_000_000, cpus=(), log=tmp_path / "log") as load,
     ):
         load.wait_for_begin()
         os.kill(here.server.pid, signal.SIGKILL)

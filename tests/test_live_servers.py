@@ -20,7 +20,7 @@ from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
-from rqps.workloads.sysbench import answer, check, generator
+from rqps.workloads.sysbench import check, generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
@@ -84,16 +84,16 @@ def measure(server: Server, name: str, folder: Path) -> None:
     connection = server.connect()
     check.check_plan(connection, step)
     before = statements(connection)
-    with generator.generating(server, step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
+    with generator.Generating(server, step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
         load.wait_for_begin()
         first = read_counters(server.pid, load.pid, None)
         load.wait_for_end()
         used = used_between(first, read_counters(server.pid, load.pid, None))
         load.wait_until_gone()
-    seconds = answer.read_seconds(load.lines, QUICK.clients)
+    seconds = generator.read_seconds(load.lines, QUICK.clients)
     counted = sum(second.transactions for second in seconds)
     assert [second.second for second in seconds] == [-1, 0]
-    assert answer.whole(seconds).transactions > 0
+    assert generator.measured_part("", seconds).transactions > 0
     # The last transaction ends after the measured part and is not counted; nor is what connects and prepares.
     assert 0 <= statements(connection) - before - counted <= 10
     assert used["server_cpu_s"] is not None
@@ -131,7 +131,7 @@ def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name
     build, translated, copied = prepared("my5624.base", short)
     server = instance.start(build, copied, arguments=translated.arguments, log=short / "mysqld.err")
     step = find(name)
-    with generator.generating(server, step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
+    with generator.Generating(server, step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
         load.wait_for_begin()
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(RqpsError, match=f"{name}: the server ended in the middle of it, by SIGKILL"):
@@ -145,7 +145,7 @@ def test_a_table_that_is_not_as_asked_fails_the_run(short: Path) -> None:
     with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
         connection = server.connect()
         query(connection, "DELETE FROM rqps.sbtest1 WHERE id = 7")
-        with pytest.raises(RqpsError, match="asked for 5000 rows, found 4999"):
+        with pytest.raises(RqpsError, match="rows: asked for 5000, found 4999"):
             check.check_tables(connection, QUICK)
         query(connection, "ALTER TABLE rqps.sbtest1 DROP INDEX k_1")
         with pytest.raises(RqpsError, match="range-covered-si: the server reads by no index, not by k_1"):

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from rqps.errors import RqpsError
-from rqps.workloads.point_lookups.answer import Told, complaints, read_told
+from rqps.workloads.point_lookups.generator import Report, complaints, read_report
 from rqps.workloads.point_lookups.mysqlslap import mysqlslap, with_mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
-from rqps.workloads.point_lookups.plan import difference
 from rqps.workloads.point_lookups.steps import KINDS, find
-from rqps.workloads.point_lookups.table import statements
+from rqps.workloads.point_lookups.table import difference, statements
 
 TEN_ROWS = "(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0)"
 TEN_ROWS += ",(null,0,0,0),(null,0,0,0),(null,0,0,0)"
@@ -125,8 +124,8 @@ def test_what_mysqlslap_tells_is_read_from_between_other_lines(ms: int, clients:
         f",mixed,{s},{s},{s},{clients},{queries}\n",
         "\n",
     ]
-    assert read_told(lines) == Told(ms / 1000, clients, queries)
-    assert read_told([line for line in lines if "mixed" not in line]) is None
+    assert read_report(lines) == Report(ms / 1000, clients, queries)
+    assert read_report([line for line in lines if "mixed" not in line]) is None
     assert complaints(lines) == ["mysqlslap: Error, in 1.000 of 2"]
 
 

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench.answer import read_origin, read_seconds, whole
-from rqps.workloads.sysbench.latency import BUCKETS_PER_DOUBLING, PERCENTILES, edge_us, percentile_us, summary
+from rqps.workloads.answers import (
+    BUCKETS_PER_DOUBLING,
+    PERCENTILES,
+    edge_us,
+    percentile_us,
+    read_origin,
+    summary,
+    together,
+)
+from rqps.workloads.sysbench.generator import measured_part, read_seconds
 
 
 def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) -> str:
@@ -40,7 +48,8 @@ def test_threads_are_added_up_second_by_second() -> None:
 
 def test_the_warm_up_is_not_in_the_whole() -> None:
     seconds = read_seconds([line(-1, [[1, 100]]), line(0, [[2, 3]]), line(1, [[2, 4]])], threads=1)
-    assert (whole(seconds).transactions, whole(seconds).buckets) == (7, {2: 7})
+    whole = measured_part("scan", seconds)
+    assert (whole.transactions, whole.buckets) == (7, {2: 7})
 
 
 @pytest.mark.parametrize(
@@ -56,7 +65,7 @@ def test_the_origin_is_known_by_its_line() -> None:
 
 
 def test_nothing_done_has_no_latency() -> None:
-    assert set(summary({}, 0, 0).values()) == {None}
+    assert set(summary(together("scan", 0, [])).values()) == {None}
 
 
 @given(st.dictionaries(st.integers(0, 900), st.integers(1, 10_000), min_size=1), st.floats(0, 1))

@@ -9,7 +9,8 @@ from rqps.errors import RqpsError
 from rqps.workloads.explain import explain, plan_row
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find
-from rqps.workloads.sysbench.process import DATABASE
+from rqps.workloads.load_generator import DATABASE
+from rqps.workloads.table_check import LOAD_AGAIN, Table, check_table, must_be, tables_of
 
 COLUMNS = {
     "transactionid": "bigint",
@@ -21,55 +22,37 @@ COLUMNS = {
     "data": "varchar(4000)",
 }
 INDEXES = {
-    "PRIMARY": "transactionid",
-    "marketsegment": "productid,customerid,price",
-    "registersegment": "cashregisterid,customerid,price",
-    "pdc": "price,dateandtime,customerid",
+    "marketsegment": ["productid", "customerid", "price"],
+    "registersegment": ["cashregisterid", "customerid", "price"],
+    "pdc": ["price", "dateandtime", "customerid"],
 }
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
 """Values for which a query is explained."""
+LEFT_OVER = "somebody else changed the tables, or the steps before did not do their part; see their rows in the run"
 
 
 def check_empty(connection: Connection) -> None:
-    """Refuses a server that has tables already: l.i0 begins with none."""
-    if found := _tables(connection):
-        told = ", ".join(f"{name} with about {_rows(connection, name)} rows" for name in found)
-        raise RqpsError(
-            f"{DATABASE}: l.i0 begins without tables, and there are {told}",
-            fix="remove the loaded data of this build from the cache; they are made again",
-        )
+    """Refuse a server that has tables already: l.i0 begins with none."""
+    if found := tables_of(connection, DATABASE):
+        listed = ", ".join(f"{name} with about {_rows(connection, name)} rows" for name in found)
+        raise RqpsError(f"{DATABASE}: l.i0 begins without tables, and there are {listed}", fix=LOAD_AGAIN)
 
 
 def check_tables(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> None:
     """Each table is as the steps before this one leave it: columns, indexes, and about how many rows."""
-    found, due = _tables(connection), sorted(parameters.tables)
-    if found != due:
-        raise _left_over(step, DATABASE, "tables", ", ".join(due), ", ".join(found) or "none")
-    for name in due:
-        _check_table(connection, name, step, parameters)
-
-
-def _check_table(connection: Connection, name: str, step: Step, parameters: InsertBenchmarkParameters) -> None:
-    which = f"WHERE table_schema = '{DATABASE}' AND table_name = '{name}'"
-    engine = query(connection, f"SELECT engine FROM information_schema.tables {which}")[0][0]
-    _must_be(step, name, "engine", "InnoDB", engine)
-    told = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {which}")
-    columns = {str(column): re.sub(r"int\(\d+\)", "int", str(kind)) for column, kind in told}
-    _must_be(step, name, "columns", _words(COLUMNS), _words(columns))
-    told = query(
-        connection,
-        "SELECT index_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) "
-        f"FROM information_schema.statistics {which} GROUP BY index_name",
-    )
-    indexes = {str(index).removeprefix(f"{name}_"): str(on) for index, on in told}
-    wanted = INDEXES if step.kind not in (LOAD, INDEX) else {"PRIMARY": INDEXES["PRIMARY"]}
-    _must_be(step, name, "indexes", _words(wanted), _words(indexes))
+    found, due = tables_of(connection, DATABASE), sorted(parameters.tables)
+    must_be(f"{step.name}: {DATABASE}", "tables", due, found, fix=LEFT_OVER)
     rows = loaded_rows(step, parameters)
-    low, high = query(connection, f"SELECT MIN(transactionid), MAX(transactionid) FROM {DATABASE}.{name}")[0]
-    there = 0 if high is None else int(high) - int(low) + 1
-    # Later on a statement that was refused may have left a gap in the ids, so there may seem to be more.
-    if there < rows or (step.kind == INDEX and there > rows):
-        raise _left_over(step, f"{DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {there:,}")
+    for name in due:
+        added = {} if step.kind in (LOAD, INDEX) else INDEXES
+        indexes = {"PRIMARY": ["transactionid"]} | {f"{name}_{index}": columns for index, columns in added.items()}
+        asked = Table("innodb", COLUMNS, indexes)
+        check_table(connection, DATABASE, name, asked, of=f"{step.name}: ", fix=LEFT_OVER)
+        low, high = query(connection, f"SELECT MIN(transactionid), MAX(transactionid) FROM {DATABASE}.{name}")[0]
+        there = 0 if high is None else int(high) - int(low) + 1
+        # Later on a statement that was refused may have left a gap in the ids, so there may seem to be more.
+        if there < rows or (step.kind == INDEX and there > rows):
+            must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {there:,}", fix=LEFT_OVER)
 
 
 def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
@@ -109,26 +92,6 @@ def _examples(step: Step, connection: Connection, parameters: InsertBenchmarkPar
         yield text.format(table="pi1", rows=parameters.query_rows, ids=some, **AN_ID)
 
 
-def _tables(connection: Connection) -> list[str]:
-    return sorted(str(name) for (name,) in query(connection, f"SHOW TABLES FROM {DATABASE}"))
-
-
 def _rows(connection: Connection, name: str) -> int:
     which = f"WHERE table_schema = '{DATABASE}' AND table_name = '{name}'"
     return int(query(connection, f"SELECT table_rows FROM information_schema.tables {which}")[0][0] or 0)
-
-
-def _words(named: dict[str, str]) -> str:
-    return ", ".join(f"{name} {of}" for name, of in sorted(named.items()))
-
-
-def _must_be(step: Step, table: str, what: str, asked: str, found: str) -> None:
-    if asked != found:
-        raise _left_over(step, f"{DATABASE}.{table}", what, asked, found)
-
-
-def _left_over(step: Step, where: str, what: str, asked: str, found: str) -> RqpsError:
-    return RqpsError(
-        f"{step.name}: {where}: asked for {what} {asked}, found {found}",
-        fix="somebody else changed the tables, or the steps before did not do their part; see their rows in the run",
-    )

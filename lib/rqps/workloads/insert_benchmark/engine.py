@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rqps.engines.instance import Connection, Server, query
+from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench.flush import transactions_unpurged
-from rqps.workloads.sysbench.process import DATABASE
 
 Row = dict[str, Any]
 SETTLING = "settling"

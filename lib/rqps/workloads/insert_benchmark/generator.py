@@ -1,22 +1,24 @@
-"""The load of a step of the insert benchmark: sysbench with our own Lua, from its first connection to its end."""
+"""The load of a step of the insert benchmark: sysbench with our own Lua, which ends when all rows are done."""
 
+import json
 import os
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, NoReturn
 
 from rqps.engines.instance import Server
+from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
+from rqps.workloads.answers import Second, together
 from rqps.workloads.insert_benchmark.engine import Row
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, statement
-from rqps.workloads.sysbench import process as sysbench
-from rqps.workloads.sysbench.generator import DONE_AGAIN, READY_S
-from rqps.workloads.sysbench.process import Process, switch
+from rqps.workloads.load_generator import DONE_AGAIN, READY_S, Options, Sysbench, switch
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 LOOK_S = 0.02
@@ -27,29 +29,24 @@ CLOCK_ROWS = 10_000
 WORDS_OF_CLIENT = 8
 """In the shared file, of doubles: as shared.lua has it."""
 LOW, LAST = 2, 3
+DUE = " due"
+"""At the end of a kind: its latency since the moment when the limiter let it begin."""
 
 
-class Generator(Process):
+class Generator(Sysbench):
     """A running sysbench that ends by itself when all rows are done."""
 
-    warmup_s = 0.0
     engine: Sequence[Row] = ()
     """What was seen of the engine before."""
     rows_deleted = 0
     warnings: Sequence[Warning_] = ()
 
     def wait_for_end(self) -> None:
-        """Waits until every thread has done its part; they are held there, so that their counters can be read."""
+        """Wait until every thread has done its part; they are held there, so that their counters can be read."""
         while len(self._ends_ns) < self.threads:
-            if self.process.poll() is not None or self.server.ended() or self.failed:
-                raise self._failure()
+            if self.gone or self.failed:
+                raise self.failure()
             time.sleep(LOOK_S)
-
-    @property
-    def elapsed_s(self) -> float:
-        """How long the measured part was."""
-        assert self._origin_ns is not None
-        return (max(self._ends_ns) - self._origin_ns) / 1e9
 
 
 @contextmanager
@@ -64,13 +61,14 @@ def generating(
     log: Path,
 ) -> Iterator[Generator]:
     """sysbench putting the load of one step. `lows` are the lowest ids of the clients' tables."""
-    with _shared(parameters, step, lows) as path:
-        process = sysbench.started(SCRIPT, server, _options(step, parameters, seed, path), cpus=cpus)
-        generator = Generator(process, server, step.name, parameters.clients * step.connections, log)
-        try:
-            yield generator
-        finally:
-            generator.end()
+    threads = parameters.clients * step.connections
+    with (
+        _shared(parameters, step, lows) as path,
+        Generator(
+            SCRIPT, _options(step, parameters, seed, path), server, step.name, threads=threads, cpus=cpus, log=log
+        ) as generator,
+    ):
+        yield generator
 
 
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
@@ -84,7 +82,7 @@ def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
     return CLOCK_BEGINS + sum(-(-parameters.rows(each) // (each.rate or CLOCK_ROWS)) for each in before)
 
 
-def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, shared: Path) -> sysbench.Options:
+def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, shared: Path) -> Options:
     of_a_table = parameters.clients if parameters.shared_table else 1
     loaded = parameters.load_rows + parameters.rows(find(INDEX, parameters.form))
     return {
@@ -128,3 +126,49 @@ def _shared(parameters: InsertBenchmarkParameters, step: Step, lows: Sequence[in
         file.truncate(-(-file.tell() // 4096) * 4096)
         file.flush()
         yield Path(file.name)
+
+
+def read_seconds(lines: Iterable[str]) -> list[Second]:
+    """All that the clients have written, in the order of kinds, seconds and clients."""
+    found = []
+    for line in lines:
+        if line.startswith('{"client"'):
+            report = json.loads(line)
+            found.append(Second(**{**report, "buckets": dict(report["buckets"])}))
+    return sorted(found, key=lambda each: (each.kind, each.second, each.client))
+
+
+def total(seconds: Iterable[Second], kind: str) -> Second:
+    """Seconds of one kind as one, of all clients."""
+    return together(kind, 0, [each for each in seconds if each.kind == kind])
+
+
+def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
+    """Rows of the table `clients`."""
+    return [
+        each.columns(step) | {"client": each.client, "latency_max_us": each.max_us if each.transactions else None}
+        for each in done(seconds)
+    ]
+
+
+def done(seconds: Iterable[Second]) -> list[Second]:
+    """The seconds of what was done, without those that count latencies from when a limited rate had it begin."""
+    return [each for each in seconds if not each.kind.endswith(DUE)]
+
+
+def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, clients: int) -> None:
+    """Fail unless every client has inserted in as many statements as were due, where it may not end before, and has
+    deleted in as many as it inserted."""
+    done: dict[tuple[str, int], int] = {}
+    for each in seconds:
+        done[each.kind, each.client] = done.get((each.kind, each.client), 0) + each.transactions
+    for client in range(1, clients + 1):
+        inserts, deletes = done.get(("insert", client), 0), done.get(("delete", client), 0)
+        if inserts > statements or (step.rate is None and inserts < statements):
+            _not_whole(step, client, f"{inserts} statements that insert, and {statements} were due")
+        if step.deletes and deletes != inserts:
+            _not_whole(step, client, f"{deletes} statements that delete, and {inserts} that insert")
+
+
+def _not_whole(step: Step, client: int, what: str) -> NoReturn:
+    raise RqpsError(f"{step.name}: client {client} did {what}", fix="see what sysbench said, in the step's log")

@@ -13,8 +13,8 @@ from rqps.engines.instance import Connection, Server, query
 from rqps.store.manifest import Warning_
 from rqps.workloads.insert_benchmark.engine import SETTLING, Row, looked_at
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
+from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench.flush import MOST_DIRTY_SHARE, MOST_UNPURGED, eager, is_55
-from rqps.workloads.sysbench.process import DATABASE
 
 PUBLISHED = {
     "innodb_idle_flush_pct": 100,

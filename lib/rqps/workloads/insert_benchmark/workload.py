@@ -1,6 +1,6 @@
 """The insert benchmark as a run uses it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,19 +8,20 @@ from typing import Any
 from rqps.engines.instance import Server, query
 from rqps.engines.tools import sysbench
 from rqps.store.manifest import Warning_
+from rqps.workloads.answers import Second, by_second, interval_rows, latency_rows, retries_warning, summary
 from rqps.workloads.connections import check_connections
-from rqps.workloads.insert_benchmark import answer as reading
 from rqps.workloads.insert_benchmark import check, engine, generator
+from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole, read_seconds, total
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
-from rqps.workloads.insert_benchmark.warnings import warnings_of
+from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.protocol import Answer, Checked
-from rqps.workloads.sysbench.latency import summary
-from rqps.workloads.sysbench.process import DATABASE
 
 HELD = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""
+FEWEST_FOUND = 0.9
+"""Of the rows that queries ask for: fewer, and most asked for rows that were deleted."""
 
 
 class InsertBenchmark:
@@ -85,19 +86,19 @@ class InsertBenchmark:
 
     def answer(self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator) -> Answer:
         asked = find(step, parameters.form)
-        seconds = reading.read_seconds(load.lines)
-        reading.must_be_whole(seconds, asked, parameters.transactions(asked), parameters.clients)
+        seconds = read_seconds(load.lines)
+        must_be_whole(seconds, asked, parameters.transactions(asked), parameters.clients)
         with closing(load.server.connect()) as connection:
             after = engine.looked_at(load.server, connection, step, "after")
             deleted = engine.rows_deleted(connection) - load.rows_deleted
         columns = _columns(asked, parameters, seconds, load.elapsed_s)
-        together = list(reading.by_second(seconds))
+        together = list(by_second(seconds))
         return Answer(
             columns=columns,
-            intervals=reading.interval_rows(step, together),
-            latencies=reading.latency_rows(step, together),
+            intervals=interval_rows(step, done(together)),
+            latencies=latency_rows(step, together),
             warnings=(*load.warnings, *warnings_of(asked, parameters, seconds, columns, deleted)),
-            more={"clients": reading.client_rows(step, seconds), "engine": [*load.engine, after]},
+            more={"clients": client_rows(step, seconds), "engine": [*load.engine, after]},
         )
 
     def tools(self, parameters: InsertBenchmarkParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
@@ -111,12 +112,12 @@ def _make_tables(server: Server, parameters: InsertBenchmarkParameters) -> None:
 
 
 def _columns(
-    step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[reading.Second], elapsed_s: float
+    step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[Second], elapsed_s: float
 ) -> dict[str, Any]:
     """Of the row in `steps`."""
-    main = reading.total(seconds, "query" if step.queries else "insert")
-    counted = reading.total(seconds, "index") if step.kind == INDEX else main
-    inserted = reading.total(seconds, "insert").operations
+    main = total(seconds, "query" if step.queries else "insert")
+    counted = total(seconds, "index") if step.kind == INDEX else main
+    inserted = total(seconds, "insert").operations
     target = None if step.rate is None else float(step.rate * parameters.clients)
     return {
         "kind": step.kind,
@@ -131,9 +132,46 @@ def _columns(
         "operations": counted.operations,
         "transactions": main.transactions,
         "operations_per_s": counted.operations / elapsed_s if counted.operations else None,
-        **summary(main.buckets, main.sum_us, main.max_us),
+        **summary(main),
         "errors": 0,  # any other than those that are done again ends sysbench, and the run
         "retries": sum(each.retries for each in seconds),
         "target_per_s": target,
         "target_held": None if target is None else inserted / elapsed_s >= HELD * target,
     }
+
+
+def warnings_of(
+    step: Step,
+    parameters: InsertBenchmarkParameters,
+    seconds: Sequence[Second],
+    columns: Mapping[str, Any],
+    deleted: int,
+) -> Iterator[Warning_]:
+    """The warnings of a step that came to its end; `deleted` are the rows that the server says it deleted."""
+    if columns["target_held"] is False:
+        yield Warning_(kind="rate not held", text=_not_held(step, parameters, seconds, columns), step=step.name)
+    statements = sum(each.transactions for each in done(seconds))
+    yield from retries_warning(step.name, "statements", columns["retries"], statements)
+    if deleted < (due := total(seconds, "delete").operations):  # more may be: those of the server's own tables
+        text = f"deletes found {deleted:,} rows, and {due:,} were to be deleted: the tables have grown"
+        yield Warning_(kind="rows", text=text, step=step.name)
+    asked = total(seconds, "query")
+    if asked.transactions and (each := asked.found / asked.transactions) < FEWEST_FOUND * parameters.query_rows:
+        text = f"a query found {each:.1f} rows on average, and asked for {parameters.query_rows}"
+        yield Warning_(kind="rows", text=text, step=step.name)
+
+
+def _not_held(
+    step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[Second], columns: Mapping[str, Any]
+) -> str:
+    inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)
+    text = (
+        f"{inserted / columns['elapsed_s']:,.0f} rows were inserted in a second, and "
+        f"{columns['target_per_s']:,.0f} were asked for"
+    )
+    if inserted < due:
+        text += (
+            f"; the step was ended after {columns['elapsed_s']:.1f} s, the limit being {parameters.limit_s:.0f} s, "
+            f"with {inserted:,} of {due:,} rows"
+        )
+    return text

@@ -1,16 +1,20 @@
-"""mysqlslap as a process: held before its clients start and after they have gone, for counters to be read there."""
+"""mysqlslap at work: held before its clients start and after they have gone, for counters to be read there.
 
+mysqlslap is believed of time, and the server's own counts of queries.
+"""
+
+import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from rqps.engines import keeper
-from rqps.engines.instance import Server
+from rqps.engines.instance import Server, query
 from rqps.errors import RqpsError
-from rqps.workloads.point_lookups.answer import Counted, complaints
+from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
 from rqps.workloads.point_lookups.mysqlslap import Slap
 from rqps.workloads.point_lookups.steps import Step
 
@@ -20,51 +24,38 @@ STALL_PATIENCE_S = 120
 """Without the server using any CPU."""
 LOOK_S = 0.25
 """Between looks at whether all are still there. What mysqlslap says is heard at once."""
+_CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
 
 
-class Generator:
-    """A running mysqlslap, and what it has written so far.
+class Generator(LoadGenerator):
+    """A running mysqlslap.
 
     It runs a shell command before its clients start and one after they have gone. Each says where it is and waits
     for a line of ours; both end when our end of the pipe is closed.
     """
 
     def __init__(
-        self,
-        process: "subprocess.Popen[str]",
-        server: Server,
-        step: Step,
-        *,
-        queries: int,
-        counted: Counted,
-        log: Path,
+        self, slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...], log: Path
     ) -> None:
-        self.process = process
-        self.server = server
+        """Start it with so many queries of each client."""
         self.step = step
         self.queries = queries
-        self.log = log
-        self.lines: list[str] = []
-        self.warmup_s = 0.0
-        self.counted = counted
+        self.counted = Counted.of(server)
         """By the server until now; when all is over, since mysqlslap was started."""
-        self._said = {word: threading.Event() for word in (BEGIN, END)}
-        self._began_ns = self._told_ns = 0
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+        self._words = {word: threading.Event() for word in (BEGIN, END)}
+        self._began_ns = self._last_word_ns = 0
+        shell = [f"--{when}-system=echo '{word}'; read -r go" for when, word in (("pre", BEGIN), ("post", END))]
+        argv = [*slap.argv(server, step.database, step.kind.query, step.clients, queries), *shell]
+        super().__init__(argv, slap.environment, server, step.name, cpus=cpus, log=log)
 
     def wait_for_begin(self) -> int:
-        """Waits until mysqlslap has connected and is about to start its clients: they wait for `wait_for_end`."""
+        """Wait until mysqlslap has connected and is about to start its clients: they wait for `wait_for_end`."""
         deadline = time.monotonic() + START_PATIENCE_S
         self._wait_for(BEGIN, lambda: time.monotonic() < deadline, f"did not begin within {START_PATIENCE_S} s")
         return time.monotonic_ns()
 
     def wait_for_end(self) -> None:
-        """Lets the clients go, and waits until the last of them has gone."""
+        """Let the clients go, and wait until the last of them has gone."""
         self._began_ns = time.monotonic_ns()
         self._go_on()
         working = _Working(self.server.pid)
@@ -73,32 +64,28 @@ class Generator:
     @property
     def elapsed_s(self) -> float:
         """From the word to go to the word that all clients have gone, by our own clock."""
-        return (self._told_ns - self._began_ns) / 1e9
+        return (self._last_word_ns - self._began_ns) / 1e9
 
     def wait_until_gone(self) -> None:
-        """Waits until mysqlslap has ended well, and asks the server how many queries it was."""
+        """Wait until mysqlslap has ended well, and ask the server how many queries it was."""
         self._go_on()
         try:
             code = self.process.wait(timeout=START_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise self._failure("did not end when all was done") from None
+            raise self.failure("did not end when all was done") from None
         if code != 0:
-            raise self._failure("failed")
+            raise self.failure("failed")
         self._reader.join()
         self.counted = Counted.of(self.server).since(self.counted)
 
-    def end(self) -> None:
-        """Ends it, if it has not, and keeps what it said."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.kill()
-        self.process.wait()
-        self._reader.join()
-        self.log.write_text("".join(self.lines))
+    def heard(self, line: str) -> None:
+        if (word := line.rstrip("\n")) in self._words:
+            self._last_word_ns = time.monotonic_ns()
+            self._words[word].set()
 
-    def complaints(self) -> list[str]:
-        """What it said of errors; it ends with success all the same."""
-        return complaints(self.lines)
+    def reason(self, how: str, *, running: bool) -> str:  # noqa: ARG002 a running one was ended by us
+        said = "\n".join(complaints(self.lines)) or f"its exit code is {self.process.returncode}"
+        return f"mysqlslap {how}: {said}"
 
     def _go_on(self) -> None:
         assert self.process.stdin is not None
@@ -106,31 +93,14 @@ class Generator:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise self._failure("ended too early") from None
+            raise self.failure("ended too early") from None
 
     def _wait_for(self, word: str, patient: Callable[[], bool], else_: str) -> None:
-        while not self._said[word].wait(LOOK_S):
-            if self.process.poll() is not None or self.server.ended():
-                raise self._failure("ended too early")
+        while not self._words[word].wait(LOOK_S):
+            if self.gone:
+                raise self.failure("ended too early")
             if not patient():
-                raise self._failure(else_)
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if line.rstrip("\n") in self._said:
-                self._told_ns = time.monotonic_ns()
-                self._said[line.rstrip("\n")].set()
-
-    def _failure(self, how: str) -> RqpsError:
-        """Why it ended: the server's end comes first, since mysqlslap only tells that it lost it."""
-        if self.server.ended(within_s=1):
-            return self.server.end_of(self.step.name)
-        self.end()
-        code = self.process.returncode
-        said = "\n".join(self.complaints()) or f"its exit code is {code}"
-        return RqpsError(f"{self.step.name}: mysqlslap {how}: {said}", fix=f"read all that it said, {self.log.name}")
+                raise self.failure(else_)
 
 
 class _Working:
@@ -147,48 +117,13 @@ class _Working:
         return now - self._since < STALL_PATIENCE_S
 
 
-@contextmanager
-def generating(
-    slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...], log: Path
-) -> Iterator[Generator]:
-    """mysqlslap putting the load of one step: so many queries of each client."""
-    argv = slap.argv(server, step.database, step.kind.query, step.clients, queries)
-    counted = Counted.of(server)
-    process = subprocess.Popen(
-        keeper.command("exec", [*argv, *_held()], cpus=cpus),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=_environment(slap),
-        start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
-    )
-    generator = Generator(process, server, step, queries=queries, counted=counted, log=log)
-    try:
-        yield generator
-    finally:
-        generator.end()
-
-
 def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:
-    """One client that asks so often, before anything is measured; how long it took.
+    """Seconds that one client takes to ask so often, before anything is measured.
 
     It shows that this mysqlslap can talk to this server.
     """
     began = time.monotonic()
-    argv = slap.argv(server, step.database, step.kind.query, 1, queries)
-    done = subprocess.run(
-        keeper.command("exec", argv, cpus=cpus),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=_environment(slap),
-        start_new_session=True,
-        check=False,
-    )
+    done = run_to_its_end(slap.argv(server, step.database, step.kind.query, 1, queries), slap.environment, cpus)
     lines = done.stdout.splitlines(keepends=True)
     if done.returncode != 0 or complaints(lines):
         said = "\n".join(complaints(lines)) or done.stdout.strip() or f"exit code {done.returncode}"
@@ -199,10 +134,69 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
     return time.monotonic() - began
 
 
-def _held() -> list[str]:
-    """Commands that a shell runs before the clients start and after they have ended."""
-    return [f"--{when}-system=echo '{word}'; read -r go" for when, word in (("pre", BEGIN), ("post", END))]
+@dataclass(frozen=True)
+class Report:
+    """What mysqlslap says of its work: in milliseconds, from when its clients may connect until all have gone."""
+
+    elapsed_s: float
+    clients: int
+    queries: int
+    """Those that each client was to do. Whether it did, mysqlslap does not look."""
 
 
-def _environment(slap: Slap) -> dict[str, str]:
-    return {"PATH": "/usr/bin:/bin", **slap.environment}
+def read_report(lines: list[str]) -> Report | None:
+    r"""Its one line of comma-separated values, if it came to that.
+
+    >>> read_report(["rqps begin\n", ",mixed,1.234,1.234,1.234,4,2500\n"])
+    Report(elapsed_s=1.234, clients=4, queries=2500)
+    """
+    for line in lines:
+        if found := _CSV.match(line.rstrip("\n")):
+            return Report(float(found[1]), int(found[4]), int(found[5]))
+    return None
+
+
+def complaints(lines: list[str]) -> list[str]:
+    r"""Lines in which mysqlslap speaks of itself, each once.
+
+    >>> complaints(["rqps begin\n", "/opt/bin/mysqlslap: Cannot run\n", "/opt/bin/mysqlslap: Cannot run\n"])
+    ['mysqlslap: Cannot run']
+    """
+    said = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)
+    return list(dict.fromkeys(line for line in said if line.startswith("mysqlslap: ")))
+
+
+def failed(lines: list[str]) -> int:
+    """Queries that came back with an error: the last of a client, which then leaves."""
+    return sum("mysqlslap: Cannot run query" in line for line in lines)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts of the server."""
+
+    selects: int
+    """SELECT statements, failed ones too; none of ours for control is one."""
+    refused: int
+    """Connections. mysqlslap tries again a tenth of a second later, and says nothing if that goes well."""
+    threads_ended: int
+    """Threads of connections that are no more, neither at work nor kept for the next; their counters went, too."""
+
+    @classmethod
+    def of(cls, server: Server) -> Self:
+        connection = server.connect()
+        counts = dict(
+            query(
+                connection, "SHOW GLOBAL STATUS WHERE variable_name RLIKE '^(Com_select|Aborted_connects|Threads_)'"
+            )
+        )
+        connection.close()
+        there = int(counts["Threads_cached"]) + int(counts["Threads_connected"])
+        return cls(int(counts["Com_select"]), int(counts["Aborted_connects"]), int(counts["Threads_created"]) - there)
+
+    def since(self, earlier: Self) -> Self:
+        return type(self)(
+            self.selects - earlier.selects,
+            self.refused - earlier.refused,
+            self.threads_ended - earlier.threads_ended,
+        )

@@ -1,20 +1,23 @@
-"""The table: made and filled as published, and looked at before anything is measured."""
+"""The table: made and filled as published, and checked with its plans before anything is measured."""
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
 import pymysql
 
 from rqps.engines.instance import Connection, Server, query
 from rqps.errors import RqpsError
-from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, database
+from rqps.store.manifest import Warning_
+from rqps.workloads.explain import Plan, explain, plan_row
+from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, Step, database
+from rqps.workloads.protocol import Checked
+from rqps.workloads.table_check import LOAD_AGAIN, Table, check_table, must_be
 
 ROWS_AT_ONCE = 10
 COLUMNS = {"i": "int", "j": "int", "k": "int", "l": "int"}
 INDEXES = {"PRIMARY": ["i"], "xj": ["j"], "xjk": ["j", "k"]}
 TABLE_IS_FULL = 1114
-LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made again"
+WHOLE_TABLE = ("ALL", "index")
+"""Kinds of access that read every row, or every entry of an index."""
 
 
 def statements(engine: str, rows: int) -> Iterator[str]:
@@ -57,11 +60,11 @@ def _not_made(server: Server, engine: str, rows: int, error: pymysql.err.MySQLEr
 
 def check_engine(connection: Connection, engine: str, build: str) -> None:
     """The server has the engine, and nothing forbids it."""
-    told = query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine")
-    usable = [str(name) for name, support in told if support in ("YES", "DEFAULT")]
+    found = query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine")
+    usable = [str(name) for name, support in found if support in ("YES", "DEFAULT")]
     forbidden = _variable(connection, "disabled_storage_engines").lower().split(",")
     if engine not in usable or engine in forbidden:
-        why = "its config disables it" if engine in forbidden else dict(told).get(engine, "it has no such engine")
+        why = "its config disables it" if engine in forbidden else dict(found).get(engine, "it has no such engine")
         usable = [name for name in usable if name not in forbidden]
         raise RqpsError(
             f"engines: {build} can't make a table with engine {engine!r}: "
@@ -70,55 +73,55 @@ def check_engine(connection: Connection, engine: str, build: str) -> None:
         )
 
 
-def check_table(server: Server, engine: str, rows: int) -> None:
+def check_rows(server: Server, engine: str, rows: int) -> None:
     """The table is there and is what was asked for; every row is read for it."""
     connection = server.connect()
     check_engine(connection, engine, server.build.name)
     schema = database(engine)
-    which = f"WHERE table_schema = '{schema}' AND table_name = '{TABLE}'"
-    found = query(connection, f"SELECT LOWER(engine) FROM information_schema.tables {which}")
-    _must_be(schema, "engine", engine, found[0][0] if found else "no such table")
-    told = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {which}")
-    columns = {str(name): re.sub(r"int\(\d+\)", "int", _text(kind)) for name, kind in told}
-    _must_be(schema, "columns", COLUMNS, columns)
-    told = query(
-        connection,
-        f"SELECT index_name, column_name FROM information_schema.statistics {which} ORDER BY 1, seq_in_index",
-    )
-    indexes: dict[str, list[str]] = {}
-    for index, column in told:
-        indexes.setdefault(str(index), []).append(str(column))
-    _must_be(schema, "indexes", INDEXES, indexes)
+    check_table(connection, schema, TABLE, Table(engine, COLUMNS, INDEXES), fix=LOAD_AGAIN)
     count = query(connection, f"SELECT COUNT(*), SUM(j = i AND k = i) FROM {schema}.{TABLE}")[0]
-    _must_be(schema, "rows", rows, int(count[0]))
-    _must_be(schema, "rows with j = i and k = i", rows, int(count[1]))
+    must_be(f"{schema}.{TABLE}", "rows", rows, int(count[0]))
+    must_be(f"{schema}.{TABLE}", "rows with j = i and k = i", rows, int(count[1]))
     found = query(connection, f"SELECT j, k FROM {schema}.{TABLE} WHERE i = {ROW}")
-    _must_be(schema, f"row {ROW}", [(ROW, ROW)], found)
+    must_be(f"{schema}.{TABLE}", f"row {ROW}", [(ROW, ROW)], found)
     connection.close()
+
+
+def check_plan(server: Server, step: Step) -> Checked:
+    """The plan of a step. One that differs from what the kind is named for is a finding: a warning, no error."""
+    plan = _plan(server, step)
+    differs = difference(step, plan)
+    warnings = (Warning_(kind="plan", text=differs, step=step.name),) if differs else ()
+    return Checked(plans=(plan_row(step.name, step.kind.query, plan),), warnings=warnings)
+
+
+def reads_whole_table(server: Server, step: Step) -> bool:
+    """Whether each query of a step reads the whole table."""
+    return _plan(server, step)["type"] in WHOLE_TABLE
+
+
+def difference(step: Step, plan: Plan) -> str:
+    """How a plan differs from what the kind is named for, in words; empty where it does not."""
+    kind, key = step.kind, plan["key"]
+    if key != kind.index:
+        by = f"by index {key}" if key else f"all of about {plan['rows']} rows by no index"
+        return f"{step.engine} reads {by}, not by {kind.index}: {kind.query}"
+    if plan["type"] in WHOLE_TABLE:
+        return f"{step.engine} reads all of index {key}: {kind.query}"
+    covered = "Using index" in str(plan["Extra"]).split("; ")
+    if covered != kind.covers:
+        how = "alone" if covered else "and the row with it"
+        return f"{step.engine} reads index {key} {how}, which is not what the kind is named for: {kind.query}"
+    return ""
+
+
+def _plan(server: Server, step: Step) -> Plan:
+    connection = server.connect(step.database)
+    plan = explain(connection, step.kind.query)
+    connection.close()
+    return plan
 
 
 def _variable(connection: Connection, name: str) -> str:
     found = query(connection, f"SHOW GLOBAL VARIABLES LIKE '{name}'")
     return str(found[0][1]) if found else ""
-
-
-def _text(value: Any) -> str:
-    """A word of information_schema, which some versions give as bytes."""
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _must_be(schema: str, what: str, asked: Any, found: Any) -> None:
-    if asked != found:
-        raise RqpsError(f"{schema}.{TABLE}: {what}: asked for {_words(asked)}, found {_words(found)}", fix=LOAD_AGAIN)
-
-
-def _words(value: Any) -> str:
-    match value:
-        case dict():
-            told = [
-                f"{name} {of if isinstance(of, str) else '(' + ', '.join(of) + ')'}" for name, of in value.items()
-            ]
-            return ", ".join(told) or "none"
-        case list():
-            return ", ".join(map(str, value)) or "none"
-    return str(value)

@@ -10,17 +10,16 @@ from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS
 from rqps.workloads.connections import check_connections
-from rqps.workloads.point_lookups import generator, table
-from rqps.workloads.point_lookups.answer import Told, failed, read_told
+from rqps.workloads.point_lookups import table
+from rqps.workloads.point_lookups.generator import Generator, Report, ask_once, complaints, failed, read_report
 from rqps.workloads.point_lookups.mysqlslap import mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
-from rqps.workloads.point_lookups.plan import check_plan, reads_whole_table
 from rqps.workloads.point_lookups.steps import VOLATILE, Step, find
 from rqps.workloads.protocol import Answer, Checked
 
-SHORTEST_TOLD_S = 0.1
+SHORTEST_REPORTED_S = 0.1
 """Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
-APART_S, APART_SHARE = 0.05, 0.02
+CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
 """By which the two clocks may differ."""
 
 
@@ -40,18 +39,18 @@ class PointLookups:
         for engine in parameters.engines:
             if engine in VOLATILE:
                 table.make(server, engine, parameters.table_rows)
-            table.check_table(server, engine, parameters.table_rows)
+            table.check_rows(server, engine, parameters.table_rows)
             first = find(f"{engine}.{parameters.kinds[0]}@1")
-            generator.ask_once(slap, server, first, queries=1, cpus=())
+            ask_once(slap, server, first, queries=1, cpus=())
 
     def steps(self, parameters: PointLookupsParameters) -> Sequence[str]:
         return parameters.steps
 
-    def clients(self, step: str, parameters: PointLookupsParameters) -> int:  # noqa: ARG002 the name tells it
+    def clients(self, step: str, parameters: PointLookupsParameters) -> int:  # noqa: ARG002 the name has it
         return find(step).clients
 
     def check(self, server: Server, step: str, parameters: PointLookupsParameters) -> Checked:  # noqa: ARG002
-        return check_plan(server, find(step))
+        return table.check_plan(server, find(step))
 
     @contextmanager
     def generating(
@@ -63,8 +62,8 @@ class PointLookups:
         seed: int,  # noqa: ARG002 nothing is random: each query is the same
         cpus: tuple[int, ...],
         log: Path,
-    ) -> Iterator[generator.Generator]:
-        asked, scans = find(step), reads_whole_table(server, find(step))
+    ) -> Iterator[Generator]:
+        asked, scans = find(step), table.reads_whole_table(server, find(step))
         each = parameters.queries_of(asked.clients, scans=scans)
         with self._asking(server, asked, parameters, each, scans=scans, cpus=cpus, log=log) as load:
             yield load
@@ -79,8 +78,8 @@ class PointLookups:
         seed: int,  # noqa: ARG002
         cpus: tuple[int, ...],
         log: Path,
-    ) -> Iterator[generator.Generator]:
-        asked, scans = find(step), reads_whole_table(server, find(step))
+    ) -> Iterator[Generator]:
+        asked, scans = find(step), table.reads_whole_table(server, find(step))
         each = parameters.counted_of(asked.clients, scans=scans)
         with self._asking(server, asked, parameters, each, scans=scans, cpus=cpus, log=log) as load:
             yield load
@@ -96,24 +95,24 @@ class PointLookups:
         scans: bool,
         cpus: tuple[int, ...],
         log: Path,
-    ) -> Iterator[generator.Generator]:
+    ) -> Iterator[Generator]:
         slap, warmup_s = mysqlslap(parameters.mysqlslap), 0.0
         if parameters.warmup_queries:
             queries = 1 if scans else parameters.warmup_queries
-            warmup_s = generator.ask_once(slap, server, step, queries=queries, cpus=cpus)
-        with generator.generating(slap, server, step, queries=each, cpus=cpus, log=log) as load:
+            warmup_s = ask_once(slap, server, step, queries=queries, cpus=cpus)
+        with Generator(slap, server, step, queries=each, cpus=cpus, log=log) as load:
             load.warmup_s = warmup_s
             yield load
 
-    def answer(self, step: str, parameters: PointLookupsParameters, load: generator.Generator) -> Answer:
-        told, clients = read_told(load.lines), load.step.clients
-        if told is None or (told.clients, told.queries) != (clients, load.queries):
+    def answer(self, step: str, parameters: PointLookupsParameters, load: Generator) -> Answer:
+        report, clients = read_report(load.lines), load.step.clients
+        if report is None or (report.clients, report.queries) != (clients, load.queries):
             raise RqpsError(
-                f"{step}: mysqlslap did not tell of {clients} clients with {load.queries} queries each: {told}",
+                f"{step}: mysqlslap did not report {clients} clients with {load.queries} queries each: {report}",
                 fix=f"read all that it said, {load.log.name}",
             )
-        coarse = told.elapsed_s < SHORTEST_TOLD_S
-        elapsed_s = load.elapsed_s if coarse else told.elapsed_s
+        coarse = report.elapsed_s < SHORTEST_REPORTED_S
+        elapsed_s = load.elapsed_s if coarse else report.elapsed_s
         asked = clients * load.queries
         done = min(asked, load.counted.selects - failed(load.lines))
         columns: dict[str, Any] = {
@@ -137,7 +136,7 @@ class PointLookups:
             "client_context_switches": None,  # its threads have ended, and their counts with them
             **({"server_context_switches": None} if load.counted.threads_ended else {}),
         }
-        return Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(_warnings(step, told, load)))
+        return Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(_warnings(step, report, load)))
 
     def tools(self, parameters: PointLookupsParameters) -> dict[str, str]:
         return {"mysqlslap": mysqlslap(parameters.mysqlslap).words}
@@ -148,25 +147,25 @@ def _kept(parameters: PointLookupsParameters) -> list[str]:
     return [engine for engine in parameters.engines if engine not in VOLATILE]
 
 
-def _warnings(step: str, told: Told, load: generator.Generator) -> Iterator[Warning_]:
-    asked = told.clients * told.queries
+def _warnings(step: str, report: Report, load: Generator) -> Iterator[Warning_]:
+    asked = report.clients * report.queries
     done = load.counted.selects - failed(load.lines)
     if done != asked:
-        said = "; ".join(load.complaints()) or "mysqlslap says nothing of it"
+        said = "; ".join(complaints(load.lines)) or "mysqlslap says nothing of it"
         text = f"{asked} queries were asked for, the server did {done}: {said}"
         yield Warning_(kind="errors", text=text, step=step)
     if load.counted.refused:
         text = f"{load.counted.refused} connections were refused and tried again 0.1 s later: the time is too long"
         yield Warning_(kind="errors", text=text, step=step)
-    if told.elapsed_s < SHORTEST_TOLD_S:
+    if report.elapsed_s < SHORTEST_REPORTED_S:
         text = (
-            f"all took {told.elapsed_s:.3f} s, which mysqlslap tells in whole milliseconds only; "
+            f"all took {report.elapsed_s:.3f} s, which mysqlslap reports in whole milliseconds only; "
             "ours are taken, with a few ms for its shell: ask for more queries"
         )
         yield Warning_(kind="short", text=text, step=step)
-    elif abs(load.elapsed_s - told.elapsed_s) > APART_S + APART_SHARE * told.elapsed_s:
+    elif abs(load.elapsed_s - report.elapsed_s) > CLOCKS_DIFFER_S + CLOCKS_DIFFER_SHARE * report.elapsed_s:
         text = (
-            f"mysqlslap tells {told.elapsed_s:.3f} s, and {load.elapsed_s:.3f} s went by for us: "
+            f"mysqlslap reports {report.elapsed_s:.3f} s, and {load.elapsed_s:.3f} s went by for us: "
             "its shell had to wait for a CPU, or the clock was set"
         )
         yield Warning_(kind="clock", text=text, step=step)

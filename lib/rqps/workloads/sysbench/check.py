@@ -1,57 +1,28 @@
 """What has to be true of the server and its tables before a step is measured, asked of the server itself."""
 
 import re
-from typing import Any
 
 from rqps.engines.instance import Connection, query
 from rqps.errors import RqpsError
 from rqps.workloads.explain import Plan, explain, plan_row
+from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.process import DATABASE
 from rqps.workloads.sysbench.steps import Step
+from rqps.workloads.table_check import LOAD_AGAIN, Table, check_table, must_be, tables_of
 
 COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
-LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made again"
 
 
 def check_tables(connection: Connection, parameters: SysbenchParameters) -> None:
     """Each table is there, is InnoDB's, and has the columns, the indexes and the rows that were asked for."""
-    found = query(connection, f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{DATABASE}'")
-    _must_be(DATABASE, "tables", parameters.tables, int(found[0][0]))
+    must_be(DATABASE, "tables", parameters.tables, len(tables_of(connection, DATABASE)))
     for number in range(1, parameters.tables + 1):
-        _check_table(connection, f"sbtest{number}", number, parameters.table_rows)
-
-
-def _check_table(connection: Connection, table: str, number: int, rows: int) -> None:
-    which = f"WHERE table_schema = '{DATABASE}' AND table_name = '{table}'"
-    engine = query(connection, f"SELECT engine FROM information_schema.tables {which}")
-    _must_be(table, "engine", "InnoDB", engine[0][0] if engine else "no such table")
-    told = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {which}")
-    columns = {str(name): re.sub(r"int\(\d+\)", "int", str(kind)) for name, kind in told}
-    _must_be(table, "columns", COLUMNS, columns)
-    told = query(connection, f"SELECT index_name, column_name FROM information_schema.statistics {which}")
-    _must_be(table, "indexes", {"PRIMARY": "id", f"k_{number}": "k"}, {str(name): str(on) for name, on in told})
-    found = query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{table}")[0]
-    _must_be(table, "rows", rows, int(found[0]))
-    _must_be(table, "ids", (1, rows), (found[1], found[2]))
-
-
-def _must_be(table: str, what: str, asked: Any, found: Any) -> None:
-    if asked != found:
-        where = table if table == DATABASE else f"{DATABASE}.{table}"
-        raise RqpsError(f"{where}: asked for {_words(what, asked)}, found {_words('', found)}", fix=LOAD_AGAIN)
-
-
-def _words(what: str, value: Any) -> str:
-    match value:
-        case dict():
-            shown = ", ".join(f"{name} {of}" for name, of in value.items()) or "none"
-            return f"{what} {shown}".strip()
-        case tuple():
-            return f"{what} {value[0]} to {value[1]}".strip()
-        case int():
-            return f"{value} {what}".strip()
-    return f"{what} {value}".strip()
+        name, rows = f"sbtest{number}", parameters.table_rows
+        asked = Table("innodb", COLUMNS, {"PRIMARY": ["id"], f"k_{number}": ["k"]})
+        check_table(connection, DATABASE, name, asked, fix=LOAD_AGAIN)
+        found = query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{name}")[0]
+        must_be(f"{DATABASE}.{name}", "rows", rows, int(found[0]))
+        must_be(f"{DATABASE}.{name}", "ids", f"1 to {rows}", f"{found[1]} to {found[2]}")
 
 
 def warm(connection: Connection, parameters: SysbenchParameters) -> None:
@@ -65,8 +36,7 @@ def warm(connection: Connection, parameters: SysbenchParameters) -> None:
 def check_plan(connection: Connection, step: Step) -> list[Plan]:
     """EXPLAIN shows what the step is named for, for each of its statements on each table; anything else fails it."""
     plans: dict[str, Plan] = {}
-    found = query(connection, f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{DATABASE}'")
-    for table in sorted(str(name) for (name,) in found):
+    for table in tables_of(connection, DATABASE):
         rows = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table}")[0][0] or 1)
         # One that is there, also after deletes: of one that is not, EXPLAIN only says so.
         row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from rqps.engines.instance import Connection, Server, query
 from rqps.errors import RqpsError
+from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.process import DATABASE
 
 EAGER = {
     "innodb_io_capacity_max": 20_000,

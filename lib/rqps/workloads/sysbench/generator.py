@@ -1,115 +1,183 @@
-"""The load of a step: sysbench doing its transactions for some seconds. And the tables that it does them on."""
+"""The load of a step: sysbench doing its transactions for some seconds or a number of times, and what it reports."""
 
-import subprocess
+import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from rqps.engines.instance import Server
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench import process as sysbench
+from rqps.workloads.answers import Second, together
+from rqps.workloads.load_generator import DATABASE, DONE_AGAIN, READY_S, Options, Sysbench, run_sysbench, switch
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.process import DATABASE, Process, switch
 from rqps.workloads.sysbench.steps import Step
 
-WHOLE_PATIENCE_S = 3600
-"""For a transaction that is waited for before the step ends, such as a scan."""
-READY_S = 1
-"""Before a step without a warm-up of its own, for whoever observes it."""
-DONE_AGAIN = "1213,1205,1020"
-"""Errors after which a transaction is done again: a deadlock, a lock wait that took too long, a row that changed
-meanwhile. sysbench's own choice, and the published one."""
+PATIENCE_S = 3600
+"""For a transaction that is waited for before the step ends, such as a scan; and for what is counted by a server that
+counts its instructions, which takes its time."""
+LOOK_S = 0.02
 LUA = Path(str(files(__package__) / "lua"))
 
 
-class Generator(Process):
-    """A running sysbench that does a step's transactions for some seconds."""
+class Generator(Sysbench):
+    """A running sysbench with the statements of a step."""
+
+    whole_within_s: int | None = None
+    """Where transactions are whole: when the last ones begin at the latest."""
 
     def __init__(
-        self, process: "subprocess.Popen[str]", server: Server, step: Step, parameters: SysbenchParameters, log: Path
+        self,
+        more: Options,
+        server: Server,
+        step: Step,
+        parameters: SysbenchParameters,
+        *,
+        seed: int,
+        cpus: tuple[int, ...],
+        log: Path,
     ) -> None:
-        super().__init__(process, server, step.name, parameters.clients, log)
+        """Start it; `more` says for how long."""
         self.step = step
+        options: dict[str, str | int | float] = {
+            **_on(parameters, seed),
+            "threads": parameters.clients,
+            "prepared": switch(parameters.prepared and step.prepared),
+            "statements": ";".join(step.statements),
+            "mysql-ignore-errors": DONE_AGAIN,
+            "time": 0,  # our own loop ends by the clock, or by its count
+            **more,
+            **{name.replace("_", "-"): value for name, value in step.options.items()},
+        }
+        script = LUA / "statements.lua"
+        super().__init__(script, options, server, step.name, threads=parameters.clients, cpus=cpus, log=log)
+
+
+class Generating(Generator):
+    """sysbench that does a step's transactions for some seconds."""
+
+    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Any) -> None:
         self.seconds = parameters.seconds_of(step)
         self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
         self.whole_within_s = self.seconds if step.whole else None
-        """Where transactions are whole: when the last ones begin at the latest."""
+        by_the_clock: Options = {
+            "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
+            "measured-seconds": self.seconds,
+            "whole": switch(step.whole),
+        }
+        super().__init__(by_the_clock, server, step, parameters, **how)
 
     def wait_for_end(self) -> None:
-        """Waits until the measured part has ended: by the clock, or with every thread's last transaction."""
+        """Wait until the measured part has ended: by the clock, or with every thread's last transaction."""
         assert self._origin_ns is not None
         ends_ns = self._origin_ns + self.seconds * 1_000_000_000
-        self._wait_until(ends_ns)
+        self.wait_until(ends_ns)
         while self.step.whole and len(self._ends_ns) < self.threads:
-            if time.monotonic_ns() > ends_ns + WHOLE_PATIENCE_S * 1_000_000_000:
-                raise self._hangs(WHOLE_PATIENCE_S)
-            self._wait_until(time.monotonic_ns() + 10_000_000)
+            if time.monotonic_ns() > ends_ns + PATIENCE_S * 1_000_000_000:
+                raise self.hangs(PATIENCE_S)
+            self.wait_until(time.monotonic_ns() + 10_000_000)
 
     @property
     def elapsed_s(self) -> float:
-        """How long the measured part was."""
-        if not self.step.whole:
-            return float(self.seconds)
-        assert self._origin_ns is not None
-        return (max(self._ends_ns) - self._origin_ns) / 1e9
+        return super().elapsed_s if self.step.whole else float(self.seconds)
 
 
-@contextmanager
-def generating(
-    server: Server, step: Step, parameters: SysbenchParameters, *, seed: int, cpus: tuple[int, ...], log: Path
-) -> Iterator[Generator]:
-    """sysbench putting the load of one step, from its first connection to its end."""
-    by_the_clock: dict[str, str | int | float] = {
-        "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
-        "measured-seconds": parameters.seconds_of(step),
-        "whole": switch(step.whole),
-    }
-    process = started(server, step, parameters, by_the_clock, seed=seed, cpus=cpus)
-    generator = Generator(process, server, step, parameters, log)
-    try:
-        yield generator
-    finally:
-        generator.end()
+class Counting(Generator):
+    """sysbench that does a number of transactions: the same work on every server, however slow it is.
 
+    Its threads are held before they begin, and again before they end, so that counters can be read between.
+    """
 
-def started(
-    server: Server,
-    step: Step,
-    parameters: SysbenchParameters,
-    more: Mapping[str, str | int | float],
-    *,
-    seed: int,
-    cpus: tuple[int, ...],
-) -> "subprocess.Popen[str]":
-    """sysbench with the statements of a step; `more` says for how long."""
-    options: dict[str, str | int | float] = {
-        **_on(parameters, seed),
-        "threads": parameters.clients,
-        "prepared": switch(parameters.prepared and step.prepared),
-        "statements": ";".join(step.statements),
-        "mysql-ignore-errors": DONE_AGAIN,
-        "time": 0,  # our own loop ends by the clock, or by its count
-        **more,
-        **{name.replace("_", "-"): value for name, value in step.options.items()},
-    }
-    return sysbench.started(LUA / "statements.lua", server, options, cpus=cpus)
+    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Any) -> None:
+        by_number: Options = {
+            "counted-transactions": parameters.transactions_of(step),
+            "counted-warmup": parameters.warmup_transactions_of(step),
+        }
+        self._started_ns = time.monotonic_ns()
+        super().__init__(by_number, server, step, parameters, **how)
+
+    def wait_for_begin(self) -> int:
+        """Wait until all threads have connected and warmed up; they are held there."""
+        self._wait_for_threads('{"ready_ns"')
+        now_ns = time.monotonic_ns()
+        self.warmup_s = (now_ns - self._started_ns) / 1e9
+        return now_ns
+
+    def wait_for_end(self) -> None:
+        """Let all threads begin, and wait until each has done its share; they are held there, too."""
+        assert self.process.stdin is not None
+        self._origin_ns = time.monotonic_ns()
+        self.process.stdin.write("\n" * self.threads)
+        self.process.stdin.flush()
+        self._wait_for_threads('{"ended_ns"')
+
+    def _wait_for_threads(self, word: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(line.startswith(word) for line in list(self.lines)) < self.threads:
+            if self.gone:
+                raise self.failure()
+            if time.monotonic() > deadline:
+                raise RqpsError(
+                    f"{self.name}: sysbench did not do its transactions within {PATIENCE_S} s",
+                    fix="ask for fewer counted_operations in the study's parameters",
+                )
+            time.sleep(LOOK_S)
 
 
 def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
-    """Makes the tables and fills them, by sysbench."""
+    """Make the tables and fill them, by sysbench."""
     connection = server.connect()
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
     connection.close()
     options = {**_on(parameters, seed), "index-first": switch(parameters.index_first), "threads": 1}
-    done = sysbench.done(LUA / "load.lua", server, options)
+    done = run_sysbench(LUA / "load.lua", server, options)
     if done.returncode != 0:
         raise RqpsError(
-            f"{server.build.name}: the tables could not be loaded:\n{(done.stdout + done.stderr)[-2000:]}",
+            f"{server.build.name}: the tables could not be loaded:\n{done.stdout[-2000:]}",
             fix=f"the server's error log ends with:\n{server.last_words()}",
         )
+
+
+def read_seconds(
+    lines: Iterable[str], threads: int, kind: str = "", per_transaction: int = 1, whole_within_s: int | None = None
+) -> list[Second]:
+    """Every second with what all threads did in it. A second that a thread did not report is an error.
+
+    Where transactions are whole, threads end one after the other when `whole_within_s` seconds have passed.
+    """
+    reported: dict[int, list[Second]] = {}
+    for line in lines:
+        if line.startswith('{"thread"'):
+            second = _second(json.loads(line), kind, per_transaction)
+            reported.setdefault(second.second, []).append(second)
+    must = [second for second in reported if whole_within_s is None or second < whole_within_s]
+    short = [second for second in must if len(reported[second]) != threads]
+    if short or not reported:
+        raise RqpsError(
+            f"sysbench reported {len(reported)} seconds, of which {len(short)} lack a thread of {threads}",
+            fix="see what sysbench said, in the step's log",
+        )
+    return [together(kind, second, of_threads) for second, of_threads in sorted(reported.items())]
+
+
+def measured_part(kind: str, seconds: Iterable[Second]) -> Second:
+    """All seconds after the warm-up as one."""
+    return together(kind, 0, [second for second in seconds if second.second >= 0])
+
+
+def _second(report: Mapping[str, Any], kind: str, per_transaction: int) -> Second:
+    return Second(
+        kind=kind,
+        second=report["second"],
+        operations=report["transactions"] * per_transaction,
+        transactions=report["transactions"],
+        retries=report["retries"],
+        sum_us=report["sum_us"],
+        max_us=report["max_us"],
+        buckets=dict(report["buckets"]),
+    )
 
 
 def _on(parameters: SysbenchParameters, seed: int) -> dict[str, str | int | float]:

@@ -102,10 +102,10 @@ def find(name: str) -> Step:
     if any(int(count) > MOST_IDS for count in re.findall(r"\{(\d+) (?:hot )?ids\}", " ".join(statements))):
         raise ValueError(f"step {name!r}: a list of ids can have {MOST_IDS} of them")
     label = f"{found['kind']}{found['moment'] or ''}_range={size}"
-    told = {key: value for key, value in described.items() if key not in ("range", "statements")}
+    rest = {key: value for key, value in described.items() if key not in ("range", "statements")}
     kind = f"{found['kind']}{found['moment'] or ''}"
     group = next(name for name, kinds in _described()["groups"].items() if found["kind"] in kinds)
-    return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **told)
+    return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **rest)
 
 
 def label(name: str) -> str:

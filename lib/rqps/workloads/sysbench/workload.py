@@ -7,21 +7,17 @@ from typing import Any
 
 from rqps.engines.instance import Server
 from rqps.engines.tools import sysbench
-from rqps.store.manifest import Warning_
+from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, summary
 from rqps.workloads.connections import check_connections
 from rqps.workloads.protocol import Answer, Checked
-from rqps.workloads.sysbench import answer as reading
 from rqps.workloads.sysbench import check, generator
-from rqps.workloads.sysbench.counting import Counting, counting
 from rqps.workloads.sysbench.flush import flush
-from rqps.workloads.sysbench.latency import summary
+from rqps.workloads.sysbench.generator import Counting, Generating, Generator, measured_part, read_seconds
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, before, find
 
 LOAD_SEED = 20_240_229
 """Of the rows: the same for every build and study, so that all work on the same table."""
-RETRIES_WORTH_TELLING = 0.001
-"""Of all that was begun. They are part of writing from many threads, and of the published numbers, too."""
 
 
 class Sysbench:
@@ -61,10 +57,10 @@ class Sysbench:
         seed: int,
         cpus: tuple[int, ...],
         log: Path,
-    ) -> Iterator[generator.Generator]:
+    ) -> Iterator[Generating]:
         described, asked = parameters.alone(step)
         self._precede(server, described.name, asked, seed, cpus, log)
-        with generator.generating(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
+        with Generating(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
             yield load
 
     @contextmanager
@@ -80,7 +76,7 @@ class Sysbench:
     ) -> Iterator[Counting]:
         described, asked = parameters.alone(step)
         self._precede(server, described.name, asked, seed, cpus, log)
-        with counting(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
+        with Counting(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
             yield load
 
     def _precede(
@@ -101,17 +97,16 @@ class Sysbench:
     ) -> None:
         """A step for the sake of what it leaves in memory, from one thread a table as in the published tests."""
         everywhere = parameters.model_copy(update={"threads": parameters.tables, "warmup_seconds": 0})
-        with generator.generating(server, find(step), everywhere, seed=seed, cpus=cpus, log=log) as load:
+        with Generating(server, find(step), everywhere, seed=seed, cpus=cpus, log=log) as load:
             load.wait_for_begin()
             load.wait_for_end()
             load.wait_until_gone()
 
-    def answer(self, step: str, parameters: SysbenchParameters, load: generator.Generator) -> Answer:
+    def answer(self, step: str, parameters: SysbenchParameters, load: Generator) -> Answer:
         described, asked = parameters.alone(step)
-        seconds = reading.read_seconds(load.lines, asked.clients, load.whole_within_s)
-        whole = reading.whole(seconds)
         per_transaction = parameters.table_rows if described.unit == "row" else described.queries
-        operations = whole.transactions * per_transaction
+        seconds = read_seconds(load.lines, asked.clients, step, per_transaction, load.whole_within_s)
+        whole = measured_part(step, seconds)
         columns: dict[str, Any] = {
             "kind": described.kind,
             "range": described.range_size,
@@ -123,10 +118,10 @@ class Sysbench:
             "threads": asked.clients,
             "warmup_s": load.warmup_s,
             "elapsed_s": load.elapsed_s,
-            "operations": operations,
+            "operations": whole.operations,
             "transactions": whole.transactions,
-            "operations_per_s": operations / load.elapsed_s if operations else None,
-            **summary(whole.buckets, whole.sum_us, whole.max_us),
+            "operations_per_s": whole.operations / load.elapsed_s if whole.operations else None,
+            **summary(whole),
             "errors": 0,  # any other than those that are done again ends sysbench, and the run
             "retries": whole.retries,
             "target_per_s": None,
@@ -134,20 +129,10 @@ class Sysbench:
         }
         return Answer(
             columns=columns,
-            intervals=reading.interval_rows(step, per_transaction, seconds),
-            latencies=reading.latency_rows(step, seconds),
-            warnings=tuple(_retried(step, whole)),
+            intervals=interval_rows(step, seconds),
+            latencies=latency_rows(step, seconds),
+            warnings=tuple(retries_warning(step, "transactions", whole.retries, whole.transactions)),
         )
 
     def tools(self, parameters: SysbenchParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
         return {"sysbench": sysbench().version}
-
-
-def _retried(step: str, whole: reading.Second) -> Iterator[Warning_]:
-    share = whole.retries / max(1, whole.retries + whole.transactions)
-    if share > RETRIES_WORTH_TELLING:
-        text = (
-            f"{share:.1%} of transactions were refused, for a deadlock or a lock that was waited for too long, and "
-            f"done again: {whole.retries:,} beside {whole.transactions:,} that came to their end"
-        )
-        yield Warning_(kind="retries", text=text, step=step)

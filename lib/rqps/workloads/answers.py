@@ -1,0 +1,163 @@
+"""What sysbench with our Lua scripts reports each second, added up and as rows of the raw tables.
+
+Latencies come as histograms: 32 buckets for every doubling of microseconds.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rqps.store.manifest import Warning_
+
+BUCKETS_PER_DOUBLING = 32
+PERCENTILES = {
+    "latency_p50_us": 0.50,
+    "latency_p95_us": 0.95,
+    "latency_p99_us": 0.99,
+    "latency_p99_9_us": 0.999,
+}
+RETRIES_WORTH_A_WARNING = 0.001
+"""Of all that was begun. They are part of writing from many threads, and of the published numbers, too."""
+
+
+@dataclass(frozen=True)
+class Second:
+    """What a thread, or several, did of one kind in one second; seconds of a warm-up are below 0."""
+
+    kind: str
+    second: int
+    operations: int
+    transactions: int
+    retries: int
+    """Transactions that the server refused and that were done again from their start."""
+    sum_us: float
+    max_us: float
+    buckets: Mapping[int, int]
+    client: int = 0
+    found: int = 0
+    """Rows that queries gave."""
+
+    def columns(self, step: str) -> dict[str, Any]:
+        """What the tables `intervals` and `clients` have of a second."""
+        return {
+            "step": step,
+            "kind": self.kind,
+            "second": self.second,
+            "operations": self.operations,
+            "transactions": self.transactions,
+            "errors": 0,  # any other than those that are done again ends sysbench, and the run
+            "retries": self.retries,
+        }
+
+
+def read_origin(line: str) -> int | None:
+    """The origin of the measured part in nanoseconds of CLOCK_MONOTONIC, if this line reports it."""
+    return int(json.loads(line)["origin_ns"]) if line.startswith('{"origin_ns"') else None
+
+
+def read_end(line: str) -> int | None:
+    """When a thread ended its last transaction, on the same clock, if this line reports it."""
+    return int(json.loads(line)["ended_ns"]) if line.startswith('{"ended_ns"') else None
+
+
+def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
+    """The same second of several threads, or several seconds, as one."""
+    return Second(
+        kind=kind,
+        second=second,
+        operations=sum(part.operations for part in parts),
+        transactions=sum(part.transactions for part in parts),
+        retries=sum(part.retries for part in parts),
+        sum_us=sum(part.sum_us for part in parts),
+        max_us=max((part.max_us for part in parts), default=0.0),
+        buckets=_added(part.buckets for part in parts),
+        found=sum(part.found for part in parts),
+    )
+
+
+def by_second(seconds: Iterable[Second]) -> Iterator[Second]:
+    """Each second of each kind with all threads together."""
+    parts: dict[tuple[str, int], list[Second]] = {}
+    for each in seconds:
+        parts.setdefault((each.kind, each.second), []).append(each)
+    for (kind, second), of_threads in parts.items():
+        yield together(kind, second, of_threads)
+
+
+def interval_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
+    """Rows of the table `intervals`."""
+    return [{**each.columns(step), **summary(each)} for each in seconds]
+
+
+def latency_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
+    """Rows of the table `latencies`: the histogram of every second."""
+    return [
+        {
+            "step": step,
+            "kind": each.kind,
+            "second": each.second,
+            "from_us": edge_us(bucket),
+            "below_us": edge_us(bucket + 1),
+            "transactions": count,
+        }
+        for each in seconds
+        for bucket, count in sorted(each.buckets.items())
+    ]
+
+
+def summary(each: Second) -> dict[str, float | None]:
+    """The latency columns of the raw tables; all null where nothing was done."""
+    total = sum(each.buckets.values())
+    if total == 0:
+        return dict.fromkeys(["latency_mean_us", *PERCENTILES, "latency_max_us"])
+    return {
+        "latency_mean_us": each.sum_us / total,
+        **{name: percentile_us(each.buckets, share, each.max_us) for name, share in PERCENTILES.items()},
+        "latency_max_us": each.max_us,
+    }
+
+
+def edge_us(bucket: int) -> float:
+    """Where a bucket begins; the first one holds all that is shorter, too.
+
+    >>> edge_us(0), edge_us(32), edge_us(64)
+    (0.0, 2.0, 4.0)
+    """
+    return 2 ** (bucket / BUCKETS_PER_DOUBLING) if bucket > 0 else 0.0
+
+
+def percentile_us(buckets: Mapping[int, int], share: float, max_us: float) -> float:
+    """The latency below which `share` of the transactions stay, placed evenly within its bucket.
+
+    >>> percentile_us({32: 10}, 0.5, max_us=2.04) == (edge_us(32) + 2.04) / 2
+    True
+    """
+    rank = share * sum(buckets.values())
+    below = 0
+    for bucket in sorted(buckets):
+        count = buckets[bucket]
+        if below + count >= rank:
+            low, high = edge_us(bucket), min(edge_us(bucket + 1), max_us)
+            return low + max(0.0, high - low) * (rank - below) / count
+        below += count
+    return max_us
+
+
+def retries_warning(step: str, what: str, retries: int, done: int) -> Iterator[Warning_]:
+    """A warning where more than a few of `what` (transactions, statements) were done again."""
+    share = retries / max(1, retries + done)
+    if share > RETRIES_WORTH_A_WARNING:
+        text = (
+            f"{share:.1%} of {what} were refused, for a deadlock or a lock that was waited for too long, and "
+            f"done again: {retries:,} beside {done:,} that came to their end"
+        )
+        yield Warning_(kind="retries", text=text, step=step)
+
+
+def _added(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for histogram in histograms:
+        for bucket, count in histogram.items():
+            total[bucket] = total.get(bucket, 0) + count
+    return total
