@@ -1,10 +1,13 @@
 """The text of `perf script` folded into stacks: each distinct one once, with its samples and their weight.
 
 A sample is a header line, a line for the function it was in (the leaf) and a line for each caller; a blank line ends
-it. The leaf's address is another one nearly every time, its callers' addresses are few. So the callers are not taken
-apart but looked up as they are, by the hash of their bytes, and the leaf is looked up by its name. Only what was
-never seen before is parsed. Nor is the blank line looked for, which would take most of the time: where the callers
-end is tried with the lengths that they had before after the same nearest caller.
+it. The leaf's address is another one nearly every time, its callers' addresses are few. So we don't parse the callers
+but look them up as they are, by the hash of their bytes, and the leaf by its name; only text that is new gets parsed.
+Searching for the blank line would take most of the time: instead we try the lengths that callers had before, behind
+the same nearest caller.
+
+The C library has no frame pointers in most distributions, so a stack sampled inside `send` has no caller at all: on
+MySQL 8.0 two of five. A few samples whose stack was copied and unwound fill that gap (`callers_of`).
 """
 
 import re
@@ -19,17 +22,22 @@ from rqps.store.schemas import CALLERS
 UNKNOWN = "[unknown]"
 KERNEL = "[kernel]"
 DATA = "[data]"
-"""Memory that holds no program: where a broken stack leads."""
+"""Memory that holds no program: a broken stack leads there."""
+NO_PROGRAM = (DATA, UNKNOWN)
 ADDRESS_COLUMNS = 18
 """A tab, the address right-aligned in 16 columns, and a space: perf has written it so in every version."""
+READ_BYTES = 1 << 18
+"""Few enough to be in the processor's cache still when they are parsed."""
+MOST_LENGTHS = 8
+"""To try; more would take longer than to search for the end."""
 
 _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _DELETED = b" (deleted)"
+_LOST = b"PERF_RECORD_LOST"
 _NO_FILE = re.compile(r"//anon|\[(heap|stack|anon.*)\]|anon_inode:.*|/(dev/zero|memfd:.*|SYSV.*)")
 _USERS_OWN = ("[vdso]", "[vsyscall]")
-
-
-NO_PROGRAM = (DATA, UNKNOWN)
+_Key = tuple[bytes, bytes, bytes, int]
+"""Command and thread, event, leaf, hash of its callers' lines: as they stand in the text."""
 
 
 class Frame(NamedTuple):
@@ -49,26 +57,26 @@ def read_frame(text: bytes) -> Frame:
     >>> read_frame(b"main (/opt/my (old)/mysqld (deleted))")
     Frame(name='main', module='mysqld')
     """
-    name, module = _parted(text.rstrip())
+    name, module = _name_and_module(text.rstrip())
     name = _OFFSET.sub(b"", name)
-    return Frame(name.decode(errors="replace") or UNKNOWN, _short(module.decode(errors="replace")))
+    return Frame(name.decode(errors="replace") or UNKNOWN, _short_module(module.decode(errors="replace")))
 
 
-def begin(frames: Sequence[Frame]) -> int:
-    """The index of the first frame in a program: before it may be what was taken for an address, but is none."""
+def first_in_program(frames: Sequence[Frame]) -> int:
+    """Index of the first frame in a program; frames before it are values that perf took for addresses."""
     return next((at for at, frame in enumerate(frames) if frame.module not in NO_PROGRAM), len(frames))
 
 
 def leaf_key(line: bytes) -> bytes:
-    """What of a leaf's line does not change with the address in its function."""
+    """The part of a leaf's line that does not change with the address in its function."""
     start = line.rfind(b"+0x")
     if start < 0:
         return line[ADDRESS_COLUMNS:]
     return line[ADDRESS_COLUMNS:start] + line[line.find(b" ", start) :]
 
 
-def _parted(text: bytes) -> tuple[bytes, bytes]:
-    """Name and module: the name of a function may hold brackets and spaces, and so may a path."""
+def _name_and_module(text: bytes) -> tuple[bytes, bytes]:
+    """The name of a function may hold brackets and spaces, and so may a path."""
     if not text.endswith(b")"):
         return text, b""
     inner = text[:-1].removesuffix(_DELETED)
@@ -80,7 +88,7 @@ def _parted(text: bytes) -> tuple[bytes, bytes]:
     return name, module
 
 
-def _short(module: str) -> str:
+def _short_module(module: str) -> str:
     if not module or module == UNKNOWN:
         return UNKNOWN
     if _NO_FILE.fullmatch(module):
@@ -90,18 +98,8 @@ def _short(module: str) -> str:
     return module.rpartition("/")[2] or module
 
 
-READ_BYTES = 1 << 18
-"""So little that it is still in the processor's cache when it is taken apart."""
-MOST_LENGTHS = 8
-"""To try; more would take longer than to look for the end."""
-_LOST = b"PERF_RECORD_LOST"
-
-_Key = tuple[bytes, bytes, bytes, int]
-"""Command and thread, event, leaf, hash of its callers' lines: as they stand in the text."""
-
-
 class Thread(NamedTuple):
-    """Who was running."""
+    """A thread that was running."""
 
     name: str
     pid: int
@@ -120,7 +118,7 @@ class Stack(NamedTuple):
 
 @dataclass
 class Folded:
-    """What a text of `perf script` holds."""
+    """The stacks of a text of `perf script`."""
 
     counts: dict[_Key, list[int]] = field(default_factory=dict)
     """Samples and weight."""
@@ -129,7 +127,7 @@ class Folded:
     unreadable: int = 0
     """Blocks of lines that are no sample."""
     cut_off: bool = False
-    """Whether the text ends in the middle of a sample."""
+    """True where the text ends in the middle of a sample."""
     _lengths: dict[bytes, list[int]] = field(default_factory=dict)
     """Of callers' lines, by the line of the nearest."""
     _paths: dict[int, "array[int]"] = field(default_factory=dict)
@@ -143,7 +141,7 @@ class Folded:
         return sum(samples for samples, _ in self.counts.values())
 
     def stacks(self) -> Iterator[Stack]:
-        """Each stack once: what differs in addresses only, or in the CPU that a thread was on, is one."""
+        """Each stack once; a difference in addresses, or in the CPU that a thread was on, makes no other stack."""
         merged: dict[tuple[Thread, str, bytes], list[int]] = {}
         threads = {who: _thread(who) for who in {key[0] for key in self.counts}}
         events = {event: _event(event) for event in {key[1] for key in self.counts}}
@@ -159,7 +157,7 @@ class Folded:
             yield Stack(thread, name, frames, samples, weight)
 
     def count_of(self, who: bytes, event: bytes, leaf: bytes, callers: bytes) -> list[int]:
-        """The count of a stack; its callers are taken apart when they are seen for the first time."""
+        """The count of a stack; its callers are parsed when they are seen for the first time."""
         path = hash(callers)
         if path not in self._paths:
             lines = reversed(callers.split(b"\n")) if callers else ()
@@ -191,7 +189,7 @@ def fold(read: Callable[[int], bytes]) -> Folded:
 
 
 def _fold_samples(folded: Folded, text: bytes) -> int:
-    """Folds all samples that are whole and tells where the first one begins that is not."""
+    """Folds all samples that are whole; gives back the place where the first one begins that is not."""
     counts, lengths, find = folded.counts, folded._lengths, text.find
     at = 0
     while (header_end := find(b"\n", at)) >= 0:
@@ -277,25 +275,26 @@ def _event(event: bytes) -> str:
     return event.decode(errors="replace").partition(":")[0]
 
 
-_Role = str
+def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:
+    """Callers of functions without frame pointers, from the few stacks that were copied and unwound.
 
-
-def callers_of(stacks: Iterable[Stack], roles: Mapping[int, _Role]) -> Iterator[Stack]:
-    """Each path, from the root to the function it leads to, with the samples that had it. Its weight is 0."""
+    Each path goes from the root to a function with which another stack begins; its samples are those that had it, its
+    weight is 0.
+    """
     every = list(stacks)
-    begins: dict[_Role, set[Frame]] = {}
+    roots: dict[str, set[Frame]] = {}
     for stack in every:
         if stack.event != CALLERS:
-            first = begin(stack.frames)
-            begins.setdefault(roles[stack.thread.tid], set()).update(stack.frames[first : first + 1])
-    seen: Counter[tuple[_Role, tuple[Frame, ...]]] = Counter()
-    of_role: dict[_Role, Stack] = {}
+            first = first_in_program(stack.frames)
+            roots.setdefault(roles[stack.thread.tid], set()).update(stack.frames[first : first + 1])
+    seen: Counter[tuple[str, tuple[Frame, ...]]] = Counter()
+    any_of_role: dict[str, Stack] = {}
     for stack in every:
         if stack.event == CALLERS:
             role = roles[stack.thread.tid]
-            of_role.setdefault(role, stack)
+            any_of_role.setdefault(role, stack)
             for at, frame in enumerate(stack.frames):
-                if at and frame.name != UNKNOWN and frame in begins.get(role, ()):
+                if at and frame.name != UNKNOWN and frame in roots.get(role, ()):
                     seen[role, stack.frames[: at + 1]] += stack.samples
     for (role, path), samples in sorted(seen.items()):
-        yield of_role[role]._replace(frames=path, samples=samples, weight=0)
+        yield any_of_role[role]._replace(frames=path, samples=samples, weight=0)

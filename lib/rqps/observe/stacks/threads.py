@@ -1,10 +1,14 @@
-"""What the threads of a server do with their time: run, wait for a CPU, or wait for something else.
+"""Threads of a server: their roles, and their time running, ready without a CPU, or waiting for something else.
 
-A profile of CPU explains CPU only. How long each thread ran and how long it was ready but had no CPU is counted by
-the kernel to the nanosecond. What it waited for otherwise is looked at some times a second: in which system call it
-is. Where we may not look, that stays unknown.
+A profile of CPU explains CPU only. The kernel counts to the nanosecond how long each thread ran and how long it was
+ready but had no CPU (schedstat, which psutil does not read). For the rest we look some times a second in which system
+call the thread is; where we may not look, that stays unknown.
+
+Newer servers name their threads in the operating system, some in the performance schema; other threads get their role
+from the first function of their own. All three are looked up in one table of names.
 """
 
+import itertools
 import os
 import re
 import threading
@@ -17,6 +21,7 @@ from typing import Any
 import polars as pl
 import pymysql
 
+from rqps.observe.process_counters import thread_ids
 from rqps.observe.stacks.fold import Stack
 from rqps.store.schemas import THREADS
 
@@ -41,9 +46,12 @@ class Used:
     waiting_ns: int
     """Ready, but without a CPU."""
 
+    def __sub__(self, earlier: "Used") -> "Used":
+        return Used(self.running_ns - earlier.running_ns, self.waiting_ns - earlier.waiting_ns)
+
 
 def kind_of_wait(text: bytes) -> str:
-    r"""What /proc/PID/task/TID/syscall says that a thread does.
+    r"""Activity of a thread by its /proc/PID/task/TID/syscall.
 
     >>> kind_of_wait(b"running\n"), kind_of_wait(b"202 0x7f1 0x80 0x0\n"), kind_of_wait(b"-1 0x7ffe 0x7f2a\n")
     ('running', 'lock', 'other')
@@ -53,14 +61,14 @@ def kind_of_wait(text: bytes) -> str:
 
 
 def used_by_threads(pid: int) -> dict[int, Used]:
-    """What each thread of a process has used so far; empty where the kernel does not count it."""
+    """Time of each thread of a process so far; empty where the kernel does not count it."""
     found = {}
-    for folder in Path(f"/proc/{pid}/task").iterdir():
+    for thread in thread_ids(pid):
         try:
-            running_ns, waiting_ns, _ = map(int, (folder / "schedstat").read_bytes().split())
+            running_ns, waiting_ns, _ = map(int, Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes().split())
         except (OSError, ValueError):
             continue  # it has ended meanwhile, or this kernel does not count
-        found[int(folder.name)] = Used(running_ns, waiting_ns)
+        found[thread] = Used(running_ns, waiting_ns)
     return found
 
 
@@ -85,7 +93,7 @@ class Looks:
 
     @property
     def found(self) -> Mapping[int, Mapping[str, int]]:
-        """How often each thread was seen at what."""
+        """Number of times that each thread was seen at each activity."""
         return self._found
 
     def _run(self) -> None:
@@ -107,7 +115,7 @@ class Looks:
 
     def _open(self) -> None:
         try:
-            for thread in (int(entry.name) for entry in Path(f"/proc/{self._pid}/task").iterdir()):
+            for thread in thread_ids(self._pid):
                 if thread not in self._files:
                     self._files[thread] = os.open(f"/proc/{self._pid}/task/{thread}/syscall", os.O_RDONLY)
         except OSError:  # the process has ended, or we may not look
@@ -124,14 +132,17 @@ def threads_table(
 ) -> pl.DataFrame:
     """The table `threads` of one step: those of one role added up, of those that ran at all.
 
-    A server keeps threads of connections that have ended for the next ones; what these wait for is no part of a step.
+    A server saves threads of connections that have ended for the next ones; their waits are no part of a step.
     """
-    used = {thread: _between(first.get(thread), last[thread]) for thread in last}
+    none = Used(0, 0)
+    used = {thread: each - first.get(thread, none) for thread, each in last.items()}
     ran = {thread: roles.get(thread, UNKNOWN) for thread, each in used.items() if each.running_ns > 0}
     rows = []
     for role in sorted(set(ran.values())):
         of_role = [thread for thread in ran if ran[thread] == role]
-        seen = _sum(looks.get(thread, {}) for thread in of_role)
+        seen: Counter[str] = Counter()
+        for thread in of_role:
+            seen.update(looks.get(thread, {}))
         row: dict[str, Any] = {
             "step": step,
             "role": role,
@@ -143,18 +154,6 @@ def threads_table(
         }
         rows.append(row)
     return pl.DataFrame(rows, schema=THREADS)
-
-
-def _between(first: Used | None, last: Used) -> Used:
-    before = first or Used(0, 0)
-    return Used(last.running_ns - before.running_ns, last.waiting_ns - before.waiting_ns)
-
-
-def _sum(counters: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for counter in counters:
-        total.update(counter)
-    return total
 
 
 UNKNOWN = "unknown"
@@ -193,7 +192,8 @@ _DEEPEST = 6
 
 
 def role_of_name(name: str) -> str | None:
-    """
+    """Role by a name of the operating system or the performance schema.
+
     >>> role_of_name("thread/innodb/page_flush_thread"), role_of_name("ib_io_rd-2"), role_of_name("kworker/0:1")
     ('page cleaner', 'io', None)
     """
@@ -202,25 +202,21 @@ def role_of_name(name: str) -> str | None:
 
 
 def role_of_frames(names: Iterable[str]) -> str | None:
-    """What the outermost functions of a stack say, root first.
+    """Role by the outermost functions of a stack, root first.
 
     >>> role_of_frames(["start_thread", "pfs_spawn_thread(void*)", "handle_one_connection", "do_command(THD*)"])
     'connection'
     """
-    for name in list(names)[:_DEEPEST]:
-        plain = name.partition("(")[0].rpartition("::")[2]
-        role = role_of_name(plain)
-        if role:
-            return role
-    return None
+    plain = (name.partition("(")[0].rpartition("::")[2] for name in itertools.islice(names, _DEEPEST))
+    return next((role for name in plain if (role := role_of_name(name))), None)
 
 
 def thread_names(pid: int) -> dict[int, str]:
-    """The names that the threads of a process have in the operating system, by thread id."""
+    """Names of a process's threads in the operating system, by thread id."""
     found = {}
-    for folder in Path(f"/proc/{pid}/task").iterdir():
+    for thread in thread_ids(pid):
         try:
-            found[int(folder.name)] = (folder / "comm").read_text(errors="replace").rstrip("\n")
+            found[thread] = Path(f"/proc/{pid}/task/{thread}/comm").read_text(errors="replace").rstrip("\n")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
     return found
@@ -239,28 +235,29 @@ def told_names(connection: "pymysql.Connection[Any]") -> dict[int, str]:
         return {int(thread): str(name) for thread, name in cursor.fetchall()}
 
 
-def roles(stacks: Iterable[Stack], told: Mapping[int, str], named: Mapping[int, str], main: int) -> dict[int, str]:
+def roles(
+    stacks: Iterable[Stack], reported: Mapping[int, str], named: Mapping[int, str], main: int
+) -> dict[int, str]:
     """The role of each thread that was sampled or has a name, by its id.
 
-    `told` are the performance schema's names, `named` the operating system's, `main` is the id of the process.
+    `reported` are the server's own names of its threads, `named` the operating system's, `main` is the id of the
+    process.
     """
-    votes: dict[int, Counter[str]] = {thread: Counter() for thread in (*told, *named)}
+    votes: dict[int, Counter[str]] = {thread: Counter() for thread in (*reported, *named)}
     for stack in stacks:
         voted = votes.setdefault(stack.thread.tid, Counter())
         if role := role_of_frames(frame.name for frame in stack.frames):
             voted[role] += stack.samples
-    return {tid: _role(tid, told, named, main, voted) for tid, voted in votes.items()}
+    votes.pop(main, None)
+    found = {tid: _role(reported.get(tid, ""), named.get(tid, ""), voted) for tid, voted in votes.items()}
+    return {**found, main: "main"}
 
 
-def _role(tid: int, told: Mapping[int, str], named: Mapping[int, str], main: int, voted: Counter[str]) -> str:
-    if tid == main:
-        return "main"
-    by_name = role_of_name(told.get(tid, "")) or role_of_name(named.get(tid, ""))
+def _role(reported: str, name: str, voted: Counter[str]) -> str:
+    by_name = role_of_name(reported) or role_of_name(name)
     if by_name and by_name != "main":  # a thread that was given no name has that of the process
         return by_name
     voted.pop("main", None)
     if voted:
         return voted.most_common(1)[0][0]
-    if by_name is None and named.get(tid):
-        return named[tid]
-    return UNKNOWN
+    return UNKNOWN if by_name else name or UNKNOWN
