@@ -111,7 +111,7 @@ def test_one_thread_elsewhere_is_found_with_both_values(threaded: Child) -> None
 
 
 def test_a_cpu_that_does_not_exist_is_named(threaded: Child) -> None:
-    with pytest.raises(RqpsError, match=r"can't be held to CPU 1023: Invalid argument"):
+    with pytest.raises(RqpsError, match=r"can't be pinned to CPU 1023: Invalid argument"):
         placement.apply(threaded.pid, [1023])
 
 

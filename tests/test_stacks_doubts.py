@@ -11,7 +11,7 @@ from rqps.engines import tools
 from rqps.errors import RqpsError
 from rqps.observe.stacks.fold import Folded, Frame, Stack, Thread
 from rqps.observe.stacks.profiling import Expected, doubts
-from rqps.observe.stacks.recording import CALLERS_PER_S, PROLOGUE, Sampling, event, keeps_frame_pointers
+from rqps.observe.stacks.recording import CALLERS_PER_S, PROLOGUE, Sampling, event, has_frame_pointers
 from rqps.observe.stacks.threads import role_of_frames, role_of_name, roles
 
 SAMPLING = Sampling("cpu-clock", 1000, CALLERS_PER_S, "frame pointers", large_buffer=True)
@@ -189,4 +189,4 @@ def test_frame_pointers_are_seen_in_the_code(functions: int, kept: bool, tmp_pat
     )
     program = tmp_path / "mysqld"
     program.write_bytes((header.ljust(64, b"\0") + table).ljust(4096, b"\0") + PROLOGUE * 16384 + code)
-    assert keeps_frame_pointers(program) is kept
+    assert has_frame_pointers(program) is kept

@@ -1,7 +1,8 @@
-"""Reading what callgrind writes: instructions and calls by function, or by function and all its callers.
+"""Callgrind's files, read as profiles and turned into rows of the table `instructions`.
 
-The format is written down in Valgrind's manual. A name is spelt out once and then called by its number; positions in
-the source are relative to the line before, and are not needed here. With `--separate-callers` and
+A profile has instructions and calls by function, or by function and all its callers. Valgrind's manual describes the
+format. A name is spelt out once and then called by its number; positions in the source are relative to the line
+before, and are not needed here. With `--separate-callers` and
 `--compress-mangled` a function stands in the file once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9
 is function 3 when called by 2, which was called by 1.
 """
@@ -17,10 +18,10 @@ from rqps.errors import RqpsError
 from rqps.store.schemas import INSTRUCTIONS
 
 EVENT = "Ir"
-"""Instructions read, in callgrind's words."""
+"""Callgrind's word for instructions."""
 
 UNKNOWN = "???"
-"""What callgrind writes where it has no name."""
+"""Callgrind's word for something without a name."""
 
 _NUMBERED = re.compile(r"\((\d+)\)(?: (.*))?")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
@@ -42,7 +43,7 @@ class Function:
 
 @dataclass
 class Cost:
-    """What one function did: its own instructions, and how often it was called."""
+    """A function's own instructions and its calls."""
 
     instructions: int = 0
     calls: int = 0
@@ -50,14 +51,14 @@ class Cost:
 
 @dataclass
 class Profile:
-    """What a file says. A chain has the function first and the outermost caller last."""
+    """Costs by chain: the function first, the outermost caller last."""
 
     costs: dict[tuple[Function, ...], Cost] = field(default_factory=dict)
     total: int = 0
 
 
 def read_profile(lines: Iterable[str], name: str) -> Profile:
-    """Everything in a file of callgrind's; one that is cut off, or does not add up, is an error."""
+    """Everything in one of callgrind's files; a file that is cut off, or does not add up, is an error."""
     return _Reader(name).read(lines)
 
 
@@ -116,7 +117,7 @@ class _Reader:
             self._called = key
 
     def _named(self, names: dict[str, str], text: str) -> str:
-        """The key of a name, which the number stands for from now on if it has one."""
+        """The key of a name: its number, if it has one, which stands for the name from now on."""
         found = _NUMBERED.fullmatch(text)
         if found is None:
             names[text] = text
@@ -137,7 +138,7 @@ class _Reader:
         self._part += instructions
 
     def _call(self, text: str, rest: Iterator[str]) -> None:
-        """A call; the line after it has what was done in it, which the called function's own lines have, too."""
+        """A call; the line after it has its inclusive cost, which the called function's own lines have, too."""
         words = text.split()
         if self._called is None or not words or not words[0].isdigit():
             raise self._wrong(f"calls={text} is no call of a function")
@@ -175,7 +176,7 @@ class _Reader:
                 self._add_up(text.split())
 
     def _add_up(self, costs: list[str]) -> None:
-        """At the end of a part: what its lines come to has to be what callgrind itself counted."""
+        """At the end of a part: the sum of its lines has to be the total that callgrind counted."""
         assert self._event is not None
         total = int(costs[self._event]) if self._event < len(costs) else 0
         if total != self._part:
@@ -198,7 +199,7 @@ class _Reader:
         return profile
 
     def _chain(self, key: str) -> list[str]:
-        """The keys of a function and its callers; of itself alone where the file does not tell them apart."""
+        """The keys of a function and its callers; its own key alone where the file has no chains."""
         names = self._tables["functions"]
         if not _CHAIN.fullmatch(names[key]):
             return [key]
@@ -216,16 +217,16 @@ class _Reader:
 
 
 COUNTED = "dispatch_command"
-"""What is counted is a server's function of this name and all that it calls, in every release: a client's command."""
+"""The server's function that serves a client's command, in every release: we count it and all that it calls."""
 ROLE = "connection"
-"""Only threads that serve a client get into it."""
+"""Only threads that serve a client call it."""
 STUB_INSTRUCTIONS = 3
 """A call."""
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def instruction_rows(profile: Profile, step: str) -> pl.DataFrame:
-    """One row a stack with its own instructions, those of its last frame; they add up to the profile's total."""
+    """One row per stack with the instructions of its last frame; they add up to the profile's total."""
     stacks: dict[tuple[tuple[str, str], ...], Cost] = {}
     for chain, cost in without_stubs(profile).costs.items():
         stack = tuple((_name(function), _module(function)) for function in from_counted(chain))
@@ -250,8 +251,8 @@ def instruction_rows(profile: Profile, step: str) -> pl.DataFrame:
 def without_stubs(profile: Profile) -> Profile:
     """The profile without the linker's stubs, through which a function of another file is called.
 
-    They have no symbol, and callgrind does not know them as such in newer binaries. What is called through one is
-    called by its caller, which also gets the few instructions of the jump.
+    They have no symbol, and callgrind does not recognise them in newer binaries. A function called through a stub is
+    called by the stub's caller, which also gets the few instructions of the jump.
     """
     known: dict[Function, Cost] = {}
     for chain, cost in profile.costs.items():
@@ -270,16 +271,16 @@ def without_stubs(profile: Profile) -> Profile:
 
 
 def from_counted(chain: tuple[Function, ...]) -> tuple[Function, ...]:
-    """A stack from the counted function on, root first; all that is known of it where that function is not in it.
+    """A stack from the counted function on, root first; the whole stack where that function is not in it.
 
-    What is above differs with how the thread came to its connection, and nothing there is counted.
+    Callers above it depend on how the thread came to its connection, and nothing there is counted.
     """
     outermost = max((place for place, each in enumerate(chain) if is_counted(each.name)), default=len(chain) - 1)
     return tuple(reversed(chain[: outermost + 1]))
 
 
 def is_counted(name: str) -> bool:
-    """Whether this is the function that switches counting on, in any release's signature.
+    """True for the function that switches counting on, in any release's signature.
 
     >>> is_counted("dispatch_command(THD*, COM_DATA const*, enum_server_command)"), is_counted("do_command(THD*)")
     (True, False)
@@ -288,14 +289,14 @@ def is_counted(name: str) -> bool:
 
 
 def incomplete(rows: pl.DataFrame) -> float:
-    """The share of instructions whose stacks do not begin with the counted function."""
+    """Share of instructions whose stacks do not begin with the counted function."""
     begins = rows["frames"].list.first().map_elements(is_counted, return_dtype=pl.Boolean)
     total, others = (int(part["instructions"].sum()) for part in (rows, rows.filter(~begins)))
     return others / total if total else 0.0
 
 
 def _is_nameless(function: Function) -> bool:
-    """Where there is no symbol callgrind has the address instead, which differs between builds and says nothing."""
+    """Without a symbol callgrind writes the address instead, which differs between builds and says nothing."""
     return function.name == UNKNOWN or bool(_ADDRESS.fullmatch(function.name))
 
 

@@ -1,4 +1,4 @@
-"""How evenly this machine works when nothing is measured: equal pieces of work, timed on each CPU at once.
+"""Evenness of the CPUs when nothing is measured: equal pieces of work, timed on each CPU at once.
 
 The part that spins is this file run as a program, with Python's standard library alone, so that it starts in
 milliseconds and shares no interpreter with anything else.
@@ -22,11 +22,11 @@ MOST_CPUS = 8
 
 @dataclass(frozen=True)
 class Noise:
-    """What happened to one CPU's equal work. Shares are of the time it took."""
+    """Disturbances of one CPU's equal work. Shares are of the time that the work took."""
 
     cpu: int
     piece_us: float
-    """What a piece takes undisturbed: a tenth of them were faster."""
+    """Time of an undisturbed piece: a tenth of them were faster."""
     lost_share: float
     """All time beyond the undisturbed one, whoever took it."""
     waited_share: float
@@ -34,13 +34,13 @@ class Noise:
     stolen_share: float
     """While the hypervisor had given the CPU to somebody else, as the kernel counts it."""
     spread: float
-    """Of the work done in a tenth of a second: from the 10th to the 90th percentile, over the median."""
+    """Work per tenth of a second: from the 10th to the 90th percentile, over the median."""
     longest_ms: float
     """The longest interruption."""
 
 
 def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
-    """Spin on all these CPUs at once, or on some of them evenly chosen where there are many."""
+    """Spins on all these CPUs at once, or on some of them evenly chosen where there are many."""
     every = sorted(cpus)
     chosen = every if len(every) <= MOST_CPUS else [every[i * len(every) // MOST_CPUS] for i in range(MOST_CPUS)]
     start_ns = time.monotonic_ns() + round(START_DELAY_S * 1e9)
@@ -60,12 +60,12 @@ def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
             spinner.wait()
 
 
-def summarise(cpu: int, ends_ns: list[int], cpu_ns: int, stolen_s: float) -> Noise:
-    """What the ends of the pieces tell; the first one is the start."""
-    pieces = [later - earlier for earlier, later in pairwise(ends_ns)]
-    whole_ns = ends_ns[-1] - ends_ns[0]
+def summarise(cpu: int, done_ns: list[int], cpu_ns: int, stolen_s: float) -> Noise:
+    """Noise from the moments at which pieces were done; the first moment is the start."""
+    pieces = [later - earlier for earlier, later in pairwise(done_ns)]
+    whole_ns = done_ns[-1] - done_ns[0]
     pace_ns = percentile(pieces, 10)
-    work = _work_a_window(ends_ns)
+    work = _work_a_window(done_ns)
     return Noise(
         cpu=cpu,
         piece_us=pace_ns / 1e3,
@@ -77,15 +77,15 @@ def summarise(cpu: int, ends_ns: list[int], cpu_ns: int, stolen_s: float) -> Noi
     )
 
 
-def _work_a_window(ends_ns: list[int]) -> list[float]:
+def _work_a_window(done_ns: list[int]) -> list[float]:
     """Pieces a second in each tenth of a second; of the whole where it was shorter."""
     rates = []
     first = 0
-    for last, end_ns in enumerate(ends_ns):
-        if end_ns - ends_ns[first] >= WINDOW_NS:
-            rates.append((last - first) / (end_ns - ends_ns[first]) * 1e9)
+    for last, end_ns in enumerate(done_ns):
+        if end_ns - done_ns[first] >= WINDOW_NS:
+            rates.append((last - first) / (end_ns - done_ns[first]) * 1e9)
             first = last
-    return rates or [(len(ends_ns) - 1) / (ends_ns[-1] - ends_ns[0]) * 1e9]
+    return rates or [(len(done_ns) - 1) / (done_ns[-1] - done_ns[0]) * 1e9]
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -101,13 +101,13 @@ def _spin(cpu: int, start_ns: int, seconds: float) -> Noise:
     os.sched_setaffinity(0, {cpu})
     time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
     stolen_s, cpu_ns = _stolen_s(cpu), time.process_time_ns()
-    ends_ns = [time.perf_counter_ns()]
-    until_ns = ends_ns[0] + round(seconds * 1e9)
-    while ends_ns[-1] < until_ns:
+    done_ns = [time.perf_counter_ns()]
+    until_ns = done_ns[0] + round(seconds * 1e9)
+    while done_ns[-1] < until_ns:
         for _ in range(PIECE_LOOPS):
             pass
-        ends_ns.append(time.perf_counter_ns())
-    return summarise(cpu, ends_ns, time.process_time_ns() - cpu_ns, _stolen_s(cpu) - stolen_s)
+        done_ns.append(time.perf_counter_ns())
+    return summarise(cpu, done_ns, time.process_time_ns() - cpu_ns, _stolen_s(cpu) - stolen_s)
 
 
 def _stolen_s(cpu: int) -> float:

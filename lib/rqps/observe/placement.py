@@ -1,4 +1,7 @@
-"""Which CPUs the server, the load generator and the observer run on: it decides what is measured."""
+"""CPUs for server, load generator and observer: chosen for the host, set, and read back.
+
+psutil's affinity is that of one thread; we set and verify every thread of a process.
+"""
 
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -6,16 +9,17 @@ from pathlib import Path
 from typing import Literal
 
 from rqps.errors import RqpsError
+from rqps.observe.process_counters import thread_ids
 from rqps.store.manifest import Placement
 
 Kind = Literal["same-cpu", "split", "free"]
 SYSTEM = Path("/sys/devices/system/cpu")
 CPUS_TO_SPLIT = 4
-"""Fewer CPUs than this are not worth dividing: one of them would wait for the other."""
+"""With fewer CPUs dividing does not pay: server and generator would wait for each other."""
 
 
 def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -> Placement:
-    """Place the processes of a step with that many client threads; `kind` None lets the host decide.
+    """Places the processes of a step with that many client threads; `kind` None lets the host decide.
 
     `cpus` are those that we may use, by default all that this process may run on.
 
@@ -40,12 +44,12 @@ def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -
 
 
 def by_clients(kind: Kind | None, clients: Iterable[int]) -> dict[int, Placement]:
-    """The placement of steps by how many clients they have; with another number, another one may suit the host."""
+    """Placements by number of clients: another number may suit the host in another way."""
     return {number: choose(kind, number) for number in dict.fromkeys(clients)}
 
 
 def of_run(placements: Mapping[int, Placement]) -> Placement:
-    """That of all its steps; where they differ, every CPU that any of them uses."""
+    """The placement of a whole run; where its steps differ, every CPU that any of them uses."""
     first, *others = placements.values()
     if all(other == first for other in others):
         return first
@@ -57,20 +61,20 @@ def of_run(placements: Mapping[int, Placement]) -> Placement:
 
 
 def reasons(kind: Kind | None, placements: Mapping[int, Placement]) -> str:
-    """Where things run and why, for each number of clients that makes a difference.
+    """Sentences on CPUs and reasons, one for each number of clients that makes a difference.
 
     >>> shared = choose(None, 1, cpus=[0, 1])
     >>> reasons(None, {1: shared, 2: shared})
     'Server and load generator share CPU 1, since with 1 client they take turns.'
     """
-    told: dict[Placement, str] = {}
+    sentences: dict[Placement, str] = {}
     for number, placement in placements.items():
-        told.setdefault(placement, reason(kind, placement, number))
-    return " ".join(told.values())
+        sentences.setdefault(placement, reason(kind, placement, number))
+    return " ".join(sentences.values())
 
 
 def reason(kind: Kind | None, placement: Placement, threads: int) -> str:
-    """One sentence for the page: where things ran and why; `kind` is what was asked for, if anything.
+    """One sentence on CPUs and the reason; `kind` is the kind asked for, if any.
 
     >>> reason(None, choose(None, 1, cpus=[0, 1]), threads=1)
     'Server and load generator share CPU 1, since with 1 client they take turns.'
@@ -92,9 +96,9 @@ def reason(kind: Kind | None, placement: Placement, threads: int) -> str:
 
 
 def apply(pid: int, cpus: Collection[int]) -> None:
-    """Hold a process with all its threads to these CPUs."""
+    """Pins a process with all its threads to these CPUs."""
     done: set[int] = set()
-    while new := _threads(pid) - done:  # a thread not yet held can start another meanwhile
+    while new := _threads(pid) - done:  # a thread not yet pinned can start another meanwhile
         for thread in new:
             try:
                 os.sched_setaffinity(thread, cpus)
@@ -102,14 +106,14 @@ def apply(pid: int, cpus: Collection[int]) -> None:
                 pass  # this thread has ended
             except OSError as error:
                 raise RqpsError(
-                    f"process {pid}: can't be held to {cpu_list(cpus)}: {error.strerror}",
+                    f"process {pid}: can't be pinned to {cpu_list(cpus)}: {error.strerror}",
                     fix=f"use only what this process may use: {cpu_list(os.sched_getaffinity(0))}",
                 ) from error
         done |= new
 
 
 def verify(pid: int, cpus: Collection[int]) -> None:
-    """Read back where every thread of a process may run and compare."""
+    """Reads back the CPUs of every thread of a process and compares."""
     for thread in _threads(pid):
         try:
             found = os.sched_getaffinity(thread)
@@ -198,7 +202,7 @@ def parse_cpu_list(text: str) -> set[int]:
 
 def _threads(pid: int) -> set[int]:
     try:
-        return {int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
+        return set(thread_ids(pid))
     except (FileNotFoundError, ProcessLookupError) as error:
         raise RqpsError(
             f"process {pid} has ended, so it can't be placed",

@@ -1,4 +1,7 @@
-"""`perf record` beside a step: ready before its measured part, sampling while that lasts, gone afterwards."""
+"""`perf record` beside a step: ready before its measured part, sampling while that lasts, gone afterwards.
+
+`choose` finds which event this machine and user may sample, how often, and how stacks of a program can be followed.
+"""
 
 import mmap
 import os
@@ -29,16 +32,22 @@ SAMPLES_PER_S = 999
 COPIES_PER_S = 199
 """The same where each sample needs a copy of the stack."""
 CALLERS_PER_S = 97
-"""Of samples with a copy beside the others, on all CPUs together: they tell who calls what has no frame pointers."""
+"""Samples with a copy beside the others, on all CPUs together: callers of functions without frame pointers."""
 STACK_BYTES = 32768
 BUFFER = "8M"
-"""Of each CPU: for some seconds in which perf has to wait."""
+"""For each CPU: room for some seconds in which perf has to wait."""
+PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
+KB_PER_PROLOGUE = 8
+"""At most, of code: with frame pointers there is one prologue in each KB, else next to none."""
+LOADED, EXECUTABLE = 1, 1  # of ELF
+READY_PATIENCE_S = 60
+WRITE_PATIENCE_S = 120
 _SETTINGS = Path("/proc/sys/kernel")
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How stacks are sampled."""
+    """Event, rate and way of following stacks."""
 
     event: str
     samples_per_s: int
@@ -54,7 +63,7 @@ class Sampling:
         return f"{how}, the ways to libraries by DWARF {self.callers_per_s} times a second"
 
     def arguments(self) -> list[str]:
-        """Of `perf record`."""
+        """Arguments of `perf record`."""
         copy = f"call-graph=dwarf,stack-size={STACK_BYTES}"
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         events = ["-e", f"{clock},{copy}/"]
@@ -62,14 +71,14 @@ class Sampling:
             # The copies come first: perf 6.1 unwinds them as the first event wants it.
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
-        # Where data are mapped has to be known, since there programs have the tables that they are unwound by.
+        # perf has to see where data are mapped: programs have the tables for unwinding there.
         return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
 
 
-def choose(mysqld: Path, cpus: int) -> Sampling:
-    """How to sample this server on so many CPUs of this machine; an error where this user may not."""
+def choose(program: Path, cpus: int) -> Sampling:
+    """The sampling of this program on so many CPUs of this machine; an error where this user may not."""
     highest = number(_SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
-    unwinding: Unwinding = "frame pointers" if keeps_frame_pointers(mysqld) else "DWARF"
+    unwinding: Unwinding = "frame pointers" if has_frame_pointers(program) else "DWARF"
     return Sampling(
         event=event(),
         samples_per_s=min(SAMPLES_PER_S if unwinding == "frame pointers" else COPIES_PER_S, highest),
@@ -80,7 +89,7 @@ def choose(mysqld: Path, cpus: int) -> Sampling:
 
 
 def event() -> str:
-    """What is sampled: cycles where there are hardware counters, else the CPU's clock."""
+    """The event to sample: cycles where there are hardware counters, else the CPU's clock."""
     if refusal(CYCLES, whole_cpu=True) == 0:
         return "cycles"
     error = refusal(CPU_CLOCK, whole_cpu=True)
@@ -102,14 +111,9 @@ def _refused(error: int) -> RqpsError:
     )
 
 
-PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
-KB_BETWEEN = 8
-"""Of code, at most, from one such beginning to the next: with frame pointers there is one a KB, else next to none."""
-
-
 @cache
-def keeps_frame_pointers(program: Path) -> bool:
-    """Whether the functions of a program begin as they do where frame pointers are kept."""
+def has_frame_pointers(program: Path) -> bool:
+    """True where the functions of a program begin as a compiler begins them with frame pointers."""
     found = code_bytes = 0
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         for start, end in _code(content):
@@ -117,11 +121,11 @@ def keeps_frame_pointers(program: Path) -> bool:
             at = content.find(PROLOGUE, start, end)
             while at >= 0:
                 found, at = found + 1, content.find(PROLOGUE, at + len(PROLOGUE), end)
-    return found * KB_BETWEEN * 1024 >= code_bytes > 0
+    return found * KB_PER_PROLOGUE * 1024 >= code_bytes > 0
 
 
 def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
-    """Where in an ELF file of 64 bits the segments are that can be executed."""
+    """Start and end of each executable segment in an ELF file of 64 bits."""
     first, size, count = (*struct.unpack_from("<Q", content, 32), *struct.unpack_from("<HH", content, 54))
     for at in range(first, first + count * size, size):
         kind, flags, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, at)
@@ -129,15 +133,8 @@ def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
             yield offset, offset + length
 
 
-LOADED, EXECUTABLE = 1, 1
-
-
-READY_PATIENCE_S = 60
-WRITE_PATIENCE_S = 120
-
-
 class Recording:
-    """A perf that has its counters open on the server's CPUs, and samples when it is told to."""
+    """A perf that has its counters open on the server's CPUs, and samples from `begin` to `end`."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, to_perf: int, from_perf: int) -> None:
         self.process = process
@@ -153,18 +150,18 @@ class Recording:
 
     @property
     def sampled_s(self) -> float:
-        """For how long samples were taken."""
+        """Seconds in which samples were taken."""
         return (self.ended_ns - self.began_ns) / 1e9
 
     def begin(self) -> None:
-        """From here on samples are taken."""
-        self._tell("enable")
+        """Starts sampling."""
+        self._order("enable")
         self.began_ns = time.monotonic_ns()
 
     def end(self) -> None:
-        """Up to here samples are taken."""
+        """Stops sampling."""
         self.ended_ns = time.monotonic_ns()
-        self._tell("disable")
+        self._order("disable")
 
     def finish(self) -> None:
         """Waits until perf has written all it has."""
@@ -184,10 +181,10 @@ class Recording:
         code = self.process.poll()
         how = "" if code is None else f" (exit status {code})"
         return RqpsError(
-            f"perf record failed{how}: {said}", fix="mend what it says; rqps doctor tells what perf may do"
+            f"perf record failed{how}: {said}", fix="fix what it says; rqps doctor shows what perf may do"
         )
 
-    def _tell(self, word: str) -> None:
+    def _order(self, word: str) -> None:
         """Gives an order and waits until it is carried out."""
         try:
             os.write(self._to_perf, f"{word}\n".encode())
@@ -210,15 +207,15 @@ class Recording:
 def recording(
     sampling: Sampling, *, server_cpus: tuple[int, ...], cpus: tuple[int, ...], scratch: Path
 ) -> Iterator[Recording]:
-    """A perf that is ready to sample these CPUs and itself runs on `cpus`; what it wrote is removed at the end.
+    """A perf that is ready to sample the server's CPUs and itself runs on `cpus`; its files are removed at the end.
 
     Whole CPUs are sampled: sampling one process switches counters with every change of thread, which slowed point
-    queries by a fifth and more. What is not the server's is left out when the file is read.
+    queries by a fifth and more. Reading the file leaves out what is not the server's.
     """
     folder = Path(tempfile.mkdtemp(prefix="stacks-", dir=scratch))
     try:
         with _started(sampling, server_cpus, cpus, folder) as running:
-            running._tell("disable")  # answered when all counters are open
+            running._order("disable")  # answered when all counters are open
             yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -270,12 +267,12 @@ def _started(
 
 
 def perf_environment() -> dict[str, str]:
-    """What perf runs with: nobody's own settings of it."""
+    """The environment of perf, without anybody's own settings of it."""
     return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PERF_CONFIG": "/dev/null", **perf().environment}
 
 
 def said_by_perf(file: Path) -> str:
-    """What perf said, without what it always says."""
+    """The end of perf's messages, without those that it always prints."""
     lines = file.read_text(errors="replace").splitlines() if file.exists() else []
-    told = [line.strip() for line in lines if line.strip() and not line.startswith("[ perf record:")]
-    return "\n".join(told[-6:]) or "it said nothing"
+    messages = [line.strip() for line in lines if line.strip() and not line.startswith("[ perf record:")]
+    return "\n".join(messages[-6:]) or "it said nothing"
