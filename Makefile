@@ -32,8 +32,8 @@ style: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-tests: $(STAMP)
-	$(BIN)/pytest
+tests: $(STAMP)  # live tests wait more than they compute
+	$(BIN)/pytest --numprocesses 3 --dist loadfile
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks

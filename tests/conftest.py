@@ -1,11 +1,12 @@
 """What all tests share: a private data folder, and a watch that nothing they started is left running."""
 
+import fcntl
 import os
 import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ PATIENCE_S = 20  # for a server that is still writing its pages
 # their keepers run in temporary directories, and the rest inherits TMPDIR. Others on the machine have not.
 WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
+MEASURING = "RQPS_TESTS_MEASURING"
+"""The file that a test marked `measures` locks: rqps measures one study at a time on a host, and tests run side by side."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )  # pytest keeps its own for a look afterwards
     config.stash[WATCHED] = Path(tempfile.mkdtemp(prefix="rqps-t-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(config.stash[WATCHED])
+    os.environ.setdefault(MEASURING, str(config.stash[WATCHED] / "measuring.lock"))
 
 
 @pytest.hookimpl(trylast=True)
@@ -57,6 +61,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.skipped and needs_the_real_thing and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
     return report
+
+
+@pytest.fixture(autouse=True)
+def in_turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Holds back a test that measures a study while another worker's test does."""
+    if not request.node.get_closest_marker("measures"):
+        yield
+        return
+    with Path(os.environ[MEASURING]).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from rqps.engines import instance
 from rqps.errors import RqpsError
 from rqps.run.job import resolve
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.measures]
 
 ROOT = Path(__file__).parent.parent
 OLD = "my5624.base"

@@ -17,7 +17,7 @@ from rqps.engines.instance import query
 from rqps.engines.tools import sysbench
 from rqps.workloads.insert_benchmark.generator import SCRIPT
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.measures]
 
 INSERT = "INSERT INTO pi1 (dateandtime, cashregisterid, customerid, productid, price, data) VALUES {} rows"
 DELETE = "DELETE FROM pi1 WHERE transactionid >= N ORDER BY transactionid ASC LIMIT {}"

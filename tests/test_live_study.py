@@ -16,7 +16,7 @@ import pytest
 import rqps
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.measures]
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 RUNS = """
