@@ -21,7 +21,7 @@ from rqps.workloads import PARAMETERS
 from test_live_study import RUNS as STUDY_RUNS
 from test_live_study import Place as StudyPlace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.measures]
 
 OPERATIONS = 100
 RUNS = """
