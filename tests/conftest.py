@@ -20,7 +20,7 @@ PATIENCE_S = 20  # for a server that is still writing its pages
 WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
 MEASURING = "RQPS_TESTS_MEASURING"
-"""The file that a test marked `measures` locks: rqps measures one study at a time on a host, and tests run side by side."""
+"""The file that a test marked `measures` locks: rqps measures one study at a time on a host."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
