@@ -11,8 +11,8 @@ from great_tables import GT
 from rqps import charts
 from rqps.analysis import all_warnings, by_group, carried, grouped, over_releases, relative, summarise, worst
 from rqps.store import Study
+from rqps.view.lines import COLUMNS
 from rqps.view.names import short_dbms, short_steps
-from rqps.view.small_multiples import COLUMNS
 from rqps.workloads import step_groups
 from synthetic import MANY, write_study
 

@@ -2,7 +2,7 @@
 
 from rqps.pages.cost_per_operation.cost_findings import cost_findings, two_measures
 from rqps.pages.cost_per_operation.cost_table import as_published, cost_table, of_steps
-from rqps.pages.cost_per_operation.explained import explained
+from rqps.pages.flamegraph_breakdown.explained import explained
 from rqps.pages.flamegraph_breakdown.findings import (
     Profile,
     breakdown_findings,

@@ -1,8 +1,10 @@
 """Pure functions from frames to charts and tables. Importing this makes charts show themselves everywhere."""
 
-from rqps.pages.cost_per_operation.cost_chart import cpu_per_operation
+from typing import Any
+
+import polars as pl
+
 from rqps.pages.cost_per_operation.cost_tables import cost_tables, cost_text
-from rqps.pages.cost_per_operation.operations_text import operations_text
 from rqps.pages.flamegraph_breakdown.components import components
 from rqps.pages.flamegraph_breakdown.instructions import (
     counted_table,
@@ -10,6 +12,7 @@ from rqps.pages.flamegraph_breakdown.instructions import (
     instructions_table,
     most_expensive_table,
 )
+from rqps.pages.flamegraph_breakdown.operations_text import operations_text
 from rqps.pages.flamegraph_breakdown.profile_tables import (
     completeness_table,
     counts_beside,
@@ -34,19 +37,34 @@ from rqps.pages.perf_schema_overhead.shown import (
 )
 from rqps.pages.point_lookups.lookup_charts import generator_answers, lookup_answers, lookup_charts
 from rqps.pages.point_lookups.lookup_tables import lookup_plans, lookup_table, lookups_beside
+from rqps.pages.relative_throughput.configs import config_table
 from rqps.pages.relative_throughput.many_tables import group_table, worst_table
-from rqps.view import light, renderer  # noqa: F401 (light comes before whatever imports altair)
-from rqps.view.condition_tables import builds_table, conditions_table, differences_table, warnings_table
+from rqps.view import (
+    Sentences,
+    absolute_table,
+    bars,
+    builds_table,
+    conditions_table,
+    counters,
+    differences_table,
+    heatmap,
+    most_changed,
+    over_releases,
+    throughput,
+    warnings_table,
+)
+from rqps.view import dots as rounds
+from rqps.view import latencies as latency
+from rqps.view import ratio_table as relative_table
+from rqps.view import ratio_text as relative_text
 from rqps.view.flame import explorer, flame_graph, flame_svg
-from rqps.view.heatmap import heatmap
-from rqps.view.latency import latency
-from rqps.view.over_time import counters, throughput
-from rqps.view.rounds import most_changed, rounds
-from rqps.view.small_multiples import over_releases
-from rqps.view.tables import absolute_table, config_table, plain_table, relative_table, relative_text
-from rqps.view.text import Sentences
+from rqps.view.tables import plain_table
 
-renderer.enable()
+
+def cpu_per_operation(absolute: pl.DataFrame, base: str) -> Any:
+    """Bars of the CPU of server and client."""
+    return bars(absolute, base, {f"{who}_cpu_us_per_operation": who for who in ("server", "client")})
+
 
 __all__ = [
     "Sentences",

@@ -4,9 +4,10 @@
     rounds_  = rounds(values, study.runs, base)           each value of me beside its base's, of the same round
     compared = compare(rounds_)                           one row per step, metric and dbms: the tidy frame
 
-Every table, chart and sentence reads the tidy frame: `host, step, position, kind, group, clients, metric, base, dbms,
-build, config, n, base_median, me_median, median, low, high, coverage, verdict, needs`, and `warnings` once they are
-attached (`with_warnings`). `absolute(values)` gives the same columns of values that are not compared.
+Every table, chart and sentence reads the tidy frame: `host, step, position, table_position, kind, range, group,
+clients, metric, base, dbms, build, config, n, base_median, me_median, median, low, high, coverage, verdict, needs`,
+and `warnings` once they are attached (`with_warnings`). `absolute(values)` gives the same columns of values that are
+not compared.
 
 >>> import polars as pl
 >>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
@@ -21,7 +22,7 @@ Whoever has intervals of another making gets the words from `verdict.decided`, a
 """
 
 from rqps.stats import verdict
-from rqps.stats.comparison import absolute, compare, grouped, strongest
+from rqps.stats.comparison import absolute, compare, grouped, in_tables, most_changed, strongest
 from rqps.stats.conditions import (
     builds,
     config_changes,
@@ -67,8 +68,10 @@ __all__ = [
     "counters_over_time",
     "grouped",
     "hidden_differences",
+    "in_tables",
     "latencies_of_steps",
     "measured",
+    "most_changed",
     "options_of_some",
     "rounds",
     "rounds_of_pairs",

@@ -9,7 +9,8 @@ from rqps.stats import verdict
 from rqps.stats.estimate import MEDIAN, Statistic
 from rqps.stats.metrics import MORE_IS_BETTER
 
-KEYS = ("host", "step", "position", "kind", "group", "clients", "metric", "base", "dbms", "build", "config")
+STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
+KEYS = (*STEP, "metric", "base", "dbms", "build", "config")
 
 
 def compare(
@@ -47,6 +48,18 @@ def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple
     """The step and dbms whose ratio is farthest from 1: the number to check first."""
     row = compared.filter(metric=metric).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
     return str(row["step"][0]), str(row["dbms"][0])
+
+
+def in_tables(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows in the order of tables: by group and kind of step, where runs have them in the order of running."""
+    return frame.sort("host", "table_position", maintain_order=True)
+
+
+def most_changed(compared: pl.DataFrame, at_most: int) -> list[str]:
+    """The steps whose median is farthest from 1, in the order of the frame."""
+    size = compared.group_by("step", maintain_order=True).agg(pl.col("median").log().abs().max())
+    chosen = set(size.top_k(max(at_most, 1), by="median")["step"])
+    return [step for step in compared["step"].unique(maintain_order=True) if step in chosen]
 
 
 def grouped(frame: pl.DataFrame, groups: Mapping[str, str]) -> pl.DataFrame:

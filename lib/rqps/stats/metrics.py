@@ -67,9 +67,16 @@ _COUNTERS = {
     "server_cycles_per_operation": pl.col("server_cycles"),
 }
 
-# Runs from before `retries` was a column have as errors what was done again, which is no failure.
-_FAILED = pl.when(pl.col("retries").is_null()).then(0).otherwise("errors")
-_USABLE = (pl.col("operations") > 0) & (_FAILED == 0) & (pl.col("operations_per_s") > 0)
+DESCRIBED: dict[str, pl.Expr] = {
+    "table_position": pl.col("position"),
+    "kind": pl.lit(None, pl.String),
+    "range": pl.lit(None, pl.Int64),
+    "group": pl.lit("", pl.String),
+    "clients": pl.col("threads"),
+}
+"""What a step is, beside its name; and what stands for it where steps are made up without."""
+
+_USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
 
 
 def measured(steps: pl.DataFrame, runs: pl.DataFrame, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
@@ -93,15 +100,14 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
     names = sorted(metrics)
     metric = pl.col("metric").cast(pl.Enum(names)).to_physical()  # numbers are sorted faster than words
     there = wide.lazy().collect_schema().names()
-    described = {"kind": pl.lit(None, pl.String), "group": pl.lit(None, pl.String), "clients": pl.col("threads")}
-    missing = [of.alias(name) for name, of in described.items() if name not in there]
+    missing = [of.alias(name) for name, of in DESCRIBED.items() if name not in there]
     return (
         wide.lazy()
         .with_columns(missing)
         .join(version_order(runs).lazy(), on="dbms")
         .unpivot(
             on=names,
-            index=[*IDENTITY, "step", "position", *described, "threads", "rank"],
+            index=[*IDENTITY, "step", "position", *DESCRIBED, "threads", "rank"],
             variable_name="metric",
             value_name="value",
         )
@@ -121,7 +127,7 @@ def version_order(runs: pl.DataFrame) -> pl.DataFrame:
 def unusable(steps: pl.DataFrame) -> pl.DataFrame:
     """Warnings for the steps that give no number: errors, or nothing done."""
     reason = (
-        pl.when(_FAILED > 0)
+        pl.when(pl.col("errors") > 0)
         .then(pl.format("{} errors in {} operations: not compared", "errors", "operations"))
         .otherwise(pl.format("{} operations: not compared", "operations"))
     )
@@ -131,9 +137,9 @@ def unusable(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def missed_targets(steps: pl.DataFrame) -> pl.DataFrame:
-    """Warnings for the steps that had a rate to hold and did not.
+    """Warnings for the steps that had a rate to hold and did not hold it.
 
-    Where queries are asked, the rate is one of rows that are written beside them, and the run itself tells of it.
+    Where queries are asked, the rate is that of the rows written beside them, and the run itself warns of it.
     """
     reason = pl.format(
         "{} operations/s instead of {}: the rate was not held",

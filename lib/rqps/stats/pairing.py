@@ -55,7 +55,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
         # A ratio to nothing is no number: an operation that cost no CPU is below what can be seen.
         .filter(of > 0)
         .select(
-            *("host", "step", "position", "kind", "group", "clients", "metric", "round"),
+            *("host", "step", "position", "table_position", "kind", "range", "group", "clients", "metric", "round"),
             *("base", "dbms", "build", "config", "base_value"),
             me.alias("me_value"),
             (me / of).alias("ratio"),

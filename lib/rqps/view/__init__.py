@@ -1,1 +1,117 @@
-"""Under construction."""
+"""From a frame to what is seen: the theme, tables, charts and the words of a finding. No page is known here by name.
+
+>>> import polars as pl
+>>> costs = pl.DataFrame({"step": ["scan"], "cost_us": [12.3456]})
+>>> made = table(costs, [Column("step"), Column("cost_us", "CPU, µs", form=".2f")], name="costs", note="Medians.")
+>>> [text in made.as_raw_html() for text in ("CPU, µs", "12.35", "Medians.")]
+[True, True, True]
+"""
+
+# ruff: noqa: E402
+import sys
+
+# jsonschema, which altair imports, builds a grammar of web addresses where it finds this package, as it does with
+# JupyterLab. That takes more than a second in every run, and no chart has an address to check.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+from rqps.stats import most_changed
+from rqps.view import renderer
+from rqps.view.conditions import builds_table, conditions_table, differences_table, warnings_table
+from rqps.view.heatmap import heatmap
+from rqps.view.lines import counters, over_releases, throughput
+from rqps.view.rows import bars, dots, height_of, latencies, row_axis, slim, with_rows
+from rqps.view.table import (
+    Column,
+    absolute_table,
+    ratio_cell,
+    ratio_colour,
+    ratio_table,
+    ratio_text,
+    spread,
+    table,
+    two_lines,
+    unbroken,
+)
+from rqps.view.theme import (
+    COLOURS,
+    GRID,
+    INK,
+    LIMITS,
+    MUTED,
+    SERIES,
+    VERDICT_COLOURS,
+    colour_of,
+    ink_on_colour,
+    titled,
+)
+from rqps.view.words import (
+    COST_SIGNS,
+    SIGNS,
+    Sentences,
+    by_host,
+    coverage_of,
+    groups_of,
+    in_order,
+    interval_of,
+    legend_of,
+    number_of,
+    own_warnings,
+    rounds_of,
+    signs_of,
+    verdict_words,
+)
+
+renderer.enable()
+
+__all__ = [
+    "COLOURS",
+    "COST_SIGNS",
+    "GRID",
+    "INK",
+    "LIMITS",
+    "MUTED",
+    "SERIES",
+    "SIGNS",
+    "VERDICT_COLOURS",
+    "Column",
+    "Sentences",
+    "absolute_table",
+    "bars",
+    "builds_table",
+    "by_host",
+    "colour_of",
+    "conditions_table",
+    "counters",
+    "coverage_of",
+    "differences_table",
+    "dots",
+    "groups_of",
+    "heatmap",
+    "height_of",
+    "in_order",
+    "ink_on_colour",
+    "interval_of",
+    "latencies",
+    "legend_of",
+    "most_changed",
+    "number_of",
+    "over_releases",
+    "own_warnings",
+    "ratio_cell",
+    "ratio_colour",
+    "ratio_table",
+    "ratio_text",
+    "rounds_of",
+    "row_axis",
+    "signs_of",
+    "slim",
+    "spread",
+    "table",
+    "throughput",
+    "titled",
+    "two_lines",
+    "unbroken",
+    "verdict_words",
+    "warnings_table",
+    "with_rows",
+]

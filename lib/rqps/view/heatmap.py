@@ -1,47 +1,176 @@
-"""Steps by dbms, coloured by rQPS."""
+"""Steps by dbms, coloured by their ratio: large cells for few steps, and a screenful of small ones for many."""
 
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from rqps.view.cells import TOLD, cells_of, claim_of, colour, how_of, ink
-from rqps.view.overview import overview
-from rqps.view.theme import in_order, titled, told_apart
+from rqps.view.names import short_dbms, short_steps
+from rqps.view.rows import with_rows
+from rqps.view.theme import COLOURS, INK, LIMITS, titled
+from rqps.view.words import (
+    WORDS,
+    by_host,
+    coverage_of,
+    in_order,
+    is_throughput,
+    legend_of,
+    own_warnings,
+    rounds_of,
+    signs_of,
+    verdict_words,
+)
 
-ROW_PX = 34
-COLUMN_PX = 64
-LABELS_PX = 150
-LINE_PX = 14
 MANY_STEPS = 12
 """More than these are drawn in rows of half the height, in their groups."""
+ROW_PX, COLUMN_PX, LABELS_PX, LINE_PX = 34, 64, 150, 14
+SMALL_ROW_PX, SMALL_LABELS_PX, SMALL_COLUMN_PX = 18, 146, 22
+PHONE_PX = 358
+LETTER_PX = 6.4
+ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
+"""Width of a small cell for sign and number, and for the number alone."""
+PALE = 0.55
 
+_TOOLTIP: list[Any] = [
+    *("step:N", "dbms:N", "base:N"),
+    alt.Tooltip("median:Q", format=".3f", title="median"),
+    alt.Tooltip("interval:N", title="interval"),
+    alt.Tooltip("coverage:Q", format=".1%", title="coverage of the interval"),
+    alt.Tooltip("n:Q", title="rounds"),
+    "verdict:N",
+    alt.Tooltip("needs:N", title="to be sure"),
+    alt.Tooltip("warned:N", title="warnings"),
+]
+_PLAIN: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
+_NOT_DRAWN = ("metric", "host", "table_position", "kind", "range", "clients", "base_median", "me_median")
 # A name is broken at its dots and underscores where a column is too narrow for it.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 
 
-def heatmap(summary: pl.DataFrame, metric: str = "operations_per_s") -> Any:
-    """One cell a step and dbms: the sign of the verdict, the median ratio, and its interval below."""
-    numbers, of_all = told_apart(summary.filter(metric=metric))
-    cells = cells_of(numbers)
+def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
+    """One cell per step and dbms: the sign of the verdict and the median ratio, in colour."""
+    numbers, of_all = own_warnings(compared.filter(metric=metric))
+    cells = _cells(numbers)
+    draw = _many if cells["step"].n_unique() > MANY_STEPS else _few
+    return draw(cells, of_all)
+
+
+def _few(cells: pl.DataFrame, of_all: str) -> Any:
     steps, dbms = in_order(cells["step"]), in_order(cells["dbms"])
-    if len(steps) > MANY_STEPS:
-        return overview(cells, of_all)
     top: dict[str, Any] = {"orient": "top", "labelAngle": 0, "labelLimit": 0, "labelOverlap": False}
     if len(dbms) > 3 or max(map(len, dbms)) > 11:
         top["labelExpr"] = _BROKEN
         # Lines of a label grow downwards from where a single one would stand: into the cells.
         top["labelPadding"] = 2 + LINE_PX * max(name.count(".") + name.count("_") for name in dbms)
-    plain: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
-    base = alt.Chart(cells).encode(
-        x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **plain)),
-        y=alt.Y("step:N", sort=steps, axis=alt.Axis(**plain)),
-        tooltip=TOLD,
+    base = alt.Chart(cells.select(pl.exclude("group", *_NOT_DRAWN))).encode(
+        x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **_PLAIN)),
+        y=alt.Y("step:N", sort=steps, axis=alt.Axis(**_PLAIN)),
+        tooltip=_TOOLTIP,
     )
     chart = alt.layer(
-        base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=colour(cells)),
-        base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=ink()),
-        base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=ink()),
+        base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=_colour(cells)),
+        base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=_ink()),
+        base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=_ink()),
     ).properties(width="container", height=ROW_PX * len(steps))
-    how = how_of(cells, "below it") + of_all
-    return titled(chart, claim_of(cells), how, min_width_px=LABELS_PX + COLUMN_PX * len(dbms))
+    width = LABELS_PX + COLUMN_PX * len(dbms)
+    return titled(chart, _claim(cells), _how(cells, "below it") + of_all, min_width_px=width)
+
+
+def _many(cells: pl.DataFrame, of_all: str) -> Any:
+    """Rows below the names of their groups; the sign stands where there is room for it."""
+    heads, end = short_dbms([*cells["base"], *cells["dbms"]])
+    group = pl.col("group") if "group" in cells.columns else pl.lit("").alias("group")
+    named = cells.with_columns(
+        pl.col("dbms").replace_strict(heads, default=pl.col("dbms")).alias("head"),
+        pl.col("step").replace_strict(short_steps(cells["step"])).alias("name"),
+        group,
+    )
+    rows = with_rows(named, "group", "name")
+    columns = in_order(rows["head"])
+    order, headings = _order(rows)
+    column_px = (PHONE_PX - SMALL_LABELS_PX) / len(columns)
+    upright = max(map(len, columns)) * LETTER_PX > column_px
+    plain = _PLAIN | {"labelLimit": 0, "labelOverlap": False}
+    label: dict[str, Any] = {"labelExpr": "slice(datum.value, indexof(datum.value, '⋅') + 2)", "labelFontSize": 11}
+    x = alt.X("head:N", sort=columns, axis=alt.Axis(orient="top", labelAngle=-90 if upright else 0, **plain))
+    y = alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(values=order, **label, **plain))
+    drawn = rows.select(pl.exclude("position", *_NOT_DRAWN))
+    base = alt.Chart(drawn).encode(x=x, y=y, tooltip=_TOOLTIP)
+    column = f"width / {len(columns)}"
+    text = f"{column} >= {ROOM_FOR_SIGN_PX} ? datum.label : {column} >= {ROOM_FOR_NUMBER_PX} ? datum.number : ''"
+    letters = f"{column} >= {ROOM_FOR_SIGN_PX} ? 10.5 : 9"
+    sure = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
+    layers: list[Any] = [
+        base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=_colour(cells)),
+        base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(color=_ink(), opacity=sure),
+    ]
+    if not headings.is_empty():
+        # Across both the names and the cells: as an axis's label the longest would take the cells' room.
+        heading = alt.Chart(headings).mark_text(align="left", fontWeight="bold", fontSize=12, dy=2, color=INK)
+        layers.append(heading.encode(x=alt.value(-SMALL_LABELS_PX), y=y, text="group:N"))
+    chart = alt.layer(*layers).properties(width="container", height=SMALL_ROW_PX * len(order))
+    ending = f" All names end with {end}, which is left out." if end else ""
+    how = f"{_how(cells, 'hover for')} Pale: unsure.{ending}{of_all}"
+    width = min(PHONE_PX, SMALL_LABELS_PX + SMALL_COLUMN_PX * len(columns))
+    return titled(chart, _claim(cells), how, min_width_px=width)
+
+
+def _order(rows: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
+    """The rows of the axis, and those of them that are headings."""
+    order: list[str] = []
+    headings: list[tuple[str, str]] = []
+    for (group,), of_group in rows.group_by("group", maintain_order=True):
+        if group:
+            headings.append((f"{group} ⋅ ", str(group)))
+        order += [*(row for row, name in headings if name == group), *in_order(of_group["row"])]
+    return order, pl.DataFrame(headings, schema={"row": pl.String, "group": pl.String}, orient="row")
+
+
+def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
+    """With `label`, the ratio with its sign, `number` without it, and `interval`; verdicts in words."""
+    metric = str(numbers["metric"][0])
+    sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
+    two = [pl.col(name).round(2).map_elements("{:.2f}".format, return_dtype=pl.String) for name in ("low", "high")]
+    mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
+    value = pl.col("median").map_elements("{:.2f}".format, return_dtype=pl.String)
+    return by_host(numbers).with_columns(
+        pl.format("{} {}{}", sign, value, mark).alias("label"),
+        value.alias("number"),
+        pl.format("{}–{}", *two).fill_null("1 round").alias("interval"),
+        pl.col("verdict").replace(verdict_words(metric)),
+    )
+
+
+def _colour(cells: pl.DataFrame) -> alt.Color:
+    """By the ratio, in the steps of the published studies; what is worse is orange, also where that is more."""
+    colours = COLOURS if is_throughput(cells["metric"][0]) else COLOURS[::-1]
+    return alt.Color(
+        "median:Q",
+        scale=alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours)),
+        legend=alt.Legend(title="ratio", gradientLength=200, direction="horizontal", format=".2f"),
+    )
+
+
+def _ink() -> Any:
+    """Black or white, whichever can be read on that colour."""
+    dark = f"datum.median < {LIMITS[0]} || datum.median >= {LIMITS[-1]}"
+    return alt.when(dark).then(alt.value("#ffffff")).otherwise(alt.value(INK))
+
+
+def _claim(cells: pl.DataFrame) -> str:
+    count = dict(cells.group_by("verdict").len().rows())
+    words = verdict_words(cells["metric"][0]).values()
+    counted = [f"{count[word]} {word}" for word in words if word in count]
+    many = "comparison" if cells.height == 1 else "comparisons"
+    return f"Of {cells.height} {many} with {cells['base'][0]}: {', '.join(counted)}."
+
+
+def _how(cells: pl.DataFrame, where: str) -> str:
+    """`where` is where a reader finds the interval of a cell."""
+    metric = str(cells["metric"][0])
+    what = WORDS[metric]
+    what = f"rQPS, {what}" if is_throughput(metric) else f"{what[0].upper()}{what[1:]}"
+    return (
+        f"{what} relative to {cells['base'][0]}: median of {rounds_of(cells['n'])}, each paired with its round's "
+        f"base; {where} the {coverage_of(cells['coverage'])} of the median. {legend_of(metric)}"
+    )

@@ -1,21 +1,24 @@
-"""How a chart leaves a notebook: its specification for a page that can draw it, a picture for everything else.
+"""Output of a chart in a notebook: its specification for a page that can draw it, a picture for everything else.
 
 JupyterLab shows the picture whether or not the notebook is trusted, and asks for nothing from the network.
 """
 
+import struct
+import zlib
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 import altair as alt
 import vl_convert
 
-from rqps.view.png import repacked
 from rqps.view.theme import PICTURE_WIDTH_PX
 
 MIME = "application/vnd.vegalite.v6+json"
 VEGALITE = "6.4"
 SHARP, PLAIN = 1.5, 1.0
 TALL_PX = 900
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def enable() -> None:
@@ -38,4 +41,25 @@ def png(spec: dict[str, Any]) -> bytes:
     # A tall picture at full sharpness would weigh more than all the rest of its page.
     height = fixed.get("height")
     tall = isinstance(height, int | float) and height > TALL_PX
-    return repacked(vl_convert.vegalite_to_png(fixed, vl_version=VEGALITE, scale=PLAIN if tall else SHARP))
+    return _repacked(vl_convert.vegalite_to_png(fixed, vl_version=VEGALITE, scale=PLAIN if tall else SHARP))
+
+
+def _repacked(png: bytes) -> bytes:
+    """The same picture in a third of the bytes: vl-convert packs quickly, and not as well as zlib can."""
+    parts = list(_chunks(png))
+    pixels = zlib.decompress(b"".join(body for kind, body in parts if kind == b"IDAT"))
+    before = [(kind, body) for kind, body in parts if kind not in (b"IDAT", b"IEND")]
+    packed = [*before, (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b"")]
+    return _PNG + b"".join(_chunk(kind, body) for kind, body in packed)
+
+
+def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = len(_PNG)
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
+        yield kind, png[at + 8 : at + 8 + length]
+        at += 12 + length
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

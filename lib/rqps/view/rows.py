@@ -1,19 +1,33 @@
-"""Rows in groups on one axis: a bold row names the step, the rows below it are its dbms.
+"""Charts of one row per dbms below the name of its step: dots for rounds and latencies, bars for costs.
 
 A single view can take the width of its page, which a facet cannot.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from rqps.view.theme import in_order
+from rqps.stats import most_changed
+from rqps.view.theme import INK, VERDICT_COLOURS, titled
+from rqps.view.words import WORDS, Sentences, by_host, coverage_of, in_order, rounds_of, verdict_words
 
 BETWEEN = " ⋅ "
 ROW_PX = 19
-
+MOST_ROWS = 72
+STEADY = 0.05
+PERCENTILES = {"p50": "#0b3c5d", "p95": "#1f78a4", "p99": "#5aa7c7", "p99.9": "#e08244", "max": "#a63c06"}
+_SHAPES = ["circle", "square", "diamond", "triangle-up", "cross"]
+_LOG = alt.Scale(type="log", nice=False, padding=12)
 _IS_GROUP = f"indexof(datum.value, '{BETWEEN}') < 0"
+# By itself the wheel scrolls the page, as everywhere.
+_ZOOM = alt.selection_interval(bind="scales", encodings=["x"], zoom="wheel![event.altKey]")
+_FEW = alt.Axis(tickCount=8)
+_AROUND = alt.Scale(zero=False, padding=14)
+_OF_ROW = ("row", "base", "n", "median", "low", "high", "coverage", "verdict", "needs")
+_OF_ROUND = ("row", "run", "base_run", "round", "ratio", "me_value", "base_value")
+_OF_BAR = ("row", "who", "part", "n", "median", "low", "high", "coverage", "share", "low_share", "high_share")
 
 
 def with_rows(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> pl.DataFrame:
@@ -45,3 +59,161 @@ def slim(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
 def height_of(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> int:
     """Pixels for all rows."""
     return ROW_PX * (frame[group].n_unique() + frame.select(group, row).n_unique())
+
+
+def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
+    """Every round as a dot, with the median and its interval; of many steps, those that changed most."""
+    of_metric = compared.filter(metric=metric)
+    shown = most_changed(of_metric, MOST_ROWS // of_metric.select("dbms", "host").n_unique())
+    rows = with_rows(by_host(of_metric.filter(pl.col("step").is_in(shown)).drop("warnings", strict=False)))
+    dots = with_rows(by_host(rounds.filter(pl.col("step").is_in(shown), pl.col("metric") == metric)))
+    axis, height = row_axis(rows), height_of(rows)
+    rows, dots = slim(rows, *_OF_ROW), slim(dots, *_OF_ROUND)
+    what = WORDS[metric]
+    x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]}", scale=_AROUND, axis=_FEW)
+    words = verdict_words(metric)
+    rows = rows.with_columns(pl.col("verdict").replace(words))
+    shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
+    colour = alt.Color("verdict:N", title=None, scale=shades)
+    tooltip: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N", "needs:N"]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")]
+    tooltip += [alt.Tooltip("coverage:Q", format=".1%")]
+    of_round: list[Any] = ["run:N", "base_run:N", "round:Q", alt.Tooltip("ratio:Q", format=".4f")]
+    of_round += [alt.Tooltip(f"{name}:Q", format=",.1f") for name in ("me_value", "base_value")]
+    one = alt.Chart(pl.DataFrame({"ratio": [1.0]})).mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="ratio:Q")
+    summed = alt.Chart(rows).encode(y=axis, color=colour, tooltip=tooltip)
+    chart = alt.layer(
+        one,
+        summed.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
+        alt.Chart(dots).mark_circle(size=30, opacity=0.75, color=INK).encode(x=x, y=axis, tooltip=of_round),
+        summed.mark_tick(thickness=3, size=15).encode(x="median:Q"),
+    ).properties(width="container", height=height)
+    return titled(chart.add_params(_ZOOM), _spread(of_metric, shown), _how_dots(rows, what), min_width_px=330)
+
+
+def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
+    """Stacked CPU time per operation: `parts` has the metrics and their names, and the first has its interval drawn.
+
+    Bars of one step are relative to the cost of its base, so that steps of any cost can stand together.
+    """
+    first, *_ = parts.values()
+    found = _bars(absolute, base, parts)
+    whole = _totals(found, first)
+    shown = most_changed(whole.rename({"share": "median"}), MOST_ROWS // found.select("dbms", "host").n_unique())
+    claim = _most_expensive(whole, base)
+    found = with_rows(by_host(found.filter(pl.col("step").is_in(shown))))
+    whole = with_rows(_totals(found, first))
+    axis, height = row_axis(found), height_of(found)
+    found, whole = slim(found, *_OF_BAR), slim(whole, "row", "end", "label")
+    x = alt.X("share:Q", stack="zero", title=f"CPU per operation, {base} = 1", axis=_FEW)
+    tooltip: list[Any] = ["row:N", "who:N", alt.Tooltip("n:Q", title="rounds")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=",.2f", title=f"{name}, µs") for name in ("median", "low", "high")]
+    tooltip += [alt.Tooltip("coverage:Q", format=".1%")]
+    shades = alt.Scale(domain=list(parts.values()), range=["#2f6d9b", "#b9cbd8"])
+    colour = alt.Color("who:N", title=None, scale=shades)
+    room = alt.Scale(domainMax=1.32 * float(whole["end"].max() or 1))  # type: ignore[arg-type]
+    bar = alt.Chart(found).mark_bar(height=13)
+    interval = alt.Chart(found.filter(who=first)).mark_rule(color=INK, strokeWidth=2)
+    label = alt.Chart(whole).mark_text(align="left", dx=5, fontSize=11, color=INK)
+    chart = alt.layer(
+        bar.encode(x=x.scale(room), y=axis, color=colour, order="part:Q", tooltip=tooltip),
+        interval.encode(x="low_share:Q", x2="high_share:Q", y=axis, tooltip=tooltip),
+        label.encode(x="end:Q", y=axis, text="label:N"),
+    ).properties(width="container", height=height)
+    how = (
+        f"CPU time from the processes' own counters at a step's ends, over its operations: median of "
+        f"{rounds_of(found['n'])}. Figures are µs/operation, {' + '.join(parts.values())}; the black line is the "
+        f"{first}'s interval ({coverage_of(found['coverage'])})."
+    )
+    return titled(chart, claim, how, min_width_px=330)
+
+
+def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
+    """Latency percentiles on a logarithmic axis, each with a line from its lowest round to its highest."""
+    if found.is_empty():
+        return Sentences(["The load generator of this workload does not time single operations."])
+    ours = by_host(found)
+    at_most = max(1, MOST_ROWS // ours["dbms"].n_unique())
+    shown = (steps or in_order(ours["step"]))[:at_most]
+    rows = with_rows(ours.filter(pl.col("step").is_in(shown)))
+    axis, height = row_axis(rows), height_of(rows)
+    kept = slim(rows, "row", "percentile", "median", "low", "high", "n")
+    colour = alt.Color(
+        "percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=list(PERCENTILES.values()))
+    )
+    tooltip: list[Any] = ["row:N", "percentile:N", alt.Tooltip("n:Q", title="rounds")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f", title=f"{name}, µs") for name in ("median", "low", "high")]
+    x = alt.X("median:Q", title="latency, µs (logarithmic)", scale=_LOG, axis=alt.Axis(format="~s"))
+    shape = alt.Shape("percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=_SHAPES))
+    base = alt.Chart(kept).encode(y=axis, color=colour, tooltip=tooltip)
+    chart = alt.layer(
+        base.mark_rule(strokeWidth=2, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
+        base.mark_point(filled=True, size=55, opacity=1).encode(x=x, shape=shape),
+    ).properties(width="container", height=height)
+    return titled(chart, _longest(rows), _how_latencies(kept, len(shown), ours["step"].n_unique()), min_width_px=330)
+
+
+def _spread(compared: pl.DataFrame, shown: list[str]) -> str:
+    spread = compared.select(((pl.col("high") - pl.col("low")) / pl.col("median")).median()).item()
+    steps = compared["step"].n_unique()
+    some = f" Shown: the {len(shown)} of {steps} steps that changed most." if len(shown) < steps else ""
+    if spread is None:
+        return f"One round shows no spread.{some}"
+    width = "narrower" if spread < STEADY else "wider"
+    return f"Half of the intervals are {width} than {100 * spread:.2g} % of their median.{some}"
+
+
+def _how_dots(rows: pl.DataFrame, what: str) -> str:
+    count, sure = rounds_of(rows["n"]), coverage_of(rows["coverage"])
+    return (
+        f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({count}), the tick their "
+        f"median, the bar its interval ({sure}). Hover for the run; drag to move, scroll with Alt to zoom."
+    )
+
+
+def _bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> pl.DataFrame:
+    bars = absolute.filter(pl.col("metric").is_in(list(parts))).with_columns(
+        pl.col("metric").replace_strict(dict(parts), return_dtype=pl.String).alias("who"),
+        pl.col("metric").replace_strict(list(parts), range(len(parts)), return_dtype=pl.Int8).alias("part"),
+    )
+    of_base = bars.filter(dbms=base).group_by("host", "step").agg(pl.col("median").sum().alias("whole"))
+    shares = [
+        (pl.col(name) / pl.col("whole")).alias(share)
+        for name, share in (("median", "share"), ("low", "low_share"), ("high", "high_share"))
+    ]
+    joined = bars.join(of_base, on=["host", "step"], maintain_order="left").filter(pl.col("whole") > 0)
+    # Rows keep the order of steps and dbms; the metric only stacks.
+    return joined.with_columns(shares).sort("host", "position", maintain_order=True)
+
+
+def _totals(bars: pl.DataFrame, first: str) -> pl.DataFrame:
+    parts = pl.col("median").sort_by("part").map_elements("{:,.1f}".format, return_dtype=pl.String)
+    return bars.group_by("host", "step", "dbms", maintain_order=True).agg(
+        pl.col("share").sum(),
+        pl.max_horizontal(pl.col("share").sum(), pl.col("high_share").filter(who=first).max()).alias("end"),
+        parts.str.join(" + ").alias("label"),
+    )
+
+
+def _most_expensive(totals: pl.DataFrame, base: str) -> str:
+    others = totals.filter(pl.col("dbms") != base)
+    if others.is_empty():
+        return f"CPU time per operation of {base}."
+    most = others.sort("share", descending=True, maintain_order=True).row(0, named=True)
+    return f"An operation costs up to {most['share']:.2f} times the CPU of {base} ({most['step']}, {most['dbms']})."
+
+
+def _longest(rows: pl.DataFrame) -> str:
+    tail = rows.filter(percentile="p99").sort("median", descending=True, maintain_order=True)
+    if tail.is_empty():
+        return "No latencies were recorded."
+    row = tail.row(0, named=True)
+    return f"The longest 99th percentile is {row['median']:,.0f} µs ({row['step']}, {row['dbms']})."
+
+
+def _how_latencies(kept: pl.DataFrame, shown: int, steps: int) -> str:
+    some = f" {shown} of {steps} steps are shown." if shown < steps else ""
+    return (
+        f"Latency of a transaction: median of {rounds_of(kept['n'])}, the line from the lowest to the "
+        f"highest. Closed loop: a slow answer also delays the next question, so a stall counts once.{some}"
+    )

@@ -1,21 +1,61 @@
-"""Colours, sizes and words that all charts and tables share."""
+"""Colours and sizes that all charts and tables share."""
 
-from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Any
 
 import altair as alt
-import polars as pl
 
-# As published: grey from 0.95 to 1.05. Orange against blue-green stays apart for the colour-blind, and a sign
+from rqps.view.words import (  # until everybody takes them from rqps.view
+    COST_SIGNS,
+    SIGNS,
+    WORDS,
+    by_host,
+    coverage_of,
+    in_order,
+    is_throughput,
+    legend_of,
+    rounds_of,
+    signs_of,
+    verdict_words,
+)
+from rqps.view.words import own_warnings as told_apart
+
+__all__ = [
+    "COLOURS",
+    "COST_SIGNS",
+    "FONTS",
+    "GRID",
+    "INK",
+    "LIMITS",
+    "LINE",
+    "MUTED",
+    "PICTURE_WIDTH_PX",
+    "SERIES",
+    "SIGNS",
+    "VERDICT_COLOURS",
+    "WORDS",
+    "by_host",
+    "colour_of",
+    "coverage_of",
+    "in_order",
+    "ink_on",
+    "ink_on_colour",
+    "is_throughput",
+    "legend_of",
+    "rounds_of",
+    "signs_of",
+    "titled",
+    "told_apart",
+    "verdict_words",
+]
+
+# As published: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green, and a sign
 # stands beside every colour, so that a print in grey can be read too.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
 COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0b6e64")
 VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#a9b2ba"}
-SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
-COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
 
-# Okabe and Ito's colours, then some of Tol's: told apart by nearly everybody.
+# Okabe and Ito's colours, then some of Tol's: nearly everybody can distinguish them.
 SERIES = (
     "#0072b2",
     "#d55e00",
@@ -28,14 +68,6 @@ SERIES = (
     "#882255",
     "#44aa99",
 )
-
-# What is compared, as a title says it.
-WORDS = {
-    "operations_per_s": "operations/s",
-    "server_cpu_us_per_operation": "server CPU per operation",
-    "client_cpu_us_per_operation": "client CPU per operation",
-    "host_cpu_us_per_operation": "CPU of the whole host per operation",
-}
 
 INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
 FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
@@ -70,74 +102,6 @@ def titled(chart: alt.LayerChart | alt.Chart | alt.FacetChart, claim: str, how: 
         description=f"{claim} {how}",
         usermeta={"rqps": {"claim": claim, "how": how, "minWidth": min_width_px}},
     )
-
-
-def by_host(frame: pl.DataFrame) -> pl.DataFrame:
-    """Where there is more than one host, the dbms says which one it ran on."""
-    if frame["host"].n_unique() < 2:
-        return frame
-    return frame.with_columns(pl.format("{} on {}", "dbms", "host").alias("dbms"))
-
-
-def told_apart(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """`warned`: the warnings of a number that not all have; and a sentence on those that all have."""
-    if "warnings" not in numbers.columns:
-        return numbers.with_columns(pl.lit("").alias("warned")), ""
-    every = [set(kinds) for kinds in numbers["warnings"].to_list()]
-    common = set.intersection(*every) if every else set()
-    own = [", ".join(sorted(kinds - common)) for kinds in every]
-    of_all = f" A warning on {', '.join(sorted(common))} concerns every number here." if common else ""
-    return numbers.drop("warnings").with_columns(pl.Series("warned", own, pl.String)), of_all
-
-
-def is_throughput(metric: str) -> bool:
-    """Whether more is better."""
-    return metric in ("operations_per_s", "o/s")
-
-
-def signs_of(metric: str) -> dict[str, str]:
-    """An arrow points where the number goes: throughput down is slower, cost up is."""
-    return SIGNS if is_throughput(metric) else COST_SIGNS
-
-
-def verdict_words(metric: str) -> dict[str, str]:
-    """How a verdict is called: an operation is not slower for costing more, it is dearer."""
-    worse, better = ("slower", "faster") if is_throughput(metric) else ("dearer", "cheaper")
-    return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
-
-
-def legend_of(metric: str) -> str:
-    """What the signs mean."""
-    words, signs = verdict_words(metric), signs_of(metric)
-    worse, better = (f"{signs[each]} {words[each]}" for each in ("slower", "faster"))
-    return f"{worse}, {better}, = same within 2 %, ? the rounds can't tell."
-
-
-def in_order(values: Iterable[str]) -> list[str]:
-    """Each value once, where it first stands."""
-    return list(dict.fromkeys(values))
-
-
-def rounds_of(counts: Sequence[int]) -> str:
-    """How many rounds, in words.
-
-    >>> rounds_of([6, 6]), rounds_of([5, 6]), rounds_of([1])
-    ('6 rounds', '5 to 6 rounds', '1 round')
-    """
-    low, high = min(counts), max(counts)
-    return f"{low} to {high} rounds" if low < high else f"{low} round{'' if low == 1 else 's'}"
-
-
-def coverage_of(coverages: Sequence[float]) -> str:
-    """How sure the intervals are, in words.
-
-    >>> coverage_of([0.96875]), coverage_of([0.875, 0.75]), coverage_of([0.0])
-    ('97 % intervals', '75 to 88 % intervals', 'no intervals')
-    """
-    percent = sorted({round(100 * each) for each in coverages if each > 0})
-    if not percent:
-        return "no intervals"
-    return f"{percent[0]} to {percent[-1]} % intervals" if len(percent) > 1 else f"{percent[0]} % intervals"
 
 
 _TEXT: dict[str, Any] = {"labelColor": INK, "titleColor": MUTED, "labelFontSize": 12, "titleFontSize": 12}

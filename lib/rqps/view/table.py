@@ -1,0 +1,235 @@
+"""Tables made from a list of columns, and the two forms in which ratios of many dbms are published."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import polars as pl
+from great_tables import GT, loc, style
+
+from rqps.view.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on_colour
+from rqps.view.words import (
+    by_host,
+    coverage_of,
+    groups_of,
+    in_order,
+    interval_of,
+    legend_of,
+    own_warnings,
+    rounds_of,
+    signs_of,
+)
+
+Cell = Mapping[str, Any]
+TEXT_WIDTH = 24
+# As the published tables have them: cost per operation beside throughput.
+ABSOLUTE = {
+    "operations_per_s": "operations/s",
+    "server_cpu_us_per_operation": "server CPU, µs/o",
+    "client_cpu_us_per_operation": "client CPU, µs/o",
+    "host_context_switches_per_operation": "cs/o",
+    "host_reads_per_operation": "r/o",
+    "host_read_kb_per_operation": "rKB/o",
+    "host_write_kb_per_operation": "wKB/o",
+    "server_instructions_per_operation": "server instructions/o",  # of the CPU's own counters, where it has them
+    "server_cycles_per_operation": "server cycles/o",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    `form` writes a value: a format such as `.2f`, or a function that returns HTML, which is shown as it is. `colour`
+    gives the colour behind a value, if any. Values that are null are dashes.
+    """
+
+    name: str
+    label: str = ""
+    form: str | Callable[[Any], str] = ""
+    colour: Callable[[Any], str | None] | None = None
+    align: str = ""
+    note: str = ""
+
+
+def table(
+    frame: pl.DataFrame | Sequence[Cell],
+    columns: Iterable[Column] | None = None,
+    *,
+    name: str,
+    group: str = "",
+    rows: str = "",
+    title: str = "",
+    note: str = "",
+) -> GT:
+    """The columns of a frame as a table, in our style.
+
+    `name` makes its id, `group` is the column of its headings and `rows` that of its row names. Below it stand `note`
+    and the notes of the columns.
+    """
+    given = frame.to_dict(as_series=False) if isinstance(frame, pl.DataFrame) else _turned(frame)
+    shown = list(columns) if columns is not None else [Column(each) for each in given]
+    named = [each for each in (group, rows) if each]
+    cells = {each: given[each] for each in named} | {each.name: _written(each, given[each.name]) for each in shown}
+    made = _styled(pl.DataFrame(cells, strict=False), name, group, rows)
+    made = made.cols_label({each.name: each.label for each in shown if each.label})
+    if written := [each.name for each in shown if each.form]:
+        made = made.fmt(_as_it_is, columns=written)
+    for align in {each.align for each in shown if each.align}:
+        made = made.cols_align(align, columns=[each.name for each in shown if each.align == align])
+    if rows:
+        made = made.tab_style(style.css("white-space: nowrap"), loc.stub())
+    for each in shown:
+        if each.colour is not None:
+            made = _painted(made, each.name, [each.colour(value) for value in given[each.name]])
+    if title:
+        made = made.tab_header(title=title)
+    notes = " ".join(filter(None, (note, *(each.note for each in shown))))
+    return made.tab_source_note(notes) if notes else made
+
+
+def spread(frame: pl.DataFrame, across: str, index: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per `index`, with a column for each value of `across` that holds that whole row of the frame, or None.
+
+    >>> found = pl.DataFrame({"step": ["a", "a"], "dbms": ["x", "y"], "median": [1.0, 0.8]})
+    >>> spread(found, "dbms", ["step"])[0]["y"]["median"]
+    0.8
+    """
+    heads = in_order(frame[across])
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in frame.iter_rows(named=True):
+        key = tuple(row[each] for each in index)
+        found.setdefault(key, dict(zip(index, key, strict=True)) | dict.fromkeys(heads))[row[across]] = row
+    return list(found.values())
+
+
+def two_lines(above: str, below: str, *, muted: bool = False) -> str:
+    """A cell of a number with something smaller below it."""
+    ink = f"color:{MUTED};" if muted else ""
+    return f'{above}<br><span style="font-size:11px;{ink}white-space:nowrap">{below}</span>'
+
+
+def unbroken(name: str) -> str:
+    """A name as HTML that stays on one line."""
+    return f'<span style="white-space:nowrap">{escape(name)}</span>'
+
+
+def ratio_cell(row: Cell) -> str:
+    """A row of the tidy frame: sign and median, below them the interval and the rounds."""
+    warned = row.get("warned") or ""
+    mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
+    number = f"{signs_of(row['metric'])[row['verdict']]} {row['median']:.2f}{mark}"
+    return two_lines(f'<b style="white-space:nowrap">{number}</b>', f"{interval_of(row)} · n={row['n']}")
+
+
+def ratio_colour(row: Cell | None) -> str | None:
+    """The heatmap's colour of that row."""
+    return colour_of(row["median"]) if row else None
+
+
+def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
+    """Steps by dbms: the median ratio, its interval, rounds and verdict."""
+    numbers, of_all = own_warnings(compared.filter(metric=metric))
+    rows = by_host(numbers)
+    group = "group" if len(groups_of(rows)) > 1 else ""
+    colour = ratio_colour if metric == "operations_per_s" else None
+    columns = [Column(each, form=ratio_cell, colour=colour, align="center") for each in in_order(rows["dbms"])]
+    notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the median."
+    return table(
+        spread(rows, "dbms", [*filter(None, [group]), "step"]),
+        [Column("step", form=unbroken), *columns],
+        name=f"relative-{metric}",
+        group=group,
+        note=f"Relative to: {rows['base'][0]}. Median ratio of {notes} {legend_of(metric)}{of_all}",
+    )
+
+
+def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
+    """The same as text in its published form, with interval, verdict and rounds after each ratio."""
+    rows = by_host(compared.filter(metric=metric))
+    dbms = in_order(rows["dbms"])
+    cells = {(row["step"], row["dbms"]): _ratio_words(row) for row in rows.iter_rows(named=True)}
+    lines = [f"Relative to: {rows['base'][0]}"]
+    lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 1)]
+    lines += ["", "".join(f"col-{number}".ljust(TEXT_WIDTH) for number in range(1, len(dbms) + 1)) + "step"]
+    groups = groups_of(rows)
+    for number, (group, steps) in enumerate(groups.items()):
+        lines += [""] * (number > 0) + [group] * (len(groups) > 1)
+        lines += ["".join(cells.get((step, name), "-").ljust(TEXT_WIDTH) for name in dbms) + step for step in steps]
+    return "\n".join(lines)
+
+
+def _ratio_words(row: Cell) -> str:
+    return f"{row['median']:.2f} ({interval_of(row)}) {signs_of(row['metric'])[row['verdict']]} n={row['n']}"
+
+
+def absolute_table(absolute: pl.DataFrame) -> GT:
+    """One row per step and dbms: throughput with its interval, and the cost of an operation."""
+    rows = by_host(absolute.filter(pl.col("metric").is_in(list(ABSOLUTE))))
+    cells = spread(rows, "metric", ["step", "dbms"])
+    metrics = [name for name in ABSOLUTE if any(row.get(name) for row in cells)]
+    throughput = {(row["step"], row["dbms"]): (row["operations_per_s"] or {}).get("n") for row in cells}
+    shown = [{"rounds": throughput[row["step"], row["dbms"]], **row} for row in cells]
+    spread_of_one = "One round, so there is no interval"
+    what = f"Medians, below them the {coverage_of(rows['coverage'])}" if rows["n"].max() != 1 else spread_of_one
+    return table(
+        shown,
+        [*(Column(each, ABSOLUTE[each], _absolute_cell, align="right") for each in metrics), Column("rounds")],
+        name="absolute",
+        group="step",
+        rows="dbms",
+        note=f"{what}. µs/o is CPU time per operation of the process; cs/o, r/o, rKB/o and wKB/o are the whole "
+        "host's context switches, disk reads and KB per operation.",
+    )
+
+
+def _absolute_cell(row: Cell) -> str:
+    form = ",.0f" if row["metric"] == "operations_per_s" or row["median"] >= 100 else ",.2f"
+    number = f"{row['median']:{form}}"
+    return number if row["low"] is None else two_lines(number, interval_of(row, form), muted=True)
+
+
+def _turned(rows: Sequence[Cell]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def _written(column: Column, values: list[Any]) -> list[Any]:
+    if not column.form:
+        return values
+    form = column.form
+    written = form if callable(form) else lambda value: format(value, form)
+    return ["–" if value is None else written(value) for value in values]
+
+
+def _as_it_is(value: str | None) -> str:
+    return value or "–"  # written above
+
+
+def _painted(made: GT, column: str, colours: Sequence[str | None]) -> GT:
+    for colour in in_order(filter(None, colours)):
+        at = [number for number, each in enumerate(colours) if each == colour]
+        paint = [style.fill(colour), style.text(color=ink_on_colour(colour))]
+        made = made.tab_style(paint, loc.body(columns=column, rows=at))
+    return made
+
+
+def _styled(frame: pl.DataFrame, name: str, group: str, rows: str) -> GT:
+    return (
+        GT(frame, id=f"rqps-{name}", groupname_col=group or None, rowname_col=rows or None)
+        .opt_table_font(font=list(FONTS))
+        .tab_options(
+            table_font_size="14px",
+            table_font_color=INK,
+            table_margin_left="0",
+            data_row_padding="5px",
+            heading_align="left",
+            table_border_top_style="none",
+            table_border_bottom_color=GRID,
+            table_body_hlines_color=GRID,
+            column_labels_font_weight="600",
+            row_group_font_weight="600",
+            row_group_padding="7px",
+            source_notes_font_size="12px",
+        )
+    )

@@ -1,0 +1,126 @@
+"""Words for numbers, verdicts, warnings and names, the same in tables, charts and sentences."""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+import polars as pl
+
+SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
+COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
+
+# Metrics as the titles of charts have them.
+WORDS = {
+    "operations_per_s": "operations/s",
+    "server_cpu_us_per_operation": "server CPU per operation",
+    "client_cpu_us_per_operation": "client CPU per operation",
+    "host_cpu_us_per_operation": "CPU of the whole host per operation",
+}
+
+Row = Mapping[str, Any]
+
+
+class Sentences:
+    """Sentences, shown as a list in a notebook and on a page, as lines elsewhere. Names in them stay text."""
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self.sentences = tuple(sentences)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"- {sentence}" for sentence in self.sentences)
+
+    def _repr_html_(self) -> str:
+        return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in self.sentences)}</ul>"
+
+
+def interval_of(row: Row, form: str = ".2f") -> str:
+    """
+    >>> interval_of({"low": 0.601, "high": 0.65}), interval_of({"low": None, "high": None})
+    ('0.60–0.65', 'no interval')
+    """
+    return "no interval" if row["low"] is None else f"{row['low']:{form}}–{row['high']:{form}}"
+
+
+def number_of(row: Row, form: str = ".2f") -> str:
+    """The median of a row of the tidy frame, as a sentence has it.
+
+    >>> number_of({"median": 0.62, "low": 0.6, "high": 0.65, "n": 6})
+    '0.62 (0.60–0.65, 6 rounds)'
+    """
+    return f"{row['median']:{form}} ({interval_of(row, form)}, {rounds_of([row['n']])})"
+
+
+def rounds_of(counts: Iterable[int]) -> str:
+    """The number of rounds, in words.
+
+    >>> rounds_of([6, 6]), rounds_of([5, 6]), rounds_of([1])
+    ('6 rounds', '5 to 6 rounds', '1 round')
+    """
+    counts = list(counts)
+    low, high = min(counts), max(counts)
+    return f"{low} to {high} rounds" if low < high else f"{low} round{'' if low == 1 else 's'}"
+
+
+def coverage_of(coverages: Iterable[float]) -> str:
+    """The coverage of the intervals, in words.
+
+    >>> coverage_of([0.96875]), coverage_of([0.875, 0.75]), coverage_of([0.0])
+    ('97 % intervals', '75 to 88 % intervals', 'no intervals')
+    """
+    percent = sorted({round(100 * each) for each in coverages if each > 0})
+    if not percent:
+        return "no intervals"
+    return f"{percent[0]} to {percent[-1]} % intervals" if len(percent) > 1 else f"{percent[0]} % intervals"
+
+
+def is_throughput(metric: str) -> bool:
+    """Whether the metric is a rate and not a cost."""
+    return metric in ("operations_per_s", "o/s")
+
+
+def signs_of(metric: str) -> dict[str, str]:
+    """The sign of each verdict: an arrow points where the number goes, so that a cost that is worse points up."""
+    return SIGNS if is_throughput(metric) else COST_SIGNS
+
+
+def verdict_words(metric: str) -> dict[str, str]:
+    """The word of each verdict: an operation is not slower for costing more, it is more expensive."""
+    worse, better = ("slower", "faster") if is_throughput(metric) else ("more expensive", "cheaper")
+    return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
+
+
+def legend_of(metric: str) -> str:
+    """The meaning of the signs."""
+    words, signs = verdict_words(metric), signs_of(metric)
+    worse, better = (f"{signs[each]} {words[each]}" for each in ("slower", "faster"))
+    return f"{worse}, {better}, = same within 2 %, ? the rounds can't tell."
+
+
+def in_order(values: Iterable[str]) -> list[str]:
+    """Each value once, where it first stands."""
+    return list(dict.fromkeys(values))
+
+
+def by_host(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the host in the name of each dbms, where there is more than one host."""
+    if frame["host"].n_unique() < 2:
+        return frame
+    return frame.with_columns(pl.format("{} on {}", "dbms", "host").alias("dbms"))
+
+
+def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The column `warned`, with the warnings of a number that not all have; and a sentence on those that all have."""
+    if "warnings" not in numbers.columns:
+        return numbers.with_columns(pl.lit("").alias("warned")), ""
+    every = [set(kinds) for kinds in numbers["warnings"].to_list()]
+    common = set.intersection(*every) if every else set()
+    own = [", ".join(sorted(kinds - common)) for kinds in every]
+    of_all = f" A warning on {', '.join(sorted(common))} concerns every number here." if common else ""
+    return numbers.drop("warnings").with_columns(pl.Series("warned", own, pl.String)), of_all
+
+
+def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:
+    """The steps of each group, in order; all in one that has no name where there are no groups."""
+    if "group" not in rows.columns:
+        return {"": in_order(rows["step"])}
+    return {str(group or ""): in_order(of["step"]) for (group,), of in rows.group_by("group", maintain_order=True)}
