@@ -11,7 +11,7 @@ from rqps import analysis, charts
 from rqps.execute.levels import file_of_level, levels_file, run_levels
 from rqps.stats.perf_schema_parts import costly, parts_by_kind, recorded_events, split_by_name
 from rqps.store import load
-from rqps.store.levels import load_levels
+from rqps.store.read import load_levels
 from rqps.study import RunsFile, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 

@@ -6,8 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rqps.store.levels import load_levels
-    from rqps.store.read import Study, load, load_run
+    from rqps.store.read import Study, load, load_levels, load_run
 
 __version__ = "0.1.0"
 __all__ = ["Study", "__version__", "load", "load_levels", "load_run"]
@@ -15,12 +14,8 @@ __all__ = ["Study", "__version__", "load", "load_levels", "load_run"]
 
 def __getattr__(name: str) -> Any:
     # polars takes a third of a second to import, and most of the command does not need it.
-    if name in ("Study", "load", "load_run"):
+    if name in ("Study", "load", "load_levels", "load_run"):
         from rqps.store import read
 
         return getattr(read, name)
-    if name == "load_levels":
-        from rqps.store.levels import load_levels
-
-        return load_levels
     raise AttributeError(f"module 'rqps' has no attribute {name!r}")

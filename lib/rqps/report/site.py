@@ -20,8 +20,7 @@ from rqps.report.leads import PROFILES, Leads, leads, looks_closer
 from rqps.report.pages import index_page, notebook_page
 from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
 from rqps.store.find import data_folder
-from rqps.store.levels import load_levels
-from rqps.store.read import Study, load
+from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"

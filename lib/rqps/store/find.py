@@ -1,4 +1,4 @@
-"""Where a study's data lies."""
+"""Folders of the data, of studies and of runs."""
 
 import os
 from pathlib import Path
@@ -8,11 +8,11 @@ from rqps.errors import RqpsError
 CARD = "study.json"
 MANIFEST = "manifest.json"
 SET_ASIDE = ".until-"
-"""In the name of a study's folder that was set aside, before the moment; no study's name has a dot."""
+"""In the name of a study's folder that was set aside, before the time; no study's name has a dot."""
 
 
 def study_folder(study: str, data: str | Path | None = None) -> Path:
-    """The folder of a study: what was measured here if there is any, else the sample that came along."""
+    """The folder of a study: of what was measured here, or else of the committed sample."""
     root = data_folder(data)
     for kind in ("raw", "sample"):
         folder = root / kind / f"study={study}"
@@ -26,7 +26,7 @@ def study_folder(study: str, data: str | Path | None = None) -> Path:
 
 
 def studies(root: Path) -> tuple[str, ...]:
-    """The names of the studies below a data folder; not of what was set aside as `study=S.until-…`."""
+    """The names of the studies below a data folder, without those that were set aside as `study=S.until-…`."""
     cards = (*root.glob(f"raw/study=*/{CARD}"), *root.glob(f"sample/study=*/{CARD}"))
     names = {card.parent.name.removeprefix("study=") for card in cards}
     return tuple(sorted(name for name in names if SET_ASIDE not in name))
@@ -54,5 +54,5 @@ def finished_runs(folder: Path) -> tuple[Path, ...]:
 
 
 def failed_runs(folder: Path) -> tuple[Path, ...]:
-    """The folders of the tries that failed and were kept."""
+    """The folders of attempts that failed and were kept."""
     return tuple(sorted(path.parent for path in folder.glob(f"failed/run=*/{MANIFEST}")))

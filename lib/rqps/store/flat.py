@@ -1,4 +1,4 @@
-"""Manifests as frames: a run a row, a condition a row, a warning a row."""
+"""Manifests as frames: one row per run, per condition, per warning."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -51,12 +51,12 @@ _WARNINGS = {**IDENTITY, "kind": pl.String(), "step": pl.String(), "text": pl.St
 
 
 def identity(manifest: Manifest) -> dict[str, Any]:
-    """The columns that say which run a row is from."""
+    """The columns that name the run of a row."""
     return {name: getattr(manifest, name) for name in IDENTITY}
 
 
 def runs_frame(runs: Sequence[tuple[Path, Manifest]]) -> pl.DataFrame:
-    """One row a run, with the folder that it lies in."""
+    """One row per run, with its folder."""
     rows = [
         {
             **identity(manifest),
@@ -71,7 +71,7 @@ def runs_frame(runs: Sequence[tuple[Path, Manifest]]) -> pl.DataFrame:
 
 
 def conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
-    """One row a fact that a run ran under; what lies deeper has its path as its name: `cpu.model`."""
+    """One row per run and fact; a nested fact has its path as its name: `cpu.model`."""
     numbers: list[int] = []
     kinds: list[str] = []
     names: list[str] = []
@@ -93,7 +93,7 @@ def conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
 
 
 def warnings_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
-    """One row a warning that a run gave."""
+    """One row per warning of a run."""
     rows = [{**identity(manifest), **warning.model_dump()} for manifest in manifests for warning in manifest.warnings]
     return pl.DataFrame(rows, schema=_WARNINGS)
 
@@ -104,7 +104,7 @@ def _by_clients(manifest: Manifest) -> dict[str, Any]:
 
 
 def _add_leaves(facts: Mapping[str, Any], above: str, names: list[str], values: list[str | None]) -> None:
-    """Columns, not rows: a big study has tens of thousands of facts."""
+    """Collected as columns, since a big study has tens of thousands of facts."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             _add_leaves(value, f"{above}{name}.", names, values)

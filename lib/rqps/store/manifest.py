@@ -1,4 +1,4 @@
-"""The manifest: what a run was, where and how. It is written last; a folder without one did not happen."""
+"""The manifest of a run, written last: a folder without one did not happen. And the card of a study."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -14,7 +14,7 @@ class _Frozen(BaseModel):
 
 
 class Warning_(_Frozen):
-    """Something that a reader of the number has to know. Warnings travel with the number."""
+    """A fact that a reader of the number has to know. Warnings travel with the number."""
 
     kind: str
     """A short name to group by: `steal`, `placement`, `plan`, `load`, `errors`."""
@@ -23,7 +23,7 @@ class Warning_(_Frozen):
 
 
 class Placement(_Frozen):
-    """Which CPUs the server, the load generator and the observer were held to."""
+    """CPUs that the server, the load generator and the observer were pinned to."""
 
     kind: Literal["same-cpu", "split", "free", "by-clients"]
     server_cpus: tuple[int, ...]
@@ -52,7 +52,7 @@ class Manifest(_Frozen):
     build_source: str
     build_digest: str
     options: dict[str, str]
-    """What the config asked of the server, as it was translated for this version."""
+    """Options of the config, as they were translated for this version."""
     parameters: dict[str, Any]
     placement: Placement
     placements: dict[int, Placement] = Field(default_factory=dict)
@@ -60,7 +60,7 @@ class Manifest(_Frozen):
     rqps_version: str
     git_revision: str | None
     tools: dict[str, str]
-    """Versions of what did the work: sysbench, python, polars, kernel."""
+    """Versions of the programs at work: sysbench, python, polars, kernel."""
     machine: dict[str, Any]
     started_at: datetime
     ended_at: datetime
@@ -73,7 +73,7 @@ class Manifest(_Frozen):
 
 
 class StudyCard(_Frozen):
-    """`study.json` beside a study's runs: what it asks, so that the data needs no runs.yaml."""
+    """`study.json` beside a study's runs: its question, so that the data needs no runs.yaml."""
 
     study: str
     question: str
@@ -83,4 +83,4 @@ class StudyCard(_Frozen):
     rounds: int
     parameters: dict[str, Any]
     absent: dict[str, str] = Field(default_factory=dict)
-    """Of `dbms`, those whose version does not have what their config asks for, and why: they have no runs."""
+    """Reasons by dbms, where a version lacks what its config asks for: those of `dbms` that have no runs."""

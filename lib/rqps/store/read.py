@@ -1,4 +1,4 @@
-"""Reading a study: plain polars frames, each with the columns in front that say which run a row is from."""
+"""Studies as plain polars frames; the first columns of each say which run a row is from."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from polars.io.plugins import register_io_source
 from pydantic import ValidationError
 
 from rqps.errors import RqpsError
-from rqps.store.find import CARD, MANIFEST, failed_runs, finished_runs, study_folder
+from rqps.store.find import CARD, MANIFEST, data_folder, failed_runs, finished_runs, study_folder
 from rqps.store.flat import IDENTITY, conditions_frame, identity, runs_frame, warnings_frame
 from rqps.store.manifest import Manifest, StudyCard
 from rqps.store.schemas import MODE_TABLES, SCHEMA_VERSION, TABLES, WORKLOAD_TABLES
@@ -25,18 +25,18 @@ _FILE = "file"
 
 @dataclass(frozen=True)
 class Study:
-    """What a study's runs of one mode measured. Small frames are read; the big ones are lazy: `.collect()` them."""
+    """The runs of a study in one mode. Small frames are read; the big ones are lazy: `.collect()` them."""
 
     card: StudyCard
     folder: Path
     runs: pl.DataFrame
-    """One row a finished run."""
+    """One row per finished run."""
     failed: pl.DataFrame
-    """One row a try that failed, with its error."""
+    """One row per attempt that failed, with its error."""
     conditions: pl.DataFrame
-    """What each run ran under, one row a fact: options, parameters, placement, machine, tools."""
+    """One row per run and fact: options, parameters, placement, machine, tools."""
     warnings: pl.DataFrame
-    """What the runs themselves noticed."""
+    """Warnings that the runs gave."""
     steps: pl.DataFrame
     intervals: pl.LazyFrame
     latencies: pl.LazyFrame
@@ -44,17 +44,17 @@ class Study:
     status: pl.LazyFrame
     settings: pl.LazyFrame
     plans: pl.LazyFrame
-    """How the server said that it would read, before each step."""
+    """The plans that the server explained before each step."""
     stacks: pl.LazyFrame
-    """Sampled call stacks; only of runs of that mode."""
+    """Sampled call stacks; only of runs in that mode."""
     threads: pl.LazyFrame
-    """What the server's threads did with their time; only of those runs, too."""
+    """Time of the server's threads, running and waiting; only of those runs, too."""
     instructions: pl.LazyFrame
-    """Instructions by call stack; only of runs of that mode."""
+    """Instructions by call stack; only of runs in that mode."""
     clients: pl.LazyFrame
-    """What each client did in each second; only of the insert benchmark."""
+    """Operations of each client in each second; only of the insert benchmark."""
     engine: pl.LazyFrame
-    """How much the storage engine has put off, before and after each step; only of the insert benchmark."""
+    """Work that the storage engine has put off, before and after each step; only of the insert benchmark."""
 
 
 def load(study: str, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:
@@ -67,8 +67,18 @@ def load(study: str, data: str | Path | None = None, mode: Mode | None = "throug
     return _study(read_study_card(folder), folder, finished_runs(folder), failed_runs(folder), mode)
 
 
+def load_levels(study: str, data: str | Path | None = None, mode: Mode = "throughput") -> tuple[Study, ...]:
+    """The study, then the studies that measure its parts (STUDY-1, STUDY-2, …), if they have runs in that mode."""
+    root = data_folder(data)
+    found = [load(study, root, mode)]
+    beside = study_folder(study, root).parent
+    while (beside / f"study={study}-{len(found)}" / CARD).is_file():
+        found.append(load(f"{study}-{len(found)}", root, mode))
+    return tuple(each for each in found if not each.runs.is_empty())
+
+
 def load_run(folder: str | Path) -> Study:
-    """Read the folder of one run as a study of that run alone; for one that failed too."""
+    """Read the folder of one run, finished or failed, as a study of that run alone."""
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
     card = read_study_card(above).model_copy(update={"dbms": (read_manifest(folder).dbms,), "rounds": 1})
@@ -88,7 +98,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_study_card(folder: Path) -> StudyCard:
-    """Read what a study asks."""
+    """Read the card of a study: its question, base and dbms."""
     path = folder / CARD
     try:
         return StudyCard.model_validate(_json(path))
@@ -121,8 +131,7 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
 
 
 def _table(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
-    """The files of all runs as one frame. None is opened, nor looked at, before somebody wants something of it: a
-    study may have thousands."""
+    """The files of all runs as one frame. Each is opened only when rows are asked for: a study may have thousands."""
 
     def rows(
         columns: list[str] | None, condition: pl.Expr | None, limit: int | None, _: int | None
@@ -150,7 +159,7 @@ def _rows(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
 
 
 class _Form(NamedTuple):
-    """What has to be equal for files to be read as one."""
+    """Facts that files have to share to be read in one scan."""
 
     version: str
     workload: str

@@ -1,4 +1,4 @@
-"""Writing what was measured: each file appears whole or not at all, and the manifest last."""
+"""Atomic writes of the raw tables: each file appears whole or not at all, and the manifest last."""
 
 import os
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> Path:
 
 
 def write_study_card(folder: Path, card: StudyCard) -> Path:
-    """Write what a study asks beside its runs; `folder` is `data/raw/study=NAME`."""
+    """Write the card of a study beside its runs; `folder` is `data/raw/study=NAME`."""
     return _write_text(folder / "study.json", card.model_dump_json(indent=2) + "\n")
 
 
@@ -79,7 +79,7 @@ def _whole(path: Path) -> Iterator[Path]:
 
 
 def flush(path: Path) -> None:
-    """See that a file's bytes, or a folder's names, are on the disk."""
+    """Make sure that a file's bytes, or a folder's names, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
