@@ -11,10 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rqps.engines import data, instance
-from rqps.engines.instance import Server
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
+from rqps.engines.mysql.instance import Server
 from rqps.observe import placement
-from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.stats.interval import estimate
 from rqps.store.manifest import Placement
@@ -30,9 +31,10 @@ RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, Path]]:
     """A server of a dbms of a study, with the study's tables and in its place, and a folder for logs."""
     run = next(run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), study, "bench") if run.dbms == dbms)
-    build, translated = resolve(run, print)
+    prepared = prepare(run, print)
+    build, translated = prepared.build, prepared.translated
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
-    data.copy(loaded_data(run, build, print), folder / "data")
+    copy_folder(loaded_data(run, prepared, print), folder / "data")
     server = instance.start(
         build,
         folder / "data",

@@ -12,11 +12,13 @@ import time
 from pathlib import Path
 from statistics import median
 
-from rqps.engines import data, instance
-from rqps.engines.tools import valgrind
+from rqps.engines import Start
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
+from rqps.engines.sources.programs import valgrind
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
-from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -38,19 +40,19 @@ parameters = SysbenchParameters(steps=STEPS, index_first=True, counted_operation
 def count(run: Run, folder: Path) -> dict[str, float]:
     """One start: instructions an operation of each step, and how long all of it took."""
     began = time.monotonic()
-    build, translated = resolve(run, print)
+    prepared = prepare(run, print)
     where = placement.choose(None, parameters.clients)
     callgrind = Callgrind(valgrind(), folder / "callgrind", folder / "valgrind.log")
-    data.copy(loaded_data(run, build, print), folder / "data")
-    server = instance.start(
-        callgrind.under(build),
-        folder / "data",
-        arguments=translated.arguments,
-        cpus=where.server_cpus,
+    copy_folder(loaded_data(run, prepared, print), folder / "data")
+    asked = Start(
         log=folder / "mysqld.err",
+        cpus=where.server_cpus,
         scratch=(folder / "data", folder / "callgrind"),
+        under=callgrind.command,
+        environment=callgrind.valgrind.environment,
         patience_s=callgrind.start_patience_s,
     )
+    server = prepared.open(folder / "data", asked)
     found = {}
     try:
         placement.apply(os.getpid(), where.observer_cpus)

@@ -18,8 +18,8 @@ from typing import Any
 
 from bench import compare, save, serving
 from rqps.engines import keeper
-from rqps.engines.instance import Server
-from rqps.engines.tools import sysbench
+from rqps.engines.mysql.instance import Server
+from rqps.engines.sources.programs import sysbench
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench.generator import Generating, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters

@@ -24,7 +24,7 @@ from typing import Any
 import insert_original as original
 from bench import report, save, started
 from client_memory import ClientMemory
-from rqps.engines.instance import Server, query
+from rqps.engines.mysql.instance import Server, query
 from rqps.observe import placement
 from rqps.observe.process_counters import read_process
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rqps.engines import debian, keeper
+from rqps.engines import keeper
 from rqps.engines.cache import cache_dir, made_once
-from rqps.engines.client import find_client, run_client
-from rqps.engines.instance import Server
+from rqps.engines.mysql.instance import Server
+from rqps.engines.sources import debian
+from rqps.engines.sources.clients import find_client, run_client
 from rqps.errors import RqpsError
 
 REPOSITORY = "https://github.com/mdcallag/mytools"

@@ -9,13 +9,13 @@ import argparse
 import shutil
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from rqps.engines import data, instance
-from rqps.engines.data import origin
-from rqps.run.job import resolve
-from rqps.run.scenario import scenario_of, tell, watched
+from rqps.engines import Start
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql.engine import prepare
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import absent, named, names
 from rqps.workloads import PARAMETERS
@@ -31,18 +31,16 @@ asked = options.parse_args()
 
 def measure(run: Run, folder: Path) -> dict[str, float]:
     """Seconds of each part, for one start of the server."""
-    build, _ = resolve(run, lambda _: None)
-    data.copy(origin(build, run.options).folder / "empty" / "data", folder / "data")
+    prepared = prepare(run, lambda _: None)
+    copy_folder(prepared.origin.folder / "empty" / "data", folder / "data")
     began = time.monotonic()
-    build, translated = resolve(run, print)
-    scenario = scenario_of(run, build, translated, print)
+    prepared = prepare(run, print)
     told = time.monotonic()
-    log = folder / "mysqld.err"
-    with instance.running(build, folder / "data", arguments=translated.arguments, log=log) as server:
+    with closing(prepared.open(folder / "data", Start(log=folder / "mysqld.err"))) as server:
         started = time.monotonic()
-        tell(server, scenario, run.dbms)
+        server.verify()
         verified = time.monotonic()
-        with watched(server, scenario, "nothing") as watch:
+        with server.watching("nothing") as watch:
             watch.begin()
             watch.end(0, 1)
         watched_too = time.monotonic()

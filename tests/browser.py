@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rqps.engines.tools import chromium
+from rqps.engines.sources.programs import chromium
 
 FLAGS = (
     "--disable-quic",

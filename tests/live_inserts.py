@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rqps.engines import data, instance
-from rqps.engines.instance import Connection, Server, query
-from rqps.run.job import resolve
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
+from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -125,9 +126,10 @@ def _logged(log: Path) -> Sequence[str]:
 def empty_server(folder: Path, dbms: str = "my8033.base", *more: str) -> Iterator[House]:
     """A server as a run starts it; all of it is gone afterwards. `more` are arguments beside those of its config."""
     run = Run(**{**vars(RUNS[dbms]), "workload": "insert-benchmark", "parameters": asked()})
-    build, translated = resolve(run, print)
+    prepared = prepare(run, print)
+    build, translated = prepared.build, prepared.translated
     copied = folder / "data"
-    data.copy(loaded_data(run, build, print), copied)
+    copy_folder(loaded_data(run, prepared, print), copied)
     arguments = (*translated.arguments, *more)
     with instance.running(build, copied, arguments=arguments, log=folder / "mysqld.err") as server:
         yield House(server, folder)

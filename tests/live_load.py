@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rqps.engines import data, instance
-from rqps.engines.instance import Server, query
-from rqps.run.job import resolve
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
+from rqps.engines.mysql.instance import Server, query
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -97,9 +98,10 @@ def done(logged: dict[str, list[Logged]]) -> list[str]:
 def prepared_data(dbms: str, folder: Path) -> tuple[Any, tuple[str, ...], Path]:
     asked = SysbenchParameters(steps=("insert",), tables=2, table_rows=ROWS)
     run = Run(**{**vars(RUNS[dbms]), "parameters": asked})
-    build, translated = resolve(run, print)
+    prepared = prepare(run, print)
+    build, translated = prepared.build, prepared.translated
     copied = folder / "data"
-    data.copy(loaded_data(run, build, print), copied)
+    copy_folder(loaded_data(run, prepared, print), copied)
     return build, translated.arguments, copied
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rqps.engines import data, instance
-from rqps.engines.instance import Server, query
-from rqps.run.job import resolve
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
+from rqps.engines.mysql.instance import Server, query
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.study.configs import Option
@@ -63,7 +64,7 @@ def serving(
     parameters: PointLookupsParameters | None = None,
     options: dict[str, Any] | None = None,
     *,
-    prepared: bool = True,
+    checked: bool = True,
 ) -> Iterator[House]:
     """A server of a dbms of the study, with some options changed."""
     parameters = parameters or asked()
@@ -73,12 +74,13 @@ def serving(
         name = dbms.partition(".")[0]
         run |= {"dbms": dbms, "build": name, "build_spec": read_runs_file(RUNS_YAML, PARAMETERS).builds[name]}
     run["options"] = {**of_build.options, **{name: Option(value) for name, value in (options or {}).items()}}
-    build, translated = resolve(Run(**run), print)
-    data.copy(loaded_data(Run(**run), build, print), folder / "data")
+    prepared = prepare(Run(**run), print)
+    build, translated = prepared.build, prepared.translated
+    copy_folder(loaded_data(Run(**run), prepared, print), folder / "data")
     with instance.running(
         build, folder / "data", arguments=translated.arguments, log=folder / "mysqld.err"
     ) as server:
-        if prepared:
+        if checked:
             PointLookups().prepare(server, parameters)
         yield House(server, folder)
     shutil.rmtree(folder, ignore_errors=True)

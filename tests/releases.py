@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from rqps.engines.build import Build
-from rqps.engines.sources import locate
+from rqps.engines.mysql.build import Build, locate
 from rqps.study import BuildSpec
 
 

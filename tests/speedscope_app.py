@@ -5,7 +5,7 @@ import tarfile
 from pathlib import Path
 
 from rqps.engines.cache import cache_dir, made_once
-from rqps.engines.client import find_client, run_client
+from rqps.engines.sources.clients import find_client, run_client
 
 PACKAGE = "speedscope@1.25.0"
 

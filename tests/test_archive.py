@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rqps.engines import archive
-from rqps.engines.archive import check_digest, sha256, unpack
+from rqps.engines.sources import archives
+from rqps.engines.sources.archives import check_digest, sha256, unpack
 from rqps.errors import RqpsError
 
 ELF = b"\x7fELF" + bytes(60)
@@ -201,7 +201,7 @@ def test_an_encrypted_zip_is_refused(tmp_path: Path, here: Path) -> None:
 def test_a_bomb_is_refused_before_it_is_written(
     tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[Path], Path]
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_BYTES", 1999)
+    monkeypatch.setattr(archives, "MOST_BYTES", 1999)
     with pytest.raises(RqpsError, match="unpacks to more"):
         unpack(pack(tmp_path), here)
     assert everything_below(here) == {}
@@ -216,7 +216,7 @@ def test_a_sparse_bomb_is_refused_by_what_it_declares(tmp_path: Path, here: Path
 
 
 def test_too_many_files_are_refused(tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
     with pytest.raises(RqpsError, match="3 files"):
         unpack(tarball(tmp_path / "a.tar", *(regular(name) for name in "abcd")), here)
 

@@ -6,12 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps.engines import debian, libraries, tools
-from rqps.engines.build import Build
-from rqps.engines.catalogue import catalogue, look_up
-from rqps.engines.client import size_bytes
-from rqps.engines.listing import rows
-from rqps.engines.sources import locate, source
+from rqps.engines.mysql.build import Build, locate, source
+from rqps.engines.mysql.listing import rows
+from rqps.engines.sources import debian, libraries, programs
+from rqps.engines.sources.catalogue import catalogue, look_up
+from rqps.engines.sources.clients import size_bytes
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
@@ -102,7 +101,7 @@ def test_only_what_is_needed_is_kept(version: str) -> None:
 @pytest.mark.parametrize("version", ["5.5.34", "5.6.14", "8.0.33"])
 def test_mysqlslap_comes_with_the_server_and_runs(version: str) -> None:
     build = have(version)
-    assert build.version in told(build.mysqld.with_name("mysqlslap"), "--no-defaults", "--version")
+    assert build.version in told(build.program.with_name("mysqlslap"), "--no-defaults", "--version")
 
 
 @pytest.mark.live
@@ -132,7 +131,7 @@ def test_fetched_servers_are_listed_with_their_version_and_size() -> None:
     row = next(row for row in rows({}) if row.name == "9.7")
     assert (row.version, row.fetched) == (build.version, True)
     assert row.size_bytes is not None
-    assert row.size_bytes > build.mysqld.stat().st_size
+    assert row.size_bytes > build.program.stat().st_size
 
 
 @pytest.mark.live
@@ -142,7 +141,7 @@ def test_a_library_that_the_machine_lacks_is_given_to_the_server_alone(monkeypat
     monkeypatch.setattr(libraries, "missing", lambda *_: ["libaio.so.1", "libnuma.so.1"])
     folders = have("8.0.33").environment["LD_LIBRARY_PATH"].split(":")
     search = {"LD_LIBRARY_PATH": ":".join(folders)}
-    listed = told(libraries.LOADER, "--list", build.mysqld, environment=search)
+    listed = told(libraries.LOADER, "--list", build.program, environment=search)
     for library in catalogue()["8.0.33"].libraries:
         line = next(line for line in listed.splitlines() if line.strip().startswith(library))
         assert any(f"=> {folder}/" in line for folder in folders), line
@@ -167,8 +166,8 @@ def test_sysbench_is_unpacked_where_the_machine_has_none(tmp_path: Path, monkeyp
                 link.symlink_to(program)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert shutil.which("sysbench") is None
-    tool = tools.sysbench()
-    assert tuple(map(int, tool.version.split("."))) >= tools.OLDEST_SYSBENCH
+    tool = programs.sysbench()
+    assert tuple(map(int, tool.version.split("."))) >= programs.OLDEST_SYSBENCH
     assert tool.argv[0].startswith(str(debian.place("sysbench", None)))
     assert "--table_size" in told(*tool.argv, "oltp_point_select", "help", environment=tool.environment)
 
@@ -181,5 +180,5 @@ def test_an_old_sysbench_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(
         RqpsError, match=r"sysbench is missing here, and fetching it failed: apt-get is not installed"
     ) as e:
-        tools.sysbench()
+        programs.sysbench()
     assert "install sysbench 1.0.18 or newer" in e.value.fix

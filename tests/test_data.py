@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rqps.engines.build import Build
-from rqps.engines.data import copy, origin
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.data import origin
 from rqps.study import Option
 
 
@@ -35,7 +36,7 @@ def test_another_binary_has_its_own_data(tmp_path: Path) -> None:
 def test_a_copy_is_whole_and_its_own(tmp_path: Path) -> None:
     (tmp_path / "from/rqps").mkdir(parents=True)
     (tmp_path / "from/rqps/sbtest1.ibd").write_bytes(b"rows" * 5000)
-    copy(tmp_path / "from", tmp_path / "to")
+    copy_folder(tmp_path / "from", tmp_path / "to")
     (tmp_path / "to/rqps/sbtest1.ibd").write_bytes(b"")
     assert (tmp_path / "from/rqps/sbtest1.ibd").stat().st_size == 20_000
 
@@ -45,9 +46,9 @@ def test_a_copy_that_does_not_fit_is_taken_back_and_told(tmp_path: Path) -> None
     (tmp_path / "from/ibdata1").write_bytes(b"rows" * 5000)
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from rqps.errors import RqpsError; from rqps.engines import data\n"
+        "from rqps.errors import RqpsError; from rqps.engines import cache\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
-        "try: data.copy(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "try: cache.copy_folder(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "except RqpsError as error: print(error); sys.exit(1)"
     )
     argv = [sys.executable, "-c", code, str(tmp_path / "from"), str(tmp_path / "to")]

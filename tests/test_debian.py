@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from releases import Site, served
-from rqps.engines import debian
+from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 
 

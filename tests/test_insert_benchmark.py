@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from rqps.engines.mysql import innodb
 from rqps.errors import RqpsError
 from rqps.workloads.answers import by_second, interval_rows, latency_rows
 from rqps.workloads.insert_benchmark import generator
-from rqps.workloads.insert_benchmark.engine import REDO
 from rqps.workloads.insert_benchmark.generator import CLOCK_BEGINS, clock_begins
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
-from rqps.workloads.insert_benchmark.settling import left
 from rqps.workloads.insert_benchmark.steps import find, forms, names
 from rqps.workloads.insert_benchmark.workload import warnings_of
 
@@ -111,15 +110,15 @@ def test_the_redo_log_is_read_as_every_release_writes_it() -> None:
         "Log sequence number          1834526\nLog buffer assigned up to    1834526\n"
         "Last checkpoint at           1834000\n"
     )
-    found = [REDO.search(text) for text in (old, new)]
+    found = [innodb.REDO.search(text) for text in (old, new)]
     assert [each and int(each[1]) - int(each[2]) for each in found] == [675, 526]
 
 
 def test_what_is_left_to_settle_is_told_in_words() -> None:
     row = {"dirty_kb": 10.0, "buffer_pool_kb": 1000.0, "history_length": 100}
-    assert left(row) == ""
-    assert left(row | {"dirty_kb": 25.0}).startswith("2.5% of the buffer pool is dirty, 1% may be")
-    assert "1,234 transactions are not purged, 100 may be" in left(row | {"history_length": 1234})
+    assert innodb.left(row) == ""
+    assert innodb.left(row | {"dirty_kb": 25.0}).startswith("2.5% of the buffer pool is dirty, 1% may be")
+    assert "1,234 transactions are not purged, 100 may be" in innodb.left(row | {"history_length": 1234})
 
 
 # --- What the load generator says -------------------------------------------------------------------------------

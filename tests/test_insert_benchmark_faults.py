@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from live_inserts import RUNS, House, asked, empty_server
-from rqps.engines import instance
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
 from rqps.errors import RqpsError
-from rqps.run.job import resolve
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]
 
@@ -91,7 +91,8 @@ def killed_in(step: str, parameters: Any, house: House) -> None:
 def again(house: House) -> House:
     """The house with a new server on the same data."""
     instance.stop(house.server)
-    build, translated = resolve(RUNS[OLD], print)
+    prepared = prepare(RUNS[OLD], print)
+    build, translated = prepared.build, prepared.translated
     log = house.folder / "mysqld.err"
     server = instance.start(build, house.server.data, arguments=translated.arguments, log=log)
     return replace(house, server=server)

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 import rqps
 from live_inserts import House, asked, empty_server
-from rqps.engines.instance import query
-from rqps.engines.tools import sysbench
+from rqps.engines.mysql.instance import query
+from rqps.engines.sources.programs import sysbench
 from rqps.workloads.insert_benchmark.generator import SCRIPT
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from live_inserts import House, asked, empty_server
-from rqps.engines.instance import query
+from rqps.engines.mysql.innodb import left
+from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
 from rqps.workloads.insert_benchmark import check
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
-from rqps.workloads.insert_benchmark.settling import left, settle
+from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import find
 from rqps.workloads.protocol import Answer
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
+from rqps.engines.mysql.engine import PreparedServer
 from rqps.errors import RqpsError
 from rqps.observe import callgrind
 from rqps.observe.callgrind_profile import is_counted
@@ -154,7 +155,9 @@ def test_a_second_start_counts_the_same(short: Path) -> None:
 def test_what_does_not_start_under_callgrind_shows_both_logs(short: Path) -> None:
     place = Place(short, "my5624", "point-query")
     job = open_run(str(place.runs_yaml), "counted", place.runs[0].run, str(place.study / "run=x"))
-    broken = replace(job, translated=replace(job.translated, arguments=("--no-such-option=1",)))
+    assert isinstance(job.prepared, PreparedServer)
+    translated = replace(job.prepared.translated, arguments=("--no-such-option=1",))
+    broken = replace(job, prepared=replace(job.prepared, translated=translated))
     with pytest.raises(RqpsError, match=r"(?s)did not start.*under callgrind, which said:.*no-such-option"):
         start(broken)
     assert not list((short / "scratch").iterdir())

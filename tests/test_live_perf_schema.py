@@ -2,28 +2,27 @@
 
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pymysql
 import pytest
-from rqps.engines import data, instance, perf_schema
-from rqps.engines.build import Build
-from rqps.engines.instance import Server, query
-from rqps.engines.options import Translated
-from rqps.engines.perf_schema import Realised
-from rqps.engines.perf_schema.events import by_kind
-from rqps.engines.perf_schema.tables import read_setup, told
+from rqps.engines import Start
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import perf_schema
+from rqps.engines.mysql.engine import MeasuredServer, prepare
+from rqps.engines.mysql.instance import query
+from rqps.engines.mysql.perf_schema import Realised
+from rqps.engines.mysql.perf_schema.events import by_kind
+from rqps.engines.mysql.perf_schema.tables import read_setup, told
+from rqps.engines.mysql.reports import check_connections
 from rqps.errors import RqpsError
-from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
-from rqps.run.scenario import scenario_of, tell, watched
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads import PARAMETERS
-from rqps.workloads.connections import check_connections
 from rqps.workloads.sysbench.generator import Generating, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
@@ -52,26 +51,25 @@ def own(**asked: object) -> Scenario:
 
 
 @contextmanager
-def serving(run: Run, folder: Path) -> Iterator[tuple[Server, Realised]]:
+def serving(run: Run, folder: Path) -> Iterator[tuple[MeasuredServer, Realised]]:
     """The server of a run on its own copy of the loaded tables, told its scenario."""
-    build, translated = resolve(run, print)
-    asked = scenario_of(run, build, translated, print)
+    prepared = prepare(run, print)
+    asked = prepared.scenario
     assert asked is not None
-    data.copy(loaded_data(run, build, print), folder / "data")
+    copy_folder(loaded_data(run, prepared, print), folder / "data")
     try:
-        log = folder / "mysqld.err"
-        with instance.running(build, folder / "data", arguments=translated.arguments, log=log) as server:
-            tell(server, asked, run.dbms)
+        with closing(prepared.open(folder / "data", Start(log=folder / "mysqld.err"))) as server:
+            server.verify()
             yield server, asked
     finally:
         shutil.rmtree(folder / "data", ignore_errors=True)
 
 
-def step(server: Server, asked: Realised, name: str, folder: Path, threads: int = 1) -> dict[str, int]:
+def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> dict[str, int]:
     """A second of a step with a second's warm-up, watched; the events of each kind between the two readings."""
     parameters = QUICK.model_copy(update={"threads": threads})
     log = folder / f"{name}.log"
-    with watched(server, asked, name) as watch:
+    with server.watching(name) as watch:
         with Generating(server, find(name), parameters, seed=1, cpus=(), log=log) as load:
             before = watch.begin()
             load.wait_for_begin()
@@ -83,7 +81,7 @@ def step(server: Server, asked: Realised, name: str, folder: Path, threads: int 
     return events_between(before, after)
 
 
-def events_between(before: dict[str, str], after: dict[str, str]) -> dict[str, int]:
+def events_between(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, int]:
     return by_kind(
         {
             name.removeprefix("perf_schema/"): int(count) - int(before.get(name, 0))
@@ -105,8 +103,8 @@ HAS = [
 def test_a_scenario_is_told_verified_and_shows_in_the_events_of_a_load(
     version: str, name: str, tmp_path: Path
 ) -> None:
-    with serving(asking(version, named(name)), tmp_path) as (server, asked):
-        events = step(server, asked, "read-write", tmp_path)
+    with serving(asking(version, named(name)), tmp_path) as (server, _asked):
+        events = step(server, "read-write", tmp_path)
     moved = {kind for kind, count in events.items() if count > 64}
     waits = {"wait/synch/mutex", "wait/synch/rwlock", "wait/io/table", "wait/io/socket", "wait/lock/table"}
     mutexes_and_files = {"wait/synch/mutex", "wait/synch/rwlock"}
@@ -147,13 +145,8 @@ def test_a_scenario_is_told_verified_and_shows_in_the_events_of_a_load(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_build_with_instruments_is_not_compiled_out(version: str) -> None:
     run = asking(version, named("compiled-out"))
-    build, translated = resolve_without_scenario(run)
     with pytest.raises(RqpsError, match=r"its performance schema is not compiled out: it has \d+ instruments"):
-        scenario_of(run, build, translated, print)
-
-
-def resolve_without_scenario(run: Run) -> tuple[Build, Translated]:
-    return resolve(replace(run, perf_schema=None), print)
+        prepare(run, print)
 
 
 @pytest.mark.parametrize("version", ["8.0.33", "9.7"])
@@ -162,9 +155,9 @@ def test_no_statement_of_ours_is_among_those_of_a_step(version: str, tmp_path: P
 
     They were prepared before, and so in 8.0 they have no digests.
     """
-    with serving(asking(version, named("statements-only")), tmp_path) as (server, asked):
+    with serving(asking(version, named("statements-only")), tmp_path) as (server, _asked):
         log = tmp_path / "point-query.log"
-        with watched(server, asked, "point-query") as watch:
+        with server.watching("point-query") as watch:
             time.sleep(0.2)  # connections that were closed before are gone
             before = watch.begin()
             with Generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
@@ -184,9 +177,9 @@ def test_no_statement_of_ours_is_among_those_of_a_step(version: str, tmp_path: P
 
 
 def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(tmp_path: Path) -> None:
-    with serving(asking("8.0.33", named("statements-only")), tmp_path) as (server, asked):
+    with serving(asking("8.0.33", named("statements-only")), tmp_path) as (server, _asked):
         log = tmp_path / "point-query.log"
-        with watched(server, asked, "point-query") as watch:
+        with server.watching("point-query") as watch:
             with Generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
                 watch.begin()
                 other = server.connect()
@@ -241,8 +234,8 @@ def test_a_set_of_one_s_own_with_sizes_is_what_the_server_has(tmp_path: Path) ->
         consumers={"events_waits_current": True, "statements_digest": False},
     )
     sizes = {"performance_schema_events_waits_history_long_size": 777, "performance_schema_digests_size": 300}
-    with serving(asking("8.0.33", asked, **sizes), tmp_path) as (server, realised):
-        events = step(server, realised, "point-query", tmp_path)
+    with serving(asking("8.0.33", asked, **sizes), tmp_path) as (server, _realised):
+        events = step(server, "point-query", tmp_path)
         connection = server.connect()
         variables = dict(query(connection, "SHOW GLOBAL VARIABLES LIKE 'performance_schema%size'"))
         untimed = "SELECT SUM(count_star), SUM(sum_timer_wait) FROM performance_schema.{} WHERE event_name LIKE '{}'"
@@ -269,24 +262,21 @@ def test_a_pattern_that_this_build_does_not_know_is_told_with_near_names(
     version: str, pattern: str, told: str
 ) -> None:
     run = asking(version, own(instruments={pattern: "timed"}))
-    build, translated = resolve_without_scenario(run)
     with pytest.raises(RqpsError, match=told):
-        scenario_of(run, build, translated, print)
+        prepare(run, print)
 
 
 def test_a_build_whose_version_nobody_promised_is_told_to_promise_it() -> None:
     run = asking("5.6.14", named("memory-only"))
-    build, translated = resolve_without_scenario(run)
     with pytest.raises(RqpsError, match="memory-only is not in this version: MySQL 5"):
-        scenario_of(run, build, translated, print)
+        prepare(run, print)
 
 
 def test_histories_too_large_for_this_machine_are_refused_before_any_server_starts() -> None:
     size = "performance_schema_events_statements_history_size"
     asked = asking("8.0.33", named("statements-only"), **{size: 1_000_000})
-    build, translated = resolve_without_scenario(asked)
     with pytest.raises(RqpsError, match=rf"{size}=1000000 takes [\d.]+ GB of memory at the server's start"):
-        scenario_of(asked, build, translated, print)
+        prepare(asked, print)
 
 
 def test_a_user_without_the_rights_is_told_which_ones(tmp_path: Path) -> None:
@@ -317,14 +307,14 @@ def test_more_threads_than_the_server_admits_are_refused(tmp_path: Path) -> None
         serving(run, tmp_path) as (server, _),
         pytest.raises(RqpsError, match="max_connections is 20, and 64 threads"),
     ):
-        check_connections(server.connect(), QUICK.model_copy(update={"threads": (1, 64)}))
+        check_connections(server.connect(), QUICK.model_copy(update={"threads": (1, 64)}).connections)
 
 
 def test_more_threads_than_the_performance_schema_knows_fail_the_step(tmp_path: Path) -> None:
     known_threads = {"performance_schema_max_thread_instances": 40}
     run = asking("5.6.14", named("statements-only"), **known_threads)
     with (
-        serving(run, tmp_path) as (server, asked),
+        serving(run, tmp_path) as (server, _asked),
         pytest.raises(RqpsError, match=r"the performance schema knows no more threads: \d+ were not watched"),
     ):
-        step(server, asked, "point-query", tmp_path, threads=64)
+        step(server, "point-query", tmp_path, threads=64)

@@ -205,7 +205,7 @@ def test_an_engine_that_the_server_does_not_have_is_told_with_those_it_has(
 def test_an_older_server_and_one_whose_config_disables_the_engine(
     dbms: str, options: dict[str, Any], engine: str, words: str, tmp_path: Path
 ) -> None:
-    with serving(dbms, tmp_path, asked(engines=["memory"]), options, prepared=False) as here:
+    with serving(dbms, tmp_path, asked(engines=["memory"]), options, checked=False) as here:
         _is_refused(here, engine, words)
 
 
@@ -220,7 +220,7 @@ def _is_refused(house: House, engine: str, words: str) -> None:
 def test_a_memory_table_that_grows_too_large_is_told(tmp_path: Path) -> None:
     parameters = asked(engines=["memory"], table_rows=128_000)
     with (
-        serving("my5624.base", tmp_path, parameters, {"max_heap_table_size": "1M"}, prepared=False) as here,
+        serving("my5624.base", tmp_path, parameters, {"max_heap_table_size": "1M"}, checked=False) as here,
         pytest.raises(
             RqpsError, match=r"a table of 128000 rows could not be made with engine memory: .* full"
         ) as told,
@@ -231,7 +231,7 @@ def test_a_memory_table_that_grows_too_large_is_told(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with serving("my5624.base", tmp_path_factory.mktemp("older"), asked(engines=["innodb"]), prepared=False) as here:
+    with serving("my5624.base", tmp_path_factory.mktemp("older"), asked(engines=["innodb"]), checked=False) as here:
         yield here
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from live_load import ROWS, House, logging_server
-from rqps.engines.instance import query
+from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.workload import Sysbench

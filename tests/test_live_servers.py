@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rqps.engines import data, instance
-from rqps.engines.build import Build
-from rqps.engines.instance import Server, query
-from rqps.engines.options import Translated, mismatches
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.engine import prepare
+from rqps.engines.mysql.instance import Server, query
+from rqps.engines.mysql.options import Translated, mismatches
 from rqps.errors import RqpsError
 from rqps.observe.step_counters import read_counters, used_between
-from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -44,9 +45,10 @@ def small(dbms: str) -> Run:
 
 def prepared(dbms: str, folder: Path) -> tuple[Build, Translated, Path]:
     run = small(dbms)
-    build, translated = resolve(run, print)
+    prepared = prepare(run, print)
+    build, translated = prepared.build, prepared.translated
     copied = folder / "data"
-    data.copy(loaded_data(run, build, print), copied)
+    copy_folder(loaded_data(run, prepared, print), copied)
     return build, translated, copied
 
 
@@ -156,7 +158,7 @@ def test_the_server_of_a_killed_process_stops(short: Path) -> None:
     """As a notebook's kernel that is killed: nobody is left who could stop the server."""
     code = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; import test_live_servers as live; from rqps.engines import instance\n"
+        "from pathlib import Path; import test_live_servers as live; from rqps.engines.mysql import instance\n"
         "folder = Path(sys.argv[2]); build, translated, copied = live.prepared('my5624.base', folder)\n"
         "server = instance.start(build, copied, arguments=translated.arguments, log=folder / 'mysqld.err')\n"
         "print('up', server.pid, flush=True); time.sleep(600)"

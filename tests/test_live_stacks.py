@@ -7,16 +7,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 import pytest
-from rqps.engines import data, debian, instance
-from rqps.engines.build import Build
-from rqps.engines.instance import Server
-from rqps.engines.tools import perf
+from rqps.engines import Start
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.engine import MeasuredServer, prepare
+from rqps.engines.sources import debian
+from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.stacks import Profile, Sampling, choose, profiling
@@ -24,7 +26,6 @@ from rqps.observe.stacks.profiling import Profiling, read
 from rqps.observe.stacks.recording import recording
 from rqps.observe.step_counters import read_counters, used_between
 from rqps.profile.broken_stacks import completeness, repaired
-from rqps.run.job import resolve
 from rqps.run.ready import loaded_data
 from rqps.store.manifest import Placement
 from rqps.store.schemas import CALLERS
@@ -45,17 +46,17 @@ SEARCHES = r"^(row_search_mvcc|row_search_for_mysql|row_sel_\w+)"
 
 @dataclass(frozen=True)
 class House:
-    server: Server
+    server: MeasuredServer
     where: Placement
     folder: Path
 
     def profiled(
-        self, step: str, sampling: Sampling | None = None, server: Server | None = None, seconds: int = 4
+        self, step: str, sampling: Sampling | None = None, server: MeasuredServer | None = None, seconds: int = 4
     ) -> Profile:
         """A step under load, as a run does it."""
         asked = QUICK.model_copy(update={"seconds": seconds})
         used = server or self.server
-        how = sampling or choose(self.server.build.mysqld, len(self.where.server_cpus))
+        how = sampling or choose(self.server.build.program, len(self.where.server_cpus))
         cpus, log = self.where.client_cpus, self.folder / f"{step}.log"
         with (
             profiling(used, self.where, how) as profile,
@@ -74,16 +75,11 @@ class House:
 def serving(dbms: str, folder: Path, build: Build | None = None) -> Iterator[House]:
     run = RUNS[dbms]
     small = Run(**{**vars(run), "parameters": QUICK})
-    found, translated = resolve(small, print)
-    data.copy(loaded_data(small, found, print), folder / "data")
+    prepared = prepare(small, print)
+    copy_folder(loaded_data(small, prepared, print), folder / "data")
     where = placement.choose(None, 1)
-    with instance.running(
-        build or found,
-        folder / "data",
-        arguments=translated.arguments,
-        cpus=where.server_cpus,
-        log=folder / "mysqld.err",
-    ) as server:
+    asked = Start(log=folder / "mysqld.err", cpus=where.server_cpus)
+    with closing(replace(prepared, build=build or prepared.build).open(folder / "data", asked)) as server:
         yield House(server, where, folder)
     assert not list(folder.glob("stacks-*")), "what perf wrote is removed"
 
@@ -141,7 +137,7 @@ def choose_event(profile: Profile) -> str:
 
 def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(short: Path) -> None:
     with serving("my8033.base", short) as house:
-        usual = choose(house.server.build.mysqld, len(house.where.server_cpus))
+        usual = choose(house.server.build.program, len(house.where.server_cpus))
         profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=2)
     assert CALLERS not in set(profile.stacks["event"])
     [whole] = completeness(profile.stacks).to_dicts()
@@ -157,13 +153,14 @@ def test_writing_is_profiled_with_its_background_threads(house: House) -> None:
 
 
 def test_a_server_without_symbols_is_told(short: Path) -> None:
-    build, _ = resolve(RUNS["my5624.base"], print)
+    prepared = prepare(RUNS["my5624.base"], print)
+    build = prepared.build
     stripped = short / "mysqld"
-    content = bytearray(build.mysqld.read_bytes())
+    content = bytearray(build.program.read_bytes())
     content[40:48], content[58:64] = bytes(8), bytes(6)  # where the sections are: the loader does not need them
     stripped.write_bytes(content)
     stripped.chmod(0o755)
-    nameless = replace(build, mysqld=stripped, argv=(str(stripped),))
+    nameless = replace(build, program=stripped, argv=(str(stripped),))
     with serving("my5624.base", short, nameless) as house:
         profile = house.profiled("point-query", seconds=1)
     assert any("mysqld has no symbols" in warning.text for warning in profile.warnings), profile.warnings
@@ -188,7 +185,7 @@ def sleeping() -> Iterator[int]:
 @contextmanager
 def idle(house: House) -> Iterator[Profiling]:
     """A profile of nearly nothing: a server without load, for a moment."""
-    with profiling(house.server, house.where, choose(house.server.build.mysqld, 1)) as profile:
+    with profiling(house.server, house.where, choose(house.server.build.program, 1)) as profile:
         profile.begin(time.monotonic_ns())
         time.sleep(0.3)
         profile.end()
@@ -213,7 +210,7 @@ def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
 
 
 def test_a_perf_that_ends_in_the_middle_fails_the_step(house: House) -> None:
-    with profiling(house.server, house.where, choose(house.server.build.mysqld, 1)) as profile:
+    with profiling(house.server, house.where, choose(house.server.build.program, 1)) as profile:
         profile.begin(time.monotonic_ns())
         profile._recording.process.kill()
         profile._recording.process.wait()

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from rqps.engines.catalogue import catalogue
-from rqps.engines.sources import locate
+from rqps.engines import locate
+from rqps.engines.sources.catalogue import catalogue
 from rqps.profile.components import components, renames
 from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
@@ -24,7 +24,7 @@ def names() -> Names:
     """The readable names of every function of every release of the catalogue."""
     assert {*OLD, *NEW} == catalogue().keys()
     builds = {version: locate(version, BuildSpec(mysql=version), print) for version in catalogue()}
-    return {version: {readable(name) for name in functions(build.mysqld)} for version, build in builds.items()}
+    return {version: {readable(name) for name in functions(build.program)} for version, build in builds.items()}
 
 
 def having(names: Names, versions: tuple[str, ...], name: str) -> list[str]:

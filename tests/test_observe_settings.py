@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import polars as pl
 import pytest
-from rqps.engines.data import copy, origin, variables
-from rqps.engines.instance import Connection, query, running
-from rqps.engines.sources import locate
-from rqps.observe.settings import read_settings
-from rqps.observe.status import read_status, status_rows
-from rqps.store.schemas import SETTINGS, STATUS
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql.build import locate
+from rqps.engines.mysql.data import origin, variables
+from rqps.engines.mysql.instance import Connection, query, running
+from rqps.engines.mysql.reports import read_settings, read_status
+from rqps.store.schemas import SETTINGS
 from rqps.study import BuildSpec
 
 pytestmark = pytest.mark.live
@@ -32,12 +32,16 @@ def server(
     source = origin(build, {})
     variables(source, print)
     folder = tmp_path_factory.mktemp("server")
-    copy(source.folder / "empty" / "data", folder / "data")
+    copy_folder(source.folder / "empty" / "data", folder / "data")
     arguments = ("--performance-schema=ON", "--innodb-buffer-pool-size=64M")
     with running(build, folder / "data", arguments=arguments, log=folder / "error.log") as started:
         connection = started.connect()
         yield version, connection
         connection.close()
+
+
+def settings(connection: Connection) -> pl.DataFrame:
+    return pl.DataFrame(read_settings(connection), schema=SETTINGS)
 
 
 def test_status_is_every_value_by_its_lower_case_name(server: tuple[str, Connection]) -> None:
@@ -48,16 +52,11 @@ def test_status_is_every_value_by_its_lower_case_name(server: tuple[str, Connect
     assert int(after["com_select"]) == int(before["com_select"]) + 1
     assert len(before) > 280
     assert all(name == name.lower() for name in before)
-    rows = status_rows("point-query", "before", before)
-    assert rows.schema == STATUS
-    assert rows["moment"].unique().to_list() == ["before"]
-    assert len(rows) == len(before)
 
 
 def test_settings_hold_what_the_version_has_and_nothing_else(server: tuple[str, Connection]) -> None:
     version, connection = server
-    frame = read_settings(connection)
-    assert frame.schema == SETTINGS
+    frame = settings(connection)
     assert set(frame["kind"]) == KINDS[version]
     assert frame.select("kind", "name").is_duplicated().sum() == 0
     counts = dict(frame.group_by("kind").len().iter_rows())
@@ -68,7 +67,7 @@ def test_settings_hold_what_the_version_has_and_nothing_else(server: tuple[str, 
 
 def test_the_clocks_are_recorded_with_what_reading_them_costs(server: tuple[str, Connection]) -> None:
     version, connection = server
-    timers = dict(read_settings(connection).filter(kind="timer").select("name", "value").iter_rows())
+    timers = dict(settings(connection).filter(kind="timer").select("name", "value").iter_rows())
     assert int(timers["CYCLE frequency"]) > 10**8
     assert 0 < int(timers["CYCLE overhead"]) < int(timers["CYCLE frequency"])
     assert int(timers["NANOSECOND frequency"]) > 10**8
@@ -83,17 +82,15 @@ def test_a_switch_turned_off_reads_back_as_off(server: tuple[str, Connection]) -
     )[0][0]
     where = f"WHERE name = '{name}'"
     query(connection, f"UPDATE performance_schema.setup_instruments SET enabled = 'NO', timed = 'NO' {where}")
-    [off] = read_settings(connection).filter(pl.col("kind") == "instrument", pl.col("name") == name).to_dicts()
+    [off] = settings(connection).filter(pl.col("kind") == "instrument", pl.col("name") == name).to_dicts()
     query(connection, f"UPDATE performance_schema.setup_instruments SET enabled = 'YES', timed = 'YES' {where}")
-    [on] = read_settings(connection).filter(pl.col("kind") == "instrument", pl.col("name") == name).to_dicts()
+    [on] = settings(connection).filter(pl.col("kind") == "instrument", pl.col("name") == name).to_dicts()
     assert (off["value"], off["timed"], on["value"], on["timed"]) == ("NO", "NO", "YES", "YES")
 
 
 def test_variables_are_the_servers_own(server: tuple[str, Connection]) -> None:
     version, connection = server
-    variables = dict(
-        read_settings(connection).filter(pl.col("kind") == "variable").select("name", "value").iter_rows()
-    )
+    variables = dict(settings(connection).filter(pl.col("kind") == "variable").select("name", "value").iter_rows())
     assert variables["version"].startswith(version)
     assert variables["innodb_buffer_pool_size"] == str(64 << 20)
     assert variables["performance_schema"] == "ON"

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.engines.options import Translated, argument, canonical, mismatches, translate
+from rqps.engines.mysql.options import Translated, argument, canonical, mismatches, translate
 from rqps.errors import RqpsError
 from rqps.study import Option
 

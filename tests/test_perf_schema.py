@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.engines.build import Build
-from rqps.engines.perf_schema import Known, Realised, realise
-from rqps.engines.perf_schema.differences import differences
-from rqps.engines.perf_schema.events import DIGEST, Work, by_kind, mistaken
-from rqps.engines.perf_schema.memory import refuse_too_large
-from rqps.engines.perf_schema.tables import Found
+from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.perf_schema import Known, Realised, realise
+from rqps.engines.mysql.perf_schema.differences import differences
+from rqps.engines.mysql.perf_schema.events import DIGEST, Work, by_kind, mistaken
+from rqps.engines.mysql.perf_schema.memory import refuse_too_large
+from rqps.engines.mysql.perf_schema.tables import Found
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import (
     Scenario,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from releases import digest, find, server_in
+from rqps.engines import sources
 from rqps.engines.cache import cache_dir
-from rqps.engines.sources import on_path
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
@@ -32,7 +32,7 @@ def said() -> list[str]:
 def test_a_directory_is_searched_where_servers_are(tmp_path: Path, said: list[str], place: str) -> None:
     mysqld = server_in(tmp_path / "own", place)
     build = find(said, path=str(tmp_path / "own"), mysql="8.0.40")
-    assert (build.mysqld, build.argv, build.version) == (mysqld, (str(mysqld),), "8.0.40")
+    assert (build.program, build.argv, build.version) == (mysqld, (str(mysqld),), "8.0.40")
     assert (build.directory, build.number) == (tmp_path / "own", (8, 0, 40))
     assert build.digest == digest(mysqld.read_bytes())
 
@@ -51,7 +51,7 @@ def test_a_home_directory_may_be_abbreviated(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     mysqld = server_in(tmp_path / "own")
-    assert find(said, path="~/own").mysqld == mysqld
+    assert find(said, path="~/own").program == mysqld
 
 
 def test_a_missing_directory_is_named(tmp_path: Path, said: list[str]) -> None:
@@ -118,7 +118,7 @@ def test_the_mysqld_on_path_is_found(tmp_path: Path, said: list[str], monkeypatc
     mysqld = server_in(tmp_path / "usr", "bin", "8.4.2")
     monkeypatch.setenv("PATH", f"{tmp_path}/usr/bin:{os.environ['PATH']}")
     build = find(said, on_path=True)
-    assert (build.mysqld, build.version, build.source) == (mysqld, "8.4.2", "mysqld on PATH")
+    assert (build.program, build.version, build.source) == (mysqld, "8.4.2", "mysqld on PATH")
 
 
 def test_a_directory_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_a_directory_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         "from rqps.errors import RqpsError\n"
-        "from rqps.engines import sources\n"
+        "from rqps.engines.mysql.build import locate\n"
         "from rqps.study import BuildSpec\n"
         "os.geteuid() or os.seteuid(65534)\n"
-        "try: sources.locate('mine', BuildSpec(path=sys.argv[1]), print)\n"
+        "try: locate('mine', BuildSpec(path=sys.argv[1]), print)\n"
         "except RqpsError as error: sys.exit(str(error))"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "secret"], capture_output=True, text=True)
@@ -141,7 +141,7 @@ def test_a_directory_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
 
 def test_no_mysqld_on_path_is_an_error(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(on_path, "BESIDE_PATH", ())
+    monkeypatch.setattr(sources, "BESIDE_PATH", ())
     with pytest.raises(RqpsError, match="no mysqld on PATH"):
         find(said, on_path=True)
 

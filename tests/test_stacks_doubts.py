@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rqps.engines import tools
+from rqps.engines.sources import programs
 from rqps.errors import RqpsError
 from rqps.observe.stacks.fold import Folded, Frame, Stack, Thread
 from rqps.observe.stacks.profiling import Expected, doubts
@@ -107,7 +107,7 @@ def test_a_missing_perf_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
     with pytest.raises(RqpsError, match="linux-perf is missing here, and fetching it failed") as caught:
-        tools.perf()
+        programs.perf()
     assert "install perf and try again: linux-perf on Debian" in caught.value.fix
 
 
@@ -118,7 +118,7 @@ def test_a_perf_that_only_says_what_to_install_is_not_taken(tmp_path: Path, monk
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
     with pytest.raises(RqpsError, match="linux-perf is missing here"):
-        tools.perf()
+        programs.perf()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from rqps.engines import debian, tools
+from rqps.engines.sources import debian, programs
 from rqps.errors import RqpsError
 from rqps.observe.callgrind import OPTIONS, Callgrind
 from rqps.observe.callgrind_profile import COUNTED
@@ -30,7 +30,7 @@ def test_valgrind_is_unpacked_where_the_machine_has_none_and_takes_orders(
 ) -> None:
     monkeypatch.setenv("PATH", everything_but(HIDDEN, tmp_path))
     assert shutil.which("valgrind") is None
-    tool = tools.valgrind()
+    tool = programs.valgrind()
     assert tool.argv[0].startswith(str(debian.place("valgrind", None, alone=True)))
     (tmp_path / "counted").mkdir()
     callgrind = Callgrind(tool, tmp_path / "counted", tmp_path / "valgrind.log")
@@ -56,7 +56,7 @@ def test_without_valgrind_and_a_way_to_fetch_it_the_error_says_what_to_install(
     monkeypatch.setenv("PATH", everything_but((*HIDDEN, "apt-get"), tmp_path))
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
     with pytest.raises(RqpsError, match="valgrind is missing here, and fetching it failed: apt-get is not ins") as e:
-        tools.valgrind()
+        programs.valgrind()
     assert "install Valgrind (apt install valgrind)" in e.value.fix
 
 
@@ -67,7 +67,7 @@ def test_a_valgrind_without_callgrind_is_not_taken(tmp_path: Path, monkeypatch: 
         (tmp_path / name).write_text("#!/bin/sh\necho valgrind-3.19.0\n")
         (tmp_path / name).chmod(0o755)
     with pytest.raises(RqpsError, match="valgrind is missing here"):
-        tools.valgrind()
+        programs.valgrind()
 
 
 def test_only_the_function_that_receives_a_command_switches_counting_on() -> None:

@@ -100,8 +100,8 @@ def doctor(arguments: argparse.Namespace) -> Call:
 
 
 def servers(arguments: argparse.Namespace) -> Call:
-    from rqps.engines.listing import rows
-    from rqps.engines.sources import locate
+    from rqps.engines import engine_of, locate
+    from rqps.engines.mysql.listing import rows
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
     from rqps.workloads import PARAMETERS
@@ -120,13 +120,13 @@ def servers(arguments: argparse.Namespace) -> Call:
 
     def call() -> int:
         build = locate(arguments.name, spec, _say)
-        return _print(f"{build.name}: MySQL {build.version}, {build.source}, in {build.directory}")
+        return _print(f"{build.name}: {engine_of(spec).title} {build.version}, {build.source}, in {build.directory}")
 
     return call
 
 
 def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
-    from rqps.engines.catalogue import catalogue
+    from rqps.engines.sources.catalogue import catalogue
     from rqps.study import BuildSpec
     from rqps.study.document import instead
 
@@ -163,10 +163,11 @@ def _absent(spec: "BuildSpec") -> str:
 
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
     """Where each of a study's builds comes from; a version that nobody has shows here."""
-    from rqps.engines.sources import source
+    from rqps.engines import engine_of
 
     builds = {dbms.partition(".")[0] for dbms in runs_file.studies[study].dbms}
-    return {build: source(build, runs_file.builds[build]) for build in sorted(builds)}
+    specs = {build: runs_file.builds[build] for build in sorted(builds)}
+    return {build: engine_of(spec).source(build, spec) for build, spec in specs.items()}
 
 
 def run(arguments: argparse.Namespace) -> Call:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from rqps.engines.listing import Row
-from rqps.engines.progress import duration, megabytes
+from rqps.amounts import duration, megabytes
+from rqps.engines.mysql.listing import Row
 from rqps.execute.estimate import Estimate, planned_s
 from rqps.execute.state import RunState
 from rqps.study import Option, Run, in_words

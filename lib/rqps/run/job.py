@@ -2,21 +2,16 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rqps.engines import data
-from rqps.engines.build import Build
+from rqps.engines import Prepared, prepare
 from rqps.engines.cache import cache_dir
-from rqps.engines.options import Translated, translate
-from rqps.engines.perf_schema import Realised
-from rqps.engines.sources import locate
 from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.machine import describe_machine
-from rqps.run.scenario import scenario_of
 from rqps.store.manifest import Placement
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS, workload
@@ -27,15 +22,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Job:
-    """A run with its build found, its options in the form of that version, and its CPUs chosen."""
+    """A run with its build found, its config in the form of that version, and its CPUs chosen."""
 
     run: Run
     folder: Path
     runs_yaml: Path
-    build: Build
-    translated: Translated
-    scenario: Realised | None
-    """What the performance schema is held to, where the config says."""
+    prepared: Prepared
     placements: Mapping[int, Placement]
     """By how many clients a step has."""
     workload: Workload
@@ -79,28 +71,15 @@ def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
     clients = [load.clients(step, asked.parameters) for step in load.steps(asked.parameters)]
     placements = placement.by_clients(asked.placement, clients)
     placement.apply(os.getpid(), placement.of_run(placements).observer_cpus)
-    build, translated = resolve(asked, print)
     path = Path(folder).resolve()
     (path / "logs").mkdir(parents=True, exist_ok=True)
     return Job(
         run=asked,
         folder=path,
         runs_yaml=Path(runs_yaml),
-        build=build,
-        translated=translated,
-        scenario=scenario_of(asked, build, translated, print),
+        prepared=prepare(asked, print),
         placements=placements,
         workload=load,
         machine=machine,
         started_at=datetime.now(UTC),
     )
-
-
-def resolve(run: Run, say: Say) -> tuple[Build, Translated]:
-    """The build of a run, fetched if need be, and its options as that version takes them."""
-    build = locate(run.build, run.build_spec, say)
-    known = data.variables(data.origin(build, run.options), say)
-    translated = translate(run.options, known, dbms=run.dbms, version=build.version)
-    if scenario := scenario_of(run, build, translated, say):
-        translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
-    return build, translated

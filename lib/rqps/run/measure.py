@@ -3,26 +3,21 @@
 import hashlib
 import os
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-import pymysql
 
-from rqps.engines.instance import Server
+from rqps.engines import Opened
 from rqps.observe import placement
-from rqps.observe.settings import read_settings
-from rqps.observe.status import status_rows
 from rqps.run.count import count, load_of
 from rqps.run.job import Job
 from rqps.run.observe import observe
 from rqps.run.sample import sample
-from rqps.run.scenario import lost_events, watched
 from rqps.run.serve import Serving
 from rqps.store.manifest import Placement, Warning_
-from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, STEPS, TABLES
+from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, SETTINGS, STATUS, STEPS, TABLES
 
 OTHERS_WORTH_TELLING = 0.15
 """Of one CPU, used by whoever is neither the server nor the load generator, on the CPUs of these."""
@@ -40,26 +35,14 @@ class Measured:
 
 def measure(job: Job, serving: Serving) -> Measured:
     """Measures every step of the run."""
-    connection = serving.server.connect()
-    settings = _without_places(read_settings(connection), job, serving.server)
-    connection.close()
+    reported = pl.DataFrame(serving.server.settings(), schema=SETTINGS)
+    settings = _without_places(reported, job, serving.server)
     steps = []
     for position, name in enumerate(job.workload.steps(job.run.parameters)):
-        with _living(serving.server, name):
+        with serving.server.explaining(name):
             steps.append(_step(job, serving, position, name))
     tables = {name: pl.concat([step.tables[name] for step in steps]) for name in steps[0].tables}
     return Measured({**tables, "settings": settings}, tuple(found for step in steps for found in step.warnings))
-
-
-@contextmanager
-def _living(server: Server, step: str) -> Iterator[None]:
-    """Says of a connection that broke because the server ended that the server ended."""
-    try:
-        yield
-    except pymysql.err.Error:
-        if server.ended(within_s=1):
-            raise server.end_of(step) from None
-        raise
 
 
 def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
@@ -71,7 +54,7 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
         _place(server, where)
     log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
-    with watched(server, job.scenario, name) as watch:
+    with server.watching(name) as watch:
         with load_of(job, server, name, seed=seed, cpus=where.client_cpus, log=log) as load:
             before = watch.begin()  # what came before the step, such as a flush, is none of it
             if serving.callgrind:
@@ -89,7 +72,7 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
             "steps": pl.DataFrame([row], schema=STEPS),
             "intervals": pl.DataFrame(answer.intervals, schema=INTERVALS),
             "latencies": pl.DataFrame(answer.latencies, schema=LATENCIES),
-            "status": pl.concat([status_rows(name, "before", before), status_rows(name, "after", after)]),
+            "status": pl.concat([_status(name, "before", before), _status(name, "after", after)]),
             "plans": pl.DataFrame(checked.plans, schema=PLANS),
             **observed.tables,
             **{name: pl.DataFrame(rows, schema=TABLES[name]) for name, rows in answer.more.items()},
@@ -98,28 +81,30 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
             *checked.warnings,
             *answer.warnings,
             *observed.warnings,
-            *lost_events(before, after, name),
+            *(Warning_(kind="lost events", text=text, step=name) for text in watch.lost()),
             *_warnings(row, observed.busy_s),
         ),
     )
 
 
-def _place(server: Server, where: Placement) -> None:
+def _status(step: str, moment: str, status: Mapping[str, str]) -> pl.DataFrame:
+    """One reading as rows of the table `status`."""
+    rows = [{"step": step, "moment": moment, "name": name, "value": value} for name, value in status.items()]
+    return pl.DataFrame(rows, schema=STATUS)
+
+
+def _place(server: Opened, where: Placement) -> None:
     """Holds the server, and us, to the CPUs of a step."""
-    placement.apply(server.pid, where.server_cpus)
+    for pid in server.pids:
+        placement.apply(pid, where.server_cpus)
     placement.apply(os.getpid(), where.observer_cpus)
-    placement.verify(server.pid, where.server_cpus)
+    for pid in server.pids:
+        placement.verify(pid, where.server_cpus)
 
 
-def _without_places(settings: pl.DataFrame, job: Job, server: Server) -> pl.DataFrame:
+def _without_places(settings: pl.DataFrame, job: Job, server: Opened) -> pl.DataFrame:
     """Settings that hold paths and names of this machine say nothing of a server and differ in every run."""
-    places = {
-        str(server.data.parent): "<scratch>",
-        str(server.socket.parent): "<private>",
-        str(job.build.directory): "<build>",
-        str(job.folder): "<run>",
-        platform.node(): "<host>",
-    }
+    places = {**server.places, str(job.folder): "<run>", platform.node(): "<host>"}
     value = pl.col("value")
     is_name = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
     return settings.with_columns(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from rqps.engines.instance import Server
+from rqps.engines import Opened
 from rqps.observe import placement
 from rqps.observe.host_counters import device_of, read_busy_s
 from rqps.observe.perf_events import EventCounters, Reading
@@ -40,21 +40,29 @@ class Watcher(Protocol):
 
 
 def observe(
-    job: Job, server: Server, events: EventCounters, load: Load, step: str, watcher: Watcher | None = None
+    job: Job, server: Opened, events: EventCounters, load: Load, step: str, watcher: Watcher | None = None
 ) -> Observed:
     """Reads all counters at the two ends of the measured part, and a row a second between them."""
-    device = device_of(server.data)
+    device, pid = device_of(server.directory), server.pids[0]
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     origin_ns = load.wait_for_begin()
     if watcher:
         watcher.begin(origin_ns)
-    first, first_busy_s, first_events = read_counters(server.pid, load.pid, device), read_busy_s(cpus), events.read()
+    first, first_busy_s, first_events = (
+        read_counters(pid, load.pid, device),
+        read_busy_s(cpus),
+        events.read(),
+    )
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
     placement.verify(load.pid, where.client_cpus)
-    with Sampler(server.pid, load.pid, device, origin_ns) as sampler:
+    with Sampler(pid, load.pid, device, origin_ns) as sampler:
         load.wait_for_end()
-        last, last_busy_s, last_events = read_counters(server.pid, load.pid, device), read_busy_s(cpus), events.read()
+        last, last_busy_s, last_events = (
+            read_counters(pid, load.pid, device),
+            read_busy_s(cpus),
+            events.read(),
+        )
         if watcher:
             watcher.end()
     counted = {f"server_{name}": count for name, count in (last_events - first_events).items()}

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from rqps.engines.instance import Server
-from rqps.engines.tools import perf
+from rqps.engines import Opened
+from rqps.engines.sources.programs import perf
 from rqps.observe.perf_events import EventCounters
 from rqps.observe.stacks import choose, event, profiling
 from rqps.run.job import Job, Say
@@ -23,14 +23,14 @@ def sampled_with(job: Job) -> dict[str, str]:
     """What sampled the stacks of a run, and how."""
     if job.run.mode != "stacks":
         return {}
-    sampling = choose(job.build.mysqld, len(job.placement.server_cpus))
+    sampling = choose(job.prepared.build.program, len(job.placement.server_cpus))
     return {"perf": f"{perf().version}, {sampling.words}"}
 
 
-def sample(job: Job, server: Server, events: EventCounters, load: Load, step: str) -> Observed:
+def sample(job: Job, server: Opened, events: EventCounters, load: Load, step: str) -> Observed:
     """Observes a step as in any run, and samples stacks of the server meanwhile."""
     where = job.placement_of(step)
-    sampling = choose(server.build.mysqld, len(where.server_cpus))
+    sampling = choose(server.build.program, len(where.server_cpus))
     with profiling(server, where, sampling) as profiling_step:
         observed = observe(job, server, events, load, step, profiling_step)
         profile = profiling_step.profile(step, observed.columns["server_cpu_s"])

@@ -3,15 +3,13 @@
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from rqps.engines import data, instance
-from rqps.engines.cache import cache_dir
-from rqps.engines.instance import Connection, Server, query
-from rqps.engines.options import mismatches
+from rqps.engines import Opened, Start
+from rqps.engines.cache import cache_dir, copy_folder
 from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
@@ -19,14 +17,13 @@ from rqps.observe.perf_events import HARDWARE, EventCounters
 from rqps.run.count import callgrind_of
 from rqps.run.job import Job
 from rqps.run.ready import loaded_data
-from rqps.run.scenario import tell
 
 
 @dataclass(frozen=True)
 class Serving:
     """A server that has what was asked for, and what it says of itself."""
 
-    server: Server
+    server: Opened
     version: str
     version_comment: str
     verified: pl.DataFrame
@@ -42,30 +39,34 @@ def start(job: Job) -> Serving:
     job.doing("starting the server")
     scratch = _scratch()
     callgrind = callgrind_of(job, scratch)
-    server = _start_on_a_copy(job, loaded_data(job.run, job.build, print), scratch, callgrind)
+    server = _start_on_a_copy(job, loaded_data(job.run, job.prepared, print), scratch, callgrind)
     try:
         serving = _verify(job, server, callgrind)
         job.doing("warming up the server")
         job.workload.prepare(server, job.run.parameters)
     except BaseException:
-        instance.stop(server)
+        server.close()
         raise
     return serving
 
 
-def _start_on_a_copy(job: Job, loaded: Path, scratch: Path, callgrind: Callgrind | None) -> Server:
-    try:
-        data.copy(loaded, scratch / "data")
-        return instance.start(
-            callgrind.under(job.build) if callgrind else job.build,
-            scratch / "data",
-            arguments=job.translated.arguments,
-            cpus=job.placement.server_cpus,
-            log=job.logs / "mysqld.err",
-            scratch=(scratch,),
-            kept_by=job.note_process,
-            patience_s=callgrind.start_patience_s if callgrind else instance.START_PATIENCE_S,
+def _start_on_a_copy(job: Job, loaded: Path, scratch: Path, callgrind: Callgrind | None) -> Opened:
+    asked = Start(
+        log=job.logs / "mysqld.err",
+        cpus=job.placement.server_cpus,
+        scratch=(scratch,),
+        started=job.note_process,
+    )
+    if callgrind:
+        asked = replace(
+            asked,
+            under=callgrind.command,
+            environment=callgrind.valgrind.environment,
+            patience_s=callgrind.start_patience_s,
         )
+    try:
+        copy_folder(loaded, scratch / "data")
+        return job.prepared.open(scratch / "data", asked)
     except BaseException as error:
         shutil.rmtree(scratch, ignore_errors=True)
         if callgrind and isinstance(error, RqpsError):
@@ -77,7 +78,7 @@ def stop(job: Job, serving: Serving) -> None:
     """Stops the server in order; its data directory goes with it."""
     job.doing("stopping the server")
     serving.events.close()
-    instance.stop(serving.server)
+    serving.server.close()
 
 
 def _scratch() -> Path:
@@ -90,34 +91,19 @@ def _scratch() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"run-{os.getpid()}-", dir=base))
 
 
-def _verify(job: Job, server: Server, callgrind: Callgrind | None) -> Serving:
-    connection = server.connect()
-    reported = _variables(connection)
-    wrong = mismatches(job.translated.expected, reported)
-    if not reported["version"].startswith(job.build.version):
-        wrong.insert(0, f"version: asked for {job.build.version}, the server has {reported['version']}")
-    if wrong:
-        raise RqpsError(
-            f"{job.run.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
-            fix=f"change config {job.run.config!r} in {job.runs_yaml.name} to what this server and host can do",
-        )
-    placement.verify(server.pid, job.placement.server_cpus)
-    connection.close()
-    recorded = tell(server, job.scenario, job.run.dbms)
-    expected = job.translated.expected
+def _verify(job: Job, server: Opened, callgrind: Callgrind | None) -> Serving:
+    verified = pl.DataFrame(
+        server.verify(),
+        schema={"option": pl.String, "asked": pl.String, "server": pl.String},
+        orient="row",
+    )
+    for pid in server.pids:
+        placement.verify(pid, job.placement.server_cpus)
     return Serving(
         server=server,
-        version=reported["version"],
-        version_comment=reported.get("version_comment", ""),
-        verified=pl.DataFrame(
-            [*((name, value, reported[name]) for name, value in expected.items()), *recorded],
-            schema={"option": pl.String, "asked": pl.String, "server": pl.String},
-            orient="row",
-        ),
-        events=EventCounters(server.pid, {} if callgrind else HARDWARE),
+        version=server.version,
+        version_comment=server.version_comment,
+        verified=verified,
+        events=EventCounters(server.pids[0], {} if callgrind else HARDWARE),
         callgrind=callgrind,
     )
-
-
-def _variables(connection: Connection) -> dict[str, str]:
-    return {str(name).lower(): str(value) for name, value in query(connection, "SHOW GLOBAL VARIABLES")}

@@ -65,6 +65,11 @@ class BuildSpec(BaseModel):
     """Of the archive. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
 
     @property
+    def engine(self) -> str:
+        """The kind of thing that it is a build of: a folder of `engines`."""
+        return "mysql"
+
+    @property
     def source(self) -> str | None:
         """The key that says where it comes from, or None where the catalogue does."""
         return next((key for key in SOURCES if getattr(self, key) is not None), None)

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from rqps.engines import keeper
-from rqps.engines.instance import Server
-from rqps.engines.tools import sysbench
+from rqps.engines.mysql.instance import Server
+from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads.answers import read_end, read_origin
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from rqps.engines.instance import Server
 from rqps.store.manifest import Warning_
 
 
@@ -51,15 +50,15 @@ class Load(Protocol):
 
 
 class Workload(Protocol):
-    """A family of steps. `parameters` are always of the workload's own type."""
+    """A family of steps. `parameters` are of the workload's own type, and `server` is what its engine opens."""
 
     def data_name(self, parameters: Any) -> str:
         """A name for the loaded tables: equal names mean equal bytes."""
 
-    def load(self, server: Server, parameters: Any) -> None:
+    def load(self, server: Any, parameters: Any) -> None:
         """Makes and fills the tables on an empty server."""
 
-    def prepare(self, server: Server, parameters: Any) -> None:
+    def prepare(self, server: Any, parameters: Any) -> None:
         """Checks the tables and warms the server up, before the first step."""
 
     def steps(self, parameters: Any) -> Sequence[str]:
@@ -68,11 +67,11 @@ class Workload(Protocol):
     def clients(self, step: str, parameters: Any) -> int:
         """How many clients a step has; with their number it is decided which CPUs are theirs."""
 
-    def check(self, server: Server, step: str, parameters: Any) -> Checked:
+    def check(self, server: Any, step: str, parameters: Any) -> Checked:
         """Asks before a step whether the server will do what the step is named for; fails where it must."""
 
     def generating(
-        self, server: Server, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
+        self, server: Any, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
     ) -> AbstractContextManager[Load]:
         """The load of one step."""
 
@@ -88,6 +87,6 @@ class CountedWorkload(Protocol):
     """A family of steps that can be done a number of times instead of for some seconds."""
 
     def counting(
-        self, server: Server, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
+        self, server: Any, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
     ) -> AbstractContextManager[Load]:
         """The load of one step: the same transactions on every server, however slow; held until `wait_for_end`."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rqps.engines.instance import Connection, query
+from rqps.engines.mysql.instance import Connection, query
 from rqps.errors import RqpsError
 
 LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made again"

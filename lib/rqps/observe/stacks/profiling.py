@@ -10,13 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from rqps.engines import keeper
-from rqps.engines.instance import Server
-from rqps.engines.tools import perf
+from rqps.engines import Opened, keeper
+from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.observe.stacks.fold import UNKNOWN, Folded, Stack, callers_of, fold
 from rqps.observe.stacks.recording import Recording, Sampling, perf_environment, recording, said_by_perf
-from rqps.observe.stacks.threads import Looks, Used, roles, thread_names, threads_table, told_names, used_by_threads
+from rqps.observe.stacks.threads import Looks, Used, roles, thread_names, threads_table, used_by_threads
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
@@ -36,12 +35,12 @@ class Profile:
 class Profiling:
     """A step that is being profiled: `begin` and `end` of its measured part, then `profile`."""
 
-    def __init__(self, server: Server, placement: Placement, sampling: Sampling, recording: Recording) -> None:
+    def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
         self._server = server
         self._placement = placement
         self._sampling = sampling
         self._recording = recording
-        self._looks = Looks(server.pid)
+        self._looks = Looks(server.pids[0])
         self._origin_ns = 0
         self._first: dict[int, Used] = {}
         self._last: dict[int, Used] = {}
@@ -52,18 +51,16 @@ class Profiling:
         """The measured part has begun, at that moment of CLOCK_MONOTONIC: from now on samples are taken."""
         self._origin_ns = origin_ns
         self._recording.begin()
-        self._first = used_by_threads(self._server.pid)
+        self._first = used_by_threads(self._server.pids[0])
         self._looks.begin()
 
     def end(self) -> None:
         """It has ended: no more samples. Asks for the threads' names, as long as all of them are there."""
-        self._last = used_by_threads(self._server.pid)
+        self._last = used_by_threads(self._server.pids[0])
         self._recording.end()
         self._looks.end()
-        self._named = thread_names(self._server.pid)
-        connection = self._server.connect()
-        self._told = told_names(connection)
-        connection.close()
+        self._named = thread_names(self._server.pids[0])
+        self._told = dict(self._server.thread_names())
 
     def close(self) -> None:
         """Leaves nothing running, however far it came."""
@@ -72,13 +69,13 @@ class Profiling:
     def profile(self, step: str, server_cpu_s: float) -> Profile:
         """What was sampled, when the step is over. `server_cpu_s` is what the server used by the kernel's count."""
         self._recording.finish()
-        pid, sampled_s = self._server.pid, self._recording.sampled_s
+        pid, sampled_s = self._server.pids[0], self._recording.sampled_s
         folded = read(self._recording.data, pid, self._placement.observer_cpus)
         stacks = list(folded.stacks())
         by_thread = roles(stacks, self._told, self._named, pid)
         sampled = [stack for stack in stacks if stack.event != CALLERS]
         elapsed_s = (self._recording.ended_ns - self._origin_ns) / 1e9
-        expected = Expected(pid, self._server.build.mysqld.name, elapsed_s, sampled_s, server_cpu_s)
+        expected = Expected(pid, self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
         found = doubts(sampled, folded, self._sampling, expected)
         return Profile(
             stacks=table(step, [*sampled, *callers_of(stacks, by_thread)], by_thread),
@@ -88,13 +85,13 @@ class Profiling:
 
 
 @contextmanager
-def profiling(server: Server, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
+def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
     """A perf that is ready for a step; it is gone, and so is its file, when the block ends."""
     with recording(
         sampling,
         server_cpus=placement.server_cpus,
         cpus=placement.observer_cpus,
-        scratch=server.data.parent,  # which goes with the server, whatever happens to us
+        scratch=server.directory.parent,  # which goes with the server, whatever happens to us
     ) as running:
         step = Profiling(server, placement, sampling, running)
         try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from rqps.engines import keeper
-from rqps.engines.tools import perf
+from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.observe.machine import number
 from rqps.observe.perf_events import ALLOW, CPU_CLOCK, CYCLES, NO_PERMISSION, refusal

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pymysql
 
 from rqps.observe.process_counters import thread_ids
 from rqps.observe.stacks.fold import Stack
@@ -220,19 +219,6 @@ def thread_names(pid: int) -> dict[int, str]:
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
     return found
-
-
-def told_names(connection: "pymysql.Connection[Any]") -> dict[int, str]:
-    """The names of threads in the performance schema, by the operating system's thread id; from 5.7 on."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'performance_schema' "
-            "AND table_name = 'threads' AND column_name = 'THREAD_OS_ID'"
-        )
-        if cursor.fetchone() != (1,):
-            return {}
-        cursor.execute("SELECT thread_os_id, name FROM performance_schema.threads WHERE thread_os_id IS NOT NULL")
-        return {int(thread): str(name) for thread, name in cursor.fetchall()}
 
 
 def roles(

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from rqps.engines.instance import Connection, Server, query
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import explain, plan_row
 from rqps.errors import RqpsError
-from rqps.workloads.explain import explain, plan_row
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find
 from rqps.workloads.load_generator import DATABASE

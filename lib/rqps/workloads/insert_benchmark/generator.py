@@ -11,12 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rqps.engines.instance import Server
+from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.workloads.answers import Second, together
-from rqps.workloads.insert_benchmark.engine import Row
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
+from rqps.workloads.insert_benchmark.settling import Row
 from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, statement
 from rqps.workloads.load_generator import DONE_AGAIN, READY_S, Options, Sysbench, switch
 

@@ -1,21 +1,27 @@
-"""The wait before the first step with queries: what the writes before it have put off is done, or is known.
+"""InnoDB's debt around the steps of the insert benchmark: rows of the table `engine`, and the wait until it is paid.
 
-The published client waits a time that follows from the size of the tables, and does not look whether that was enough.
-Here that time is the limit, and the wait ends when hardly a page is dirty and hardly a transaction unpurged.
+The published client waits a time that follows from the size of the tables before the first step with queries, and
+does not check that this was enough. Here that time is the limit, and the wait ends when hardly a page is dirty and
+hardly a transaction unpurged.
 """
 
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict
+from typing import Any
 
-from rqps.engines.instance import Connection, Server, query
+from rqps.engines.mysql import innodb
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import read_status
+from rqps.engines.sources.clients import size_bytes
 from rqps.store.manifest import Warning_
-from rqps.workloads.insert_benchmark.engine import SETTLING, Row, looked_at
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.load_generator import DATABASE
-from rqps.workloads.sysbench.flush import MOST_DIRTY_SHARE, MOST_UNPURGED, eager, is_55
 
+Row = dict[str, Any]
+SETTLING = "settling"
 PUBLISHED = {
     "innodb_idle_flush_pct": 100,
     "innodb_max_dirty_pages_pct_lwm": 1,
@@ -25,43 +31,63 @@ PUBLISHED = {
 LOOK_S = 0.25
 
 
+def debt_row(server: Server, connection: Connection, step: str, moment: str) -> Row:
+    """The debt at this moment. While it settles no table is read, since some releases flush all only when nobody is
+    at work."""
+    low, high = (None, None) if moment == SETTLING else ids(connection)
+    return {
+        "step": step,
+        "moment": moment,
+        "second": None,
+        "waited_s": None,
+        **asdict(innodb.read_debt(connection)),
+        "tables_kb": size_bytes(server.data / DATABASE) / 1024,
+        "datadir_kb": size_bytes(server.data) / 1024,
+        "rows_low": low,
+        "rows_high": high,
+    }
+
+
+def rows_deleted(connection: Connection) -> int:
+    """By all connections since the server started."""
+    return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
+
+
+def ids(connection: Connection, tables: Sequence[str] | None = None) -> tuple[int | None, int | None]:
+    """The lowest and the highest primary key of tables, by default of all that are there."""
+    if tables is None:
+        tables = [str(name) for (name,) in query(connection, f"SHOW TABLES FROM {DATABASE}")]
+    both = "SELECT MIN(transactionid), MAX(transactionid) FROM"
+    ranges = [query(connection, f"{both} {DATABASE}.{name}")[0] for name in tables]
+    found = [(low, high) for low, high in ranges if low is not None]
+    return min((low for low, _ in found), default=None), max((high for _, high in found), default=None)
+
+
 def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> tuple[list[Row], list[Warning_]]:
-    """Waits as the study asks; rows of `engine` until the step begins, and what was not done in time."""
-    connection = server.connect()
+    """Waits as the study asks; rows of `engine` until the step begins, and a warning if not all was done in time."""
     rows: list[Row] = []
     begun = time.monotonic()
     fixed = parameters.wait == "published"
-    with ExitStack() as stack:
-        stack.enter_context(eager(connection, PUBLISHED if fixed else None))
-        stack.enter_context(_analyzed(server, parameters.tables))
-        _purge_binary_logs(connection)
-        while True:
-            rows.append(looked_at(server, connection, step, SETTLING))
-            rows[-1]["second"] = passed = time.monotonic() - begun
-            if passed >= parameters.wait_s or (not fixed and not left(rows[-1])):
-                break
-            if not fixed and is_55(connection):
-                _wake_purge(connection, parameters.tables[0])
-            time.sleep(max(0.0, min(LOOK_S, begun + parameters.wait_s - time.monotonic())))
-    before = looked_at(server, connection, step, "before")
+    with closing(server.connect()) as connection:
+        with ExitStack() as stack:
+            stack.enter_context(innodb.eager(connection, PUBLISHED if fixed else None))
+            stack.enter_context(_analyzed(server, parameters.tables))
+            _purge_binary_logs(connection)
+            while True:
+                rows.append(debt_row(server, connection, step, SETTLING))
+                rows[-1]["second"] = passed = time.monotonic() - begun
+                if passed >= parameters.wait_s or (not fixed and not innodb.left(rows[-1])):
+                    break
+                if not fixed:
+                    innodb.wake_purge(connection, f"{DATABASE}.{parameters.tables[0]}", "price", "transactionid")
+                time.sleep(max(0.0, min(LOOK_S, begun + parameters.wait_s - time.monotonic())))
+        before = debt_row(server, connection, step, "before")
     before["waited_s"] = time.monotonic() - begun
-    connection.close()
     return [*rows, before], list(_warnings(rows[-1], parameters, step))
 
 
-def left(row: Row) -> str:
-    """What is left to do, in words; empty if nothing."""
-    share = row["dirty_kb"] / row["buffer_pool_kb"]
-    if share <= MOST_DIRTY_SHARE and row["history_length"] <= MOST_UNPURGED:
-        return ""
-    return (
-        f"{share:.1%} of the buffer pool is dirty, {MOST_DIRTY_SHARE:.0%} may be; "
-        f"{row['history_length']:,} transactions are not purged, {MOST_UNPURGED} may be"
-    )
-
-
 def _warnings(last: Row, parameters: InsertBenchmarkParameters, step: str) -> Iterator[Warning_]:
-    if what := left(last):
+    if what := innodb.left(last):
         limit = f"{parameters.wait_s:.0f} s"
         when = f"after the published wait of {limit}" if parameters.wait == "published" else f"within {limit}"
         yield Warning_(kind="not settled", text=f"the writes before were not settled {when}: {what}", step=step)
@@ -72,10 +98,9 @@ def _analyzed(server: Server, tables: Sequence[str]) -> Iterator[None]:
     """New statistics are made meanwhile; the wait is not over before they are there."""
 
     def analyze() -> None:
-        connection = server.connect()
-        for name in tables:
-            query(connection, f"ANALYZE TABLE {DATABASE}.{name}")
-        connection.close()
+        with closing(server.connect()) as connection:
+            for name in tables:
+                query(connection, f"ANALYZE TABLE {DATABASE}.{name}")
 
     thread = threading.Thread(target=analyze, daemon=True)
     thread.start()
@@ -87,12 +112,3 @@ def _purge_binary_logs(connection: Connection) -> None:
     """By a statement that every version has; those of the writes are not needed any more."""
     if int(query(connection, "SELECT @@log_bin")[0][0]):
         query(connection, "PURGE BINARY LOGS BEFORE NOW()")
-
-
-def _wake_purge(connection: Connection, table: str) -> None:
-    """In 5.5 purge sleeps until somebody commits. Changes one row, and changes it back."""
-    for change in ("+ 1", "- 1"):
-        query(
-            connection,
-            f"UPDATE {DATABASE}.{table} SET price = price {change} ORDER BY transactionid LIMIT 1",
-        )

@@ -5,15 +5,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rqps.engines.instance import Server, query
-from rqps.engines.tools import sysbench
+from rqps.engines.mysql.instance import Server, query
+from rqps.engines.mysql.reports import check_connections
+from rqps.engines.sources.programs import sysbench
 from rqps.store.manifest import Warning_
 from rqps.workloads.answers import Second, by_second, interval_rows, latency_rows, retries_warning, summary
-from rqps.workloads.connections import check_connections
-from rqps.workloads.insert_benchmark import check, engine, generator
+from rqps.workloads.insert_benchmark import check, generator, settling
 from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole, read_seconds, total
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
-from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.protocol import Answer, Checked
@@ -34,7 +33,7 @@ class InsertBenchmark:
 
     def prepare(self, server: Server, parameters: InsertBenchmarkParameters) -> None:
         with closing(server.connect()) as connection:
-            check_connections(connection, parameters)
+            check_connections(connection, parameters.connections)
             check.check_empty(connection)
 
     def steps(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
@@ -68,29 +67,29 @@ class InsertBenchmark:
             _make_tables(server, parameters)
         rows, warnings = self._before(server, asked, parameters)
         with closing(server.connect()) as connection:
-            lows = [engine.ids(connection, [table])[0] or 0 for table in parameters.tables]
-            deleted = engine.rows_deleted(connection)
+            lows = [settling.ids(connection, [table])[0] or 0 for table in parameters.tables]
+            deleted = settling.rows_deleted(connection)
         with generator.generating(server, asked, parameters, lows=lows, seed=seed, cpus=cpus, log=log) as load:
             load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
             yield load
 
     def _before(
         self, server: Server, step: Step, parameters: InsertBenchmarkParameters
-    ) -> tuple[list[engine.Row], list[Warning_]]:
+    ) -> tuple[list[settling.Row], list[Warning_]]:
         """How the engine is before a step; what is to settle has settled by then."""
         with_queries = [name for name in parameters.measured if find(name, parameters.form).queries]
         if step.name in with_queries[:1]:
-            return settle(server, parameters, step.name)
+            return settling.settle(server, parameters, step.name)
         with closing(server.connect()) as connection:
-            return [engine.looked_at(server, connection, step.name, "before")], []
+            return [settling.debt_row(server, connection, step.name, "before")], []
 
     def answer(self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator) -> Answer:
         asked = find(step, parameters.form)
         seconds = read_seconds(load.lines)
         must_be_whole(seconds, asked, parameters.transactions(asked), parameters.clients)
         with closing(load.server.connect()) as connection:
-            after = engine.looked_at(load.server, connection, step, "after")
-            deleted = engine.rows_deleted(connection) - load.rows_deleted
+            after = settling.debt_row(load.server, connection, step, "after")
+            deleted = settling.rows_deleted(connection) - load.rows_deleted
         columns = _columns(asked, parameters, seconds, load.elapsed_s)
         together = list(by_second(seconds))
         return Answer(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from rqps.engines.instance import Server, query
+from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
 from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
 from rqps.workloads.point_lookups.mysqlslap import Slap

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from rqps.engines import libraries
-from rqps.engines.archive import sha256
-from rqps.engines.asking import said
-from rqps.engines.catalogue import catalogue
-from rqps.engines.instance import Server
-from rqps.engines.sources import locate
+from rqps.engines import locate
+from rqps.engines.mysql.instance import Server
+from rqps.engines.sources import libraries
+from rqps.engines.sources.archives import sha256
+from rqps.engines.sources.catalogue import catalogue
+from rqps.engines.sources.programs import said
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 

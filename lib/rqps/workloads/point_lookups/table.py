@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pymysql
 
-from rqps.engines.instance import Connection, Server, query
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import Plan, explain, plan_row
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
-from rqps.workloads.explain import Plan, explain, plan_row
 from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, Step, database
 from rqps.workloads.protocol import Checked
 from rqps.workloads.table_check import LOAD_AGAIN, Table, check_table, must_be

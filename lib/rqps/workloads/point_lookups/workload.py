@@ -5,11 +5,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rqps.engines.instance import Server
+from rqps.engines.mysql.instance import Server
+from rqps.engines.mysql.reports import check_connections
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS
-from rqps.workloads.connections import check_connections
 from rqps.workloads.point_lookups import table
 from rqps.workloads.point_lookups.generator import Generator, Report, ask_once, complaints, failed, read_report
 from rqps.workloads.point_lookups.mysqlslap import mysqlslap
@@ -34,7 +34,7 @@ class PointLookups:
 
     def prepare(self, server: Server, parameters: PointLookupsParameters) -> None:
         with closing(server.connect()) as connection:
-            check_connections(connection, parameters)
+            check_connections(connection, parameters.connections)
         slap = mysqlslap(parameters.mysqlslap)
         for engine in parameters.engines:
             if engine in VOLATILE:

@@ -1,10 +1,13 @@
 """What has to be true of the server and its tables before a step is measured, asked of the server itself."""
 
 import re
+import time
+from contextlib import closing
 
-from rqps.engines.instance import Connection, query
+from rqps.engines.mysql import innodb
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import Plan, explain, plan_row
 from rqps.errors import RqpsError
-from rqps.workloads.explain import Plan, explain, plan_row
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
@@ -31,6 +34,26 @@ def warm(connection: Connection, parameters: SysbenchParameters) -> None:
         table = f"{DATABASE}.sbtest{number}"
         query(connection, f"SELECT COUNT(pad) FROM {table} FORCE INDEX (PRIMARY) WHERE pad <> ''")
         query(connection, f"SELECT COUNT(k) FROM {table} FORCE INDEX (k_{number}) WHERE k >= 0")
+
+
+def flush(server: Server, parameters: SysbenchParameters) -> None:
+    """Between steps that write and steps that read: waits until what was written is on disk and purged.
+
+    The published tests ask the server to flush and wait a time that follows from the size of the tables. Here that
+    time is only the limit: the server says when it is done, and one that is not done in time fails the run.
+    """
+    deadline = time.monotonic() + parameters.flush_limit_s
+    with closing(server.connect()) as connection, innodb.eager(connection):
+        for number in range(1, parameters.tables + 1):
+            query(connection, f"ANALYZE TABLE {DATABASE}.sbtest{number}")
+        while left := innodb.read_debt(connection).left:
+            if time.monotonic() > deadline:
+                raise RqpsError(
+                    f"flush: not done within {parameters.flush_limit_s:.0f} s: {left}",
+                    fix="set flush_seconds in the study's parameters to a higher number",
+                )
+            innodb.wake_purge(connection, f"{DATABASE}.sbtest1", "k", "id")
+            time.sleep(innodb.SECONDS_BETWEEN_LOOKS)
 
 
 def check_plan(connection: Connection, step: Step) -> list[Plan]:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from rqps.engines.instance import Server
+from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
 from rqps.workloads.answers import Second, together
 from rqps.workloads.load_generator import DATABASE, DONE_AGAIN, READY_S, Options, Sysbench, run_sysbench, switch

@@ -5,13 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rqps.engines.instance import Server
-from rqps.engines.tools import sysbench
+from rqps.engines.mysql.instance import Server
+from rqps.engines.mysql.reports import check_connections
+from rqps.engines.sources.programs import sysbench
 from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, summary
-from rqps.workloads.connections import check_connections
 from rqps.workloads.protocol import Answer, Checked
 from rqps.workloads.sysbench import check, generator
-from rqps.workloads.sysbench.flush import flush
 from rqps.workloads.sysbench.generator import Counting, Generating, Generator, measured_part, read_seconds
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, before, find
@@ -30,7 +29,7 @@ class Sysbench:
 
     def prepare(self, server: Server, parameters: SysbenchParameters) -> None:
         connection = server.connect()
-        check_connections(connection, parameters)
+        check_connections(connection, parameters.connections)
         check.check_tables(connection, parameters)
         check.warm(connection, parameters)
         connection.close()
@@ -86,7 +85,7 @@ class Sysbench:
         preceding = before(parameters.steps, step)
         for number, earlier in enumerate(preceding):
             if earlier == FLUSH:
-                flush(server, parameters)
+                check.flush(server, parameters)
             else:
                 self._warm(server, earlier, parameters, seed, cpus, log.with_suffix(f".before{number}.log"))
         if FLUSH in preceding:

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ from weakref import WeakSet
 import pymysql
 
 from rqps.engines import keeper
-from rqps.engines.build import Build
+from rqps.engines.mysql.build import Build
 from rqps.errors import RqpsError
 
 START_PATIENCE_S = 180
@@ -49,6 +49,28 @@ class Server:
         )
         self.connections.add(connection)
         return connection
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self.pid,)
+
+    @property
+    def directory(self) -> Path:
+        return self.data
+
+    def thread_names(self) -> dict[int, str]:
+        """The performance schema's names, by the operating system's thread id; from 5.7 on."""
+        columns = (
+            "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'performance_schema' "
+            "AND table_name = 'threads' AND column_name = 'THREAD_OS_ID'"
+        )
+        threads = "SELECT thread_os_id, name FROM performance_schema.threads WHERE thread_os_id IS NOT NULL"
+        with closing(self.connect()) as connection:
+            found = query(connection, threads) if query(connection, columns) == [(1,)] else []
+        return {int(thread): str(name) for thread, name in found}
+
+    def close(self) -> None:
+        stop(self)
 
     def ended(self, within_s: float = 0) -> bool:
         """Whether it has ended; its keeper tells a moment later than a broken connection does."""
@@ -106,7 +128,7 @@ def start(
     log: Path,
     scratch: tuple[Path, ...] = (),
     kept_by: Callable[[int], object] = lambda _: None,
-    patience_s: int = START_PATIENCE_S,
+    patience_s: float = START_PATIENCE_S,
 ) -> Server:
     """Starts a server and waits until it answers. `scratch` is removed when it has ended.
 
@@ -167,7 +189,7 @@ def as_this_user() -> tuple[str, ...]:
     return ("--user=root",) if os.geteuid() == 0 else ()
 
 
-def _wait_until_it_answers(server: Server, patience_s: int) -> None:
+def _wait_until_it_answers(server: Server, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         if server.ended() or not server.pid:
@@ -182,7 +204,7 @@ def _wait_until_it_answers(server: Server, patience_s: int) -> None:
         except pymysql.err.OperationalError:
             time.sleep(0.05)
     raise RqpsError(
-        f"{server.build.name} ({server.build.version}) did not answer within {patience_s} s; "
+        f"{server.build.name} ({server.build.version}) did not answer within {patience_s:g} s; "
         f"the end of its error log:\n{server.last_words()}",
         fix=f"read the whole log, {server.error_log.name}",
     )

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from rqps.engines.instance import Connection, Server, query
-from rqps.engines.perf_schema.differences import differences
-from rqps.engines.perf_schema.events import Work, by_kind, mistaken, recorded, tables, texts
-from rqps.engines.perf_schema.realise import Realised
-from rqps.engines.perf_schema.tables import Found, read_setup, told
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.perf_schema.differences import differences
+from rqps.engines.mysql.perf_schema.events import Work, by_kind, mistaken, recorded, tables, texts
+from rqps.engines.mysql.perf_schema.realise import Realised
+from rqps.engines.mysql.perf_schema.tables import Found, read_setup, told
 from rqps.errors import RqpsError
 
 _LOCK = "rqps_proof"

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
-from rqps.engines.perf_schema.known import Known
+from rqps.engines.mysql.perf_schema.known import Known
 from rqps.study.perf_schema import Scenario, Switch, class_of, classes, decides, fits, later_than, unmatched
 
 

@@ -3,18 +3,17 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rqps.engines import data
-from rqps.engines.cache import made_once
-from rqps.engines.data import Origin
-from rqps.engines.instance import Connection, query, running
-from rqps.engines.perf_schema.tables import read_setup
+from rqps.engines import Say
+from rqps.engines.cache import copy_folder, made_once
+from rqps.engines.mysql import data
+from rqps.engines.mysql.data import Origin
+from rqps.engines.mysql.instance import Connection, query, running
+from rqps.engines.mysql.perf_schema.tables import read_setup
 from rqps.study.perf_schema import State
-
-Say = Callable[[str], None]
 
 FILE = "perf_schema.json"
 _BYTES = re.compile(r"(?P<table>\w+)\.(.*\.)?memory")
@@ -43,7 +42,7 @@ def known(source: Origin, say: Say) -> Known:
 
     def make(work: Path) -> None:
         say(f"{source.build.name}: asking what its performance schema has")
-        data.copy(source.folder / "empty" / "data", work / "data")
+        copy_folder(source.folder / "empty" / "data", work / "data")
         arguments = ("--performance-schema=ON",)
         with running(source.build, work / "data", arguments=arguments, log=work / "asked.err") as server:
             connection = server.connect()

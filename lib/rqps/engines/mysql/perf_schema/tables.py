@@ -9,7 +9,7 @@ import pymysql
 from pymysql.constants import ER
 from pymysql.cursors import DictCursor
 
-from rqps.engines.instance import Connection, query
+from rqps.engines.mysql.instance import Connection, query
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import State
 

@@ -3,13 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rqps.engines.catalogue import catalogue, look_up
-from rqps.engines.client import size_bytes
-from rqps.engines.facts import remembered
-from rqps.engines.layout import layout
-from rqps.engines.sources import Source, source
-from rqps.engines.sources.directory import Directory
-from rqps.engines.sources.on_path import OnPath
+from rqps.engines.mysql.build import layout, remembered, source
+from rqps.engines.sources import Directory, OnPath, Source
+from rqps.engines.sources.catalogue import catalogue, look_up
+from rqps.engines.sources.clients import size_bytes
 from rqps.study import BuildSpec
 
 

@@ -32,7 +32,7 @@ class Entry(BaseModel):
 @cache
 def catalogue() -> dict[str, Entry]:
     """The entries by version, oldest first."""
-    text = files("rqps.engines").joinpath("catalogue.yaml").read_text()
+    text = files("rqps.engines.mysql").joinpath("catalogue.yaml").read_text()
     return {version: Entry.model_validate(entry) for version, entry in yaml.safe_load(text).items()}
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from rqps.engines.instance import Connection, query
-from rqps.engines.perf_schema.realise import Realised
-from rqps.engines.perf_schema.tables import told
+from rqps.engines.mysql.instance import Connection, query
+from rqps.engines.mysql.perf_schema.realise import Realised
+from rqps.engines.mysql.perf_schema.tables import told
 from rqps.study.perf_schema import class_of, classes, fits
 
 DIGEST = "digest"

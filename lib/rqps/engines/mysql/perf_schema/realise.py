@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from rqps.engines.build import Build
-from rqps.engines.perf_schema.fitting import misfits
-from rqps.engines.perf_schema.known import Known
+from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.perf_schema.fitting import misfits
+from rqps.engines.mysql.perf_schema.known import Known
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import Scenario, State, Switch, class_of, classes, decides, fits
 

@@ -6,19 +6,17 @@ set-up costs seconds.
 
 import hashlib
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rqps.engines.build import Build
-from rqps.engines.cache import cache_dir, made_once
-from rqps.engines.instance import Server, as_this_user, query, running
-from rqps.engines.options import Asked, argument
+from rqps.engines import Say
+from rqps.engines.cache import cache_dir, copy_folder, made_once
+from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.instance import Server, as_this_user, query, running
+from rqps.engines.mysql.options import Asked, argument
 from rqps.errors import RqpsError
-
-Say = Callable[[str], None]
 
 SHAPING = (
     "character_set_server",
@@ -77,7 +75,7 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
 
     def make(work: Path) -> None:
         say(f"{source.build.name}: loading {name}")
-        copy(start_from / "data", work / "data")
+        copy_folder(start_from / "data", work / "data")
         log = work / "load.err"
         with running(source.build, work / "data", arguments=(*arguments, "--skip-log-bin"), log=log) as server:
             load(server)
@@ -106,7 +104,7 @@ def initialise(source: Origin, work: Path) -> None:
     """Makes an empty data directory in `work/data` in the way of this version."""
     data = work / "data"
     if source.build.empty_data:
-        copy(source.build.empty_data, data)
+        copy_folder(source.build.empty_data, data)
     elif source.build.number >= (5, 7, 6):
         _call(source, work, ["--initialize-insecure"])
     else:
@@ -171,19 +169,3 @@ def _forget_redo_log(build: Build, data: Path) -> None:
     if build.number < (8, 0, 30):
         for file in data.glob("ib_logfile*"):
             file.unlink()
-
-
-def copy(source: Path, target: Path) -> None:
-    """A copy that shares its blocks with the original where the file system can."""
-    done = subprocess.run(
-        ["cp", "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        shutil.rmtree(target, ignore_errors=True)
-        raise RqpsError(
-            f"{target}: could not be copied: {done.stderr.strip()}",
-            fix="make room there, or set RQPS_CACHE to a directory on a larger disk",
-        )

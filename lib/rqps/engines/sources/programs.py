@@ -7,13 +7,13 @@ cache and run from there. Nothing is installed.
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rqps.engines import debian
-from rqps.engines.asking import said
-from rqps.engines.progress import Say
+from rqps.engines.sources import debian
+from rqps.engines.sources.clients import Say
 from rqps.errors import RqpsError
 
 OLDEST_SYSBENCH = (1, 0, 18)
@@ -31,6 +31,31 @@ _FONTS = """\
   <cachedir prefix="xdg">fontconfig</cachedir>
 </fontconfig>
 """
+
+
+SECONDS_TO_ANSWER = 60
+
+
+def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Runs a program to its end, its two streams in one. `environment` is all that it gets."""
+    return subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=SECONDS_TO_ANSWER,
+    )
+
+
+def said(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The program's answer, or why there is none."""
+    try:
+        return ask(command, environment).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
 
 
 @dataclass(frozen=True)

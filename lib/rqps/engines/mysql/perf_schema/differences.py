@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from rqps.engines.perf_schema.fitting import built_in
-from rqps.engines.perf_schema.realise import Realised
-from rqps.engines.perf_schema.tables import Found
+from rqps.engines.mysql.perf_schema.fitting import built_in
+from rqps.engines.mysql.perf_schema.realise import Realised
+from rqps.engines.mysql.perf_schema.tables import Found
 from rqps.study.perf_schema import State, class_of
 
 MOST_TOLD = 12

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from rqps.engines.perf_schema.known import Known
+from rqps.engines.mysql.perf_schema.known import Known
 from rqps.errors import RqpsError
 
 _SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")

@@ -1,13 +1,13 @@
-"""Shared libraries that a server needs and this machine does not have: made available to that server alone."""
+"""Shared libraries that a program needs and this machine does not have: made available to that program alone."""
 
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rqps.engines import debian
 from rqps.engines.cache import cache_dir
-from rqps.engines.progress import Say
+from rqps.engines.sources import debian
+from rqps.engines.sources.clients import Say
 from rqps.errors import RqpsError
 
 PACKAGES = {"libaio.so.1": "libaio1", "libnuma.so.1": "libnuma1", "libcrypt.so.1": "libcrypt1"}
@@ -30,9 +30,27 @@ def missing(program: Path, environment: Mapping[str, str]) -> list[str]:
             text=True,
             errors="replace",
         )
-    except FileNotFoundError:  # a system of another kind: mysqld itself will tell whether it runs there
+    except FileNotFoundError:  # a system of another kind: the program itself shows whether it runs there
         return []
     return [line.split()[0] for line in listed.stdout.splitlines() if line.endswith("=> not found")]
+
+
+def call(
+    name: str, tree: Path, program: Path, say: Say, *, own_loader: bool
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The call of a program in a tree, and the environment in which its libraries are found."""
+    if own_loader:
+        return debian.own_loader(tree, program), {}
+    beside = [program.parent] if any(program.parent.glob("lib*.so.*")) else []
+    environment = _search(beside)
+    if lacking := missing(program, environment):
+        environment = _search([*beside, *provide(name, lacking, say)])
+    return (str(program),), environment
+
+
+def _search(folders: Iterable[Path]) -> dict[str, str]:
+    found = ":".join(map(str, folders))
+    return {"LD_LIBRARY_PATH": found} if found else {}
 
 
 def provide(name: str, libraries: Iterable[str], say: Say) -> list[Path]:
@@ -52,14 +70,14 @@ def _folder(name: str, library: str, say: Say) -> Path:
     package = PACKAGES.get(library)
     if package is None:
         raise RqpsError(
-            f"builds.{name}: its mysqld needs {library}, which this machine does not have",
-            fix="install the package that holds it, or put it beside mysqld and set LD_LIBRARY_PATH",
+            f"builds.{name}: its program needs {library}, which this machine does not have",
+            fix="install the package that holds it, or put it beside the program and set LD_LIBRARY_PATH",
         )
     try:
         tree = debian.unpacked(package, SUITE, say, alone=True)
     except RqpsError as error:
         raise RqpsError(
-            f"builds.{name}: its mysqld needs {library}, which this machine does not have: {error.message}",
+            f"builds.{name}: its program needs {library}, which this machine does not have: {error.message}",
             fix=f"install {package} (Debian and Ubuntu: apt install {package}), then do the same again",
         ) from error
     return next(folder for folder in debian.library_folders(tree) if (folder / library).exists())

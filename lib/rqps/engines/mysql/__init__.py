@@ -1,0 +1,1 @@
+"""MySQL: one of the engines that can be measured."""

@@ -1,0 +1,196 @@
+"""A MySQL build: mysqld found in a tree, called with the libraries it needs, and asked for its version."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rqps import engines
+from rqps.engines import Say
+from rqps.engines.cache import cache_dir, disk_trouble_explained
+from rqps.engines.sources import Debian, Source, source_of
+from rqps.engines.sources.archives import sha256
+from rqps.engines.sources.fetching import Sought
+from rqps.engines.sources.libraries import call
+from rqps.engines.sources.programs import SECONDS_TO_ANSWER, ask
+from rqps.errors import RqpsError
+from rqps.study import BuildSpec
+
+BINARIES = (
+    "bin",
+    "sbin",
+    "libexec",
+    "usr/sbin",
+    "usr/bin",
+    "runtime_output_directory",
+    "runtime_output_directory/bin",
+    "sql",
+    ".",
+)
+MESSAGES = ("share", "share/mysql", "sql/share")
+PLUGINS = ("lib/plugin", "lib64/mysql/plugin", "lib/mysql/plugin", "plugin_output_directory")
+EMPTY_DATA = "data/mysql"
+DEBIAN_OPTIONS = ("--secure-file-priv=", "--loose-mysqlx=OFF")
+"""Its compiled-in directory for files does not exist here, and the X plugin would listen."""
+_VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)")
+
+
+@dataclass(frozen=True)
+class Build(engines.Build):
+    """A server binary on this machine."""
+
+    options: tuple[str, ...] = ()
+    """Options without which this package does not start, such as `--lc-messages-dir=…`."""
+    empty_data: Path | None = None
+    """A ready-made empty data directory, where the package ships one instead of a way to make it."""
+
+
+def source(name: str, spec: BuildSpec) -> Source:
+    """Where a build comes from."""
+    return source_of(name, spec, Sought("mysqld", layout))
+
+
+def locate(name: str, spec: BuildSpec, say: Say) -> Build:
+    """The build that `spec` asks for: fetched if needed, its version checked against the promised one."""
+    origin = source(name, spec)
+    try:
+        found = layout(tree := origin.fetch(name, say))
+        if found is None:
+            raise RqpsError(
+                f"builds.{name}: {origin.words}: no mysqld in {tree}", fix=f"remove {tree}, then do the same again"
+            )
+        of_debian = isinstance(origin, Debian)
+        argv, environment = call(name, tree, found.mysqld, say, own_loader=of_debian)
+        known = facts(found.mysqld, argv, environment)
+    except PermissionError as error:
+        raise RqpsError(
+            f"builds.{name}: {error.filename} can't be read by this user", fix="let this user read and run it"
+        ) from error
+    if spec.mysql is not None and known.version != spec.mysql and not known.version.startswith(f"{spec.mysql}."):
+        raise RqpsError(
+            f"builds.{name}.mysql: {spec.mysql} was promised, but {origin.words} is {known.version}",
+            fix=f'write mysql: "{known.version}", or correct the source',
+        )
+    return Build(
+        name=name,
+        version=known.version,
+        source=origin.words,
+        directory=found.base,
+        program=found.mysqld,
+        argv=argv,
+        digest=known.digest,
+        environment=environment,
+        options=(*found.options, *(DEBIAN_OPTIONS if of_debian else ())),
+        empty_data=found.empty_data,
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of a server in a tree: an unpacked release, a Debian package, a build tree."""
+
+    base: Path
+    """What mysqld calls its basedir."""
+    mysqld: Path
+    messages: Path | None
+    plugins: Path | None
+    empty_data: Path | None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options for what does not lie where the server was compiled to look for it."""
+        found = {"lc-messages-dir": self.messages, "plugin-dir": self.plugins}
+        return tuple(f"--{option}={folder}" for option, folder in found.items() if folder)
+
+
+def layout(tree: Path) -> Layout | None:
+    """The server in a tree, or in the one folder that a tree consists of; None where there is none."""
+    for place in (tree, *_only_folders(tree)):
+        for binaries in BINARIES:
+            mysqld = place / binaries / "mysqld"
+            if mysqld.is_file() and mysqld.stat().st_mode & 0o111:
+                return _around(place / "usr" if binaries.startswith("usr/") else place, mysqld)
+    return None
+
+
+def _only_folders(tree: Path) -> list[Path]:
+    """The folders that an archive wraps around its content, as in mysql-8.0.40-linux/ or package/server/."""
+    folders: list[Path] = []
+    while len(folders) < 2 and len(inside := sorted(path for path in tree.iterdir() if path.is_dir())) == 1:
+        tree = inside[0]
+        folders.append(tree)
+    return folders
+
+
+def _around(base: Path, mysqld: Path) -> Layout:
+    messages = next((base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file()), None)
+    plugins = next((base / name for name in PLUGINS if (base / name).is_dir()), None)
+    empty = base / EMPTY_DATA
+    return Layout(base, mysqld, messages, plugins, empty if (empty / "ibdata1").is_file() else None)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Version and digest of one mysqld, for as long as the file does not change; 200 MB take a while to read."""
+
+    mysqld: str
+    size_bytes: int
+    modified_ns: int
+    version: str
+    digest: str
+
+
+def facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> Facts:
+    """Version and digest of a mysqld, found out once."""
+    if known := remembered(mysqld):
+        return known
+    version, now, note = _ask_version(argv, environment), mysqld.stat(), _note(mysqld)
+    known = Facts(str(mysqld), now.st_size, now.st_mtime_ns, version, sha256(mysqld))
+    with disk_trouble_explained(cache_dir()):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        partial = note.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(asdict(known), indent=1))
+        partial.replace(note)
+    return known
+
+
+def remembered(mysqld: Path) -> Facts | None:
+    """What was found out about this very file before, if it was."""
+    try:
+        known = Facts(**json.loads(_note(mysqld).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    now = mysqld.stat()
+    same = (known.mysqld, known.size_bytes, known.modified_ns) == (str(mysqld), now.st_size, now.st_mtime_ns)
+    return known if same else None
+
+
+def _note(mysqld: Path) -> Path:
+    return cache_dir() / "facts" / f"{hashlib.sha256(str(mysqld).encode()).hexdigest()[:16]}.json"
+
+
+def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    command = [*argv, "--no-defaults", "--version"]
+    try:
+        answer = ask(command, {**os.environ, **environment})
+    except OSError as error:
+        raise RqpsError(
+            f"{argv[-1]} can't be run: {error.strerror}", fix="give a mysqld for this machine (Linux, x86-64)"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise RqpsError(
+            f"{argv[-1]} did not report its version within {SECONDS_TO_ANSWER} s",
+            fix="try it by hand: mysqld --version",
+        ) from error
+    said = answer.stdout.strip()
+    found = _VERSION.search(said)
+    if answer.returncode != 0 or found is None:
+        raise RqpsError(
+            f"{argv[-1]} does not report its version (exit status {answer.returncode}): {said[-400:]}",
+            fix=f"make this work first: {' '.join(command)}",
+        )
+    return found[1]

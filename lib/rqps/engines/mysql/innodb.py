@@ -1,0 +1,124 @@
+"""InnoDB's debt, which is work that it has put off: what is not purged, not flushed, not checkpointed."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rqps.engines.mysql.instance import Connection, query
+from rqps.engines.mysql.reports import read_status, read_variables
+
+EAGER = {
+    "innodb_io_capacity_max": 20_000,
+    "innodb_io_capacity": 20_000,
+    "innodb_idle_flush_pct": 100,
+    "innodb_max_dirty_pages_pct_lwm": 0,
+    "innodb_max_dirty_pages_pct": 0,
+    "innodb_purge_rseg_truncate_frequency": 1,  # the length of the history is reported anew only so often
+}
+"""Set until all is flushed, in this order, since some are limits of others; where the version has them."""
+EAGER_IN_55 = EAGER | {"innodb_purge_batch_size": 1}
+"""There purge sleeps while there is less to do than one batch, and is woken by a commit that gives it more."""
+
+MOST_DIRTY_SHARE = 0.01
+"""Of the buffer pool's pages. The published tests ask for 1 %, too."""
+MOST_UNPURGED = 100
+"""Transactions; a server at rest need not come to none."""
+SECONDS_BETWEEN_LOOKS = 0.2
+
+_PURGE = re.compile(r"Trx id counter (\w+)\s+Purge done for trx's n:o < (\w+).*?History list length (\d+)", re.DOTALL)
+REDO = re.compile(r"Log sequence number\s+(\d+).*?Last checkpoint at\s+(\d+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Debt:
+    """Columns of the table `engine`."""
+
+    history_length: int
+    dirty_kb: float
+    buffer_pool_kb: float
+    checkpoint_age_kb: float
+    redo_capacity_kb: float
+
+    @property
+    def left(self) -> str:
+        """The work that is left to do, in words; empty if hardly any is."""
+        return left(asdict(self))
+
+
+def left(debt: Mapping[str, Any]) -> str:
+    """The work that a row of the table `engine` leaves to do, in words; empty if hardly any is."""
+    share, unpurged = debt["dirty_kb"] / debt["buffer_pool_kb"], debt["history_length"]
+    if share <= MOST_DIRTY_SHARE and unpurged <= MOST_UNPURGED:
+        return ""
+    return (
+        f"{share:.1%} of the buffer pool is dirty, {MOST_DIRTY_SHARE:.0%} may be; "
+        f"{unpurged:,} transactions are not purged, {MOST_UNPURGED} may be"
+    )
+
+
+def read_debt(connection: Connection) -> Debt:
+    """The debt now."""
+    status, settings = read_status(connection, "Innodb%"), read_variables(connection, "innodb%")
+    report = _report(connection)
+    page_kb = int(status["innodb_page_size"]) / 1024
+    redo = REDO.search(report)
+    assert redo, report
+    return Debt(
+        history_length=_unpurged(connection, report),
+        dirty_kb=int(status["innodb_buffer_pool_pages_dirty"]) * page_kb,
+        buffer_pool_kb=int(status["innodb_buffer_pool_pages_total"]) * page_kb,
+        checkpoint_age_kb=(int(redo[1]) - int(redo[2])) / 1024,
+        redo_capacity_kb=_redo_capacity_kb(status, settings),
+    )
+
+
+def is_55(connection: Connection) -> bool:
+    """Whether this is MySQL 5.5, which writes numbers in hexadecimal, and whose purge sleeps."""
+    return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
+
+
+def wake_purge(connection: Connection, table: str, column: str, key: str) -> None:
+    """In 5.5 purge sleeps until somebody commits. Changes one row, and changes it back."""
+    if is_55(connection):
+        for change in ("+ 1", "- 1"):
+            query(connection, f"UPDATE {table} SET {column} = {column} {change} ORDER BY {key} LIMIT 1")
+
+
+@contextmanager
+def eager(connection: Connection, options: Mapping[str, int] | None = None) -> Iterator[None]:
+    """The server's options set so that it flushes and purges all it can, and set back afterwards."""
+    options = options or (EAGER_IN_55 if is_55(connection) else EAGER)
+    before = read_variables(connection, "innodb%")
+    had = {name: before[name] for name in options if name in before}
+    try:
+        for name in had:
+            query(connection, f"SET GLOBAL {name} = {options[name]}")
+        yield
+    finally:
+        for name in reversed(had):
+            query(connection, f"SET GLOBAL {name} = {had[name]}")
+
+
+def _report(connection: Connection) -> str:
+    return str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])
+
+
+def _unpurged(connection: Connection, report: str) -> int:
+    """Transactions whose old row versions are not purged.
+
+    The history's length alone won't do: before 5.7 it is corrected only now and then, and stays where it was when
+    nothing is left. The progress of purge is in other numbers, which 5.5 writes in hexadecimal.
+    """
+    found = _PURGE.search(report)
+    assert found, report
+    base = 16 if is_55(connection) else 10
+    return min(int(found[1], base) - int(found[2], base), int(found[3]))
+
+
+def _redo_capacity_kb(status: Mapping[str, str], settings: Mapping[str, str]) -> float:
+    """Since 8.0.30 the log changes its size by itself; before, it is some files of one size."""
+    if "innodb_redo_log_capacity_resized" in status:
+        return int(status["innodb_redo_log_capacity_resized"]) / 1024
+    return int(settings["innodb_log_file_size"]) * int(settings["innodb_log_files_in_group"]) / 1024

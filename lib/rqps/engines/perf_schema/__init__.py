@@ -1,7 +1,0 @@
-"""Scenarios of the performance schema on real servers: told in the way of each version, and verified."""
-
-from rqps.engines.perf_schema.known import Known, known
-from rqps.engines.perf_schema.realise import Realised, realise
-from rqps.engines.perf_schema.watch import Watch, apply, silence, unheard, verify, watching
-
-__all__ = ["Known", "Realised", "Watch", "apply", "known", "realise", "silence", "unheard", "verify", "watching"]
