@@ -49,11 +49,11 @@ LOWEST, HIGHEST = "SELECT MIN(transactionid) FROM pi1", "SELECT MAX(transactioni
 
 NUMBERS = """
 package.path = "{folder}/?.lua;" .. package.path
-local digits, buffer = require("digits"), require("ffi").new("uint8_t[32]")
+local rows, buffer = require("rows"), require("ffi").new("uint8_t[32]")
 function event() end
 function thread_run()
    for number in ("{numbers}"):gmatch("%d+") do
-      print(require("ffi").string(buffer, digits.put(buffer, 0, tonumber(number))))
+      print(require("ffi").string(buffer, rows.put_number(buffer, 0, tonumber(number))))
    end
 end
 """

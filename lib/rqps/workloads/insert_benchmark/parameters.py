@@ -10,8 +10,8 @@ from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, forms
 
 Count = Annotated[int, Field(ge=1)]
 Form = Annotated[str, Field(json_schema_extra={"enum": list(forms())})]
-MOST_APART = 8
-"""Statements by which a client's inserts and deletes may be apart, as in the published client."""
+MOST_AHEAD = 8
+"""Statements by which a client's inserts or deletes may be ahead of the other, as in the published client."""
 OUR_CONNECTIONS = 2
 """For control, beside those of the clients."""
 ROW_US = {"l.i0": 4.5, "l.x": 5.0, "l.i1": 95.0, "l.i2": 105.0}
@@ -94,9 +94,9 @@ class InsertBenchmarkParameters(Parameters):
     def _deletes_find_their_rows(self) -> "InsertBenchmarkParameters":
         asked = [find(name, self.form) for name in self.measured]
         most = max((self.rows_per_transaction(step) for step in asked if step.deletes), default=0)
-        if self.load_rows < (needed := (MOST_APART + 1) * most):
+        if self.load_rows < (needed := (MOST_AHEAD + 1) * most):
             raise ValueError(
-                f"load_rows is {self.load_rows}: deletes of {most} rows can be {MOST_APART} transactions before the "
+                f"load_rows is {self.load_rows}: deletes of {most} rows can be {MOST_AHEAD} transactions before the "
                 f"inserts, so at least {needed} rows are needed"
             )
         return self

@@ -3,8 +3,6 @@
 local ffi = require("ffi")
 
 local counter = require("counter")
-local digits = require("digits")
-local drawing = require("drawing")
 local rows = require("rows")
 local shared = require("shared")
 local statements = require("statements")
@@ -28,7 +26,7 @@ local function ids(client, below)
             buffer[at], buffer[at + 1] = COMMA, SPACE
             at = at + 2
          end
-         at = digits.put(buffer, at, low + below(math.max(1, highest - low)))
+         at = rows.put_number(buffer, at, low + below(math.max(1, highest - low)))
       end
       return at
    end
@@ -36,7 +34,7 @@ end
 
 -- A function that writes a whole number below this one.
 local function number(most, below)
-   return function(buffer, at) return digits.put(buffer, at, below(most)) end
+   return function(buffer, at) return rows.put_number(buffer, at, below(most)) end
 end
 
 -- A function that makes one query, by its text with one value in braces: a buffer, and the length of its text.
@@ -63,7 +61,7 @@ end
 -- `writers` are the threads of each client that write.
 local function ask(client, origin, writers)
    local opt = sysbench.opt
-   local below = drawing.source(opt.row_seed, opt.clients + client)
+   local below = rows.source(opt.row_seed, opt.clients + client)
    local makers = {}
    for text in opt.queries:gmatch("[^;]+") do
       makers[#makers + 1] = maker(text, client, below)

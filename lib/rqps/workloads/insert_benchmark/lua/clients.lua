@@ -7,7 +7,7 @@ local statements = require("statements")
 local writing = require("writing")
 
 sysbench.cmdline.options = {
-   shared_file = {"Where threads tell each other what they have done", ""},
+   shared_file = {"Where threads report to each other what they have done", ""},
    clients = {"Clients, each of as many threads as it has roles", 1},
    shared_table = {"One table for all clients", false},
    insert = {"The statement that inserts, up to its rows", ""},
@@ -71,7 +71,7 @@ local function run(thread)
    io.stdin:read() -- until our observer has read the counters of all threads, and ends our input
 end
 
--- The first thread that fails tells why; the others end without a word.
+-- The first thread that fails says why; the others end without a word.
 local function failing(work, thread)
    local done, problem = pcall(work, thread)
    if not done and problem ~= shared.OTHER_FAILED then

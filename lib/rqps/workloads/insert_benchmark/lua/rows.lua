@@ -1,12 +1,10 @@
 -- Rows as text, each drawn from the seed of its client and from nothing else: the same seed gives the same rows.
 --
--- They are written into one buffer, some bytes at once and without a branch, as digits.lua does. The time that this
--- takes is the load generator's own.
+-- They are written into one buffer, some bytes at once and without a branch: what follows is written over what was too
+-- much. The time that this takes is the load generator's own.
 
 local bit = require("bit")
 local ffi = require("ffi")
-
-local digits = require("digits")
 
 local rows = {}
 
@@ -17,6 +15,79 @@ local SHORTEST, LONGEST, RANDOM_SHARE = 10, 20, 0.75 * 0.5 -- of `data`
 local LONGEST_ROW = 80 -- and what is written beyond it
 
 local TWO, EIGHT = ffi.typeof("uint16_t *"), ffi.typeof("uint64_t *")
+local FOUR = ffi.typeof("uint32_t *")
+
+-- Whole numbers as text: the digits of what is below 1000, four bytes each, and how many there are. Of a number alone;
+-- from 1000 on, behind thousands, with zeros in front; and of thousands, where 0 has none.
+local written, lengths = ffi.new("uint32_t[2000]"), ffi.new("uint8_t[2000]")
+local thousands_lengths = ffi.new("uint8_t[1000]")
+for number = 0, 999 do
+   ffi.copy(written + number, tostring(number))
+   ffi.copy(written + 1000 + number, ("%03d"):format(number))
+   lengths[number], lengths[1000 + number] = #tostring(number), 3
+   thousands_lengths[number] = number > 0 and #tostring(number) or 0
+end
+
+local function put_below_1000(buffer, at, number)
+   ffi.cast(FOUR, buffer + at)[0] = written[number]
+   return at + lengths[number]
+end
+
+local function put_below_1000000(buffer, at, number)
+   local thousands = math.floor(number / 1000)
+   ffi.cast(FOUR, buffer + at)[0] = written[thousands]
+   at = at + thousands_lengths[thousands]
+   local rest = number - 1000 * thousands + 1000 * math.min(1, thousands)
+   ffi.cast(FOUR, buffer + at)[0] = written[rest]
+   return at + lengths[rest]
+end
+
+-- Of any size.
+function rows.put_number(buffer, at, number)
+   if number < 1000000 then
+      return put_below_1000000(buffer, at, number)
+   end
+   local millions = math.floor(number / 1000000)
+   at = rows.put_number(buffer, at, millions)
+   local rest = number - 1000000 * millions
+   local thousands = math.floor(rest / 1000)
+   ffi.cast(FOUR, buffer + at)[0] = written[1000 + thousands]
+   ffi.cast(FOUR, buffer + at + 3)[0] = written[1000 + rest - 1000 * thousands]
+   return at + 6
+end
+
+-- Well mixed bits of a number: the finish of splitmix64.
+local function mixed(number)
+   local z = (number + 1) * 0x9E3779B97F4A7C15ULL
+   z = bit.bxor(z, bit.rshift(z, 30)) * 0xBF58476D1CE4E5B9ULL
+   z = bit.bxor(z, bit.rshift(z, 27)) * 0x94D049BB133111EBULL
+   return bit.bxor(z, bit.rshift(z, 31))
+end
+
+local function word(number)
+   return bit.tobit(tonumber(number % 0x100000000ULL))
+end
+
+-- Two functions that draw: whole numbers from 0 to below n, and 32 bits (xorshift128, Marsaglia 2003). Every `stream`
+-- of a seed is another source.
+function rows.source(seed, stream)
+   local first = mixed(mixed(seed + 0ULL) + stream)
+   local second = mixed(first)
+   local x, y, z, w = word(first), word(bit.rshift(first, 32)), word(second), bit.bor(word(bit.rshift(second, 32)), 1)
+
+   local function bits()
+      local t = bit.bxor(x, bit.lshift(x, 11))
+      x, y, z = y, z, w
+      w = bit.bxor(w, bit.rshift(w, 19), t, bit.rshift(t, 8))
+      return w
+   end
+
+   local function below(n)
+      return math.floor((bits() + 2147483648) * (n / 4294967296))
+   end
+
+   return below, bits
+end
 
 -- Every two letters of the alphabet, for 12 bits.
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -72,13 +143,13 @@ function rows.writer(insert, most, below, bits)
       for _ = 1, count do
          local to = ffi.cast(EIGHT, buffer + at)
          to[0], to[1], to[2] = three[0], three[1], three[2]
-         at = digits.put_below_1000(buffer, at + 24, below(REGISTERS))
+         at = put_below_1000(buffer, at + 24, below(REGISTERS))
          buffer[at] = COMMA
-         at = digits.put_below_1000000(buffer, at + 1, below(CUSTOMERS))
+         at = put_below_1000000(buffer, at + 1, below(CUSTOMERS))
          buffer[at] = COMMA
-         at = digits.put_below_1000000(buffer, at + 1, below(PRODUCTS))
+         at = put_below_1000000(buffer, at + 1, below(PRODUCTS))
          buffer[at] = COMMA
-         at = digits.put_below_1000(buffer, at + 1, below(PRICES))
+         at = put_below_1000(buffer, at + 1, below(PRICES))
          ffi.cast(EIGHT, buffer + at)[0] = AFTER_PRICE
          at = put_data(buffer, at + 5, below, bits)
          ffi.cast(TWO, buffer + at)[0] = CLOSING

@@ -1,4 +1,4 @@
--- What the threads of a step tell each other: numbers in a small file that all of them have mapped into memory.
+-- What the threads of a step let each other know: numbers in a small file that all of them have mapped into memory.
 --
 -- Each number has one writer, and 8 bytes in their place are written at once. They are doubles: whole below 2^53.
 
@@ -111,8 +111,8 @@ function shared.wait_for(client, field, done)
    wanted[0] = 0
 end
 
--- Tells how many statements are done, and wakes the other thread if it waits for that many.
-function shared.tell(client, field, done)
+-- Reports how many statements are done, and wakes the other thread if it waits for that many.
+function shared.report(client, field, done)
    shared.set(client, field, done)
    local wanted = words + (client + 1) * WORDS_OF_CLIENT + WANTED
    if wanted[0] ~= 0 and wanted[0] <= done then
@@ -136,7 +136,7 @@ local function all(clients, roles, state)
    return true
 end
 
--- Waits for all threads; the first one then tells the moment at which they begin.
+-- Waits for all threads; the first one then sets the moment at which they begin.
 function shared.begin(client, role, clients, roles, ready_s)
    shared.set(client, shared.STATE + role, READY)
    if client == 0 and role == 0 then

@@ -1,15 +1,59 @@
--- What a client writes: rows inserted, as many deleted, indexes.
+-- What a client writes, and when: rows inserted, as many deleted, indexes.
 
 local counter = require("counter")
-local drawing = require("drawing")
-local pace = require("pace")
 local rows = require("rows")
 local shared = require("shared")
 local statements = require("statements")
 
 local writing = {}
 
+local MOST_AHEAD, NEAR_AGAIN = 8, 4 -- statements
+local SHORTEST_INTERVAL = 0.95 -- of a second: after a longer one the limiter lets the next begin at once
 local LOOK_UP_EVERY = 1000 -- deletes: ids may have gaps
+
+-- Statements in which a client inserts all its rows, and the rows of one of them.
+local function all_statements()
+   return math.ceil(sysbench.opt.rows / sysbench.opt.rows_per_transaction)
+end
+
+local function rows_of(statement)
+   local each = sysbench.opt.rows_per_transaction
+   return math.min(each, sysbench.opt.rows - (statement - 1) * each)
+end
+
+-- A function that waits until the next statement is due, and gives that moment: what belongs to a second is due at
+-- its beginning. Nil where there is no limit.
+local function limiter(origin)
+   if sysbench.opt.rows_per_second == 0 then
+      return nil
+   end
+   local each_second = sysbench.opt.rows_per_second / sysbench.opt.rows_per_transaction
+   local began, done = origin, 0
+   return function()
+      if done == each_second then
+         local next_begins = began + 1e9
+         local now = shared.now()
+         if sysbench.opt.catching_up or now - began < SHORTEST_INTERVAL * 1e9 then
+            shared.sleep_until(next_begins)
+            began = next_begins
+         else
+            began = now
+         end
+         done = 0
+      end
+      done = done + 1
+      return began
+   end
+end
+
+-- Waits until the other thread of a client has come near to a statement that this one is about to do.
+local function near(client, other)
+   return function(statement)
+      if statement - shared.get(client, other) > MOST_AHEAD then
+         shared.wait_for(client, other, statement - NEAR_AGAIN)
+      end
+   end
+end
 
 local function at_once() return 0 end
 
@@ -49,35 +93,35 @@ end
 -- over.
 function writing.insert(client, origin)
    local opt = sysbench.opt
-   local limit = pace.limiter(origin)
+   local limit = limiter(origin)
    local wait, deletes = limit or at_once, opt.delete ~= ""
    local add, finish = counters(client, "insert", origin, limit)
    local write = rows.writer(statements.with(opt.insert, {table = statements.table_of(client)}),
-      opt.rows_per_transaction, drawing.source(opt.row_seed, client))
-   local moment, near = clock(), deletes and pace.near(client, shared.DELETED) or at_once
-   local ends = limit and origin + opt.most_seconds * 1e9 or math.huge
-   local last, statement, due = pace.statements(), 1, origin
+      opt.rows_per_transaction, rows.source(opt.row_seed, client))
+   local moment, near = clock(), deletes and near(client, shared.DELETED) or at_once
+   local deadline = limit and origin + opt.most_seconds * 1e9 or math.huge
+   local last, statement, due = all_statements(), 1, origin
    while statement <= last do
-      if ends > 0 then -- else the rest is late enough
+      if deadline > 0 then -- else the rest is late enough
          due = wait()
       end
       near(statement)
-      if ends > 0 and shared.now() >= ends then -- inserts that belong to deletes which are ahead are done, too
-         last = math.min(last, statement - 1 + (deletes and pace.MOST_APART or 0))
+      if deadline > 0 and shared.now() >= deadline then -- inserts that belong to deletes which are ahead are done, too
+         last = math.min(last, statement - 1 + (deletes and MOST_AHEAD or 0))
          shared.set(client, shared.LAST, last)
-         ends = 0
+         deadline = 0
       end
       if statement <= last then
-         local did = pace.rows_of(statement)
+         local did = rows_of(statement)
          local text, length = write(did, moment(statement))
          local from = shared.now()
          local _, refused = statements.execute(text, length)
          add(from, shared.now(), due, did, refused)
-         shared.tell(client, shared.INSERTED, statement)
+         shared.report(client, shared.INSERTED, statement)
       end
       statement = statement + 1
    end
-   if ends > 0 then
+   if deadline > 0 then
       wait() -- to the end of the last second
    end
    return finish
@@ -85,14 +129,14 @@ end
 
 -- As many statements as are inserted, each of the oldest rows.
 function writing.delete(client, origin)
-   local limit = pace.limiter(origin)
-   local wait, near = limit or at_once, pace.near(client, shared.INSERTED)
+   local limit = limiter(origin)
+   local wait, near = limit or at_once, near(client, shared.INSERTED)
    local add, finish = counters(client, "delete", origin, limit)
    local form = statements.with(sysbench.opt.delete,
       {table = statements.table_of(client), low = "%.0f", rows = "%d"})
    local statement, low, due = 1, 0, origin
    while statement <= shared.get(client, shared.LAST) do
-      if shared.get(client, shared.LAST) == pace.statements() then -- else it is late enough
+      if shared.get(client, shared.LAST) == all_statements() then -- else it is late enough
          due = wait()
       end
       near(statement)
@@ -101,18 +145,18 @@ function writing.delete(client, origin)
          shared.set(client, shared.LOW, low)
       end
       if statement <= shared.get(client, shared.LAST) then
-         local did = pace.rows_of(statement)
+         local did = rows_of(statement)
          local text = form:format(low, did)
          local from = shared.now()
          local _, refused = statements.execute(text)
          add(from, shared.now(), due, did, refused)
          low = low + did
          shared.set(client, shared.LOW, low)
-         shared.tell(client, shared.DELETED, statement)
+         shared.report(client, shared.DELETED, statement)
       end
       statement = statement + 1
    end
-   if shared.get(client, shared.LAST) == pace.statements() then
+   if shared.get(client, shared.LAST) == all_statements() then
       wait()
    end
    return finish
@@ -126,7 +170,7 @@ function writing.make_indexes(client, origin)
          return
       end
       for other = 0, opt.clients - 1 do
-         while shared.get(other, shared.INSERTED) < pace.statements() do
+         while shared.get(other, shared.INSERTED) < all_statements() do
             shared.nap(1000)
          end
       end
