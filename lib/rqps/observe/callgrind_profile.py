@@ -2,15 +2,15 @@
 
 A profile has instructions and calls by function, or by function and all its callers. Valgrind's manual describes the
 format. A name is spelt out once and then called by its number; positions in the source are relative to the line
-before, and are not needed here. With `--separate-callers` and
-`--compress-mangled` a function stands in the file once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9
-is function 3 when called by 2, which was called by 1.
+before, and are not needed here. With `--separate-callers` and `--compress-mangled` a function stands in the file once
+for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9 is function 3 when called by 2, which was called by 1.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Literal
 
 import polars as pl
 
@@ -23,6 +23,14 @@ EVENT = "Ir"
 UNKNOWN = "???"
 """Callgrind's word for something without a name."""
 
+COUNTED = "dispatch_command"
+"""The server's function that serves a client's command, in every release: we count it and all that it calls."""
+ROLE = "connection"
+"""Only threads that serve a client call it."""
+STUB_INSTRUCTIONS = 3
+"""Of a call through it."""
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 _NUMBERED = re.compile(r"\((\d+)\)(?: (.*))?")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 _SUBPOSITION = re.compile(r"\*|[+-]?\d+|0x[0-9a-f]+")
@@ -48,6 +56,10 @@ class Cost:
     instructions: int = 0
     calls: int = 0
 
+    def add(self, other: "Cost") -> None:
+        self.instructions += other.instructions
+        self.calls += other.calls
+
 
 @dataclass
 class Profile:
@@ -63,15 +75,16 @@ def read_profile(lines: Iterable[str], name: str) -> Profile:
 
 
 class _Reader:
+    """A file's names and costs so far, by their keys: a number in brackets, or the name itself."""
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._number = 0
         self._tables: dict[str, dict[str, str]] = {"objects": {}, "files": {}, "functions": {}}
         self._costs: dict[str, Cost] = {}
         self._objects: dict[str, str] = {}
-        self._object = UNKNOWN
-        self._function: str | None = None
-        self._called: str | None = None
+        self._current = {"ob": UNKNOWN, "fn": "", "cfn": ""}
+        self._next_is: Literal["inclusive cost", "jump", ""] = ""
         self._positions = 1
         self._event: int | None = None
         self._part = 0
@@ -79,44 +92,38 @@ class _Reader:
         self._whole = False
 
     def read(self, lines: Iterable[str]) -> Profile:
-        rest = iter(lines)
-        for line in self._counted(rest):
-            self._line(line, rest)
+        for self._number, text in enumerate(lines, start=1):
+            line = text.rstrip("\n")
+            if self._next_is:  # a jump's place has no cost, and the called function's own lines have a call's cost
+                if self._next_is == "inclusive cost":
+                    self._instructions(line)
+                self._next_is = ""
+            elif line and line[0] in "0123456789+-*":
+                self._add_cost(line)
+            elif line and line[0] != "#":
+                self._specification(line)
+        if self._next_is == "inclusive cost":
+            raise self._wrong("ends in the middle of a call: it was cut off")
         if not self._whole:
             raise self._wrong("ends without its totals: it was cut off")
         return self._profile()
 
-    def _counted(self, lines: Iterator[str]) -> Iterator[str]:
-        for line in lines:
-            self._number += 1
-            yield line.rstrip("\n")
-
-    def _line(self, line: str, rest: Iterator[str]) -> None:
-        if not line or line[0] == "#":
-            return
-        if line[0] in "0123456789+-*":
-            self._cost(self._function, line)
-            return
+    def _specification(self, line: str) -> None:
         word, found, text = line.partition("=")
         if found and word in _TABLE:
-            self._position(word, text)
+            self._current[word] = self._key(self._tables[_TABLE[word]], text)
         elif found and word == "calls":
-            self._call(text, rest)
+            count = text.partition(" ")[0]
+            if not self._current["cfn"] or not count.isdigit():
+                raise self._wrong(f"calls={text} is no call of a function")
+            self._costs.setdefault(self._current["cfn"], Cost()).calls += int(count)
+            self._next_is = "inclusive cost"
         elif found and word in ("jump", "jcnd"):
-            next(self._counted(rest), None)  # where it jumps from: no cost
+            self._next_is = "jump"
         else:
             self._header(line)
 
-    def _position(self, word: str, text: str) -> None:
-        key = self._named(self._tables[_TABLE[word]], text)
-        if word == "ob":
-            self._object = key
-        elif word == "fn":
-            self._function = key
-        elif word == "cfn":
-            self._called = key
-
-    def _named(self, names: dict[str, str], text: str) -> str:
+    def _key(self, names: dict[str, str], text: str) -> str:
         """The key of a name: its number, if it has one, which stands for the name from now on."""
         found = _NUMBERED.fullmatch(text)
         if found is None:
@@ -129,24 +136,14 @@ class _Reader:
             raise self._wrong(f"{key} stands for no name so far")
         return key
 
-    def _cost(self, function: str | None, line: str) -> None:
-        if function is None or self._event is None:
+    def _add_cost(self, line: str) -> None:
+        function = self._current["fn"]
+        if not function or self._event is None:
             raise self._wrong("a cost comes before its function, or before the events are named")
         instructions = self._instructions(line)
         self._costs.setdefault(function, Cost()).instructions += instructions
-        self._objects.setdefault(function, self._object)
+        self._objects.setdefault(function, self._current["ob"])
         self._part += instructions
-
-    def _call(self, text: str, rest: Iterator[str]) -> None:
-        """A call; the line after it has its inclusive cost, which the called function's own lines have, too."""
-        words = text.split()
-        if self._called is None or not words or not words[0].isdigit():
-            raise self._wrong(f"calls={text} is no call of a function")
-        self._costs.setdefault(self._called, Cost()).calls += int(words[0])
-        inclusive = next(self._counted(rest), None)
-        if inclusive is None:
-            raise self._wrong("ends in the middle of a call: it was cut off")
-        self._instructions(inclusive)
 
     def _instructions(self, line: str) -> int:
         words = line.split()
@@ -163,22 +160,21 @@ class _Reader:
         word, found, text = line.partition(":")
         if not found or not word.isalpha():
             raise self._wrong(f"{line[:80]!r} is not in callgrind's format")
-        match word:
-            case "positions":
-                self._positions = len(text.split())
-            case "events":
-                events = text.split()
-                if EVENT not in events:
-                    raise self._wrong(f"it counts {', '.join(events) or 'nothing'}, not {EVENT}")
-                self._event = events.index(EVENT)
-                self._whole = False
-            case "totals":
-                self._add_up(text.split())
+        words = text.split()
+        if word == "positions":
+            self._positions = len(words)
+        elif word == "events":
+            if EVENT not in words:
+                raise self._wrong(f"it counts {', '.join(words) or 'nothing'}, not {EVENT}")
+            self._event = words.index(EVENT)
+            self._whole = False
+        elif word == "totals":
+            self._end_part(words)
 
-    def _add_up(self, costs: list[str]) -> None:
-        """At the end of a part: the sum of its lines has to be the total that callgrind counted."""
+    def _end_part(self, totals: list[str]) -> None:
+        """Compares the sum of a part's lines with the total that callgrind counted."""
         assert self._event is not None
-        total = int(costs[self._event]) if self._event < len(costs) else 0
+        total = int(totals[self._event]) if self._event < len(totals) else 0
         if total != self._part:
             raise self._wrong(f"its lines have {self._part:,} instructions, its totals {total:,}")
         self._total += total
@@ -187,15 +183,12 @@ class _Reader:
 
     def _profile(self) -> Profile:
         chains = {key: self._chain(key) for key in self._costs}
-        objects = self._tables["objects"]
+        objects, names = self._tables["objects"], self._tables["functions"]
         modules = {chains[key][0]: objects.get(each, each) for key, each in self._objects.items()}
-        names = self._tables["functions"]
         profile = Profile(total=self._total)
         for key, cost in self._costs.items():
             chain = tuple(Function(names[each], modules.get(each, UNKNOWN)) for each in chains[key])
-            known = profile.costs.setdefault(chain, Cost())
-            known.instructions += cost.instructions
-            known.calls += cost.calls
+            profile.costs.setdefault(chain, Cost()).add(cost)
         return profile
 
     def _chain(self, key: str) -> list[str]:
@@ -209,20 +202,11 @@ class _Reader:
                 raise self._wrong(f"{each} stands for no name, though {key} is called by it")
         return chain
 
-    def _wrong(self, what: str) -> RqpsError:
+    def _wrong(self, problem: str) -> RqpsError:
         return RqpsError(
-            f"{self._name}, line {self._number}: {what}",
+            f"{self._name}, line {self._number}: {problem}",
             fix="count again; if it happens again, see what Valgrind itself said in valgrind.log",
         )
-
-
-COUNTED = "dispatch_command"
-"""The server's function that serves a client's command, in every release: we count it and all that it calls."""
-ROLE = "connection"
-"""Only threads that serve a client call it."""
-STUB_INSTRUCTIONS = 3
-"""A call."""
-_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def instruction_rows(profile: Profile, step: str) -> pl.DataFrame:
@@ -230,9 +214,7 @@ def instruction_rows(profile: Profile, step: str) -> pl.DataFrame:
     stacks: dict[tuple[tuple[str, str], ...], Cost] = {}
     for chain, cost in without_stubs(profile).costs.items():
         stack = tuple((_name(function), _module(function)) for function in from_counted(chain))
-        known = stacks.setdefault(stack, Cost())
-        known.instructions += cost.instructions
-        known.calls += cost.calls
+        stacks.setdefault(stack, Cost()).add(cost)
     rows = [
         {
             "step": step,
@@ -257,9 +239,7 @@ def without_stubs(profile: Profile) -> Profile:
     known: dict[Function, Cost] = {}
     for chain, cost in profile.costs.items():
         if _is_nameless(chain[0]):
-            own = known.setdefault(chain[0], Cost())
-            own.instructions += cost.instructions
-            own.calls += cost.calls
+            known.setdefault(chain[0], Cost()).add(cost)
     stubs = {each for each, cost in known.items() if cost.instructions <= STUB_INSTRUCTIONS * cost.calls}
     costs: dict[tuple[Function, ...], Cost] = {}
     for chain, cost in profile.costs.items():
