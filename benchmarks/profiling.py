@@ -10,7 +10,7 @@ import random
 import time
 
 from bench import report, serving
-from rqps.observe.stacks import choose
+from rqps.observe.stacks import choose_sampling
 from rqps.observe.stacks.recording import recording
 from rqps.workloads.sysbench.generator import Generating, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -26,7 +26,7 @@ parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * aske
 
 halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
 with serving(asked.dbms, parameters) as (server, where, folder):
-    sampling = choose(server.build.program, len(where.server_cpus))
+    sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with (
         recording(sampling, server_cpus=where.server_cpus, cpus=where.observer_cpus, scratch=folder) as perf,
         Generating(server, find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log") as load,

@@ -21,7 +21,7 @@ from rqps.engines.sources import debian
 from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.observe import placement
-from rqps.observe.stacks import Profile, Sampling, choose, profiling
+from rqps.observe.stacks import Profile, Sampling, choose_sampling, profiling
 from rqps.observe.stacks.profiling import Profiling, read
 from rqps.observe.stacks.recording import recording
 from rqps.observe.step_counters import read_counters, used_between
@@ -56,7 +56,7 @@ class House:
         """A step under load, as a run does it."""
         asked = QUICK.model_copy(update={"seconds": seconds})
         used = server or self.server
-        how = sampling or choose(self.server.build.program, len(self.where.server_cpus))
+        how = sampling or choose_sampling(self.server.build.program, len(self.where.server_cpus))
         cpus, log = self.where.client_cpus, self.folder / f"{step}.log"
         with (
             profiling(used, self.where, how) as profile,
@@ -137,7 +137,7 @@ def choose_event(profile: Profile) -> str:
 
 def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(short: Path) -> None:
     with serving("my8033.base", short) as house:
-        usual = choose(house.server.build.program, len(house.where.server_cpus))
+        usual = choose_sampling(house.server.build.program, len(house.where.server_cpus))
         profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=2)
     assert CALLERS not in set(profile.stacks["event"])
     [whole] = completeness(profile.stacks).to_dicts()
@@ -185,7 +185,7 @@ def sleeping() -> Iterator[int]:
 @contextmanager
 def idle(house: House) -> Iterator[Profiling]:
     """A profile of nearly nothing: a server without load, for a moment."""
-    with profiling(house.server, house.where, choose(house.server.build.program, 1)) as profile:
+    with profiling(house.server, house.where, choose_sampling(house.server.build.program, 1)) as profile:
         profile.begin(time.monotonic_ns())
         time.sleep(0.3)
         profile.end()
@@ -210,7 +210,7 @@ def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
 
 
 def test_a_perf_that_ends_in_the_middle_fails_the_step(house: House) -> None:
-    with profiling(house.server, house.where, choose(house.server.build.program, 1)) as profile:
+    with profiling(house.server, house.where, choose_sampling(house.server.build.program, 1)) as profile:
         profile.begin(time.monotonic_ns())
         profile._recording.process.kill()
         profile._recording.process.wait()

@@ -7,7 +7,17 @@ import polars as pl
 import pytest
 from child import SPINNING, Child
 from rqps import charts
-from rqps.observe.stacks.threads import KINDS, Looks, Used, threads_table, used_by_threads
+from rqps.observe.stacks.fold import Frame, Stack, Thread
+from rqps.observe.stacks.threads import (
+    KINDS,
+    ThreadLooks,
+    Used,
+    role_of_frames,
+    role_of_name,
+    roles,
+    threads_table,
+    used_by_threads,
+)
 from rqps.pages.flamegraph_breakdown.thread_time import threads_not_told
 from rqps.pages.flamegraph_breakdown.thread_time import time_of_threads as thread_time
 from rqps.store.flat import IDENTITY
@@ -25,42 +35,42 @@ WAITING = """
 """
 
 
-def seen(pid: int) -> list[str]:
+def seen_most(pid: int) -> list[str]:
     """What each thread was seen at most often, by thread id."""
-    looks = Looks(pid)
+    looks = ThreadLooks(pid)
     looks.begin()
     deadline = time.monotonic() + 20
-    while (not looks.found or min(sum(each.values()) for each in looks.found.values()) < 10) and (
+    while (not looks.seen or min(sum(each.values()) for each in looks.seen.values()) < 10) and (
         time.monotonic() < deadline
     ):
         time.sleep(0.02)
     looks.end()
-    return [max(kinds, key=kinds.__getitem__) for _, kinds in sorted(looks.found.items())]
+    return [max(kinds, key=kinds.__getitem__) for _, kinds in sorted(looks.seen.items())]
 
 
 def test_what_threads_wait_for_is_seen() -> None:
     with Child(WAITING) as process:
         process.send()
         time.sleep(0.2)  # until it sleeps
-        assert seen(process.pid) == ["timer", "network", "lock"]
+        assert seen_most(process.pid) == ["timer", "network", "lock"]
 
 
 def test_a_thread_that_runs_is_seen_to_run_and_its_time_is_counted() -> None:
     with Child(SPINNING) as process:
         process.send()
         first = used_by_threads(process.pid)
-        assert seen(process.pid) == ["running"]
+        assert seen_most(process.pid) == ["running"]
         last = used_by_threads(process.pid)
         assert last[process.pid].running_ns > first[process.pid].running_ns
 
 
 def test_looking_at_a_process_that_has_ended_finds_nothing() -> None:
-    looks = Looks(2**22 + 1)  # above any process id
+    looks = ThreadLooks(2**22 + 1)  # above any process id
     looks.begin()
     time.sleep(0.1)
     looks.end()
     looks.end()
-    assert looks.found == {}
+    assert looks.seen == {}
 
 
 def test_threads_of_one_role_are_added_up_and_those_that_slept_all_the_time_left_out() -> None:
@@ -79,6 +89,68 @@ def test_threads_of_one_role_are_added_up_and_those_that_slept_all_the_time_left
         ("io", 1, 1.0, 0.0, None, None),
         ("unknown", 1, 1.0, 0.0, None, None),
     ]
+
+
+def stack(*names: str, samples: int, tid: int) -> Stack:
+    frames = tuple(Frame(name, "mysqld") for name in names)
+    return Stack(Thread("t", 7, tid), "cpu-clock", frames, samples, samples)
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("thread/sql/one_connection", "connection"),
+        ("connection", "connection"),
+        ("thread/innodb/page_cleaner_thread", "page cleaner"),
+        ("ib_pg_flush_co", "page cleaner"),
+        ("ib_io_rd-3", "io"),
+        ("thread/innodb/srv_purge_thread", "purge"),
+        ("ib_srv_wkr-1", "purge"),
+        ("ib_log_fl_notif", "log notifier"),
+        ("thread/innodb/srv_master_thread", "master"),
+        ("ib_src_main", "master"),
+        ("thread/sql/signal_handler", "signal handler"),
+        ("rpl_opt_tracker", "replication"),
+        ("my own thread", None),
+        ("", None),
+    ],
+)
+def test_a_threads_name_means_a_role(name: str, role: str | None) -> None:
+    assert role_of_name(name) == role
+
+
+def test_a_thread_without_a_name_has_the_role_of_its_first_function() -> None:
+    assert (
+        role_of_frames(["clone3", "start_thread", "pfs_spawn_thread(void*)", "handle_one_connection"]) == "connection"
+    )
+    assert role_of_frames(["start_thread", "srv_master_thread"]) == "master"
+    assert role_of_frames(["start_thread", "buf_flush_page_cleaner_thread"]) == "page cleaner"
+    stripped = ["[unknown]", "[unknown]", "[unknown]", "do_command(THD*)", "dispatch_command(THD*, COM_DATA const*)"]
+    assert role_of_frames(stripped) == "connection"
+    assert role_of_frames(["__send", "do_syscall_64"]) is None
+
+
+def test_roles_come_from_the_surest_source() -> None:
+    connection = ["start_thread", "handle_one_connection", "do_command"]
+    stacks = [
+        stack(*connection, samples=5, tid=11),  # no name: 5.6, where each has that of the process
+        stack("__send", samples=9, tid=11),
+        stack(*connection, samples=5, tid=12),
+        stack("f", samples=5, tid=13),
+        stack("f", samples=5, tid=14),
+        stack("f", samples=5, tid=15),
+        stack("f", samples=5, tid=7),
+    ]
+    reported = {12: "thread/innodb/srv_purge_thread"}
+    named = {11: "mysqld", 12: "ib_log_writer", 13: "ib_log_writer", 14: "my own", 7: "mysqld"}
+    assert roles(stacks, reported, named, main=7) == {
+        11: "connection",
+        12: "purge",
+        13: "log writer",
+        14: "my own",
+        15: "unknown",
+        7: "main",
+    }
 
 
 def of_step(**values: float | int | str | None) -> pl.DataFrame:

@@ -15,17 +15,25 @@ from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.observe.stacks.fold import UNKNOWN, Folded, Stack, callers_of, fold
 from rqps.observe.stacks.recording import Recording, Sampling, perf_environment, recording, said_by_perf
-from rqps.observe.stacks.threads import Looks, Used, roles, thread_names, threads_table, used_by_threads
+from rqps.observe.stacks.threads import ThreadLooks, Used, roles, thread_names, threads_table, used_by_threads
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
 ROWS_AT_A_TIME = 1000
-"""Of a table that is built: many at once need much memory in between."""
+"""Rows from which a part of a table is built: many at once need much memory in between."""
+FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
+"""No offsets in functions: the fewer different texts, the sooner they are folded."""
+FEW_SAMPLES = 200
+"""With fewer, a tenth of the cost is known to a third of itself only."""
+IDLE_SAMPLES = 20
+"""A server that used less CPU than this many samples stand for has nothing to be sampled."""
+UNSEEN_TIME, UNSEEN_CPU = 0.05, 0.10
+UNKNOWN_SHARE, STRIPPED_SHARE = 0.05, 0.5
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The tables `stacks` and `threads` of one step, and what a reader of them has to know."""
+    """The tables `stacks` and `threads` of one step, and warnings for their readers."""
 
     stacks: pl.DataFrame
     threads: pl.DataFrame
@@ -37,50 +45,51 @@ class Profiling:
 
     def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
         self._server = server
+        self._pid = server.pids[0]
         self._placement = placement
         self._sampling = sampling
         self._recording = recording
-        self._looks = Looks(server.pids[0])
+        self._looks = ThreadLooks(self._pid)
         self._origin_ns = 0
         self._first: dict[int, Used] = {}
         self._last: dict[int, Used] = {}
-        self._named: dict[int, str] = {}
-        self._told: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._reported_names: Mapping[int, str] = {}
 
     def begin(self, origin_ns: int) -> None:
-        """The measured part has begun, at that moment of CLOCK_MONOTONIC: from now on samples are taken."""
+        """Starts sampling: the measured part has begun, at that moment of CLOCK_MONOTONIC."""
         self._origin_ns = origin_ns
         self._recording.begin()
-        self._first = used_by_threads(self._server.pids[0])
+        self._first = used_by_threads(self._pid)
         self._looks.begin()
 
     def end(self) -> None:
-        """It has ended: no more samples. Asks for the threads' names, as long as all of them are there."""
-        self._last = used_by_threads(self._server.pids[0])
+        """Stops sampling: it has ended. Asks for the threads' names, as long as all of them are there."""
+        self._last = used_by_threads(self._pid)
         self._recording.end()
         self._looks.end()
-        self._named = thread_names(self._server.pids[0])
-        self._told = dict(self._server.thread_names())
+        self._names = thread_names(self._pid)
+        self._reported_names = self._server.thread_names()
 
     def close(self) -> None:
         """Leaves nothing running, however far it came."""
         self._looks.end()
 
     def profile(self, step: str, server_cpu_s: float) -> Profile:
-        """What was sampled, when the step is over. `server_cpu_s` is what the server used by the kernel's count."""
+        """The samples of a step that is over. `server_cpu_s` is the server's CPU by the kernel's count."""
         self._recording.finish()
-        pid, sampled_s = self._server.pids[0], self._recording.sampled_s
-        folded = read(self._recording.data, pid, self._placement.observer_cpus)
+        sampled_s = self._recording.sampled_s
+        folded = read(self._recording.data, self._pid, self._placement.observer_cpus)
         stacks = list(folded.stacks())
-        by_thread = roles(stacks, self._told, self._named, pid)
+        by_thread = roles(stacks, self._reported_names, self._names, self._pid)
         sampled = [stack for stack in stacks if stack.event != CALLERS]
         elapsed_s = (self._recording.ended_ns - self._origin_ns) / 1e9
-        expected = Expected(pid, self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
-        found = doubts(sampled, folded, self._sampling, expected)
+        expected = Expected(self._pid, self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
+        texts = weaknesses(sampled, folded, self._sampling, expected)
         return Profile(
             stacks=table(step, [*sampled, *callers_of(stacks, by_thread)], by_thread),
-            threads=threads_table(step, by_thread, self._first, self._last, self._looks.found, sampled_s),
-            warnings=tuple(each.model_copy(update={"step": step}) for each in found),
+            threads=threads_table(step, by_thread, self._first, self._last, self._looks.seen, sampled_s),
+            warnings=tuple(Warning_(kind="stacks", text=text, step=step) for text in texts),
         )
 
 
@@ -101,7 +110,7 @@ def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Itera
 
 
 def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.DataFrame:
-    """Stacks as the raw table: those of threads that do the same are one."""
+    """Stacks as the raw table; stacks of threads with one role are one."""
     counts: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[int]] = {}
     for stack in stacks:
         count = counts.setdefault((roles[stack.thread.tid], stack.event, stack.frames), [0, 0])
@@ -123,12 +132,8 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
     return pl.concat(parts)
 
 
-FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
-"""No offsets in functions: the fewer different texts, the sooner they are folded."""
-
-
 def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
-    """All samples of one process in a file of perf. Inlined functions are not looked up: that takes minutes."""
+    """All samples of one process in a file of perf, without inlined functions: to look them up takes minutes."""
     argv = [
         *perf().argv,
         "script",
@@ -165,88 +170,64 @@ def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
     return folded
 
 
-KIND = "stacks"
-FEW_SAMPLES = 200
-"""Below that, a tenth of the cost is known to a third of itself only."""
-IDLE_SAMPLES = 20
-"""A server that used less CPU than this many samples stand for has nothing to be sampled."""
-UNSEEN_TIME = 0.05
-UNSEEN_CPU = 0.10
-UNKNOWN_SHARE = 0.05
-STRIPPED_SHARE = 0.5
-
-
 @dataclass(frozen=True)
 class Expected:
-    """What the kernel's own counters say of the part of a step that was to be sampled."""
+    """The kernel's own counters of the part of a step that was to be sampled."""
 
     pid: int
     program: str
     """The name of the server's file."""
     elapsed_s: float
     sampled_s: float
-    """For how long samples were taken."""
+    """Seconds in which samples were taken."""
     server_cpu_s: float
 
-    @property
-    def seen_cpu_s(self) -> float:
-        """What of it was used while samples were taken, if it used it evenly."""
-        return self.server_cpu_s * min(1.0, self.sampled_s / self.elapsed_s)
 
-
-def doubts(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expected: Expected) -> Iterator[Warning_]:
-    """Warnings about a step's profile; an error where it is none of the server's."""
+def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expected: Expected) -> Iterator[str]:
+    """Texts of warnings about a step's profile; an error where no sample is of a server that was busy."""
     samples = sum(stack.samples for stack in stacks)
-    to_be_seen = expected.seen_cpu_s * sampling.samples_per_s
+    sampled_share = min(1.0, expected.sampled_s / expected.elapsed_s)
+    used_s = expected.server_cpu_s * sampled_share  # while samples were taken, if it used its CPU evenly
+    wanted = used_s * sampling.samples_per_s
     if samples == 0:
-        yield _nothing(to_be_seen, expected)
+        yield _no_samples(expected, wanted)
         return
     if samples < FEW_SAMPLES:
-        yield _doubt(f"only {samples} samples: a longer step or more rounds would tell more")
-    if to_be_seen >= FEW_SAMPLES and abs(samples / to_be_seen - 1) > UNSEEN_CPU:
+        yield f"only {samples} samples: a longer step or more rounds would show more"
+    if wanted >= FEW_SAMPLES and abs(samples / wanted - 1) > UNSEEN_CPU:
         seen_s = samples / sampling.samples_per_s
-        used_s = expected.seen_cpu_s
-        yield _doubt(f"the samples stand for {seen_s:.2f} s of CPU, but the server used {used_s:.2f} s meanwhile")
-    if expected.sampled_s < (1 - UNSEEN_TIME) * expected.elapsed_s:
-        share = expected.sampled_s / expected.elapsed_s
-        yield _doubt(f"only {share:.0%} of the measured time was sampled, since perf was not ready before")
+        yield f"the samples stand for {seen_s:.2f} s of CPU, but the server used {used_s:.2f} s meanwhile"
+    if sampled_share < 1 - UNSEEN_TIME:
+        yield f"only {sampled_share:.0%} of the measured time was sampled, since perf was not ready before"
     if folded.lost:
-        yield _doubt(f"perf lost {folded.lost} records, since it could not write as fast as they came")
+        yield f"perf lost {folded.lost} records, since it could not write as fast as they came"
     if folded.unreadable:
-        yield _doubt(f"{folded.unreadable} pieces of what perf script wrote are no samples, and are left out")
-    yield from _unknown(stacks, samples, expected.program)
+        yield f"{folded.unreadable} pieces of perf script's text are no samples, and are left out"
+    yield from _nameless(stacks, samples, expected.program)
 
 
-def _nothing(to_be_seen: float, expected: Expected) -> Warning_:
+def _no_samples(expected: Expected, wanted: float) -> str:
     used = f"the server used {expected.server_cpu_s:.3f} s of CPU"
-    if to_be_seen >= IDLE_SAMPLES:
+    if wanted >= IDLE_SAMPLES:
         raise RqpsError(
             f"no sample is of the server (process {expected.pid}), though {used} meanwhile",
             fix="see that it runs on the CPUs that were sampled (rqps plan shows the placement), and try again",
         )
-    return _doubt(f"no samples: {used} in {expected.elapsed_s:.1f} s, so it was idle or the step too short")
+    return f"no samples: {used} in {expected.elapsed_s:.1f} s, so it was idle or the step too short"
 
 
-def _unknown(stacks: Sequence[Stack], samples: int, program: str) -> Iterator[Warning_]:
+def _nameless(stacks: Sequence[Stack], samples: int, program: str) -> Iterator[str]:
     own = nameless_own = nameless = 0
     for stack in stacks:
-        if not stack.frames:
+        named = [frame.name != UNKNOWN for frame in stack.frames if frame.module == program]
+        own += stack.samples * len(named)
+        nameless_own += stack.samples * named.count(False)
+        if not stack.frames or stack.frames[-1].name == UNKNOWN:
             nameless += stack.samples
-            continue
-        if stack.frames[-1].name == UNKNOWN:
-            nameless += stack.samples
-        for frame in stack.frames:
-            if frame.module == program:
-                own += stack.samples
-                nameless_own += stack.samples if frame.name == UNKNOWN else 0
     if own and nameless_own > STRIPPED_SHARE * own:
-        yield _doubt(
+        yield (
             f"{program} has no symbols: {nameless_own / own:.0%} of its frames have no name; "
             "install its debug symbols or use a build that was not stripped"
         )
     elif nameless > UNKNOWN_SHARE * samples:
-        yield _doubt(f"{nameless / samples:.0%} of the samples are in functions without a name")
-
-
-def _doubt(text: str) -> Warning_:
-    return Warning_(kind=KIND, text=text)
+        yield f"{nameless / samples:.0%} of the samples are in functions without a name"

@@ -1,6 +1,7 @@
 """`perf record` beside a step: ready before its measured part, sampling while that lasts, gone afterwards.
 
-`choose` finds which event this machine and user may sample, how often, and how stacks of a program can be followed.
+`choose_sampling` finds the event that this machine and user may sample, its rate, and a way to follow the stacks of a
+program.
 """
 
 import mmap
@@ -75,12 +76,12 @@ class Sampling:
         return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
 
 
-def choose(program: Path, cpus: int) -> Sampling:
+def choose_sampling(program: Path, cpus: int) -> Sampling:
     """The sampling of this program on so many CPUs of this machine; an error where this user may not."""
     highest = number(_SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
     unwinding: Unwinding = "frame pointers" if has_frame_pointers(program) else "DWARF"
     return Sampling(
-        event=event(),
+        event=sampled_event(),
         samples_per_s=min(SAMPLES_PER_S if unwinding == "frame pointers" else COPIES_PER_S, highest),
         callers_per_s=max(1, CALLERS_PER_S // cpus),
         unwinding=unwinding,
@@ -88,7 +89,7 @@ def choose(program: Path, cpus: int) -> Sampling:
     )
 
 
-def event() -> str:
+def sampled_event() -> str:
     """The event to sample: cycles where there are hardware counters, else the CPU's clock."""
     if refusal(CYCLES, whole_cpu=True) == 0:
         return "cycles"
@@ -212,24 +213,12 @@ def recording(
     Whole CPUs are sampled: sampling one process switches counters with every change of thread, which slowed point
     queries by a fifth and more. Reading the file leaves out what is not the server's.
     """
+    program = perf().argv
     folder = Path(tempfile.mkdtemp(prefix="stacks-", dir=scratch))
-    try:
-        with _started(sampling, server_cpus, cpus, folder) as running:
-            running._order("disable")  # answered when all counters are open
-            yield running
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _started(
-    sampling: Sampling, server_cpus: tuple[int, ...], cpus: tuple[int, ...], folder: Path
-) -> Iterator[Recording]:
-    tool = perf()
     orders, to_perf = os.pipe()
     from_perf, answers = os.pipe()
     argv = [
-        *tool.argv,
+        *program,
         "record",
         "--output",
         str(folder / "perf.data"),
@@ -243,27 +232,28 @@ def _started(
         "--no-buildid-cache",
         *sampling.arguments(),
     ]
+    with (folder / "record.err").open("wb") as errors:
+        process = subprocess.Popen(
+            keeper.command("exec", argv, cpus=cpus),
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            env=perf_environment(),
+            pass_fds=(orders, answers),
+            start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
+        )
+    os.close(orders)
+    os.close(answers)
     try:
-        with (folder / "record.err").open("wb") as errors:
-            process = subprocess.Popen(
-                keeper.command("exec", argv, cpus=cpus),
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                env=perf_environment(),
-                pass_fds=(orders, answers),
-                start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
-            )
-    finally:
-        os.close(orders)
-        os.close(answers)
-    try:
-        yield Recording(process, folder, to_perf, from_perf)
+        running = Recording(process, folder, to_perf, from_perf)
+        running._order("disable")  # answered when all counters are open
+        yield running
     finally:
         process.kill()
         process.wait()
         os.close(to_perf)
         os.close(from_perf)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def perf_environment() -> dict[str, str]:

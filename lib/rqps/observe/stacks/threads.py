@@ -71,12 +71,12 @@ def used_by_threads(pid: int) -> dict[int, Used]:
     return found
 
 
-class Looks:
+class ThreadLooks:
     """Looks from time to time at what each thread is doing, from `begin` to `end`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._found: dict[int, Counter[str]] = {}
+        self._seen: dict[int, Counter[str]] = {}
         self._files: dict[int, int] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rqps-looks", daemon=True)
@@ -91,9 +91,9 @@ class Looks:
             self._thread.join()
 
     @property
-    def found(self) -> Mapping[int, Mapping[str, int]]:
+    def seen(self) -> Mapping[int, Mapping[str, int]]:
         """Number of times that each thread was seen at each activity."""
-        return self._found
+        return self._seen
 
     def _run(self) -> None:
         number = 0
@@ -107,7 +107,7 @@ class Looks:
                 except OSError:  # it has ended
                     os.close(self._files.pop(thread))
                     continue
-                self._found.setdefault(thread, Counter())[kind] += 1
+                self._seen.setdefault(thread, Counter())[kind] += 1
         for file in self._files.values():
             os.close(file)
         self._files.clear()

@@ -1,4 +1,4 @@
-"""Finding Valgrind: the machine's own if it is whole, else one of our own, else an error that says what to do."""
+"""Finding Valgrind and perf: the machine's own if whole, else one of ours, else an error that says what to do."""
 
 import os
 import shutil
@@ -77,3 +77,23 @@ def test_only_the_function_that_receives_a_command_switches_counting_on() -> Non
         assert fnmatchcase(named, pattern)
         assert not fnmatchcase(f"{named} [clone .cold]", pattern)
     assert not fnmatchcase("do_command(THD*)", pattern)
+
+
+def test_without_perf_and_a_way_to_fetch_it_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(RqpsError, match="linux-perf is missing here, and fetching it failed") as caught:
+        programs.perf()
+    assert "install perf and try again: linux-perf on Debian" in caught.value.fix
+
+
+def test_a_perf_that_only_says_what_to_install_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ubuntu's, where there is none for the running kernel."""
+    (tmp_path / "perf").write_text("#!/bin/sh\necho WARNING: perf not found for kernel 6.8.0-31 >&2; exit 2\n")
+    (tmp_path / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(RqpsError, match="linux-perf is missing here"):
+        programs.perf()

@@ -1,0 +1,113 @@
+"""A weak profile has warnings that travel with the number; a profile of something else is an error."""
+
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rqps.errors import RqpsError
+from rqps.observe.stacks.fold import Folded, Frame, Stack, Thread
+from rqps.observe.stacks.profiling import Expected, weaknesses
+from rqps.observe.stacks.recording import CALLERS_PER_S, PROLOGUE, Sampling, has_frame_pointers, sampled_event
+
+SAMPLING = Sampling("cpu-clock", 1000, CALLERS_PER_S, "frame pointers", large_buffer=True)
+BUSY = Expected(pid=7, program="mysqld", elapsed_s=10, sampled_s=10, server_cpu_s=1)
+
+
+def stack(*names: str, samples: int, module: str = "mysqld", tid: int = 8) -> Stack:
+    return Stack(Thread("t", 7, tid), "cpu-clock", tuple(Frame(name, module) for name in names), samples, samples)
+
+
+def warned(stacks: Iterable[Stack], expected: Expected = BUSY, folded: Folded | None = None) -> list[str]:
+    return list(weaknesses(list(stacks), folded or Folded(), SAMPLING, expected))
+
+
+def test_a_good_profile_has_no_warning() -> None:
+    assert warned([stack("main", "f", samples=960)]) == []
+
+
+def test_a_step_too_short_for_samples_and_an_idle_server_are_reported() -> None:
+    idle = replace(BUSY, server_cpu_s=0.001)
+    assert warned([], idle) == [
+        "no samples: the server used 0.001 s of CPU in 10.0 s, so it was idle or the step too short"
+    ]
+    assert warned([stack("f", samples=3)], idle) == ["only 3 samples: a longer step or more rounds would show more"]
+
+
+def test_a_profile_of_something_else_is_an_error() -> None:
+    with pytest.raises(RqpsError, match=r"no sample is of the server \(process 7\), though .* used 1\.000 s of CPU"):
+        warned([])
+
+
+def test_cpu_that_was_not_seen_is_reported() -> None:
+    assert warned([stack("f", samples=500)]) == [
+        "the samples stand for 0.50 s of CPU, but the server used 1.00 s meanwhile"
+    ]
+
+
+def test_time_before_perf_was_ready_is_reported_and_not_taken_for_cpu_that_was_not_seen() -> None:
+    assert warned([stack("f", samples=500)], replace(BUSY, sampled_s=5)) == [
+        "only 50% of the measured time was sampled, since perf was not ready before"
+    ]
+
+
+def test_lost_and_unreadable_samples_are_reported() -> None:
+    folded = Folded(lost=12, unreadable=3)
+    assert warned([stack("f", samples=1000)], folded=folded) == [
+        "perf lost 12 records, since it could not write as fast as they came",
+        "3 pieces of perf script's text are no samples, and are left out",
+    ]
+
+
+def test_functions_without_names_are_reported_with_their_share() -> None:
+    mixed = [stack("main", "f", samples=900), stack("main", "f", "[unknown]", samples=100)]
+    assert warned(mixed) == ["10% of the samples are in functions without a name"]
+    assert warned([stack("main", "[unknown]", "f", samples=1000)]) == []
+
+
+def test_a_stripped_server_is_reported() -> None:
+    stripped = [stack("[unknown]", "[unknown]", samples=990), stack("f", samples=10, module="libc.so.6")]
+    [text] = warned(stripped)
+    assert text.startswith("mysqld has no symbols: 100% of its frames have no name")
+
+
+def test_without_permission_the_error_names_what_to_set() -> None:
+    """Tried as the user that may least, where we may become that one."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setuid(65534)
+        try:
+            answer = f"may sample {sampled_event()}"
+        except RqpsError as error:
+            answer = str(error)
+        os.write(writer, answer.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    answer = os.read(reader, 4096).decode()
+    os.close(reader)
+    paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    if paranoid > 0:
+        assert f"kernel.perf_event_paranoid is {paranoid}" in answer
+        assert "what to do: as root: sysctl kernel.perf_event_paranoid=-1" in answer
+    else:
+        assert answer.startswith("may sample")
+
+
+@pytest.mark.parametrize(("functions", "expected"), [(64, True), (1, False)])
+def test_frame_pointers_are_seen_in_the_code(functions: int, expected: bool, tmp_path: Path) -> None:
+    """In 64 KB of code, behind as many bytes that are not code and look as if they were full of functions."""
+    code = (PROLOGUE * functions).ljust(65536, b"\x90")
+    header = b"\x7fELF".ljust(32, b"\0") + struct.pack("<QQIHHH", 64, 0, 0, 64, 56, 2)
+    segments = [(1, 4, 4096, 65536), (1, 5, 4096 + 65536, 65536)]  # readable, and executable as well
+    table = b"".join(
+        struct.pack("<IIQQQQQQ", kind, flags, at, 0, 0, size, size, 0) for kind, flags, at, size in segments
+    )
+    program = tmp_path / "mysqld"
+    program.write_bytes((header.ljust(64, b"\0") + table).ljust(4096, b"\0") + PROLOGUE * 16384 + code)
+    assert has_frame_pointers(program) is expected
