@@ -10,6 +10,7 @@ import rqps
 from great_tables import GT
 from rqps import charts
 from rqps.analysis import all_warnings, by_group, carried, grouped, over_releases, relative, summarise, worst
+from rqps.stats.comparison import compare, in_tables
 from rqps.store import Study
 from rqps.view.lines import COLUMNS
 from rqps.view.names import short_dbms, short_steps
@@ -32,8 +33,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def summary(study: Study) -> pl.DataFrame:
-    ratios = summarise(relative(study.steps, study.runs, study.card.base))
-    return carried(grouped(ratios, step_groups("sysbench", study.steps["step"])), all_warnings(study))
+    compared = compare(relative(study.steps, study.runs, study.card.base))
+    return carried(in_tables(compared), all_warnings(study))
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +71,12 @@ def test_what_all_names_end_with_is_told_once(heatmap: dict[str, Any]) -> None:
 
 def test_steps_are_short_where_they_are_told_apart() -> None:
     names = ["scan_range=100", "read-only_range=10", "read-only.pre_range=10", "read-only_range=100", "innodb.pk@4"]
-    assert list(short_steps(names).values()) == [
+    kinds = ["scan", "read-only", "read-only.pre", "read-only", "pk"]
+    steps = pl.DataFrame({"step": names, "kind": kinds, "range": [100, 10, 10, 100, None]})
+    assert list(short_steps(steps).values()) == [
         "scan",
         "read-only 10",
-        "read-only.pre 10",
+        "read-only.pre",
         "read-only 100",
         "innodb.pk@4",
     ]

@@ -82,7 +82,7 @@ def _many(cells: pl.DataFrame, of_all: str) -> Any:
     group = pl.col("group") if "group" in cells.columns else pl.lit("").alias("group")
     named = cells.with_columns(
         pl.col("dbms").replace_strict(heads, default=pl.col("dbms")).alias("head"),
-        pl.col("step").replace_strict(short_steps(cells["step"])).alias("name"),
+        pl.col("step").replace_strict(short_steps(cells)).alias("name"),
         group,
     )
     rows = with_rows(named, "group", "name")

@@ -138,7 +138,7 @@ def _points(series: pl.DataFrame) -> pl.DataFrame:
     heads, _ = short_dbms(series["build"])
     parts = ["config"] + (["host"] if series["host"].n_unique() > 1 else [])
     return series.with_columns(
-        pl.col("step").replace_strict(short_steps(series["step"])).alias("name"),
+        pl.col("step").replace_strict(short_steps(series)).alias("name"),
         pl.col("build").replace_strict(heads).alias("release"),
         pl.concat_str(parts, separator=" on ").alias("line"),
         pl.col("low", "high").fill_null(pl.col("median")),

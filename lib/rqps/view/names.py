@@ -1,36 +1,36 @@
-"""Names as short as they may be where there is room for little, and still told apart."""
+"""Names as short as they may be where there is little room, and still different."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 
-_RANGE = re.compile(r"^(?P<rest>.*)_range=(?P<size>\d+)$")
+import polars as pl
 
 
-def short_steps(steps: Iterable[str], between: str = " ") -> dict[str, str]:
-    """Steps without their range where all of their kind have the same; else with `between` before it.
+def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
+    """Steps by their kind alone where all of that kind have one range; else with `between` before the range.
 
-    >>> short_steps(["scan_range=100", "read-only_range=10", "read-only_range=100", "read-only.pre_range=10"])
+    A step without a range keeps its name, and so do steps that would have the same short one.
+
+    >>> short_steps(pl.DataFrame({
+    ...     "step": ["scan_range=100", "read-only_range=10", "read-only_range=100", "qr100"],
+    ...     "kind": ["scan", "read-only", "read-only", "qr"],
+    ...     "range": [100, 10, 100, None],
+    ... }))
     ... # doctest: +NORMALIZE_WHITESPACE
     {'scan_range=100': 'scan', 'read-only_range=10': 'read-only 10', 'read-only_range=100': 'read-only 100',
-     'read-only.pre_range=10': 'read-only.pre 10'}
+     'qr100': 'qr100'}
     """
-    names = list(dict.fromkeys(steps))
-    sizes = defaultdict(set)
-    for name in names:
-        rest, size = _parts(name)
-        sizes[rest.replace(".pre", "")].add(size)
-    return {name: _short(name, between, len(sizes[_parts(name)[0].replace(".pre", "")])) for name in names}
-
-
-def _parts(name: str) -> tuple[str, str]:
-    found = _RANGE.match(name)
-    return (found["rest"], found["size"]) if found else (name, "")
-
-
-def _short(name: str, between: str, sizes: int) -> str:
-    rest, size = _parts(name)
-    return f"{rest}{between}{size}" if sizes > 1 and size else rest
+    names = steps.select("step").unique(maintain_order=True)
+    if not {"kind", "range"} <= set(steps.columns):
+        return {step: step for step in names["step"]}
+    sized = pl.when(pl.col("range").n_unique().over("kind") > 1).then(
+        pl.format("{}" + between + "{}", "kind", "range")
+    )
+    short = sized.otherwise("kind").alias("short")
+    found = steps.select("step", "kind", "range").unique(maintain_order=True).with_columns(short)
+    keeps = pl.col("range").is_null() | (pl.col("short").count().over("short") > 1)
+    named = pl.when(keeps).then("step").otherwise("short")
+    return dict(found.select("step", named.alias("short")).iter_rows())
 
 
 def short_dbms(dbms: Iterable[str]) -> tuple[dict[str, str], str]:

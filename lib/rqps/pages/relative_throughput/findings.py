@@ -36,7 +36,7 @@ def findings(
 
 
 def _short(frame: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
-    names = short_steps(summary["step"], between="_range=")
+    names = short_steps(summary, between="_range=")
     return frame.with_columns(pl.col("step").replace(names))
 
 
