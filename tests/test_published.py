@@ -13,7 +13,7 @@ from rqps import published
 from rqps.errors import RqpsError
 from rqps.published.checks import view
 from rqps.published.figures import FOLDER, Published
-from rqps.published.labels import short
+from rqps.published.versions import short
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "notebooks/analysis/published_results.ipynb"

@@ -9,9 +9,9 @@ from great_tables import GT
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import published
-from rqps.pages.published_results.redraw import beside_table
+from rqps.pages.published_results import beside_table
 from rqps.published.figures import Published
-from rqps.published.pairs import Pair, Server, nearest, pairs_of, server
+from rqps.published.versions import Pair, Server, nearest, pairs_of, server
 from rqps.store import read_study_card, write_study_card
 from synthetic import Shape, write_study
 

@@ -1,24 +1,29 @@
 """Figures of published studies: read strictly, calculated again, and held against themselves and against ours."""
 
 from rqps.published.beside import Beside, beside, what_differs
-from rqps.published.checks import agreement, checked, contradictions, recomputed
-from rqps.published.figures import KINDS, Published, read
-from rqps.published.inserts import inserts_beside, inserts_differ
-from rqps.published.lookups import lookups_beside, lookups_contradictions, lookups_differ
-from rqps.published.views import (
-    hosts,
+from rqps.published.checks import agreement, checked, contradictions, recomputed, view
+from rqps.published.figures import COSTS, KINDS, Published, read
+from rqps.published.quoted import (
+    costs_table,
     in_short,
-    nanoseconds,
     quoted_ratios,
     quotes,
     response_times,
     rqps_table,
+    small_tables,
     tally,
-    timers,
-    where_from,
+)
+from rqps.published.releases import (
+    inserts_beside,
+    inserts_differ,
+    lookups_beside,
+    lookups_contradictions,
+    lookups_differ,
+    response_time_values,
 )
 
 __all__ = [
+    "COSTS",
     "KINDS",
     "Beside",
     "Published",
@@ -26,22 +31,22 @@ __all__ = [
     "beside",
     "checked",
     "contradictions",
-    "hosts",
+    "costs_table",
     "in_short",
     "inserts_beside",
     "inserts_differ",
     "lookups_beside",
     "lookups_contradictions",
     "lookups_differ",
-    "nanoseconds",
     "quoted_ratios",
     "quotes",
     "read",
     "recomputed",
+    "response_time_values",
     "response_times",
     "rqps_table",
+    "small_tables",
     "tally",
-    "timers",
+    "view",
     "what_differs",
-    "where_from",
 ]

@@ -1,29 +1,45 @@
-"""Ours beside theirs: the same steps, the nearest releases, and all that differs between the two said plainly."""
+"""Our sysbench studies beside the published ones: the same steps, the nearest releases, and all that differs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from rqps.errors import RqpsError
+from rqps.published.checks import view
 from rqps.published.figures import Published
-from rqps.published.ours import ours, studies_of
-from rqps.published.theirs import Column, tables_of, theirs
-from rqps.workloads import step_groups
+from rqps.published.versions import Pair, Server, nearest, pairs_of, server
+from rqps.stats import compare, measured, rounds_of_pairs
+from rqps.store import Study, load
+from rqps.store.find import data_folder, studies
 
-WORKLOAD = "sysbench"
-NUMBERS = {
+WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
+NOT_SAID = "not said"
+_NUMBERS = {
     "step": pl.String,
+    "group": pl.String,
+    "table_position": pl.Int32,
     "column": pl.String,
     "whose": pl.String,
     "value": pl.Float64,
     "printed": pl.String,
     "low": pl.Float64,
     "high": pl.Float64,
-    "rounds": pl.Int64,
+    "rounds": pl.Int32,
 }
-CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
+_CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
+
+
+@dataclass(frozen=True)
+class Column:
+    """The numbers of one comparison, theirs or ours, with what they were measured on."""
+
+    whose: str
+    pair: Pair
+    conditions: dict[str, str]
+    numbers: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -37,43 +53,50 @@ class Beside:
         return [column for column in self.columns if column.whose == whose]
 
     def steps(self, whose: str) -> set[str]:
-        return {row["step"] for column in self.of(whose) for row in column.numbers}
+        return {step for column in self.of(whose) for step in column.numbers["step"]}
 
     @property
     def numbers(self) -> pl.DataFrame:
-        """One row a number, in the groups of the steps that both theirs and ours have."""
-        frame = pl.DataFrame([row for column in self.columns for row in column.numbers], schema=NUMBERS)
-        groups = step_groups(WORKLOAD, sorted(self.steps("ours") & self.steps("theirs")))
-        order = {step: number for number, step in enumerate(groups)}
-        step = pl.col("step")
-        shown = frame.filter(step.is_in(list(order))).sort(
-            step.replace_strict(order, return_dtype=pl.Int32), maintain_order=True
-        )
-        return shown.select(step.replace_strict(groups, return_dtype=pl.String).alias("group"), *NUMBERS)
+        """One row per number, in the groups of the steps that both theirs and ours have."""
+        whole = pl.DataFrame(schema=_NUMBERS)
+        frames = [
+            column.numbers.with_columns(column=pl.lit(column.conditions["column"]), whose=pl.lit(column.whose))
+            for column in self.columns
+        ]
+        frame = pl.concat([whole, *frames], how="diagonal")
+        ours = frame.filter(pl.col("whose") == "ours", pl.col("step").is_in(list(self.steps("theirs"))))
+        steps = ours.group_by("step").agg(pl.col("group").first(), pl.col("table_position").min())
+        first = pl.col("table_position").min().over("group")
+        steps = steps.sort(first, "table_position").select("step", "group").with_row_index("row")
+        shown = frame.drop("group", "table_position").join(steps, on="step", maintain_order="left")
+        return shown.sort("row", maintain_order=True).drop("row")
 
     @property
     def conditions(self) -> pl.DataFrame:
-        """One row a column, with what it was measured on."""
-        rows = [{name: each.conditions[name] for name in CONDITIONS} for each in self.columns]
-        return pl.DataFrame(rows, schema=dict.fromkeys(CONDITIONS, pl.String))
+        """One row per column, with what it was measured on."""
+        rows = [{name: each.conditions[name] for name in _CONDITIONS} for each in self.columns]
+        return pl.DataFrame(rows, schema=dict.fromkeys(_CONDITIONS, pl.String))
 
 
 def beside(published: Published, study: str, data: str | Path | None = None) -> Beside:
     """The tables of every source beside each study of ours of the same workload, the one that is named first."""
-    printed = [pair for table in tables_of(published) for pair in table.pairs.values()]
+    tables = list(_tables(published))
+    printed = [pair for _, pairs in tables for pair in pairs]
     found: list[Column] = []
     refused: list[str] = []
-    for measured in studies_of(WORKLOAD, study, data):
+    for mine in _studies(study, data):
         try:
-            found += ours(measured, printed)
+            found += _ours(mine, printed)
         except RqpsError as error:  # what can't be compared with itself, can't with others
-            refused.append(f"The study {measured.card.study} is left out: {error.message}.")
-    of_theirs = theirs(published, [column.pair for column in found]) if found else ()
-    return Beside((*of_theirs, *found), tuple(refused))
+            refused.append(f"The study {mine.card.study} is left out: {error.message}.")
+    ours = [column.pair for column in found]
+    near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
+    theirs = [_theirs(published, rows, pair) for rows, pair in near if pair]
+    return Beside((*theirs, *found), tuple(refused))
 
 
 def what_differs(found: Beside) -> list[str]:
-    """What a reader has to know before looking from one column to another."""
+    """All that a reader has to know before looking from one column to another."""
     if not found.of("ours"):
         return [
             *found.refused,
@@ -94,7 +117,8 @@ def _differences(found: Beside) -> Iterator[str]:
             "question: look where each loses and gains, and do not set one number against the other."
         )
     for what in ("host", "threads", "size", "seconds"):
-        yield f"{what.capitalize()}: theirs {_told(there, what)}; ours {_told(here, what)}."
+        theirs, ours = (_all(column.conditions[what] for column in columns) for columns in (there, here))
+        yield f"{what.capitalize()}: theirs {theirs}; ours {ours}."
     yield "The repeats: theirs give neither a count nor a spread; ours are the median of rounds with its interval."
     yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
     alone = found.steps("ours") - found.steps("theirs")
@@ -102,9 +126,120 @@ def _differences(found: Beside) -> Iterator[str]:
         yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."
 
 
-def _told(columns: Sequence[Column], what: str) -> str:
-    return _all(column.conditions[what] for column in columns)
-
-
-def _all(words: Iterator[str] | Sequence[str]) -> str:
+def _all(words: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(words))
+
+
+def _tables(published: Published) -> Iterator[tuple[pl.DataFrame, list[Pair]]]:
+    """Every rQPS table with its comparisons, without summaries and without copies of another host's table."""
+    copied = set(view(published, "copies").select("source", "section").rows())
+    tables = view(published, "whole_tables").group_by("source", "section", "host", maintain_order=True)
+    for (source, section, _), rows in tables:
+        base = server(str(rows["base"][0]).removeprefix("x.").split(".")[0])
+        if (source, section) not in copied:
+            yield rows, [Pair(base, server(build)) for build in rows["build"].unique(maintain_order=True)]
+
+
+def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
+    first = table.row(0, named=True)
+    source = published.sources[first["source"]]
+    host = source.hosts[first["host"]]
+    sizes = ("not said" if size is None else f"{size:,}" for size in (host.tables, host.rows_per_table))
+    conditions = {
+        "column": f"{first['host']}: {pair.me.version} / {pair.base.version}, {first['source']}",
+        "where from": first["source"],
+        "me": pair.me.name,
+        "base": pair.base.name,
+        "host": host.hardware,
+        "threads": _threads(table),
+        "size": "{} x {} rows".format(*sizes),
+        "seconds": f"{source.seconds.read}, writes {source.seconds.write}" if source.seconds else NOT_SAID,
+        "rounds": NOT_SAID,
+        "builds": "compiled from source, the same flags for all",
+    }
+    return Column("theirs", pair, conditions, table.filter(build=pair.me.name).select("step", "value", "printed"))
+
+
+def _threads(table: pl.DataFrame) -> str:
+    """Threads of a table; of steps that have others, these too: `24 (scan 8)`."""
+    most, *others = table.group_by("threads").agg("step").sort(pl.col("step").list.len(), descending=True).rows()
+    said = [f"{', '.join(sorted({step.split('_')[0] for step in steps}))} {threads}" for threads, steps in others]
+    return f"{most[0]} ({', '.join(said)})" if said else str(most[0])
+
+
+def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
+    """Every sysbench study that has a finished run, the one that is named first."""
+    try:
+        there = studies(data_folder(data))
+    except RqpsError:
+        if data:
+            raise
+        return  # a checkout in which nothing was measured yet
+    for name in sorted(there, key=lambda name: name != first):
+        study = load(name, data)
+        if study.card.workload == WORKLOAD and study.runs.height:
+            yield study
+
+
+def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
+    """A column per host: the comparison with the base's config that is nearest to one of theirs."""
+    config = study.card.base.partition(".")[2]
+    for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
+        servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
+        if pair := nearest(pairs_of(sorted(servers, key=lambda each: each.name)), theirs):
+            yield _column(study, str(host), config, pair)
+
+
+def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
+    me, base = f"{pair.me.name}.{config}", f"{pair.base.name}.{config}"
+    runs = study.runs.filter(pl.col("dbms").is_in([me, base]), host=host)
+    steps = study.steps.join(runs.select("run"), on="run", how="semi")
+    compared = compare(rounds_of_pairs(measured(steps, runs, [THROUGHPUT]), [(base, me)]))
+    several = pl.col("clients").n_unique().over("kind", "range") > 1
+    label = pl.format(
+        "{}_range={}{}", "kind", "range", pl.when(several).then(pl.format("@{}", "clients")).otherwise(pl.lit(""))
+    )
+    numbers = compared.select(
+        label.alias("step"),
+        "group",
+        "table_position",
+        pl.col("median").alias("value"),
+        pl.col("median").map_elements("{:.2f}".format, pl.String).alias("printed"),
+        "low",
+        "high",
+        pl.col("n").alias("rounds"),
+    )
+    return Column("ours", pair, _conditions(study, host, pair, config, numbers["rounds"]), numbers)
+
+
+def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Series) -> dict[str, str]:
+    parameters = study.card.parameters
+    seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
+    rows = parameters.get("table_rows")
+    size = f"{rows:,}" if isinstance(rows, int) else NOT_SAID
+    first = ", the secondary index made before them" if parameters.get("index_first") else ""
+    sources = study.runs.filter(pl.col("build").is_in([pair.me.name, pair.base.name]))["build_source"]
+    return {
+        "column": f"{host}: {pair.me.version} / {pair.base.version}, {study.card.study}",
+        "where from": f"study {study.card.study}",
+        "me": f"{_named(pair.me)} {config}",
+        "base": f"{_named(pair.base)} {config}",
+        "host": _machine(study.conditions.filter(host=host, kind="machine")),
+        "threads": str(parameters.get("threads", NOT_SAID)),
+        "size": f"{parameters.get('tables', NOT_SAID)} x {size} rows{first}",
+        "seconds": seconds if writing is None else f"{seconds}, writes {writing}",
+        "rounds": " to ".join(dict.fromkeys(str(n) for n in (rounds.min(), rounds.max()))),
+        "builds": "; ".join(sources.unique().sort()),
+    }
+
+
+def _named(one: Server) -> str:
+    return f"{one.name} ({one.version})"
+
+
+def _machine(conditions: pl.DataFrame) -> str:
+    known: dict[str, Any] = dict(conditions.select("name", "value").unique("name").iter_rows())
+    memory = f"{int(known['memory_kb']) / 1024**2:.0f}G RAM" if known.get("memory_kb") else ""
+    cpus = f"{known['cpus']} CPUs" if known.get("cpus") else ""
+    virtual = f"a virtual machine ({known['hypervisor']})" if known.get("hypervisor") else ""
+    return ", ".join(part for part in (known.get("cpu_model"), cpus, memory, virtual) if part) or "not described"

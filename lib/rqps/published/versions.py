@@ -1,11 +1,10 @@
-"""Which of our comparisons comes nearest to a published one: by the versions of me and base, and by nothing else."""
+"""Published builds by their release, and which of several comparisons comes nearest to a published one."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rqps.published.labels import short
-
+_BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -27,7 +26,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Pair:
-    """A comparison."""
+    """Two servers that are compared."""
 
     base: Server
     me: Server
@@ -39,24 +38,40 @@ class Pair:
         return abs(self.base.place - other.base.place) + abs(self.me.place - other.me.place)
 
     def is_same(self, other: "Pair") -> bool:
-        """Of the same two releases, and nothing is said of either that is not said of the other."""
+        """The same two releases, and nothing is said of either that is not said of the other."""
         return all(
             (mine.version, mine.words) == (theirs.version, theirs.words)
             for mine, theirs in ((self.base, other.base), (self.me, other.me))
         )
 
 
+def short(build: str) -> str:
+    """A build as a column's head, in words.
+
+    >>> short("my8040_rel_o2nofp"), short("my8040adv_rel_o2nofp"), short("my8040_rel_o2nofp_norndfast+nops+spin5")
+    ('8.0.40', '8.0.40 adv', '8.0.40 norndfast nops spin5')
+    >>> short("my8040_rel"), short("5.7.5")
+    ('8.0.40 -O3', '5.7.5')
+    """
+    if not (found := _BUILD.fullmatch(build)):
+        return build
+    major, minor, patch, advanced, rest = found.groups()
+    words = [f"{major}.{minor}.{int(patch)}", "adv" if advanced else "", *re.split(r"[_+]", rest)]
+    words += [] if "_o2nofp" in build else ["-O3"]
+    return " ".join(word for word in words if word)
+
+
 def server(name: str, version: str = "") -> Server:
-    """A server by the name of its build, where that is as the published ones are, else by the version that it told.
+    """A server by the name of its build where that is as published, else by the version that it reports.
 
     >>> server("my8040adv_rel_o2nofp"), server("my8033", "8.0.33-debug").version
     (Server(name='my8040adv_rel_o2nofp', version='8.0.40', words='adv'), '8.0.33')
     """
-    told = short(name)
-    if told == name and version:
+    words = short(name)
+    if words == name and version:
         return Server(name, version.split("-")[0])
-    release, _, words = told.partition(" ")
-    return Server(name, release, words)
+    release, _, rest = words.partition(" ")
+    return Server(name, release, rest)
 
 
 def pairs_of(servers: Iterable[Server]) -> list[Pair]:

@@ -1,0 +1,219 @@
+"""Our insert benchmark and point lookups beside the published ones: ratios of the same two releases of both.
+
+Releases stand beside those whose first two numbers are the same, with the performance schema on or off in both.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import polars as pl
+
+from rqps.published.figures import Published
+from rqps.published.quoted import response_times
+from rqps.stats import compare, config_changes, measured, rounds_of_pairs, tidy, usable
+from rqps.store import Study
+
+INSERTS, LOOKUPS = ("insert-benchmark-8027", "perf-schema-2023"), "point-lookups-2014"
+THROUGHPUT, RESPONSE_TIME = "operations_per_s", "response_time_us"
+_COLUMNS = ("compared", "step", "theirs", "from", "ours", "of")
+_RELEASE = re.compile(r"(\d+\.\d+)\.\d+")
+_BUILD = re.compile(r"my(?P<major>\d)(?P<minor>\d)\d\d_rel\.cz10a(?P<off>ps0)?_bee")
+_RANGE_QUERIES = re.compile(r"q(?P<rate>\d+)(\.1)?")
+_WORDS = {"~": "about ", "<=": "at most ", ">=": "at least "}
+_ON, _OFF = "with the performance schema", "without it"
+
+Side = tuple[str, bool]
+"""The first two numbers of a release, and whether the performance schema is on."""
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """A published ratio, with the words for it."""
+
+    step: str
+    me: Side
+    base: Side
+    compared: str
+    ratio: str
+    place: str
+
+
+def response_time_values(study: Study) -> pl.DataFrame:
+    """Tidy values of the response time of a query in µs: each client waits for its answer before it asks again."""
+    seconds = pl.col("clients") * pl.col("elapsed_s") / pl.col("operations")
+    return tidy(usable(study.steps).with_columns((1e6 * seconds).alias(RESPONSE_TIME)), [RESPONSE_TIME], study.runs)
+
+
+def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
+    """One row per published ratio that ours has too.
+
+    Published are range queries beside inserts at a rate as q100; ours may have them as qr100.
+    """
+    return _beside(_inserts(published), study, measured(study.steps, study.runs, [THROUGHPUT]), _our_step)
+
+
+def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
+    """One row per comparison of both: two releases, or one release with and without the performance schema.
+
+    The published ratios are all to 5.0.85, which is not here. Divided by each other they no longer need it.
+    """
+    values = response_time_values(study).join(
+        study.steps.filter(storage_engine="innodb", kind="pk", clients=1).select("step").unique(),
+        on="step",
+        how="semi",
+        maintain_order="left",
+    )
+    found = _beside(_lookups(published), study, values, lambda _, ours: next(iter(ours), None))
+    return found.drop("step").with_columns(pl.col("of").str.replace(r"^[^:]*: ", ""))
+
+
+def inserts_differ(published: Published, study: Study) -> list[str]:
+    """All that a reader has to know before putting a row's two numbers side by side."""
+    asked = study.card.parameters
+    hosts = "; ".join(each.hardware for name in INSERTS for each in published.sources[name].hosts.values())
+    return [
+        "The ratios: theirs are of one run each, without a spread; ours are the median of rounds with its interval.",
+        "The sizes: theirs loaded 20 million rows and asked queries for half an hour to two hours in each step; ours "
+        f"{asked.get('load_rows', 0):,} rows a client and {asked.get('seconds', '?')} s.",
+        f"The host: theirs {hosts}; ours {_machine(study)}.",
+        "The clients: theirs are Python processes, whose own CPU is a part of each operation; ours take less, so a "
+        "change of the server moves more of the whole.",
+        "The performance schema: the public build files of their 5.6 leave it out when compiling, so their loss from "
+        "5.6 to 8.0 holds what it costs; ours has it on both sides.",
+        "The form: in 2021 nothing was deleted, in 2023 as much as is inserted. Ours are what the steps are called.",
+    ]
+
+
+def lookups_differ(published: Published, study: Study) -> list[str]:
+    """The same for point lookups."""
+    host = "; ".join(each.hardware for each in published.sources[LOOKUPS].hosts.values())
+    slap = study.conditions.filter(kind="tool", name="mysqlslap")["value"].unique().to_list()
+    releases = study.runs["version"].str.extract(r"^(\d+\.\d+\.\d+)").unique().sort().to_list()
+    return [
+        "The ratios: theirs are quotients of two printed ones to 5.0.85, and the range is what rounding leaves open. "
+        "They have neither a count nor a spread; ours are the median of rounds with its interval.",
+        f"The releases: ours are {', '.join(releases)}. They stand beside those with the same first two numbers.",
+        f"The host: theirs {host}; ours {_machine(study)}. "
+        "With one client, ours has server and mysqlslap on one CPU where the table of conditions says so.",
+        "The load: theirs 100,000 queries, by which mysqlslap is not said; ours "
+        f"{study.card.parameters.get('queries'):,} or fewer, all by mysqlslap {', '.join(slap)}.",
+        "The builds: theirs are compiled by the author; ours are binaries as they are released.",
+    ]
+
+
+def lookups_contradictions(published: Published) -> list[str]:
+    """Statements of the published text that can't all be true, or that can be read in two ways."""
+    mine = [each for each in published.readings if each.source == LOOKUPS]
+    return [f"{each.kind}, {each.place}: {each.says} {each.evidence}" for each in mine]
+
+
+def _machine(study: Study) -> str:
+    known = dict(study.conditions.filter(kind="machine").select("name", "value").unique("name").iter_rows())
+    return f"{known.get('cpu_model', 'not known')}, {known.get('cpus', '?')} CPUs"
+
+
+def _inserts(published: Published) -> Iterator[_Printed]:
+    given = published.prose.filter(
+        pl.col("source").is_in(INSERTS), pl.col("step") != "", metric="throughput", unit="ratio"
+    )
+    keys = ["source", "place", "step", "dbms", "base"]
+    for (source, place, steps, dbms, base), rows in given.group_by(keys, maintain_order=True):
+        me, of = _side(str(dbms)), _side(str(base))
+        if not me or not of:
+            continue
+        compared = (
+            f"{me[0]} to {of[0]}"
+            if me[0] != of[0]
+            else f"{me[0]} with{'' if me[1] else 'out'} the performance schema"
+        )
+        ratio = "–".join(sorted(rows["printed"]))  # both ends of a range
+        ratio = ratio if rows.height > 1 else f"{_WORDS.get(rows['sign'][0], '')}{ratio}"
+        for step in str(steps).split(", "):
+            yield _Printed(step, me, of, compared, ratio, f"{source}, {place}: {dbms} / {base}")
+
+
+def _lookups(published: Published) -> Iterator[_Printed]:
+    """Printed ratios that differ in one thing only: the later release to the earlier, or on to off."""
+    for one, other in combinations(response_times(published).iter_rows(named=True), 2):
+        if one["release"] == other["release"]:
+            me, base = (one, other) if one["schema"].endswith("on") else (other, one)
+            yield _quotient(me, base, f"{_minor(me)} {_ON} to {_OFF}")
+        elif one["schema"] == other["schema"]:
+            how = _ON if one["schema"].endswith("on") else _OFF
+            yield _quotient(other, one, f"{_minor(other)} to {_minor(one)}, both {how}")
+
+
+def _quotient(me: dict[str, Any], base: dict[str, Any], compared: str) -> _Printed:
+    low = (me["value"] - me["half"]) / (base["value"] + base["half"])
+    high = (me["value"] + me["half"]) / (base["value"] - base["half"])
+    return _Printed(
+        step="",
+        me=(_minor(me), me["schema"].endswith("on")),
+        base=(_minor(base), base["schema"].endswith("on")),
+        compared=compared,
+        ratio=f"{me['value'] / base['value']:.2f} ({low:.2f}–{high:.2f})",
+        place=f"{me['printed']} / {base['printed']}, {me['release']} / {base['release']}",
+    )
+
+
+def _minor(row: dict[str, Any]) -> str:
+    return ".".join(row["release"].split(".")[:2])
+
+
+def _side(name: str) -> Side | None:
+    """
+    >>> _side("8.0.27"), _side("my8035_rel.cz10aps0_bee"), _side("my5744_rel.cz10a_bee"), _side("8.0")
+    (('8.0', True), ('8.0', False), ('5.7', True), None)
+    """
+    if release := _RELEASE.fullmatch(name):
+        return release[1], True
+    if build := _BUILD.fullmatch(name):
+        return f"{build['major']}.{build['minor']}", not build["off"]
+    return None
+
+
+def _our_step(theirs: str, ours: Sequence[str]) -> str | None:
+    """The step of ours that is theirs.
+
+    >>> _our_step("l.i0", ["l.i0"]), _our_step("q100.1", ["qr100", "qp100"]), _our_step("q500", ["q500", "qr500"])
+    ('l.i0', 'qr100', 'q500')
+    """
+    queries = _RANGE_QUERIES.fullmatch(theirs)
+    near = [theirs, *([f"q{queries['rate']}", f"qr{queries['rate']}"] if queries else [])]
+    return next((step for step in near if step in ours), None)
+
+
+def _beside(
+    theirs: Iterator[_Printed],
+    study: Study,
+    values: pl.DataFrame,
+    our_step: Callable[[str, Sequence[str]], str | None],
+) -> pl.DataFrame:
+    ours, steps = _by_release(study), values["step"].unique(maintain_order=True).to_list()
+    rows = []
+    for each in theirs:
+        me, base, step = ours.get(each.me), ours.get(each.base), our_step(each.step, steps)
+        if not me or not base or not step:
+            continue
+        compared = compare(rounds_of_pairs(values.filter(step=step), [(base, me)]), keys=["step", "metric"])
+        for row in compared.iter_rows(named=True):
+            reach = "no interval" if row["low"] is None else f"{row['low']:.2f}–{row['high']:.2f}"
+            words = (each.compared, each.step, each.ratio, each.place, f"{row['median']:.2f} ({reach})")
+            rows.append((*words, f"{step}: {me} / {base}", row["n"]))
+    return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.String) | {"rounds": pl.Int32}, orient="row")
+
+
+def _by_release(study: Study) -> dict[Side, str]:
+    """Our dbms by release and performance schema: those with the base's config, and with that alone changed."""
+    config = study.card.base.partition(".")[2]
+    version = dict(study.runs.select("dbms", "version").unique().iter_rows())
+    options = study.conditions.filter(kind="option", name="performance_schema").select("dbms", "value").unique()
+    on = {dbms: value in ("ON", "1") for dbms, value in options.iter_rows()}
+    alone = config_changes(study.conditions).filter(
+        pl.col("instead_of").str.ends_with(f".{config}"), pl.col("change").str.contains(r"^performance_schema=[^,]*$")
+    )
+    chosen = [dbms for dbms in version if dbms.partition(".")[2] == config or dbms in set(alone["dbms"])]
+    return {(".".join(version[dbms].split(".")[:2]), on[dbms]): dbms for dbms in sorted(chosen) if dbms in on}
