@@ -16,7 +16,8 @@ from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.mysql.instance import query
 from rqps.engines.mysql.perf_schema import Realised
 from rqps.engines.mysql.perf_schema.events import by_kind
-from rqps.engines.mysql.perf_schema.tables import read_setup, told
+from rqps.engines.mysql.perf_schema.setup import explained, read_setup
+from rqps.engines.mysql.perf_schema.watch import stop_recording
 from rqps.engines.mysql.reports import check_connections
 from rqps.errors import RqpsError
 from rqps.run.ready import loaded_data
@@ -286,7 +287,7 @@ def test_a_user_without_the_rights_is_told_which_ones(tmp_path: Path) -> None:
         with pytest.raises(RqpsError) as told:
             perf_schema.verify(connection, asked, "my8033.ps")
         with pytest.raises(RqpsError, match="UPDATE command denied to user 'joe'"):
-            perf_schema.silence(connection)
+            stop_recording(connection)
     assert "can't be verified: Access denied for user 'joe'@'localhost'" in told.value.message
     assert "GRANT SELECT, UPDATE ON performance_schema.* TO joe" in told.value.fix
 
@@ -296,7 +297,7 @@ def test_a_table_that_a_version_does_not_have_is_told_by_name(version: str, tmp_
     with serving(asking(version, named("default")), tmp_path) as (server, _):
         connection = server.connect()
         missing = {"5.5.34": "setup_actors", "9.7": "setup_timers"}[version]
-        with pytest.raises(RqpsError, match=f"this version can't tell that: .*{missing}"), told(connection):
+        with pytest.raises(RqpsError, match=f"this version can't report that: .*{missing}"), explained(connection):
             query(connection, f"SELECT * FROM performance_schema.{missing}")
         read_setup(connection)
 

@@ -155,7 +155,7 @@ class Engine(Protocol):
         """The dbms of a run; an error names everything that the build can't do."""
 
 
-_MODULES = {"mysql": "rqps.engines.mysql.engine"}
+_MODULES = {"mysql": "rqps.engines.mysql"}
 
 
 def engine_of(spec: "BuildSpec") -> Engine:

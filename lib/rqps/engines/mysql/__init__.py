@@ -1,1 +1,33 @@
-"""MySQL: one of the engines that can be measured."""
+"""MySQL: the engine that is a server of its own, with SQL."""
+
+from typing import TYPE_CHECKING
+
+from rqps.engines import Build, Prepared, Say
+
+if TYPE_CHECKING:
+    from rqps.engines.sources import Source
+    from rqps.study import BuildSpec, Run
+
+
+class Mysql:
+    """The engine. What it needs is imported only when it is asked: to plan a study no server is started."""
+
+    title = "MySQL"
+
+    def source(self, name: str, spec: "BuildSpec") -> "Source":
+        from rqps.engines.mysql.build import source
+
+        return source(name, spec)
+
+    def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
+        from rqps.engines.mysql.build import locate
+
+        return locate(name, spec, say)
+
+    def prepare(self, run: "Run", say: Say) -> Prepared:
+        from rqps.engines.mysql.engine import prepare
+
+        return prepare(run, say)
+
+
+ENGINE = Mysql()

@@ -1,4 +1,4 @@
-"""MySQL as an engine: a run's config in the form of its build's version, and the server that is opened with it."""
+"""A run's config in the form of its build's version, and the server that is opened with it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -10,36 +10,15 @@ import pymysql
 
 from rqps.engines import Say, Start, Watch
 from rqps.engines.mysql import data, perf_schema
-from rqps.engines.mysql.build import Build, locate, source
+from rqps.engines.mysql.build import Build, locate
 from rqps.engines.mysql.data import Origin
-from rqps.engines.mysql.instance import START_PATIENCE_S, Connection, Server, start
+from rqps.engines.mysql.instance import START_PATIENCE_S, Server, start
 from rqps.engines.mysql.options import Translated, mismatches, translate
 from rqps.engines.mysql.perf_schema import Realised
-from rqps.engines.mysql.perf_schema.differences import in_short
-from rqps.engines.mysql.perf_schema.memory import refuse_too_large
-from rqps.engines.mysql.reports import read_settings, read_status, read_variables
-from rqps.engines.sources import Source
+from rqps.engines.mysql.reports import read_settings, read_variables
 from rqps.errors import RqpsError
-from rqps.study import BuildSpec, Run
+from rqps.study import Run
 from rqps.study.perf_schema import absent
-
-
-class Mysql:
-    """The engine."""
-
-    title = "MySQL"
-
-    def source(self, name: str, spec: BuildSpec) -> Source:
-        return source(name, spec)
-
-    def locate(self, name: str, spec: BuildSpec, say: Say) -> Build:
-        return locate(name, spec, say)
-
-    def prepare(self, run: Run, say: Say) -> "PreparedServer":
-        return prepare(run, say)
-
-
-ENGINE = Mysql()
 
 
 def prepare(run: Run, say: Say) -> "PreparedServer":
@@ -65,7 +44,7 @@ def _scenario(run: Run, origin: Origin, translated: Translated, say: Say) -> Rea
         )
     known = perf_schema.known(origin, say)
     realised = perf_schema.realise(run.perf_schema, origin.build, known, config=run.config)
-    refuse_too_large(translated.expected, known, run.dbms)
+    perf_schema.refuse_too_large(translated.expected, known, run.dbms)
     return realised
 
 
@@ -156,10 +135,10 @@ class MeasuredServer(Server):
         asked = self.prepared.scenario
         if asked is None:
             return []
-        with perf_schema.unheard(self) as connection:
+        with perf_schema.unrecorded(self) as connection:
             perf_schema.apply(connection, asked)
             found = perf_schema.verify(connection, asked, self.prepared.dbms)
-        wanted, there = (in_short(each.instruments, each.consumers) for each in (asked, found))
+        wanted, there = (perf_schema.in_short(each.instruments, each.consumers) for each in (asked, found))
         return [(what, wanted.get(what, "none"), there.get(what, "none")) for what in {**wanted, **there}]
 
     def settings(self) -> list[dict[str, Any]]:
@@ -170,10 +149,10 @@ class MeasuredServer(Server):
     def watching(self, step: str) -> Iterator[Watch]:
         """What is set is verified before and after the step, on a connection whose events are not recorded."""
         if self.prepared.scenario is None:
-            yield _StatusWatch(self.connect)
+            yield perf_schema.StatusWatch(self)
             return
-        with perf_schema.watching(self, self.prepared.scenario, step) as watch:
-            yield _ScenarioWatch(watch)
+        with perf_schema.unrecorded(self) as connection:
+            yield perf_schema.Watch(self, connection, self.prepared.scenario, step)
 
     @contextmanager
     def explaining(self, step: str) -> Iterator[None]:
@@ -187,51 +166,3 @@ class MeasuredServer(Server):
     def _variable(self, name: str) -> str:
         with closing(self.connect()) as connection:
             return read_variables(connection, name).get(name, "")
-
-
-class _StatusWatch:
-    """Where a config names no scenario: the status alone."""
-
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
-        self._before: Mapping[str, str] = {}
-        self._after: Mapping[str, str] = {}
-
-    def begin(self) -> Mapping[str, str]:
-        self._before = self._status()
-        return self._before
-
-    def end(self, transactions: int, connections: int) -> Mapping[str, str]:  # noqa: ARG002 nothing to compare with
-        self._after = self._status()
-        return self._after
-
-    def lost(self) -> Iterator[str]:
-        return lost_events(self._before, self._after)
-
-    def _status(self) -> Mapping[str, str]:
-        with closing(self._connect()) as connection:
-            return read_status(connection)
-
-
-class _ScenarioWatch(_StatusWatch):
-    """The status, and the events of the performance schema, on one connection of which nothing is recorded."""
-
-    def __init__(self, watch: perf_schema.Watch) -> None:
-        self._watch = watch
-
-    def begin(self) -> Mapping[str, str]:
-        self._before = read_status(self._watch.connection)
-        return {**self._before, **self._watch.begin()}
-
-    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
-        self._after = read_status(self._watch.connection)
-        self._watch.refuse_lost_threads(self._before, self._after)
-        return {**self._after, **self._watch.end(transactions, connections)}
-
-
-def lost_events(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """What the performance schema had no room for."""
-    for name in after:
-        counts = name.startswith("performance_schema_") and name.endswith("_lost")
-        if counts and (lost := int(after[name]) - int(before.get(name, 0))):
-            yield f"{name} grew by {lost}: those were not recorded"

@@ -1,24 +1,27 @@
-"""Holding a server to its scenario while it is measured: what is set and what is recorded, around a step."""
+"""A server's performance schema around a step: what is set is verified, and what is recorded is counted."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.engines.mysql.perf_schema.differences import differences
-from rqps.engines.mysql.perf_schema.events import Work, by_kind, mistaken, recorded, tables, texts
-from rqps.engines.mysql.perf_schema.realise import Realised
-from rqps.engines.mysql.perf_schema.tables import Found, read_setup, told
+from rqps.engines.mysql.perf_schema.events import Work, by_kind, mistaken, recorded
+from rqps.engines.mysql.perf_schema.scenario import Realised, built_in
+from rqps.engines.mysql.perf_schema.setup import Found, explained, memory_status, read_setup, tables
+from rqps.engines.mysql.reports import read_status
 from rqps.errors import RqpsError
+from rqps.study.perf_schema import State, class_of
 
+MOST_SHOWN = 12
 _LOCK = "rqps_proof"
 _STATUS = "perf_schema/"
 """In front of the names of events, among the server's own status variables."""
 _LOST_THREADS = "performance_schema_thread_instances_lost"
+_METADATA_LOCK = "wait/lock/metadata/sql/mdl"
 
 
 def apply(connection: Connection, asked: Realised) -> None:
-    """Tells a running server what it could not be told at its start."""
-    with told(connection):
+    """Sets in a running server what could not be set at its start."""
+    with explained(connection):
         for statement in asked.statements:
             query(connection, statement)
 
@@ -36,88 +39,167 @@ def verify(connection: Connection, asked: Realised, whose: str, *, changed: str 
     raise RqpsError(f"{whose}: the performance schema {what}:\n  " + "\n  ".join(wrong), fix=fix)
 
 
-class Watch:
-    """From before a step until after it, on a connection of our own whose events are not recorded."""
+class StatusWatch:
+    """The status around a step, of a server whose config names no scenario."""
 
-    def __init__(self, connection: Connection, asked: Realised, step: str) -> None:
-        self.connection = connection
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._before: Mapping[str, str] = {}
+        self._after: Mapping[str, str] = {}
+
+    def begin(self) -> Mapping[str, str]:
+        self._before = self._status()
+        return self._before
+
+    def end(self, transactions: int, connections: int) -> Mapping[str, str]:  # noqa: ARG002 nothing to compare with
+        self._after = self._status()
+        return self._after
+
+    def lost(self) -> Iterator[str]:
+        """The counters of what the performance schema had no room for, where they grew."""
+        for name in self._after:
+            counts = name.startswith("performance_schema_") and name.endswith("_lost")
+            if counts and (lost := self._grew(name)):
+                yield f"{name} grew by {lost}: those were not recorded"
+
+    def _grew(self, name: str) -> int:
+        return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
+
+    def _status(self) -> Mapping[str, str]:
+        with closing(self._server.connect()) as connection:
+            return read_status(connection)
+
+
+class Watch(StatusWatch):
+    """The status and the events around a step, on a connection of our own whose events are not recorded."""
+
+    def __init__(self, server: Server, connection: Connection, asked: Realised, step: str) -> None:
+        super().__init__(server)
+        self._connection = connection
         self._asked = asked
         self._step = step
         self._tables = tables(connection)
         verify(connection, asked, step, changed="before it")
-        self._before: dict[str, int] = {}
+        self._events: dict[str, int] = {}
 
-    def begin(self) -> dict[str, str]:
-        """Reads what has been recorded so far, when nothing of ours comes any more; as rows of the status."""
-        self._before = recorded(self.connection, self._tables, self._asked)
-        return _status(self._before)
+    def begin(self) -> Mapping[str, str]:
+        """The status, and the events so far, when nothing of ours comes any more."""
+        status = super().begin()
+        self._events = recorded(self._connection, self._tables, self._asked)
+        return {**status, **_as_status(self._events)}
 
-    def end(self, transactions: int, connections: int) -> dict[str, str]:
-        """Fails unless what was asked for was recorded, nothing else, and nobody changed it; rows of the status."""
-        after = recorded(self.connection, self._tables, self._asked)
-        verify(self.connection, self._asked, self._step, changed="in the middle of it")
-        events = {name: count - self._before.get(name, 0) for name, count in after.items()}
-        done = Work(transactions, connections, texts(events))
-        if wrong := list(mistaken(self._asked, by_kind(events), done)):
-            raise RqpsError(
-                f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
-                fix=f"compare settings.parquet of this run with the scenario {self._asked.scenario.name!r}",
-            )
-        return {**_status(after), f"{_STATUS}memory_bytes": str(memory_bytes(self.connection))}
-
-    def refuse_lost_threads(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Fails where connections of the load were not watched, since there was no room for more."""
-        lost = int(after.get(_LOST_THREADS, 0)) - int(before.get(_LOST_THREADS, 0))
-        if lost:
+    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
+        """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
+        status = super().end(transactions, connections)
+        if lost := self._grew(_LOST_THREADS):
             raise RqpsError(
                 f"{self._step}: the performance schema knows no more threads: {lost} were not watched",
                 fix="set performance_schema_max_thread_instances to the connections of the load and 100 more",
             )
+        after = recorded(self._connection, self._tables, self._asked)
+        verify(self._connection, self._asked, self._step, changed="in the middle of it")
+        events = {name: count - self._events.get(name, 0) for name, count in after.items()}
+        texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
+        if wrong := list(mistaken(self._asked, by_kind(events), Work(transactions, connections, texts))):
+            raise RqpsError(
+                f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
+                fix=f"compare settings.parquet of this run with the scenario {self._asked.scenario.name!r}",
+            )
+        memory_bytes = dict(memory_status(self._connection)).get("performance_schema.memory", 0)
+        return {**status, **_as_status(after), f"{_STATUS}memory_bytes": str(memory_bytes)}
+
+    def _status(self) -> Mapping[str, str]:
+        return read_status(self._connection)
+
+
+def _as_status(events: Mapping[str, int]) -> dict[str, str]:
+    return {f"{_STATUS}{name}": str(count) for name, count in events.items()}
 
 
 @contextmanager
-def watching(server: Server, asked: Realised, step: str) -> Iterator[Watch]:
-    """A watch on a connection that does not count: made before the step and closed after it."""
-    with unheard(server) as connection:
-        yield Watch(connection, asked, step)
-
-
-@contextmanager
-def unheard(server: Server) -> Iterator[Connection]:
-    """A connection of which nothing is recorded. In 5.5 threads can't be told apart; it records no statements."""
+def unrecorded(server: Server) -> Iterator[Connection]:
+    """A connection of which nothing is recorded. 5.5 can't switch off single threads; it records no statements."""
     connection = server.connect()
     try:
         if server.build.number >= (5, 6):
-            silence(connection)
+            stop_recording(connection)
         yield connection
     finally:
         connection.close()
 
 
-def silence(connection: Connection) -> None:
+def stop_recording(connection: Connection) -> None:
     """Lets no event of this connection be recorded from now on."""
     ours = "WHERE processlist_id = CONNECTION_ID()"
-    with told(connection):
+    with explained(connection):
         query(connection, f"UPDATE performance_schema.threads SET instrumented = 'NO' {ours}")
 
 
-def memory_bytes(connection: Connection) -> int:
-    """What the performance schema has allocated for itself."""
-    for _, name, value in query(connection, "SHOW ENGINE PERFORMANCE_SCHEMA STATUS"):
-        if name == "performance_schema.memory":
-            return int(value)
-    return 0
+def differences(asked: Realised, found: Found) -> list[str]:
+    """Everything that is not as asked for, with both values; instruments of a kind that differ alike are one line."""
+    if asked.scenario.kind == "off":
+        return [f"asked for off, and {len(found.instruments)} instruments are listed"] if found.instruments else []
+    if asked.scenario.kind == "compiled-out":
+        there = [name for name in found.instruments if not built_in(name)]
+        return [f"asked for none, and {len(there)} instruments are listed, such as {there[0]}"] if there else []
+    every = [*_instruments(asked, found), *_consumers(asked, found), *_others(asked, found), *_threads(found)]
+    more = len(every) - MOST_SHOWN
+    return [*every[:MOST_SHOWN], f"and {more} more"] if more > 1 else every
 
 
-def _status(events: dict[str, int]) -> dict[str, str]:
-    return {f"{_STATUS}{name}": str(count) for name, count in events.items()}
+def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) -> dict[str, str]:
+    """The number of instruments of each kind that are on, and the consumers that are.
+
+    >>> in_short({"stage/sql/init": "timed", "stage/sql/end": "off"}, {"statements_digest": True})
+    {'instruments stage': '1 of 2 enabled, 1 timed', 'consumers': 'statements_digest'}
+    """
+    kinds: dict[str, list[State]] = {}
+    for name, state in instruments.items():
+        kinds.setdefault(class_of(name) or name, []).append(state)
+    counted = {}
+    for kind, states in kinds.items():
+        enabled, timed = len(states) - states.count("off"), states.count("timed")
+        counted[f"instruments {kind}"] = f"{enabled} of {len(states)} enabled, {timed} timed"
+    return counted | {"consumers": ", ".join(name for name, on in consumers.items() if on) or "none"}
+
+
+def _instruments(asked: Realised, found: Found) -> Iterator[str]:
+    alike: dict[tuple[str, State, str], list[str]] = {}
+    for name, state in asked.instruments.items():
+        if (now := found.instruments.get(name, "not listed")) != state:
+            alike.setdefault((class_of(name) or "", state, now), []).append(name)
+    for (kind, state, now), names in alike.items():
+        many = f", and {len(names) - 1} more of {kind}" if len(names) > 1 else ""
+        yield f"instrument {names[0]}{many}: asked for {state}, the server has {now}"
+
+
+def _consumers(asked: Realised, found: Found) -> Iterator[str]:
+    for name, on in asked.consumers.items():
+        if found.consumers.get(name) != on:
+            now = {True: "on", False: "off", None: "not listed"}[found.consumers.get(name)]
+            yield f"consumer {name}: asked for {'on' if on else 'off'}, the server has {now}"
+
+
+def _others(asked: Realised, found: Found) -> Iterator[str]:
+    for row in sorted(set(asked.others) - set(found.others)):
+        yield f"{row}: as the release has it, and the server no more"
+    for row in sorted(set(found.others) - set(asked.others)):
+        yield f"{row}: the server has it, and the release does not"
+
+
+def _threads(found: Found) -> Iterator[str]:
+    off = [name for name, on in found.thread_classes.items() if not on]
+    for what, names in (("threads of the class", off), ("the thread", found.threads_unwatched)):
+        if names:
+            many = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            yield f"{what} {names[0]}{many}: asked to be watched, the server does not"
 
 
 def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
-    """Whether a metadata lock shows, which has no counter: one is taken, looked for, and let go of."""
-    if asked.scenario.kind != "on" or "wait/lock/metadata/sql/mdl" not in asked.instruments:
+    """Metadata locks have no counter: one is taken, looked for, and released."""
+    if asked.scenario.kind != "on" or _METADATA_LOCK not in asked.instruments:
         return
-    wanted = asked.instruments["wait/lock/metadata/sql/mdl"] != "off" and asked.records
+    wanted = asked.instruments[_METADATA_LOCK] != "off" and asked.records
     query(connection, f"SELECT GET_LOCK('{_LOCK}', 0)")
     which = f"object_type = 'USER LEVEL LOCK' AND object_name = '{_LOCK}'"
     shown = int(query(connection, f"SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE {which}")[0][0])

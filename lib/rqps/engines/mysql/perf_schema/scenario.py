@@ -1,0 +1,217 @@
+"""A scenario as one build has it: the options and statements that ask for it, and the settings that must follow."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import psutil
+
+from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.perf_schema.setup import Known
+from rqps.errors import RqpsError
+from rqps.study.perf_schema import (
+    Scenario,
+    State,
+    Switch,
+    class_of,
+    classes,
+    decides,
+    fits,
+    later_than,
+    unmatched,
+)
+
+_AT_START = {"timed": "ON", "counted": "COUNTED", "off": "OFF"}
+_NEVER_TIMED = ("memory", "error")
+_FIRST_WITH_OPTIONS = (5, 6)
+_SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")
+_TABLES = {"digests": "events_statements_summary_by_digest"}
+"""Where a size is not called like the table that has it."""
+
+
+@dataclass(frozen=True)
+class Realised:
+    """A scenario in the form of a build. Options at the start hold for all that the server then makes; 5.5 takes none
+    there and is set afterwards, while everything it made is on and can be switched off."""
+
+    scenario: Scenario
+    arguments: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
+    instruments: Mapping[str, State] = field(default_factory=dict)
+    consumers: Mapping[str, bool] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+    @property
+    def by(self) -> str:
+        """The way in which it is set, in words."""
+        if self.scenario.kind != "on":
+            return "nothing"
+        if self.statements:
+            return "by UPDATE of the setup tables, before the load connects"
+        return "by options at its start" if self.arguments else "nothing, which is as the release has it"
+
+    def is_on(self, consumer: str) -> bool:
+        return self.consumers.get(consumer, False)
+
+    @property
+    def records(self) -> bool:
+        """True if any event can be recorded at all."""
+        first = "global_instrumentation" if "global_instrumentation" in self.consumers else "events_waits_current"
+        return self.is_on(first)
+
+
+def realise(scenario: Scenario, build: Build, known: Known, *, config: str) -> Realised:
+    """A scenario in the form of a build; RqpsError with everything that the build can't do."""
+    if wrong := list(_misfits(scenario, build.version, known)):
+        raise RqpsError(
+            f"{build.name}.{config}: MySQL {build.version} can't do what perf_schema asks for:\n  "
+            + "\n  ".join(wrong),
+            fix=f"change perf_schema of config {config!r}; a pattern that ends in ? is left out where nothing fits",
+        )
+    if scenario.kind != "on":
+        return Realised(scenario)
+    wanted = Realised(
+        scenario,
+        instruments={name: _state(scenario, name, release) for name, release in known.instruments.items()},
+        consumers=_consumers(scenario, known),
+        others=known.others,
+    )
+    if build.number[:2] < _FIRST_WITH_OPTIONS:
+        return replace(wanted, statements=tuple(_updates(wanted, known)))
+    return replace(wanted, arguments=tuple(_arguments(wanted, known)))
+
+
+def _state(scenario: Scenario, name: str, release: State) -> State:
+    if is_always_on(name):
+        return "counted"
+    switch = decides(scenario.instruments, name)
+    if switch is None:
+        return release
+    state = switch.state
+    assert not isinstance(state, bool)
+    return "counted" if state == "timed" and class_of(name) in _NEVER_TIMED else state
+
+
+def _consumers(scenario: Scenario, known: Known) -> dict[str, bool]:
+    found = ((name, decides(scenario.consumers, name), release) for name, release in known.consumers.items())
+    return {name: switch.on if switch else release for name, switch, release in found}
+
+
+def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
+    switches = wanted.scenario.instruments
+    if switches and known.watches_threads:
+        # A plain % switches the classes of threads off, too, and with them all events of background threads.
+        switches = (*switches, Switch("thread/%", "timed"))
+    for switch in switches:
+        yield f"--performance-schema-instrument={switch.pattern}={_AT_START[str(switch.state)]}"
+    for name, on in wanted.consumers.items():
+        if not wanted.scenario.release or on != known.consumers[name]:
+            yield f"--performance-schema-consumer-{name.replace('_', '-')}={'ON' if on else 'OFF'}"
+
+
+def _updates(wanted: Realised, known: Known) -> Iterator[str]:
+    """Consumers are switched off first and on last, so that nothing is recorded that is not asked for."""
+    changed = [name for name, on in wanted.consumers.items() if on != known.consumers[name]]
+    consumers = "UPDATE performance_schema.setup_consumers SET enabled = '{}' WHERE name IN ({})"
+    if off := [name for name in changed if not wanted.consumers[name]]:
+        yield consumers.format("NO", _quoted(off))
+    for state, (enabled, timed) in {"off": ("NO", "NO"), "counted": ("YES", "NO"), "timed": ("YES", "YES")}.items():
+        names = [n for n, to in wanted.instruments.items() if to == state and to != known.instruments[n]]
+        if names:
+            yield (
+                f"UPDATE performance_schema.setup_instruments SET enabled = '{enabled}', timed = '{timed}' "
+                f"WHERE name IN ({_quoted(names)})"
+            )
+    if on := [name for name in changed if wanted.consumers[name]]:
+        yield consumers.format("YES", _quoted(on))
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def is_always_on(name: str) -> bool:
+    """True for an instrument that can't be disabled."""
+    return any(fits(pattern, name) for pattern in classes().always)
+
+
+def built_in(name: str) -> bool:
+    """True for an instrument that the performance schema lists by itself, also where its code was compiled out."""
+    kind = class_of(name)
+    return is_always_on(name) or (kind is not None and classes().instruments[kind].built_in)
+
+
+def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
+    """Everything that a scenario asks for and a build does not have, one sentence each."""
+    if scenario.kind == "compiled-out" and (there := [name for name in known.instruments if not built_in(name)]):
+        yield (
+            f"its performance schema is not compiled out: it has {len(there)} instruments, such as {there[0]}; "
+            "give a build configured with the options -DDISABLE_PSI_…=1"
+        )
+    if scenario.kind != "on":
+        return
+    if not known.instruments:
+        yield "it was compiled without a performance schema"
+        return
+    for switch in _required(scenario.instruments, known.instruments, version, "instruments"):
+        yield f"{switch.pattern} fits no instrument; {_reason(switch.pattern, known.instruments)}"
+    for switch in _required(scenario.consumers, known.consumers, version, "consumers"):
+        yield f"{switch.pattern} fits no consumer; {_near(switch.pattern, known.consumers)}"
+    on = _consumers(scenario, known)
+    for name, enabled in on.items():
+        described = classes().consumers.get(name)
+        parent = described.parent if described else None
+        if enabled and parent in on and not on[parent]:
+            yield f"the consumer {name} would record nothing: {parent}, which it hangs on, is off; switch it on, too"
+
+
+def _required(switches: Iterable[Switch], names: Iterable[str], version: str, kind: str) -> Iterator[Switch]:
+    """Those that fit nothing and have to, unless they switch off what the version has not got."""
+    for switch in unmatched(switches, names):
+        if not switch.optional and switch.pattern != "%" and (switch.on or not later_than(version, switch, kind)):
+            yield switch
+
+
+def _reason(pattern: str, instruments: Mapping[str, object]) -> str:
+    for name, reason in classes().compile_time.items():
+        if fits(pattern, name):
+            return reason
+    kind = class_of(pattern)
+    if kind and not any(class_of(name) == kind for name in instruments):
+        return f"this build has none of {kind}, as if configured with -D{classes().instruments[kind].compiled}=1"
+    return _near(pattern, instruments)
+
+
+def _near(pattern: str, names: Iterable[str]) -> str:
+    """Names, and the beginnings that they share, that look like a pattern."""
+    candidates: dict[str, None] = {}
+    for name in names:
+        parts = name.split("/")
+        candidates |= dict.fromkeys("/".join([*parts[:count], "%"]) for count in range(1, len(parts)))
+        candidates[name] = None
+    near = difflib.get_close_matches(pattern, candidates, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(list(candidates)[:6])} and others"
+
+
+def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, available_bytes: int | None = None) -> None:
+    """Refuses sizes that need more memory than the machine has left: the server takes it at its start."""
+    available = psutil.virtual_memory().available if available_bytes is None else available_bytes
+    needed = {name: each for name, value in options.items() if (each := _table_bytes(name, value, known))}
+    if sum(needed.values()) <= available:
+        return
+    largest = max(needed, key=lambda name: needed[name])
+    most = int(int(options[largest]) * available / sum(needed.values()))
+    raise RqpsError(
+        f"{dbms}: {largest}={options[largest]} takes {needed[largest] / 1e9:.1f} GB of memory at the server's start, "
+        f"and {available / 1e9:.1f} GB are left on this machine",
+        fix=f"ask for {most} at most, or run it on a larger machine",
+    )
+
+
+def _table_bytes(name: str, value: str, known: Known) -> int:
+    """The memory of a table at a size, in proportion to that at the size that the release gives it."""
+    found, usual = _SIZE.fullmatch(name), known.sizes.get(name, 0)
+    if not found or usual <= 0 or not value.isdecimal():
+        return 0
+    return known.memory_bytes.get(_TABLES.get(found["what"], found["what"]), 0) * int(value) // usual
