@@ -70,7 +70,7 @@ def test_what_a_client_does_in_each_step() -> None:
         ({"steps": ()}, "needs l.i0 in front"),
         ({"steps": ("l.i0", "qr100")}, "needs l.x in front"),
         ({"steps": ("l.i0", "l.x", "qp100", "qr100")}, "in this order: l.i0, l.x, qr100, qp100"),
-        ({"steps": ("l.i0", "l.x", "l.x")}, "once each and in this order: l.i0, l.x"),
+        ({"steps": ("l.i0", "l.x", "l.x")}, "name them in this order: l.i0, l.x"),
         ({"steps": ("l.i0", "l.x", "qr200")}, "unknown step 'qr200'; did you mean 'qr500'?"),
         ({"steps": ("l.i0", "l.x", "q100")}, "unknown step 'q100'"),
         ({"load_rows": 449}, "at least 450 rows are needed"),

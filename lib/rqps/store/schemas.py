@@ -113,7 +113,7 @@ COUNTERS = pl.Schema(
         "client_rss_kb": pl.Int64,
         "host_load_1min": pl.Float64,
         "host_memory_available_kb": pl.Int64,
-        "host_frequency_mhz": pl.Float64,  # null where the machine does not tell
+        "host_frequency_mhz": pl.Float64,  # null where the machine does not report it
     }
 )
 

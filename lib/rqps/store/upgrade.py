@@ -65,7 +65,7 @@ def upgraded(name: str, rows: pl.LazyFrame, workload: str) -> pl.LazyFrame:
 
 
 def step_columns(workload: str, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What a step is, of steps in the order in which they were run.
+    """The columns that follow from the name of each step; the steps are in the order in which they were run.
 
     >>> step_columns("sysbench", ["update-index", "read-only.pre_range=10"])["update-index"]
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -86,7 +86,7 @@ def _with_step_columns(steps: pl.DataFrame, workload: str) -> pl.DataFrame:
 
 
 def _place(step: str) -> tuple[int, int, bool, int]:
-    """In tables: by group and kind, then by range, what was done before all writes first, then by clients."""
+    """The order of tables: by group and kind, then by range, steps before all writes first, then by clients."""
     kinds, found = list(_GROUP_OF), _SYSBENCH.fullmatch(step)
     if not found or found["kind"] not in _GROUP_OF:
         return len(kinds), 0, False, 0

@@ -1,4 +1,4 @@
-"""The workloads: what load is put on a server, and reading the load generator's answer."""
+"""The workloads: the load that is put on an engine, and the answers of the load generators."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ def step_label(name: str, step: str) -> str:
 
 
 def workload(name: str) -> "Workload":
-    """A workload by its name. What it runs with is imported only here: to read runs.yaml none of it is needed."""
+    """A workload by its name. Its modules are imported only here: reading runs.yaml needs none of them."""
     from rqps.workloads.insert_benchmark.workload import InsertBenchmark
     from rqps.workloads.point_lookups.workload import PointLookups
     from rqps.workloads.sysbench.workload import Sysbench

@@ -1,4 +1,4 @@
-"""What sysbench with our Lua scripts reports each second, added up and as rows of the raw tables.
+"""Reports of sysbench with our Lua scripts, one per thread and second: added up, and as rows of the raw tables.
 
 Latencies come as histograms: 32 buckets for every doubling of microseconds.
 """
@@ -18,12 +18,12 @@ PERCENTILES = {
     "latency_p99_9_us": 0.999,
 }
 RETRIES_WORTH_A_WARNING = 0.001
-"""Of all that was begun. They are part of writing from many threads, and of the published numbers, too."""
+"""A share of all that was begun. Retries are part of writing from many threads, and of the published numbers, too."""
 
 
 @dataclass(frozen=True)
 class Second:
-    """What a thread, or several, did of one kind in one second; seconds of a warm-up are below 0."""
+    """Operations of one kind in one second, of one thread or several; seconds of a warm-up are below 0."""
 
     kind: str
     second: int
@@ -39,7 +39,7 @@ class Second:
     """Rows that queries gave."""
 
     def columns(self, step: str) -> dict[str, Any]:
-        """What the tables `intervals` and `clients` have of a second."""
+        """The columns that the tables `intervals` and `clients` share."""
         return {
             "step": step,
             "kind": self.kind,
@@ -57,7 +57,7 @@ def read_origin(line: str) -> int | None:
 
 
 def read_end(line: str) -> int | None:
-    """When a thread ended its last transaction, on the same clock, if this line reports it."""
+    """The end of a thread's last transaction, on the same clock, if this line reports it."""
     return int(json.loads(line)["ended_ns"]) if line.startswith('{"ended_ns"') else None
 
 
@@ -119,7 +119,7 @@ def summary(each: Second) -> dict[str, float | None]:
 
 
 def edge_us(bucket: int) -> float:
-    """Where a bucket begins; the first one holds all that is shorter, too.
+    """The lower edge of a bucket; the first bucket holds everything shorter, too.
 
     >>> edge_us(0), edge_us(32), edge_us(64)
     (0.0, 2.0, 4.0)

@@ -23,7 +23,7 @@ DONE_AGAIN = "1213,1205,1020"
 """Errors after which a transaction is done again: a deadlock, a lock wait that took too long, a row that changed
 meanwhile. sysbench's own choice, and the published one."""
 LONGEST_LINE = 600
-"""Of a line in an error: sysbench repeats the statement, which may have thousands of rows."""
+"""The longest part of a line in an error: sysbench repeats the statement, which may have thousands of rows."""
 Options = Mapping[str, str | int | float]
 
 
@@ -73,7 +73,7 @@ class LoadGenerator:
 
     @property
     def gone(self) -> bool:
-        """Whether the load generator or the server has ended."""
+        """True when the load generator or the server has ended."""
         return self.process.poll() is not None or self.server.ended()
 
     def end(self) -> None:
@@ -89,7 +89,7 @@ class LoadGenerator:
         """Take in a line as soon as it is written."""
 
     def failure(self, how: str = "") -> RqpsError:
-        """Why the load ended. The server's end comes first: a load generator only reports that it lost the server."""
+        """The reason for the load's end. A server that ended comes first: its generator only reports the loss."""
         if self.server.ended(within_s=1):
             return self.server.end_of(self.name)
         running = self.process.poll() is None
@@ -122,7 +122,7 @@ class Sysbench(LoadGenerator):
     ) -> None:
         self.threads = threads
         self.failed = False
-        """Whether a thread has: the others end when they notice, which a long statement may keep them from."""
+        """True when a thread has failed. The others end when they notice, which a long statement may delay."""
         self._origin_ns: int | None = None
         self._ends_ns: list[int] = []
         super().__init__(
@@ -165,7 +165,7 @@ class Sysbench(LoadGenerator):
 
     @property
     def elapsed_s(self) -> float:
-        """How long the measured part was: until the last thread ended its last transaction."""
+        """Seconds from the origin until the last thread ended its last transaction."""
         assert self._origin_ns is not None
         return (max(self._ends_ns) - self._origin_ns) / 1e9
 

@@ -1,4 +1,4 @@
-"""What a workload has to offer so that a run can be made of it."""
+"""The protocol of a workload: all that a run needs of it."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +11,7 @@ from rqps.store.manifest import Warning_
 
 @dataclass(frozen=True)
 class Checked:
-    """What the server was asked before a step: rows of the table `plans`, and what is not as the step is named."""
+    """Plans that were explained before a step, as rows of the table `plans`, and warnings about them."""
 
     plans: tuple[dict[str, Any], ...] = ()
     warnings: tuple[Warning_, ...] = ()
@@ -19,10 +19,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the load generator says of a step, as columns and rows of the raw tables."""
+    """The result of a step, as columns and rows of the raw tables."""
 
     columns: dict[str, Any]
-    """Of the one row in `steps`: operations, transactions, errors, latencies; and counters that are not to be had."""
+    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies; and null for each
+    counter that can't be had."""
     intervals: list[dict[str, Any]]
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()
@@ -37,16 +38,16 @@ class Load(Protocol):
     def pid(self) -> int: ...
 
     def wait_for_begin(self) -> int:
-        """Waits until the measured part begins; the moment of CLOCK_MONOTONIC, in ns, at which it does.
+        """Wait until the measured part begins; gives that moment of CLOCK_MONOTONIC, in ns.
 
-        A load that can be held begins no sooner than `wait_for_end`, so that all that is to observe it is on.
+        A load that can be held begins with `wait_for_end`, when everything that observes it is on.
         """
 
     def wait_for_end(self) -> None:
-        """Waits until the measured part has ended. What the processes used can still be read then."""
+        """Wait until the measured part has ended. The counters of the processes can still be read then."""
 
     def wait_until_gone(self) -> None:
-        """Waits until the generator has ended, and well."""
+        """Wait until the generator has ended, and fail if it did not end well."""
 
 
 class Workload(Protocol):
@@ -56,19 +57,19 @@ class Workload(Protocol):
         """A name for the loaded tables: equal names mean equal bytes."""
 
     def load(self, server: Any, parameters: Any) -> None:
-        """Makes and fills the tables on an empty server."""
+        """Make and fill the tables on an empty server."""
 
     def prepare(self, server: Any, parameters: Any) -> None:
-        """Checks the tables and warms the server up, before the first step."""
+        """Check the tables and warm the server up, before the first step."""
 
     def steps(self, parameters: Any) -> Sequence[str]:
         """The steps in their order."""
 
     def clients(self, step: str, parameters: Any) -> int:
-        """How many clients a step has; with their number it is decided which CPUs are theirs."""
+        """The number of clients of a step, which decides the CPUs that they get."""
 
     def check(self, server: Any, step: str, parameters: Any) -> Checked:
-        """Asks before a step whether the server will do what the step is named for; fails where it must."""
+        """Ask the server before a step for the plans that the step is named for; fail where they must be right."""
 
     def generating(
         self, server: Any, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
@@ -76,10 +77,10 @@ class Workload(Protocol):
         """The load of one step."""
 
     def answer(self, step: str, parameters: Any, load: Any) -> Answer:
-        """What came of a step, when it has ended."""
+        """The result of a step that has ended."""
 
     def tools(self, parameters: Any) -> dict[str, str]:
-        """The load generators and their versions; fetched if need be."""
+        """The load generators with their versions; fetched if they are not here yet."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What a table is, read from information_schema, against what a workload asked for."""
+"""Tables as information_schema describes them, checked against what a workload asked for."""
 
 import re
 from collections.abc import Mapping, Sequence

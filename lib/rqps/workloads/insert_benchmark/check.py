@@ -1,4 +1,4 @@
-"""What has to be true of the server and its tables before a step is measured, asked of the server itself."""
+"""Checks before a step is measured: the tables and the plans, asked of the server itself."""
 
 import re
 from collections.abc import Iterator

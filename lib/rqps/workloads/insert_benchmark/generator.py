@@ -27,7 +27,7 @@ CLOCK_BEGINS = 1_704_067_200
 CLOCK_ROWS = 10_000
 """Rows of a client in one second of that clock; in a step with a rate, so many as that."""
 WORDS_OF_CLIENT = 8
-"""In the shared file, of doubles: as shared.lua has it."""
+"""Doubles of each client in the shared file, as in shared.lua."""
 LOW, LAST = 2, 3
 DUE = " due"
 """At the end of a kind: its latency since the moment when the limiter let it begin."""
@@ -37,12 +37,12 @@ class Generator(Sysbench):
     """A running sysbench that ends by itself when all rows are done."""
 
     engine: Sequence[Row] = ()
-    """What was seen of the engine before."""
+    """Rows of the table `engine` from before the step."""
     rows_deleted = 0
     warnings: Sequence[Warning_] = ()
 
     def wait_for_end(self) -> None:
-        """Wait until every thread has done its part; they are held there, so that their counters can be read."""
+        """Wait until every thread has done its part; they wait there, so that their counters can be read."""
         while len(self._ends_ns) < self.threads:
             if self.gone or self.failed:
                 raise self.failure()
@@ -72,7 +72,7 @@ def generating(
 
 
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """Where the rows' own clock stands at the beginning of a step: after those of all steps before it.
+    """The rows' own clock at the beginning of a step: behind the rows of all steps before it.
 
     >>> asked = InsertBenchmarkParameters(load_rows=25_000)
     >>> [clock_begins(find(name, "current"), asked) - CLOCK_BEGINS for name in ("l.i0", "l.x", "l.i1")]
@@ -113,7 +113,7 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, share
 
 @contextmanager
 def _shared(parameters: InsertBenchmarkParameters, step: Step, lows: Sequence[int]) -> Iterator[Path]:
-    """The file in which threads tell each other how far they are; in memory where the machine has such a place."""
+    """The file in which threads report their progress to each other; in memory where the machine has such a place."""
     words = [0.0] * WORDS_OF_CLIENT * (parameters.clients + 1)
     for client in range(parameters.clients):
         at = WORDS_OF_CLIENT * (client + 1)

@@ -1,4 +1,4 @@
-"""What a study may set of the insert benchmark."""
+"""Parameters of the insert benchmark that a study may set."""
 
 import os
 from typing import Annotated, Literal
@@ -13,9 +13,9 @@ Form = Annotated[str, Field(json_schema_extra={"enum": list(forms())})]
 MOST_AHEAD = 8
 """Statements by which a client's inserts or deletes may be ahead of the other, as in the published client."""
 OUR_CONNECTIONS = 2
-"""For control, beside those of the clients."""
+"""Connections for control, beside the clients'."""
 ROW_US = {"l.i0": 4.5, "l.x": 5.0, "l.i1": 95.0, "l.i2": 105.0}
-"""Of CPU for a row, server and load together: for the estimate of a study's time, on a CPU of today."""
+"""CPU time of a row, server and load together: for the estimate of a study's time, on a CPU of today."""
 SETTLING_S = 5.0
 SMALLER_WRITES = 5
 """One of so many of the rows that are written is written in the smaller transactions, where a form has them."""
@@ -23,7 +23,7 @@ SMALLER_WRITES = 5
 
 class InsertBenchmarkParameters(Parameters):
     form: Form = "current"
-    """How the benchmark was done at the time: `current` (since the end of 2023), `2023` (range queries only), or
+    """The benchmark as it was done at a time: `current` (since the end of 2023), `2023` (range queries only), or
     `2021` (without deletes, each rate twice)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
     """Some of the form's steps in their order, always on l.i0 and l.x; all of them if not given."""
@@ -38,30 +38,30 @@ class InsertBenchmarkParameters(Parameters):
     """Rows that each client inserts in l.i1 and l.i2 together: four fifths, and one fifth in smaller transactions.
     All in l.i1 where a form has no l.i2."""
     load_rows_per_transaction: Count = 100
-    """In l.i0 and l.x."""
+    """Rows per transaction in l.i0 and l.x."""
     write_rows_per_transaction: Count = 50
-    """In l.i1, inserted and deleted."""
+    """Rows per transaction in l.i1, inserted and deleted."""
     small_write_rows_per_transaction: Count = 5
-    """In l.i2."""
+    """Rows per transaction in l.i2."""
     background_rows_per_transaction: Count = 50
-    """In the steps with queries."""
+    """Rows per transaction in the steps with queries."""
     rates: tuple[Count, ...] = Field(default=(100, 500, 1000), strict=False, json_schema_extra={"minItems": 1})
     """Rows a second that each client inserts, and deletes, while it asks its queries. Each rate is a step for every
     kind of query."""
     seconds: Count = 60
-    """How long a step with queries lasts if the server holds the rate; longer if not, until its rows are written."""
+    """Duration of a step with queries if the server holds the rate; longer if not, until its rows are written."""
     most_seconds: Count | None = None
-    """What such a step may last at most; three times `seconds` if not given."""
+    """Limit for the duration of such a step; three times `seconds` if not given."""
     limiter: Literal["forgiving", "catching-up"] = "forgiving"
-    """What becomes of rows that were not written in their second: `forgiving`, as published, begins the next second
+    """Treatment of rows that were not written in their second: `forgiving`, as published, begins the next second
     late; `catching-up` writes them as soon as it can."""
     query_rows: Count = 10
-    """That a range query asks for at most, and ids in a point query."""
+    """Rows that a range query asks for at most, and ids in a point query."""
     wait: Literal["settled", "published"] = "settled"
-    """Before the first step with queries: until nothing is left to purge and to flush, or as long as published."""
+    """The wait before the first step with queries: until nothing is left to purge and to flush, or as published."""
     wait_seconds: Count | None = None
-    """How long that takes: at most, or always if as published. If not given, 60 and one more for every million loaded
-    rows, but not over 1200."""
+    """Duration of that wait: the limit, or always so long if as published. If not given, 60 and one more for every
+    million loaded rows, but not over 1200."""
 
     @field_validator("form")
     @classmethod
@@ -140,7 +140,7 @@ class InsertBenchmarkParameters(Parameters):
         }[step.kind]
 
     def transactions(self, step: Step) -> int:
-        """In which each client inserts them; the last one may be smaller."""
+        """Transactions in which each client inserts them; the last one may be smaller."""
         return -(-self.rows(step) // self.rows_per_transaction(step))
 
     @property
@@ -155,7 +155,7 @@ class InsertBenchmarkParameters(Parameters):
 
     @property
     def limit_s(self) -> float:
-        """What a step with queries may last."""
+        """Limit for the duration of a step with queries."""
         return self.most_seconds or 3 * self.seconds
 
     @property

@@ -27,7 +27,7 @@ PUBLISHED = {
     "innodb_max_dirty_pages_pct_lwm": 1,
     "innodb_max_dirty_pages_pct": 1,
 }
-"""What the published client sets meanwhile, in an order in which the second is never above the third."""
+"""Options that the published client sets meanwhile, in an order in which the second is never above the third."""
 LOOK_S = 0.25
 
 
@@ -49,7 +49,7 @@ def debt_row(server: Server, connection: Connection, step: str, moment: str) -> 
 
 
 def rows_deleted(connection: Connection) -> int:
-    """By all connections since the server started."""
+    """Rows deleted by all connections since the server started."""
     return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
 
 
@@ -95,7 +95,7 @@ def _warnings(last: Row, parameters: InsertBenchmarkParameters, step: str) -> It
 
 @contextmanager
 def _analyzed(server: Server, tables: Sequence[str]) -> Iterator[None]:
-    """New statistics are made meanwhile; the wait is not over before they are there."""
+    """The tables are analyzed meanwhile; the wait ends when their new statistics are there."""
 
     def analyze() -> None:
         with closing(server.connect()) as connection:
@@ -109,6 +109,6 @@ def _analyzed(server: Server, tables: Sequence[str]) -> Iterator[None]:
 
 
 def _purge_binary_logs(connection: Connection) -> None:
-    """By a statement that every version has; those of the writes are not needed any more."""
+    """The statement is one that every version has; the logs of the writes are not needed any more."""
     if int(query(connection, "SELECT @@log_bin")[0][0]):
         query(connection, "PURGE BINARY LOGS BEFORE NOW()")

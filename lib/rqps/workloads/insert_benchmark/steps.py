@@ -12,7 +12,7 @@ import yaml
 
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
 LOAD, INDEX = "l.i0", "l.x"
-"""The steps that all others stand on."""
+"""The steps that all others start from."""
 WRITES, READS = "Writes", "Queries beside writes"
 
 
@@ -40,12 +40,12 @@ class Step:
 
     @property
     def connections(self) -> int:
-        """Of each client: one inserts, one deletes, one asks."""
+        """Connections of each client: one inserts, one deletes, one asks."""
         return 1 + self.deletes + bool(self.queries)
 
 
 def forms() -> tuple[str, ...]:
-    """How the benchmark has been done through the years."""
+    """The forms in which the benchmark has been done through the years."""
     return tuple(_described()["forms"])
 
 
@@ -80,9 +80,9 @@ def part(asked: Sequence[str], whole: Sequence[str]) -> None:
             )
     due = [name for name in whole if name in asked]
     if list(asked) != due:
-        raise ValueError(f"the steps stand on each other, once each and in this order: {', '.join(due)}")
+        raise ValueError(f"each step starts where the last one ended; name them in this order: {', '.join(due)}")
     if (lacking := [name for name in (LOAD, INDEX)[: len(asked)] if name not in asked]) or not asked:
-        raise ValueError(f"needs {' and '.join(lacking or [LOAD])} in front, which the others stand on")
+        raise ValueError(f"needs {' and '.join(lacking or [LOAD])} in front, which the others start from")
 
 
 @cache

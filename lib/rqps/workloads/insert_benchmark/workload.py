@@ -1,4 +1,4 @@
-"""The insert benchmark as a run uses it."""
+"""The insert benchmark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -20,7 +20,7 @@ from rqps.workloads.protocol import Answer, Checked
 HELD = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""
 FEWEST_FOUND = 0.9
-"""Of the rows that queries ask for: fewer, and most asked for rows that were deleted."""
+"""A share of the rows that queries ask for: with fewer, most asked for rows that were deleted."""
 
 
 class InsertBenchmark:
@@ -76,7 +76,7 @@ class InsertBenchmark:
     def _before(
         self, server: Server, step: Step, parameters: InsertBenchmarkParameters
     ) -> tuple[list[settling.Row], list[Warning_]]:
-        """How the engine is before a step; what is to settle has settled by then."""
+        """The debt of the engine before a step; before the first step with queries it is settled."""
         with_queries = [name for name in parameters.measured if find(name, parameters.form).queries]
         if step.name in with_queries[:1]:
             return settling.settle(server, parameters, step.name)
@@ -113,7 +113,7 @@ def _make_tables(server: Server, parameters: InsertBenchmarkParameters) -> None:
 def _columns(
     step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[Second], elapsed_s: float
 ) -> dict[str, Any]:
-    """Of the row in `steps`."""
+    """Columns of the row in `steps`."""
     main = total(seconds, "query" if step.queries else "insert")
     counted = total(seconds, "index") if step.kind == INDEX else main
     inserted = total(seconds, "insert").operations

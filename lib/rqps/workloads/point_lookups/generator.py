@@ -1,6 +1,6 @@
 """mysqlslap at work: held before its clients start and after they have gone, for counters to be read there.
 
-mysqlslap is believed of time, and the server's own counts of queries.
+The time is mysqlslap's own; the number of queries is counted by the server.
 """
 
 import re
@@ -41,7 +41,7 @@ class Generator(LoadGenerator):
         self.step = step
         self.queries = queries
         self.counted = Counted.of(server)
-        """By the server until now; when all is over, since mysqlslap was started."""
+        """Counts of the server until now; when all is over, since mysqlslap was started."""
         self._words = {word: threading.Event() for word in (BEGIN, END)}
         self._began_ns = self._last_word_ns = 0
         shell = [f"--{when}-system=echo '{word}'; read -r go" for when, word in (("pre", BEGIN), ("post", END))]
@@ -63,7 +63,7 @@ class Generator(LoadGenerator):
 
     @property
     def elapsed_s(self) -> float:
-        """From the word to go to the word that all clients have gone, by our own clock."""
+        """Seconds from the word to go to the word that all clients have gone, by our own clock."""
         return (self._last_word_ns - self._began_ns) / 1e9
 
     def wait_until_gone(self) -> None:
@@ -104,7 +104,7 @@ class Generator(LoadGenerator):
 
 
 class _Working:
-    """Whether a process has used CPU lately."""
+    """True as long as a process has used CPU lately."""
 
     def __init__(self, pid: int) -> None:
         self._clock = (~pid << 3) | 2  # the kernel's name for the scheduler's clock of a whole process
@@ -136,12 +136,12 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
 
 @dataclass(frozen=True)
 class Report:
-    """What mysqlslap says of its work: in milliseconds, from when its clients may connect until all have gone."""
+    """The line that mysqlslap writes: its time is from when its clients may connect until all have gone."""
 
     elapsed_s: float
     clients: int
     queries: int
-    """Those that each client was to do. Whether it did, mysqlslap does not look."""
+    """Queries that each client was to do. mysqlslap does not check that it did."""
 
 
 def read_report(lines: list[str]) -> Report | None:

@@ -1,4 +1,4 @@
-"""Which mysqlslap puts the load: one binary for all servers of a study, so that the client does not differ."""
+"""The mysqlslap that puts the load: one binary for all servers of a study, so that the client does not differ."""
 
 import re
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ def _version(path: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
     found = _VERSION.search(answer)
     if not found:
         raise RqpsError(
-            f"{path} does not tell its version as a mysqlslap does: {answer.strip()[-400:] or 'it says nothing'}",
+            f"{path} does not report its version as a mysqlslap does: {answer.strip()[-400:] or 'it says nothing'}",
             fix=f"give the path of a mysqlslap that runs here, or one of the versions {_versions()}",
         )
     return found[1], "MariaDB" in answer

@@ -1,4 +1,4 @@
-"""What a study may set of the point lookups."""
+"""Parameters of the point lookups that a study may set."""
 
 import os
 import re
@@ -17,15 +17,15 @@ from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, poss
 Count = Annotated[int, Field(ge=1)]
 
 LOOKUP_US = 30.0
-"""Of CPU, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
+"""CPU time of a query, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
 SCANNED_ROW_US = 0.08
-"""Of CPU for each row of a table that is read to its end."""
+"""CPU time per row of a table that is read to its end."""
 COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_QUERY = 100
 OTHER_CONNECTIONS = 3
-"""Beside the clients: mysqlslap has one more, and two are for control."""
+"""Connections beside the clients': mysqlslap has one more, and two are for control."""
 STEP_S = 0.25
-"""To start mysqlslap and to look at the plan."""
+"""Time to start mysqlslap and to look at the plan."""
 
 
 def _exists(kind: str) -> str:
@@ -68,29 +68,29 @@ class PointLookupsParameters(Parameters):
     clients: tuple[Count, ...] = Field(default=(1, 4, 32), strict=False, json_schema_extra=_SOME)
     """Numbers of clients that ask at once."""
     queries: Count = 100_000
-    """Of each client in a step."""
+    """Queries of each client in a step."""
     most_queries: Count | None = None
-    """Of all clients together in a step, where that is fewer."""
+    """Queries of all clients together in a step, where that is fewer."""
     scan_queries: Count | None = None
-    """Of all clients together in a step whose plan reads all rows for each query, where that is fewer."""
+    """The same for a step whose plan reads all rows for each query."""
     warmup_queries: Annotated[int, Field(ge=0)] = 1000
-    """Before each step, of one client, not measured."""
+    """Queries of one client before each step, not measured."""
     counted_operations: Count | None = None
-    """Where instructions are counted, of all clients together in a step, 2000 if not given; fewer where all rows are
-    read, of which a hundred weigh as much as a query. The same for every dbms."""
+    """Queries of all clients together in a step whose instructions are counted, 2000 if not given; fewer where all
+    rows are read, of which a hundred weigh as much as a query. The same for every dbms."""
     table_rows: Count = 64_000
     """1000 rows, doubled as often as it takes."""
     mysqlslap: Program = "8.0.33"
-    """Which one puts the load on all servers of the study: that of a version in the catalogue, or a path."""
+    """The program that puts the load on all servers of the study: a version in the catalogue, or a path."""
 
     @field_validator("engines", "kinds", "clients")
     @classmethod
     def _each_stands_once(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
         if not given:
             raise ValueError("is empty; it needs at least one")
-        twice = [value for number, value in enumerate(given) if value in given[:number]]
-        if twice:
-            raise ValueError(f"{twice[0]!r} stands twice")
+        repeated = [value for number, value in enumerate(given) if value in given[:number]]
+        if repeated:
+            raise ValueError(f"{repeated[0]!r} stands twice")
         return given
 
     @field_validator("table_rows")
@@ -103,7 +103,7 @@ class PointLookupsParameters(Parameters):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Kinds are neighbours, since it is they that are held against each other; then clients, then engines."""
+        """Engines, of each its numbers of clients, of each the kinds: these are compared, so they are neighbours."""
         return tuple(
             f"{engine}.{kind}@{clients}" for engine in self.engines for clients in self.clients for kind in self.kinds
         )
@@ -113,7 +113,7 @@ class PointLookupsParameters(Parameters):
         return Connections("clients", max(self.clients), OTHER_CONNECTIONS)
 
     def queries_of(self, clients: int, *, scans: bool) -> int:
-        """Of each client in a step.
+        """Queries of each client in a step.
 
         >>> PointLookupsParameters(queries=100, most_queries=320, scan_queries=64).queries_of(32, scans=True)
         2
@@ -122,7 +122,7 @@ class PointLookupsParameters(Parameters):
         return min([self.queries, *(max(1, limit // clients) for limit in limits if limit is not None)])
 
     def counted_of(self, clients: int, *, scans: bool) -> int:
-        """Of each client in a step whose instructions are counted.
+        """Queries of each client in a step whose instructions are counted.
 
         >>> PointLookupsParameters().counted_of(4, scans=False), PointLookupsParameters().counted_of(4, scans=True)
         (500, 1)
@@ -135,7 +135,7 @@ class PointLookupsParameters(Parameters):
         return sum(STEP_S + self._seconds_of(find(name)) for name in self.steps)
 
     def _seconds_of(self, step: Step) -> float:
-        """Where a query is known to read all rows, the rows count; clients share this host's CPUs."""
+        """The rows count where a query is known to read all of them; clients share this host's CPUs."""
         scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]
         each_us = LOOKUP_US + (SCANNED_ROW_US * self.table_rows if scans else 0)
         at_once = min(step.clients, len(os.sched_getaffinity(0)))

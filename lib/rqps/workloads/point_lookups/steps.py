@@ -25,7 +25,7 @@ class Kind:
     query: str
     index: str
     covers: bool
-    """Whether the index alone answers, as its name says; the primary key of InnoDB is the row itself."""
+    """True if the index alone answers, as its name says; the primary key of InnoDB is the row itself."""
 
 
 KINDS = {
@@ -56,7 +56,7 @@ KINDS = {
         ),
     )
 }
-"""In the order in which the published study lists them."""
+"""The order is that of the published study."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Step:
 
 
 def database(engine: str) -> str:
-    """Where an engine's table lies: each has one of its own, since the queries name no other table than foo.
+    """The database of an engine's table: each has one of its own, since the queries name no other table than foo.
 
     >>> database("memory")
     'rqps_memory'
@@ -112,7 +112,7 @@ def possible_rows(near: int) -> list[int]:
 
 
 def unknown_kind(kind: str) -> str:
-    """What to say of a kind that there is not.
+    """The words for a kind that does not exist.
 
     >>> unknown_kind("pk_force")
     "unknown kind 'pk_force'; did you mean 'pk-force'?"

@@ -21,7 +21,7 @@ WHOLE_TABLE = ("ALL", "index")
 
 
 def statements(engine: str, rows: int) -> Iterator[str]:
-    """What makes the table, one after the other."""
+    """The statements that make the table, in their order."""
     yield f"create table {TABLE} (i int primary key auto_increment, j int, k int, l int) engine={engine}"
     for _ in range(FIRST_ROWS // ROWS_AT_ONCE):
         yield f"insert into {TABLE} values {','.join(['(null,0,0,0)'] * ROWS_AT_ONCE)}"
@@ -96,12 +96,12 @@ def check_plan(server: Server, step: Step) -> Checked:
 
 
 def reads_whole_table(server: Server, step: Step) -> bool:
-    """Whether each query of a step reads the whole table."""
+    """True if each query of a step reads the whole table."""
     return _plan(server, step)["type"] in WHOLE_TABLE
 
 
 def difference(step: Step, plan: Plan) -> str:
-    """How a plan differs from what the kind is named for, in words; empty where it does not."""
+    """The difference of a plan from what the kind is named for, in words; empty where there is none."""
     kind, key = step.kind, plan["key"]
     if key != kind.index:
         by = f"by index {key}" if key else f"all of about {plan['rows']} rows by no index"

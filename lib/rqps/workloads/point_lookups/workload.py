@@ -1,4 +1,4 @@
-"""The point lookups as a run uses them."""
+"""The point lookups."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -20,7 +20,7 @@ from rqps.workloads.protocol import Answer, Checked
 SHORTEST_REPORTED_S = 0.1
 """Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
 CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
-"""By which the two clocks may differ."""
+"""The two clocks may differ by that much."""
 
 
 class PointLookups:

@@ -15,8 +15,8 @@ from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
 PATIENCE_S = 3600
-"""For a transaction that is waited for before the step ends, such as a scan; and for what is counted by a server that
-counts its instructions, which takes its time."""
+"""The longest wait for a transaction that ends the step, such as a scan, and for a server that counts its
+instructions, which takes its time."""
 LOOK_S = 0.02
 LUA = Path(str(files(__package__) / "lua"))
 
@@ -25,7 +25,7 @@ class Generator(Sysbench):
     """A running sysbench with the statements of a step."""
 
     whole_within_s: int | None = None
-    """Where transactions are whole: when the last ones begin at the latest."""
+    """Seconds within which the last transactions begin, where they are whole."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Generating(Generator):
 class Counting(Generator):
     """sysbench that does a number of transactions: the same work on every server, however slow it is.
 
-    Its threads are held before they begin, and again before they end, so that counters can be read between.
+    Its threads wait before they begin, and again before they end, so that counters can be read between.
     """
 
     def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Any) -> None:
@@ -98,14 +98,14 @@ class Counting(Generator):
         super().__init__(by_number, server, step, parameters, **how)
 
     def wait_for_begin(self) -> int:
-        """Wait until all threads have connected and warmed up; they are held there."""
+        """Wait until all threads have connected and warmed up; they wait there."""
         self._wait_for_threads('{"ready_ns"')
         now_ns = time.monotonic_ns()
         self.warmup_s = (now_ns - self._started_ns) / 1e9
         return now_ns
 
     def wait_for_end(self) -> None:
-        """Let all threads begin, and wait until each has done its share; they are held there, too."""
+        """Let all threads begin, and wait until each has done its share; they wait there, too."""
         assert self.process.stdin is not None
         self._origin_ns = time.monotonic_ns()
         self.process.stdin.write("\n" * self.threads)
@@ -181,7 +181,7 @@ def _second(report: Mapping[str, Any], kind: str, per_transaction: int) -> Secon
 
 
 def _on(parameters: SysbenchParameters, seed: int) -> dict[str, str | int | float]:
-    """On which tables, and with which random values."""
+    """Options for the tables and the random values."""
     return {
         "rand-type": "uniform",
         "rand-seed": seed,

@@ -1,4 +1,4 @@
-"""What a study may set of the sysbench workload."""
+"""Parameters of the sysbench workload that a study may set."""
 
 from typing import Annotated, Any
 
@@ -22,9 +22,9 @@ COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_STATEMENT = 100
 """Rows that a range reads in the time of a statement, under callgrind as without it."""
 OUR_CONNECTIONS = 2
-"""For control, beside the load's."""
+"""Connections for control, beside the load's."""
 WARMUP_SHARE = 4
-"""Of the counted transactions, one in so many is done before."""
+"""One transaction of the warm-up for so many that are counted."""
 
 
 def _exists(name: str) -> str:
@@ -69,8 +69,8 @@ class SysbenchParameters(Parameters):
     """Create the secondary index before the rows are loaded. After them, as the published tests do, its pages are
     full: on a small table a short update step then measures how they split and merge again."""
     threads: Threads = 1
-    """How many clients. Of a list, every step is measured with each number and called STEP@THREADS; the server starts
-    once for all."""
+    """Number of clients. With a list, every step is measured with each number and called STEP@THREADS; the server
+    starts once for all."""
     seconds: Count = 30
     """The measured part of a step."""
     write_seconds: Count | None = None
@@ -80,12 +80,12 @@ class SysbenchParameters(Parameters):
     warmup_seconds: Annotated[int, Field(ge=0)] = 5
     """Before the measured part of every step, not measured."""
     flush_seconds: Count | None = None
-    """What a flush may take at most; 60 and one more for every million rows if not given, but not over 1200."""
+    """Limit for a flush; 60 and one more for every million rows if not given, but not over 1200."""
     prepared: bool = True
     """Prepared statements, where the step has them."""
     counted_operations: Count | None = None
-    """Where instructions are counted, a step does so many statements instead of seconds, 2000 if not given, or fewer
-    that read many rows: a hundred rows weigh as much as a statement. The same for every dbms."""
+    """Statements of a step whose instructions are counted, 2000 if not given, or fewer that read many rows: a hundred
+    rows weigh as much as a statement. The same for every dbms."""
 
     @field_validator("steps")
     @classmethod
@@ -152,7 +152,7 @@ class SysbenchParameters(Parameters):
 
     @property
     def clients(self) -> int:
-        """How many clients there are at once, at most."""
+        """The most clients that there are at once."""
         return self.threads if isinstance(self.threads, int) else max(self.threads)
 
     @property
@@ -171,13 +171,13 @@ class SysbenchParameters(Parameters):
         return self.flush_seconds or min(60 + self.tables * self.table_rows / 1e6, 1200)
 
     def seconds_of(self, step: Step) -> int:
-        """How long a step is measured, or warms up."""
+        """Seconds that a step is measured, or warms up."""
         if not is_measured(step.name):
             return self.warm_seconds or self.seconds
         return (self.write_seconds or self.seconds) if step.seconds == "write" else self.seconds
 
     def transactions_of(self, step: Step) -> int:
-        """How many transactions of a step have their instructions counted.
+        """Transactions of a step whose instructions are counted.
 
         >>> asked = SysbenchParameters(counted_operations=1000)
         >>> [asked.transactions_of(find(name)) for name in ("point-query", "read-only", "scan")]
@@ -187,12 +187,12 @@ class SysbenchParameters(Parameters):
         return max(1, round((self.counted_operations or COUNTED_OPERATIONS) / weight))
 
     def warmup_transactions_of(self, step: Step) -> int:
-        """How many each client does before those."""
+        """Transactions that each client does before those."""
         return max(1, self.transactions_of(step) // (WARMUP_SHARE * self.clients))
 
     @property
     def estimated_seconds(self) -> float:
-        """What the steps of one run take, without its set-up."""
+        """Seconds that the steps of one run take, without its set-up."""
         steps = [find(name) for name in self.steps if name != FLUSH]
         once = sum(self.seconds_of(step) + self.warmup_seconds * is_measured(step.name) for step in steps)
         return float(once * (1 if isinstance(self.threads, int) else len(self.threads)))

@@ -1,4 +1,4 @@
-"""The steps as they are described in steps.yaml."""
+"""The steps of sysbench, as steps.yaml describes them."""
 
 import difflib
 import re
@@ -17,7 +17,7 @@ NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_ran
 OTHER = "Other steps"
 """The group of what is in no other: steps that a study of another day had."""
 MOST_IDS = 5000
-"""In one list: what a statement's text and LuaJIT's stack can hold with room to spare."""
+"""The longest list: a statement's text and LuaJIT's stack hold it with room to spare."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def expand(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def lists() -> tuple[str, ...]:
-    """What may be written in place of many steps."""
+    """The names that stand for many steps."""
     return tuple(_described()["lists"])
 
 
@@ -144,12 +144,12 @@ def listed() -> Iterator[str]:
 
 
 def pattern() -> str:
-    """What a step's name looks like, whatever its range, as a regular expression of ECMA."""
+    """The form of a step's name, whatever its range, as a regular expression of ECMA."""
     return rf"^({'|'.join(_described()['steps'])})(\.pre|\.warm)?(_range=[1-9]\d*)?$"
 
 
 def is_measured(name: str) -> bool:
-    """Whether a number is kept of it: not of a flush nor of a warm-up.
+    """True if a number is kept of it: not of a flush nor of a warm-up.
 
     >>> is_measured("scan"), is_measured("scan.warm"), is_measured("flush")
     (True, False, False)
@@ -158,7 +158,7 @@ def is_measured(name: str) -> bool:
 
 
 def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """What is done, and not measured, between a step and the one that is measured before it.
+    """Flushes and warm-ups between a step and the one that is measured before it.
 
     >>> before(("insert", "flush", "scan.warm", "scan", "flush"), "scan")
     ('flush', 'scan.warm')

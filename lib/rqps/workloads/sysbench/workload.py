@@ -1,4 +1,4 @@
-"""The sysbench workload as a run uses it."""
+"""The sysbench microbenchmarks."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, before, find
 
 LOAD_SEED = 20_240_229
-"""Of the rows: the same for every build and study, so that all work on the same table."""
+"""The seed of the rows: the same for every build and study, so that all work on the same table."""
 
 
 class Sysbench:
@@ -81,7 +81,7 @@ class Sysbench:
     def _precede(
         self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path
     ) -> None:
-        """What stands before a step and is not measured."""
+        """Do the flushes and warm-ups that stand before a step."""
         preceding = before(parameters.steps, step)
         for number, earlier in enumerate(preceding):
             if earlier == FLUSH:
@@ -94,7 +94,7 @@ class Sysbench:
     def _warm(
         self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path
     ) -> None:
-        """A step for the sake of what it leaves in memory, from one thread a table as in the published tests."""
+        """Do a step to fill the buffer pool, from one thread per table as in the published tests."""
         everywhere = parameters.model_copy(update={"threads": parameters.tables, "warmup_seconds": 0})
         with Generating(server, find(step), everywhere, seed=seed, cpus=cpus, log=log) as load:
             load.wait_for_begin()
