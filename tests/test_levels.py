@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 import synthetic_scenarios as made_up
 import yaml
-from rqps import analysis, charts
 from rqps.execute.levels import file_of_level, levels_file, run_levels
+from rqps.pages import perf_schema_instruments as page
+from rqps.stats.perf_schema import events_per_statement
 from rqps.stats.perf_schema_parts import costly, parts_by_kind, recorded_events, split_by_name
 from rqps.store import load
 from rqps.store.read import load_levels
@@ -99,27 +100,27 @@ def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(data: Path) 
     assert levels.studies["apart-1"].take_apart is None
 
 
-def test_counted_instructions_tell_parts_that_time_can_t_and_need_one_round_below_the_kinds(data: Path) -> None:
+def test_counted_instructions_separate_parts_that_time_can_t_and_need_one_round_below_the_kinds(data: Path) -> None:
     runs_yaml = data.parent / "runs.yaml"
     runs_yaml.write_text(RUNS.replace("rounds: 6", "rounds: 6\n    instructions_rounds: 1"))
     assert measure(data, noise=0.3, counted=True) == ["apart-1", "apart-2", "apart-3"]
     levels = read_runs_file(levels_file(data, "apart"), PARAMETERS).studies
     assert [levels[f"apart-{number}"].rounds for number in (1, 2, 3)] == [6, 1, 1]
     assert [levels[f"apart-{number}"].instructions_rounds for number in (1, 2, 3)] == [1, 1, 1]
-    costs = analysis.instrument_costs(load_levels("apart", data), load_levels("apart", data, "instructions"))
+    costs = page.instrument_costs(load_levels("apart", data), load_levels("apart", data, "instructions"))
     added = {(row["level"], row["part"]): row["added_instructions"] for row in costs.to_dicts()}
     assert added[1, "wait/synch/mutex/%"] == 1150
     assert added[1, "stage/%"] == 0
     assert added[3, "wait/synch/mutex/innodb/trx_mutex"] == 400
     of_level = costs.filter(level=1)["added_instructions"].to_list()
-    assert of_level == sorted(of_level, reverse=True)  # the dearest first, whatever their time
-    text = charts.instrument_text(costs)
+    assert of_level == sorted(of_level, reverse=True)  # the most expensive first, whatever their time
+    text = page.instrument_text(costs)
     assert re.search(r"\+400 +4\.0 +\S+ +100 +wait/synch/mutex/innodb/trx_mutex", text)
-    claim = charts.instrument_bars(costs).to_dict()["usermeta"]["rqps"]["claim"]
-    assert claim.startswith("wait/synch/mutex/% costs most: 1,150 instructions an operation; of single instruments, ")
+    claim = page.instrument_bars(costs).to_dict()["usermeta"]["rqps"]["claim"]
+    assert claim.startswith("wait/synch/mutex/% costs most: 1,150 instructions per operation; of single")
 
 
-def test_where_rounds_can_t_tell_nothing_is_taken_apart_further(data: Path) -> None:
+def test_what_the_rounds_leave_unsure_is_not_taken_apart(data: Path) -> None:
     assert measure(data, noise=0.3) == ["apart-1"]
 
 
@@ -154,8 +155,7 @@ def test_a_level_is_found_by_its_name(data: Path) -> None:
 def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:
     made_up.write(tmp_path)
     study = load("synthetic", tmp_path)
-    found = analysis.events_per_statement(study.status, analysis.scenarios(study.runs, study.conditions))
-    events = recorded_events(found, "my8.all-enabled")
+    events = recorded_events(events_per_statement(study), "my8.all-enabled")
     assert next(iter(events)) == "wait/synch/mutex/innodb/trx_mutex"
     assert len(parts_by_kind(events)) == 6
     mutexes = {name: count for name, count in events.items() if "mutex" in name}
@@ -163,11 +163,9 @@ def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:
     assert split_by_name({"transaction": 1.0}) == []
 
 
-def test_instructions_decide_what_is_dear_where_they_were_counted() -> None:
-
-    costs = pl.DataFrame(
-        {"position": [0, 0], "dbms": ["a", "b"], "verdict": ["slower", "unsure"], "added_us": [1.0, 2.0]}
-    )
-    counted = pl.DataFrame({"position": [0, 0], "dbms": ["a", "b"], "instructions": [1.004, 1.2]})
-    assert costly(costs) == ["a"]
+def test_instructions_decide_what_is_costly_where_they_were_counted() -> None:
+    first = {"position": [0, 0], "dbms": ["a", "b"]}
+    costs = pl.DataFrame({**first, "verdict": ["slower", "unsure"], "added": [1.0, 2.0]})
+    counted = pl.DataFrame({**first, "median": [1.004, 1.2]})
+    assert costly(costs, counted.clear()) == ["a"]
     assert costly(costs, counted) == ["b"]

@@ -7,17 +7,15 @@ studies of the levels are written beside the first level's data, where the runs'
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import yaml
 
-from rqps.profile.instructions import instruction_ratios, instructions_per_operation
-from rqps.stats.perf_schema import events_per_statement, scenario_costs, scenario_ratios, scenarios
-from rqps.stats.perf_schema_parts import Patterns, costly, parts_by_kind, recorded_events, split_by_name
-from rqps.store import Study, load
+from rqps.profile.instructions import instructions_per_operation
+from rqps.stats.perf_schema_parts import Patterns, first_parts, next_parts
+from rqps.store import load
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import parse
 from rqps.study.mistakes import complete
@@ -72,7 +70,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     """Writes down the level that follows the last one and gives its name; None where there is nothing to put in."""
     file = levels_file(data, study)
     number = 1 + len(_levels(file, study))
-    parts = list(_parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data))
+    parts = _parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data)
     if not parts:
         return None
     described = _described(file if file.is_file() else runs_yaml)
@@ -90,34 +88,16 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     return name
 
 
-def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> Iterator[Patterns]:
-    """What the level of that number consists of, by what the level before it measured."""
+def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Patterns]:
+    """The parts that the level of that number consists of, by the measurements of the level before it."""
     spec = runs_file.studies[study]
     if number == 1:
-        whole = spec.take_apart
-        assert whole is not None
-        yield from parts_by_kind(recorded_events(_events(load(study, data)), whole))
-        return
-    before = load(f"{study}-{number - 1}", data)
-    named = scenarios(before.runs, before.conditions)
-    base = named.filter(dbms=spec.base)["scenario"].item()
-    costs = scenario_costs(scenario_ratios(before.steps, before.runs, named, base))
-    events = _events(before)
-    for dbms in costly(costs, _instructions(before, spec.base)):
-        yield from split_by_name(recorded_events(events, dbms))
-
-
-def _instructions(study: Study, base: str) -> pl.DataFrame | None:
-    counted = load(study.card.study, study.folder.parents[1], mode="instructions")
-    if counted.runs.is_empty():
-        return None
-    return instruction_ratios(
-        instructions_per_operation(counted.instructions, counted.steps, counted.runs), counted.runs, base
-    )
-
-
-def _events(study: Study) -> pl.DataFrame:
-    return events_per_statement(study.status, scenarios(study.runs, study.conditions))
+        assert spec.take_apart is not None
+        return first_parts(load(study, data), spec.take_apart)
+    before = f"{study}-{number - 1}"
+    counted = load(before, data, mode="instructions")
+    instructions = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    return next_parts(load(before, data), spec.base, instructions)
 
 
 def _config(base: str, patterns: Patterns) -> tuple[str, dict[str, Any]]:

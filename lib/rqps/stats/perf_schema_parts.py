@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from rqps.stats.perf_schema import events_per_statement, scenario_costs, scenario_rounds, scenarios, with_added
+from rqps.store.read import Study
 from rqps.study.perf_schema import class_of
 
 MOST_PARTS = 12
@@ -15,6 +17,23 @@ COSTS_MORE = 1.01
 """Times the instructions of the base; callgrind's counts of two starts of a server lie 0.3 % apart."""
 
 Patterns = tuple[str, ...]
+
+
+def first_parts(study: Study, whole: str) -> list[Patterns]:
+    """Parts of the first level, by the events that the dbms `whole` recorded."""
+    return parts_by_kind(recorded_events(events_per_statement(study), whole))
+
+
+def next_parts(study: Study, base: str, instructions: pl.DataFrame) -> list[Patterns]:
+    """Parts of the level after this one: those of each dbms that costs more than the base.
+
+    `instructions` are those per operation, by run, where the study has them counted.
+    """
+    against = scenarios(study).filter(dbms=base)["scenario"].item()
+    counted = with_added(scenario_rounds(study, instructions, against))
+    events = events_per_statement(study)
+    names = costly(scenario_costs(study, against), counted)
+    return [part for dbms in names for part in split_by_name(recorded_events(events, dbms))]
 
 
 def recorded_events(events: pl.DataFrame, dbms: str) -> dict[str, float]:
@@ -76,13 +95,13 @@ def _common(names: Sequence[str]) -> int:
     return depth
 
 
-def costly(costs: pl.DataFrame, instructions: pl.DataFrame | None = None) -> list[str]:
+def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:
     """The dbms whose first step is shown to cost more than the base's, the most expensive first.
 
     Counted instructions decide where there are any, since they are steadier than time: 1 % more is more.
     """
     first = pl.col("position") == pl.col("position").min()
-    if instructions is not None and not instructions.is_empty():
-        counted = instructions.filter(first, pl.col("instructions") > COSTS_MORE)
-        return counted.sort("instructions", descending=True)["dbms"].to_list()
-    return costs.filter(first).filter(verdict="slower").sort("added_us", descending=True)["dbms"].to_list()
+    if not counted.is_empty():
+        more = counted.filter(first).filter(pl.col("median") > COSTS_MORE)
+        return more.sort("median", descending=True)["dbms"].to_list()
+    return costs.filter(first).filter(verdict="slower").sort("added", descending=True)["dbms"].to_list()

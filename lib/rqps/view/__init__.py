@@ -19,7 +19,19 @@ from rqps.view import renderer
 from rqps.view.conditions import builds_table, conditions_table, differences_table, warnings_table
 from rqps.view.heatmap import heatmap
 from rqps.view.lines import counters, over_releases, throughput
-from rqps.view.rows import bars, dots, height_of, latencies, row_axis, slim, with_rows
+from rqps.view.rows import (
+    ROW_PX,
+    bars,
+    dots,
+    height_of,
+    interval_ticks,
+    latencies,
+    row_axis,
+    row_labels,
+    slim,
+    verdict_colour,
+    with_rows,
+)
 from rqps.view.table import (
     Column,
     absolute_table,
@@ -47,6 +59,7 @@ from rqps.view.theme import (
 from rqps.view.words import (
     COST_SIGNS,
     SIGNS,
+    Row,
     Sentences,
     by_host,
     coverage_of,
@@ -70,10 +83,12 @@ __all__ = [
     "INK",
     "LIMITS",
     "MUTED",
+    "ROW_PX",
     "SERIES",
     "SIGNS",
     "VERDICT_COLOURS",
     "Column",
+    "Row",
     "Sentences",
     "absolute_table",
     "bars",
@@ -91,6 +106,7 @@ __all__ = [
     "in_order",
     "ink_on_colour",
     "interval_of",
+    "interval_ticks",
     "latencies",
     "legend_of",
     "most_changed",
@@ -103,6 +119,7 @@ __all__ = [
     "ratio_text",
     "rounds_of",
     "row_axis",
+    "row_labels",
     "signs_of",
     "slim",
     "spread",
@@ -111,6 +128,7 @@ __all__ = [
     "titled",
     "two_lines",
     "unbroken",
+    "verdict_colour",
     "verdict_words",
     "warnings_table",
     "with_rows",

@@ -61,6 +61,28 @@ def height_of(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> in
     return ROW_PX * (frame[group].n_unique() + frame.select(group, row).n_unique())
 
 
+def interval_ticks(base: alt.Chart, x: alt.X, low: str, high: str) -> tuple[alt.Chart, ...]:
+    """Layers for a cost per row: a tick with its interval, the column `label` behind it, and a line at zero."""
+    zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="zero:Q")
+    interval = base.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X(f"{low}:Q"), x2=f"{high}:Q")
+    return zero, interval, base.mark_tick(thickness=3, size=14).encode(x=x), row_labels(base, high)
+
+
+def row_labels(base: alt.Chart, at: str) -> alt.Chart:
+    """The column `label` of each row, behind the value of `at`."""
+    labels: alt.Chart = base.mark_text(align="left", dx=6, fontSize=11).encode(
+        x=f"{at}:Q", text="label:N", color=alt.value(INK)
+    )
+    return labels
+
+
+def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.Color:
+    """The colours of the verdicts, by their words."""
+    words = verdict_words(metric)
+    shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
+    return alt.Color("verdict:N", title=title, scale=shades, legend=alt.Legend(**legend))
+
+
 def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """Every round as a dot, with the median and its interval; of many steps, those that changed most."""
     of_metric = compared.filter(metric=metric)
@@ -71,10 +93,8 @@ def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations
     rows, dots = slim(rows, *_OF_ROW), slim(dots, *_OF_ROUND)
     what = WORDS[metric]
     x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]}", scale=_AROUND, axis=_FEW)
-    words = verdict_words(metric)
-    rows = rows.with_columns(pl.col("verdict").replace(words))
-    shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
-    colour = alt.Color("verdict:N", title=None, scale=shades)
+    rows = rows.with_columns(pl.col("verdict").replace(verdict_words(metric)))
+    colour = verdict_colour(metric)
     tooltip: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N", "needs:N"]
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")]
     tooltip += [alt.Tooltip("coverage:Q", format=".1%")]

@@ -1,33 +1,19 @@
-"""What the performance schema costs: by scenario, by part, by release, and for the memory that it takes."""
+"""The page on what the performance schema costs: by scenario, step, release, part and event, and its memory."""
 
-from rqps.pages.perf_schema_instruments.instruments import instrument_costs, sums_of_parts
-from rqps.pages.perf_schema_overhead.counted import parts_by_instructions, same_order, scenario_instructions
-from rqps.pages.perf_schema_overhead.memory import memory_use, timers
-from rqps.pages.perf_schema_overhead.parts import scenario_parts
-from rqps.pages.perf_schema_overhead.told import scenario_findings
-from rqps.stats.perf_schema import (
-    by_clients,
-    event_costs,
-    events_per_statement,
-    scenario_costs,
-    scenario_ratios,
-    scenarios,
-)
+from rqps.pages.perf_schema_overhead.clients import client_charts
+from rqps.pages.perf_schema_overhead.parts import parts_chart
+from rqps.pages.perf_schema_overhead.recorded import events, memory
+from rqps.pages.perf_schema_overhead.scenario_costs import cost_chart, cost_table, costs
+from rqps.pages.perf_schema_overhead.sentences import by_instructions, findings
 
 __all__ = [
-    "by_clients",
-    "event_costs",
-    "events_per_statement",
-    "instrument_costs",
-    "memory_use",
-    "parts_by_instructions",
-    "same_order",
-    "scenario_costs",
-    "scenario_findings",
-    "scenario_instructions",
-    "scenario_parts",
-    "scenario_ratios",
-    "scenarios",
-    "sums_of_parts",
-    "timers",
+    "by_instructions",
+    "client_charts",
+    "cost_chart",
+    "cost_table",
+    "costs",
+    "events",
+    "findings",
+    "memory",
+    "parts_chart",
 ]

@@ -1,55 +1,60 @@
-"""Do the parts of the performance schema add up to the whole? What each adds alone, and what is left over."""
+"""Do the parts of the performance schema add up to the whole? CPU that each adds alone, and the rest."""
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
+from typing import Any
 
+import altair as alt
 import polars as pl
 
-from rqps.stats.perf_schema import CPU, DISABLED, ENABLED
-from rqps.stats.summary import estimates
+from rqps.stats import absolute, measured
+from rqps.stats.perf_schema import CPU, DISABLED, ENABLED, scenario_rounds
+from rqps.store.read import Study
+from rqps.view import (
+    INK,
+    Sentences,
+    coverage_of,
+    height_of,
+    in_order,
+    rounds_of,
+    row_axis,
+    row_labels,
+    slim,
+    titled,
+    with_rows,
+)
 
-SUM, REST, WHOLE = "sum of the parts", "left over", "all-enabled"
+SUM, REST = "sum of the parts", "left over"
+ROLES = {"part": "a part alone", "sum": "their sum", "whole": "all at once", "rest": "left over"}
+ROLES |= {"within": "a piece of a part"}
 
 _ALL_HANG_ON = ("global_instrumentation", "thread_instrumentation")
 _MOST_TRIED = 14
 """Scenarios of which every choice is tried; that many have 16384."""
+_SHADES = ("#56b4e9", "#0072b2", "#1c2630", "#d55e00", "#b9dff5")
+_KEYS = ("host", "build", "step", "position", "scenario")
+
+Enabled = Mapping[str, frozenset[str]]
+"""Instruments and consumers of each scenario."""
 
 
-def scenario_parts(ratios: pl.DataFrame, settings: pl.LazyFrame) -> pl.DataFrame:
-    """CPU µs an operation that each part adds to all-disabled, their sum, all-enabled, and what of it is left over.
+def scenario_parts(study: Study) -> pl.DataFrame:
+    """CPU µs per operation that each part adds to all-disabled, their sum, all-enabled, and the rest of it.
 
-    Parts are the scenarios that have nothing in common and together the most of what all-enabled has. Sums are taken
-    within a round. `kind` is part, sum, whole or rest, or `within` for a piece of a part that another scenario tells
-    apart from it; `covers` is the share of what is enabled at all that is in it.
+    Parts are the scenarios that share nothing and together have the most of all-enabled. Sums are taken within a
+    round. `role` is part, sum, whole, rest, or `within` for a piece of a part that another scenario separates from
+    it; `covers` is its share of all that can be enabled.
     """
-    added = ratios.filter(metric=CPU, against=DISABLED).with_columns(
-        added_us=pl.col("me_value") - pl.col("base_value")
-    )
+    rounds = scenario_rounds(study, measured(study.steps, study.runs, [CPU]), DISABLED)
     found = [
-        _of_build(of_build, _enabled(settings, of_build))
-        for _, of_build in added.group_by("host", "build", maintain_order=True)
+        part
+        for _, of_build in rounds.group_by("host", "build", maintain_order=True)
+        for part in _of_build(of_build, _enabled(study.settings, of_build))
     ]
-    empty = pl.DataFrame(schema=_SCHEMA)
-    return pl.concat([empty, *(frame.select(*_SCHEMA) for frame in found if not frame.is_empty())])
+    return pl.concat(found) if found else pl.DataFrame(schema=[*_KEYS, "role"])
 
 
-_SCHEMA: dict[str, type[pl.DataType]] = {
-    "host": pl.String,
-    "build": pl.String,
-    "step": pl.String,
-    "position": pl.Int32,
-    "kind": pl.String,
-    "scenario": pl.String,
-    "n": pl.Int32,
-    "median": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "coverage": pl.Float64,
-    "covers": pl.Float64,
-}
-
-
-def disjoint(enabled: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+def disjoint(enabled: Enabled) -> tuple[str, ...]:
     """Of named sets those that share nothing and together hold the most; of equally good choices, that of most sets.
 
     >>> disjoint({"mdl": frozenset("a"), "waits": frozenset("abc"), "stages": frozenset("d")})
@@ -63,81 +68,120 @@ def disjoint(enabled: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     return max(alone, key=lambda choice: (_size(choice, enabled), len(choice)), default=())
 
 
-def _size(choice: tuple[str, ...], enabled: Mapping[str, frozenset[str]]) -> int:
+def _size(choice: tuple[str, ...], enabled: Enabled) -> int:
     return sum(len(enabled[name]) for name in choice)
 
 
-def _union(choice: tuple[str, ...], enabled: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _union(choice: tuple[str, ...], enabled: Enabled) -> frozenset[str]:
     return frozenset().union(*(enabled[name] for name in choice))
 
 
-def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame) -> dict[str, frozenset[str]]:
-    """What each scenario enables beyond all-disabled: instruments and consumers by name."""
+def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame) -> Enabled:
+    """Instruments and consumers that each scenario enables beyond all-disabled."""
     dbms = dict(of_build.select("dbms", "scenario").unique().rows())
     base = of_build["base"][0]
-    on = (
-        settings.filter(
-            pl.col("kind").is_in(["instrument", "consumer"]),
-            pl.col("value") == "YES",
-            ~pl.col("name").is_in(list(_ALL_HANG_ON)),
-            pl.col("dbms").is_in([*dbms, base]),
-        )
-        .group_by("dbms")
-        .agg(pl.col("name").unique())
-        .collect()
+    on = settings.filter(
+        pl.col("kind").is_in(["instrument", "consumer"]),
+        pl.col("value") == "YES",
+        ~pl.col("name").is_in(list(_ALL_HANG_ON)),
+        pl.col("dbms").is_in([*dbms, base]),
     )
-    by_dbms = {str(name): frozenset(names) for name, names in on.rows()}
+    by_dbms = {str(name): frozenset(of) for name, of in on.group_by("dbms").agg("name").collect().rows()}
     always = by_dbms.get(base, frozenset())
     return {scenario: by_dbms.get(name, frozenset()) - always for name, scenario in dbms.items()}
 
 
-def _of_build(added: pl.DataFrame, enabled: Mapping[str, frozenset[str]]) -> pl.DataFrame:
-    if ENABLED not in enabled:
-        return pl.DataFrame()
-    smaller = {name: on for name, on in enabled.items() if on and on < enabled[ENABLED]}
+def _of_build(rounds: pl.DataFrame, enabled: Enabled) -> Iterator[pl.DataFrame]:
+    """The parts of one build on one host; nothing where it lacks the whole or has no part."""
+    smaller = {name: on for name, on in enabled.items() if on and on < enabled.get(ENABLED, frozenset())}
     chosen = disjoint(smaller)
     if not chosen:
-        return pl.DataFrame()
-    keys = ["host", "build", "step", "position", "round"]
-    wide = added.filter(pl.col("scenario").is_in([*smaller, ENABLED])).pivot(
-        "scenario", index=keys, values="added_us", maintain_order=True
+        return
+    keys = [*_KEYS[:-1], "round"]
+    wide = rounds.filter(pl.col("scenario").is_in([*smaller, ENABLED])).pivot(
+        "scenario", index=keys, values="difference", maintain_order=True
     )
-    if not {*chosen, ENABLED} <= set(wide.columns):
-        return pl.DataFrame()
-    wide = wide.drop_nulls([*chosen, ENABLED])
-    if wide.is_empty():
-        return pl.DataFrame()
-    pieces = dict(_pieces(smaller, chosen, wide.columns))
-    wide = wide.with_columns(value.alias(name) for name, (value, _) in pieces.items())
-    wide = wide.with_columns(pl.sum_horizontal(*chosen).alias(SUM))
+    wide = wide.drop_nulls([*chosen, ENABLED]).with_columns(pl.sum_horizontal(*chosen).alias(SUM))
     wide = wide.with_columns((pl.col(ENABLED) - pl.col(SUM)).alias(REST))
-    whole = len(enabled[ENABLED])
-    shares = {name: len(enabled[name]) / whole for name in chosen} | {ENABLED: 1.0}
-    shares[SUM] = len(_union(chosen, enabled)) / whole
-    shares[REST] = 1 - shares[SUM]
-    shares |= {name: size / whole for name, (_, size) in pieces.items()}
-    kinds = dict.fromkeys(chosen, "part") | {SUM: "sum", ENABLED: "whole", REST: "rest"}
-    kinds |= dict.fromkeys(pieces, "within")
-    long = wide.unpivot(on=list(kinds), index=keys, variable_name="scenario", value_name="added_us").drop_nulls()
-    summed = estimates(long, ["host", "build", "step", "position", "scenario"], "added_us")
-    return summed.with_columns(
-        pl.col("scenario").replace_strict(kinds, return_dtype=pl.String).alias("kind"),
-        pl.col("scenario").replace_strict(shares, return_dtype=pl.Float64).alias("covers"),
-    )
+    pieces = list(_pieces(smaller, chosen))
+    wide = wide.with_columns(value.alias(name) for name, value, _ in pieces)
+    whole, together = len(enabled[ENABLED]), len(_union(chosen, enabled))
+    described = [(name, "part", len(enabled[name]) / whole) for name in chosen]
+    described += [(SUM, "sum", together / whole), (ENABLED, "whole", 1.0), (REST, "rest", 1 - together / whole)]
+    described += [(name, "within", size / whole) for name, _, size in pieces]
+    about = pl.DataFrame(described, schema=["scenario", "role", "covers"], orient="row")
+    values = wide.unpivot(about["scenario"].to_list(), index=keys, variable_name="scenario").drop_nulls("value")
+    if not values.is_empty():
+        yield absolute(values, keys=_KEYS).join(about, on="scenario", maintain_order="left")
 
 
-def _pieces(
-    enabled: Mapping[str, frozenset[str]], chosen: tuple[str, ...], measured: list[str]
-) -> Iterator[tuple[str, tuple[pl.Expr, int]]]:
-    """What of a part another scenario has by itself, or lacks a single thing of: by name, its µs and how much it is.
+def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:
+    """Pieces of a part that another scenario has by itself, or of which it lacks a single thing: name, µs, size.
 
     Metadata locks are a piece of all waits; digests are what statements have beyond statements without digests.
     """
     for part in chosen:
         for name, on in enabled.items():
-            if on < enabled[part] and name in measured:
+            if on < enabled[part]:
                 beyond = enabled[part] - on
                 if len(beyond) == 1:
-                    yield f"{next(iter(beyond))}, of {part}", (pl.col(part) - pl.col(name), 1)
+                    yield f"{next(iter(beyond))}, of {part}", pl.col(part) - pl.col(name), 1
                 elif len(on) <= len(beyond):
-                    yield f"{name}, of {part}", (pl.col(name), len(on))
+                    yield f"{name}, of {part}", pl.col(name), len(on)
+
+
+def parts_chart(study: Study) -> Any:
+    """Bars in groups by step: what each part adds to all-disabled, their sum, the whole, and the rest."""
+    parts = scenario_parts(study)
+    if parts.is_empty():
+        return Sentences(["No build of this study has all-disabled, all-enabled and parts of it that share nothing."])
+    rank = pl.col("role").replace_strict({role: number for number, role in enumerate(ROLES)}, return_dtype=pl.Int8)
+    rows = parts.sort("position", "build", rank, "scenario", maintain_order=True).with_columns(
+        step_on_build(parts),
+        pl.col("role").replace_strict(ROLES, return_dtype=pl.String),
+        pl.format("{} µs", pl.col("median").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
+        pl.max_horizontal("median", "high", pl.lit(0.0)).alias("end"),
+    )
+    rows = with_rows(rows, "step", "scenario")
+    axis, height = row_axis(rows, "step", "scenario"), height_of(rows, "step", "scenario")
+    tooltip: list[Any] = ["row:N", "role:N", alt.Tooltip("n:Q", title="rounds")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format="+,.2f", title=f"{name}, µs") for name in ("median", "low", "high")]
+    tooltip += [alt.Tooltip("covers:Q", format=".0%", title="of what is enabled")]
+    room = alt.Scale(domainMax=1.2 * float(rows["end"].max() or 1))  # type: ignore[arg-type]
+    x = alt.X("median:Q", title="server CPU added to all-disabled, µs per operation", scale=room)
+    shades = alt.Scale(domain=list(ROLES.values()), range=list(_SHADES))
+    shown = ("row", "scenario", "role", "n", "median", "low", "high", "coverage", "covers", "label", "end")
+    base = alt.Chart(slim(rows, *shown)).encode(y=axis, tooltip=tooltip)
+    chart = alt.layer(
+        base.mark_bar(height=13).encode(x=x, color=alt.Color("role:N", title=None, scale=shades)),
+        base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q"),
+        row_labels(base, "end"),
+    ).properties(width="container", height=height)
+    covers = min(parts.filter(role="sum")["covers"].to_list())
+    how = (
+        "Parts are the scenarios that share no instrument or consumer; they hold "
+        f"{covers:.0%} of what all-enabled has. Sums are taken within a round: "
+        f"median of {rounds_of(parts['n'].to_list())}, the line is the interval "
+        f"({coverage_of(parts['coverage'].to_list())})."
+    )
+    return titled(chart, _claim(parts), how, min_width_px=330)
+
+
+def step_on_build(frame: pl.DataFrame) -> pl.Expr:
+    """The column `step`, with the build where the frame has several."""
+    several = frame["build"].n_unique() > 1
+    return (pl.format("{} on {}", "step", "build") if several else pl.col("step")).alias("step")
+
+
+def _claim(parts: pl.DataFrame) -> str:
+    """For the first step: whether the rounds separate the sum from the whole."""
+    first = parts.filter(position=parts["position"].min(), build=in_order(parts["build"])[0])
+    of_role = {row["role"]: row for row in first.to_dicts()}
+    rest, whole = of_role["rest"], of_role["whole"]
+    left_over = f"{rest['median']:+.1f} µs of {whole['median']:.1f} are left over"
+    if rest["low"] is None:
+        return f"{whole['step']}: {left_over}, in one round."
+    left_over += f", {rest['low']:+.1f} to {rest['high']:+.1f}."
+    if rest["low"] <= 0 <= rest["high"]:
+        return f"{whole['step']}: the parts add up to the whole as far as the rounds show; {left_over}"
+    return f"{whole['step']}: the parts do not add up to the whole; {left_over}"

@@ -1,0 +1,123 @@
+"""The tree of parts: the cost of each part of a scenario that was taken apart, level by level."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rqps.profile.instructions import COUNTED, instructions_per_operation
+from rqps.stats.perf_schema import (
+    events_per_statement,
+    scenario_costs,
+    scenario_rounds,
+    scenarios,
+    with_added,
+    with_events,
+)
+from rqps.store.read import Study
+from rqps.study.perf_schema import fits
+
+
+def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> pl.DataFrame:
+    """The tidy frame of server CPU, one row per part and step, with events and instructions, in the order of a tree.
+
+    `level` 0 is the whole, `part` its patterns, `parent` the part that it was taken from. Each level is compared with
+    its own base. Below a part come its own parts, the most expensive first: by instructions where the same levels
+    have them `counted`, else by time. A study that was not taken apart has no rows.
+    """
+    by_name = {study.card.study: study for study in counted}
+    found = [_of_level(number, study, by_name.get(study.card.study)) for number, study in enumerate(levels)]
+    rows = pl.concat(found)
+    if len(levels) < 2 or rows.is_empty():
+        return rows.clear().with_columns(parent=pl.lit(None, pl.String))
+    return _as_tree(rows.with_columns(_parents(rows)))
+
+
+def sums_of_parts(costs: pl.DataFrame) -> pl.DataFrame:
+    """Of every part that was taken apart: what it adds, what its own parts add together, and how many those are."""
+    counted = pl.col("added_instructions")
+    together = (
+        costs.drop_nulls("parent")
+        .group_by("step", parts_of="parent", maintain_order=True)
+        .agg(
+            sum_us=pl.col("added").sum(),
+            sum_instructions=pl.when(counted.null_count() == 0).then(counted.sum()),
+            parts=pl.len().cast(pl.Int32),
+        )
+    )
+    wholes = costs.select(
+        *("step", "level"),
+        *(pl.col(f"added{end}").alias(f"added{end}_us") for end in ("", "_low", "_high")),
+        *("added_instructions", pl.col("part").alias("parts_of")),
+    )
+    return wholes.join(together, on=["step", "parts_of"], maintain_order="left").sort(
+        "step", "level", maintain_order=True
+    )
+
+
+def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:
+    base = scenarios(study).filter(dbms=study.card.base)["scenario"]
+    costs = scenario_costs(study, base.item() if base.len() else "")
+    instructions = with_added(_counted_rounds(counted, base.item())) if counted else costs.clear()
+    keys = ["host", "step", "build", "scenario"]
+    beside = instructions.select(*keys, instructions="median", added_instructions="added")
+    return (
+        with_events(costs, events_per_statement(study))
+        .join(beside, on=keys, how="left", maintain_order="left")
+        .with_columns(
+            level=pl.lit(number, pl.Int32),
+            part=pl.col("scenario").map_elements(_label, pl.String),
+        )
+    )
+
+
+def _counted_rounds(counted: Study, against: str) -> pl.DataFrame:
+    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    return scenario_rounds(counted, values.filter(metric=COUNTED), against)
+
+
+def _label(scenario: str) -> str:
+    """The instruments of a scenario of one's own, without how they are switched; a name stays.
+
+    >>> _label("wait/io/% timed, idle counted, events_waits_current on"), _label("all-enabled")
+    ('wait/io/%, idle', 'all-enabled')
+    """
+    words = [word.rsplit(" ", 1) for word in scenario.split(", ")]
+    instruments = [word[0] for word in words if word[-1] in ("timed", "counted")]
+    return ", ".join(instruments) or scenario
+
+
+def _parents(rows: pl.DataFrame) -> pl.Series:
+    """For each row the part of the level above that its first pattern fits; the whole for those of level 1."""
+    above: dict[int, list[str]] = {}
+    for level, part in rows.select("level", "part").unique(maintain_order=True).rows():
+        above.setdefault(level, []).append(part)
+    parents = [_parent(part, above.get(level - 1, [])) for level, part in rows.select("level", "part").rows()]
+    return pl.Series("parent", parents, pl.String)
+
+
+def _parent(part: str, candidates: Sequence[str]) -> str | None:
+    first = part.split(", ")[0]
+    for candidate in candidates:
+        if any(fits(pattern, first) for pattern in candidate.split(", ")):
+            return candidate
+    return candidates[0] if candidates else None
+
+
+def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sorted so that below a part come its own parts, the most expensive first."""
+    by = "added_instructions" if rows["added_instructions"].null_count() == 0 else "added"
+    ordered = rows.sort("step", by, descending=[False, True])
+    places: list[int] = []
+    by_parent: dict[tuple[str, int, str | None], list[int]] = {}
+    for place, (step, level, parent) in enumerate(ordered.select("step", "level", "parent").rows()):
+        by_parent.setdefault((step, level, parent), []).append(place)
+    parts = ordered["part"].to_list()
+
+    def below(step: str, level: int, parent: str | None) -> None:
+        for place in by_parent.get((step, level, parent), []):
+            places.append(place)
+            below(step, level + 1, parts[place])
+
+    for step in ordered["step"].unique(maintain_order=True):
+        below(step, 0, None)
+    return ordered[places]

@@ -1,0 +1,124 @@
+"""Throughput against the number of clients, for each scenario of the performance schema."""
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from rqps.stats import absolute, measured
+from rqps.stats.perf_schema import DISABLED, scenarios
+from rqps.store.read import Study
+from rqps.view import SERIES, Sentences, in_order, rounds_of, slim, titled
+
+HEIGHT_PX, PANEL_PX, PANEL_HEIGHT_PX, AXES_PX = 320, 200, 120, 48
+_GREY = "#9aa4ad"
+# 40k, and 0.5 rather than 500m.
+_RATE = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")
+_CLIENTS = alt.X("clients:O", title="clients", axis=alt.Axis(labelAngle=0, grid=False))
+_COLUMNS = ("scenario", "build", "step", "clients", "n", "median", "low", "high")
+_TOOLTIP: list[Any] = [
+    *("scenario:N", "step:N", "build:N", "clients:O"),
+    *(alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low", "high")),
+    alt.Tooltip("n:Q", title="rounds"),
+]
+
+
+def by_clients(study: Study) -> pl.DataFrame:
+    """Throughput of each scenario by its number of clients, of steps that were measured with several numbers.
+
+    `step` is without the number of clients.
+    """
+    named = scenarios(study).select("dbms", "scenario")
+    step = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
+    values = measured(study.steps, study.runs, ["operations_per_s"]).with_columns(step)
+    shown = values.filter(pl.col("clients").n_unique().over("step") > 1).join(named, on="dbms", maintain_order="left")
+    return absolute(shown, keys=["host", "step", "build", "dbms", "scenario", "clients"]).sort(
+        "host", "step", "build", "scenario", "clients"
+    )
+
+
+def client_charts(study: Study) -> list[Any]:
+    """All scenarios in one chart, a line each; and a small chart for each, beside all-disabled in grey."""
+    series = by_clients(study)
+    if series.is_empty():
+        return [Sentences(["No step of this study was measured with several numbers of clients and scenarios."])]
+    return [_all_in_one(series), *([_one_by_one(series)] if DISABLED in set(series["scenario"]) else [])]
+
+
+def _all_in_one(series: pl.DataFrame) -> Any:
+    order, own = _by_height(series), iter(SERIES * (1 + series["scenario"].n_unique() // len(SERIES)))
+    shades = alt.Scale(domain=order, range=[_GREY if name == DISABLED else next(own) for name in order])
+    # Two fit beside each other on a telephone; in one row of ten the last ones are cut off.
+    colour = alt.Color("scenario:N", title=None, sort=order, scale=shades, legend=alt.Legend(columns=2))
+    base = alt.Chart(slim(series, *_COLUMNS)).encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
+    y = alt.Y("median:Q", title="operations/s", scale=alt.Scale(zero=True), axis=_RATE)
+    chart = alt.layer(
+        base.mark_rule(strokeWidth=4, opacity=0.25).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_line(strokeWidth=1.8).encode(y=y),
+        base.mark_point(filled=True, size=34, opacity=1).encode(y=y),
+    ).properties(width="container", height=HEIGHT_PX)
+    how = _how(series, "a line is a scenario, the highest first")
+    return titled(chart, _lowest(series), how, min_width_px=330)
+
+
+def _one_by_one(series: pl.DataFrame) -> Any:
+    shown = [name for name in _by_height(series) if name != DISABLED]
+    grey = series.filter(scenario=DISABLED)
+    both = [
+        rows.with_columns(panel=pl.lit(name), line=pl.lit(line))
+        for line in ("the scenario", DISABLED)
+        for name in shown
+        for rows in [grey if line == DISABLED else series.filter(scenario=name)]
+    ]
+    shades = alt.Scale(domain=["the scenario", DISABLED], range=[SERIES[1], _GREY])
+    colour = alt.Color("line:N", title=None, scale=shades)
+    base = alt.Chart().encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
+    panel = alt.layer(
+        base.mark_rule(strokeWidth=4, opacity=0.3).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_line(strokeWidth=1.8).encode(
+            y=alt.Y("median:Q", title=None, scale=alt.Scale(zero=True), axis=_RATE)
+        ),
+        data=slim(pl.concat(both), "panel", "line", *_COLUMNS),
+    ).properties(width=PANEL_PX, height=PANEL_HEIGHT_PX)
+    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
+    chart = panel.facet(facet=alt.Facet("panel:N", sort=shown, header=header), columns=3, spacing=12)
+    made = titled(chart, _clearly_below(series), _how(series, "operations/s, all on one axis"))
+    made.usermeta["rqps"] |= {"panel": PANEL_PX + AXES_PX // 2, "minWidth": 300}
+    return made
+
+
+def _by_height(series: pl.DataFrame) -> list[str]:
+    """Scenarios by throughput with the most clients, the highest first, as the lines end."""
+    most = series.filter(pl.col("clients") == pl.col("clients").max())
+    return in_order(most.sort("median", descending=True)["scenario"])
+
+
+def _lowest(series: pl.DataFrame) -> str:
+    """With most clients: the scenario with the lowest throughput, beside all-disabled if that was measured."""
+    most = series.filter(pl.col("clients") == pl.col("clients").max()).sort("median")
+    low = most.row(0, named=True)
+    beside = most.filter(scenario=DISABLED, build=low["build"], step=low["step"]).to_dicts()
+    high = beside[0] if beside else most.row(-1, named=True)
+    clients = f"With {high['clients']} clients"
+    if low["high"] is None or low["high"] >= high["low"]:
+        return f"{clients}, the rounds do not separate {low['scenario']}, the lowest, from {high['scenario']}."
+    share = 1 - low["median"] / high["median"]
+    return f"{clients}, {low['scenario']} does {share:.0%} less of {low['step']} than {high['scenario']}."
+
+
+def _clearly_below(series: pl.DataFrame) -> str:
+    keys = ["host", "build", "step", "clients"]
+    grey = series.filter(scenario=DISABLED).select(*keys, base_low="low")
+    below = (
+        series.filter(pl.col("scenario") != DISABLED).join(grey, on=keys).filter(pl.col("high") < pl.col("base_low"))
+    )
+    names = [name for name in _by_height(series) if name in set(below["scenario"])]
+    if not names:
+        return "No scenario lies clearly below all-disabled with any number of clients."
+    return f"Clearly below all-disabled, with some number of clients: {', '.join(names)}."
+
+
+def _how(series: pl.DataFrame, what: str) -> str:
+    build = ", ".join(in_order(series["build"]))
+    rounds = rounds_of(series["n"].to_list())
+    return f"{', '.join(in_order(series['step']))} on {build}; {what}. Median of {rounds}, the bar is its interval."

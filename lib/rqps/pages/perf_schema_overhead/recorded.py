@@ -1,0 +1,175 @@
+"""Events and their cost, the clocks that time them, and the memory that the performance schema takes."""
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from rqps.pages.perf_schema_overhead.parts import step_on_build
+from rqps.stats.perf_schema import (
+    CPU,
+    DISABLED,
+    MEMORY,
+    OFF,
+    events_per_statement,
+    scenario_costs,
+    scenarios,
+    with_events,
+)
+from rqps.store.read import Study
+from rqps.view import (
+    Column,
+    Sentences,
+    height_of,
+    in_order,
+    rounds_of,
+    row_axis,
+    row_labels,
+    slim,
+    table,
+    titled,
+    verdict_colour,
+    verdict_words,
+    with_rows,
+)
+
+NO_MEMORY = "The runs of this study do not say what memory the performance schema took."
+_CLOCK = ("host", "build", "clock", "frequency", "overhead", "used_for")
+
+
+def events(study: Study) -> list[Any]:
+    """Tables of the events per statement with the time that one takes, and of the clocks that time them."""
+    costs = scenario_costs(study, DISABLED)
+    costs = scenario_costs(study, OFF) if costs.is_empty() else costs
+    counted = with_events(costs, events_per_statement(study)).drop_nulls("per_statement")
+    return [_events_table(counted), table(clocks(study.settings), name="timers")]
+
+
+def _events_table(costs: pl.DataFrame) -> Any:
+    if costs.is_empty():
+        return Sentences(["The runs of this study do not say what the performance schema recorded."])
+    order = ["position", "build", "per_statement"]
+    rows = costs.sort(order, descending=[False, False, True], maintain_order=True)
+    return table(
+        rows.with_columns(step_on_build(rows), pl.col("each_ns").cast(pl.String).fill_null("?")),
+        [
+            Column("classes", "kinds"),
+            Column("per_statement", "events per statement", ",.2f"),
+            Column("added", "CPU added, µs/o", ",.2f"),
+            Column("each_ns", "ns per event", lambda value: value if value == "?" else f"{float(value):,.0f}"),
+        ],
+        name="ps-events",
+        group="step",
+        rows="scenario",
+        note="Events that the server counted of the load's own connections, per statement; the CPU that the scenario "
+        f"adds to {costs['against'][0]}, divided by them. ? where the rounds show no cost.",
+    )
+
+
+def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
+    """One row per clock of a build: its ticks per second, the cycles that it takes to read it, and its use.
+
+    `used_for` is null where a version can't choose.
+    """
+    found = (
+        settings.filter(kind="timer")
+        .group_by("host", "build", "name", maintain_order=True)
+        .agg(pl.col("value").unique(maintain_order=True))
+        .collect()
+        .with_columns(_reach(pl.col("value")).alias("value"))
+    )
+    clock, fact = pl.col("name").str.extract(r"^(\S+) "), pl.col("name").str.extract(r" (\S+)$")
+    facts = found.filter(clock.is_not_null()).with_columns(clock.alias("clock"), fact.alias("fact"))
+    used = found.filter(clock.is_null()).group_by("host", "build", clock="value").agg(used_for=pl.col("name"))
+    wide = facts.pivot("fact", on_columns=["frequency", "overhead"], index=["host", "build", "clock"], values="value")
+    return (
+        wide.join(used, on=["host", "build", "clock"], how="left", maintain_order="left")
+        .with_columns(pl.col("used_for").list.join(", "))
+        .select(*_CLOCK)
+        .sort("host", "build", maintain_order=True)
+    )
+
+
+def _reach(values: pl.Expr) -> pl.Expr:
+    """One value, or the lowest and the highest of several numbers."""
+    number = values.list.eval(pl.element().cast(pl.Int64, strict=False))
+    reach = pl.format("{} to {}", number.list.min(), number.list.max())
+    return pl.when(values.list.len() == 1).then(values.list.first()).otherwise(reach)
+
+
+def memory_use(study: Study) -> pl.DataFrame:
+    """One row per dbms: megabytes that its performance schema allocated, and that the whole server had in memory."""
+    of_dbms = {}
+    for name, rows, megabytes in (
+        ("perf_schema_mb", study.status.filter(pl.col("name") == MEMORY), pl.col("value").cast(pl.Int64) / 1e6),
+        ("server_mb", study.counters, pl.col("server_rss_kb") * 1024 / 1e6),
+    ):
+        of_run = rows.group_by("host", "dbms", "run").agg(megabytes.max().alias(name))
+        of_dbms[name] = of_run.group_by("host", "dbms").agg(pl.col(name).median()).collect()
+    both = of_dbms["perf_schema_mb"].join(of_dbms["server_mb"], on=["host", "dbms"], how="left")
+    return both.join(scenarios(study), on="dbms").sort("host", "version", "scenario")
+
+
+def memory(study: Study, costs: pl.DataFrame) -> list[Any]:
+    """A chart of the memory of each performance schema beside the CPU that it adds, and the same as a table."""
+    use = memory_use(study)
+    if use.is_empty():
+        return [Sentences([NO_MEMORY])]
+    shown = table(
+        use,
+        [
+            Column("perf_schema_mb", "performance schema, MB", ",.0f"),
+            Column("server_mb", "server in memory, MB", ",.0f"),
+        ],
+        name="ps-memory",
+        group="build",
+        rows="scenario",
+        note="As the server reports it of its performance schema after each step, and the most that its process had.",
+    )
+    first = costs.filter(pl.col("position") == pl.col("position").min())
+    beside = use.select("host", "dbms", "perf_schema_mb", "server_mb")
+    points = first.join(beside, on=["host", "dbms"], maintain_order="left")
+    return [*([] if points.is_empty() else [_memory_chart(points)]), shown]
+
+
+def _memory_chart(points: pl.DataFrame) -> Any:
+    shown = points.with_columns(
+        pl.struct("verdict", "median").map_elements(_cpu_words, pl.String).alias("label"),
+        (pl.col("median") - 1).alias("share"),
+        pl.col("verdict").replace(verdict_words(CPU)),
+    )
+    columns = ("row", "scenario", "build", "perf_schema_mb", "server_mb", "n", "share", "verdict", "label")
+    rows = with_rows(shown, "build", "scenario")
+    axis, height = row_axis(rows, "build", "scenario"), height_of(rows, "build", "scenario")
+    tooltip: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("perf_schema_mb", "server_mb")]
+    base = alt.Chart(slim(rows, *columns)).encode(y=axis, tooltip=[*tooltip, alt.Tooltip("share:Q", format="+.1%")])
+    x = alt.X(
+        "perf_schema_mb:Q",
+        title="memory of the performance schema, MB",
+        scale=alt.Scale(domainMax=1.3 * float(shown["perf_schema_mb"].max() or 0)),  # type: ignore[arg-type]
+        axis=alt.Axis(tickCount=6),
+    )
+    colour = verdict_colour(CPU, "its CPU")
+    chart = alt.layer(
+        base.mark_bar(height=13).encode(x=x, color=colour), row_labels(base, "perf_schema_mb")
+    ).properties(width="container", height=height)
+    how = (
+        "Memory as the server reports it after the last step; behind it the CPU of "
+        f"{points['step'][0]} against {points['against'][0]}, median of {rounds_of(points['n'])}."
+    )
+    return titled(chart, _memory_claim(points), how, min_width_px=330)
+
+
+def _cpu_words(row: dict[str, Any]) -> str:
+    return "CPU unsure" if row["verdict"] == "unsure" else f"{row['median'] - 1:+.0%} CPU"
+
+
+def _memory_claim(points: pl.DataFrame) -> str:
+    """The memory that each build takes, whatever it records."""
+    taken = []
+    for (build,), rows in points.group_by("build", maintain_order=True):
+        each = in_order(f"{megabytes:,.0f}" for megabytes in sorted(rows["perf_schema_mb"]))
+        reach = f"{each[0]} to {each[-1]}" if len(each) > 1 else each[0]
+        taken.append(f"{build} takes {reach} MB")
+    return f"{', '.join(taken)}: room is taken also for what is not recorded."

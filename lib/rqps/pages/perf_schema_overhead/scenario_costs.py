@@ -1,0 +1,211 @@
+"""The cost of each scenario: a chart by scenario, one by release, a table, and the same as lines."""
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from rqps.pages.perf_schema_overhead.parts import step_on_build
+from rqps.stats.perf_schema import CPU, OFF, ranked, scenario_costs
+from rqps.store.read import Study
+from rqps.view import (
+    COST_SIGNS,
+    SERIES,
+    SIGNS,
+    Column,
+    Row,
+    Sentences,
+    coverage_of,
+    height_of,
+    in_order,
+    interval_ticks,
+    rounds_of,
+    row_axis,
+    slim,
+    table,
+    titled,
+    two_lines,
+    verdict_colour,
+    verdict_words,
+    with_rows,
+)
+
+MOST_ROWS = 72
+PANEL_PX, PANEL_HEIGHT_PX, AXES_PX = 200, 150, 52
+NONE = "This study has no two scenarios of the performance schema of one build."
+
+
+def costs(study: Study, against: str = OFF) -> pl.DataFrame:
+    """The tidy frame of server CPU per operation against a scenario, the cheapest first and those unsure last."""
+    return ranked(scenario_costs(study, against))
+
+
+def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
+    """CPU that each scenario adds to an operation, in percent: in rows by step, or in panels over the releases."""
+    if costs.is_empty():
+        return Sentences([NONE])
+    if by == "release":
+        return _over_releases(costs)
+    rows = with_rows(_shares(costs).with_columns(step_on_build(costs)).head(MOST_ROWS), "step", "scenario")
+    axis, height = row_axis(rows, "step", "scenario"), height_of(rows, "step", "scenario")
+    shown = ("row", "scenario", "against", "n", "share", "low", "high", "added", "base_median", "coverage", "verdict")
+    base = alt.Chart(slim(rows, *shown, "label")).encode(
+        y=axis,
+        tooltip=["row:N", "against:N", *_tooltip("share", "low", "high")],
+        color=verdict_colour(CPU),
+    )
+    room = alt.Scale(domainMax=1.25 * float(rows["high"].max() or rows["share"].max() or 0))  # type: ignore[arg-type]
+    percent = alt.Axis(format="+.0%", tickCount=8)
+    x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
+    chart = alt.layer(*interval_ticks(base, x, "low", "high")).properties(width="container", height=height)
+    how = (
+        f"CPU time of the server's process over operations, against {costs['against'][0]} of the same build and "
+        f"round: median of {rounds_of(rows['n'].to_list())}, the bar its interval "
+        f"({coverage_of(rows['coverage'].to_list())}); behind it the µs added."
+    )
+    return titled(chart, _most_expensive(costs), how, min_width_px=330)
+
+
+def _shares(costs: pl.DataFrame) -> pl.DataFrame:
+    """With `share, low, high` of the CPU without the scenario, `label`, and the verdict in words."""
+    return costs.with_columns(
+        pl.col("median").sub(1).alias("share"),
+        pl.col("low", "high") - 1,
+        pl.col("verdict").replace(verdict_words(CPU)),
+        pl.format("{} µs", pl.col("added").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
+    )
+
+
+def _tooltip(*percents: str) -> list[Any]:
+    shown: list[Any] = [alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
+    shown += [alt.Tooltip(f"{name}:Q", format="+.1%") for name in percents]
+    return [
+        *shown,
+        alt.Tooltip("added:Q", format=",.2f", title="added, µs"),
+        alt.Tooltip("base_median:Q", format=",.2f", title="without it, µs"),
+    ]
+
+
+def _over_releases(costs: pl.DataFrame) -> Any:
+    if costs["build"].n_unique() < 2:
+        return Sentences(["This study has the scenarios of one build only."])
+    columns = ("step", "build", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
+    points = slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns)
+    builds, names = in_order(costs["build"]), in_order(costs.sort("median")["scenario"])
+    axis = alt.Axis(labelAngle=0, grid=False)
+    base = alt.Chart().encode(
+        x=alt.X("build:N", sort=builds, title=None, axis=axis),
+        color=alt.Color("scenario:N", title=None, scale=alt.Scale(domain=names, range=list(SERIES))),
+        tooltip=["step:N", "build:N", "scenario:N", *_tooltip("share", "low", "high")],
+    )
+    percent = alt.Axis(format="+.0%", tickCount=5)
+    panel = alt.layer(
+        base.mark_line(strokeWidth=1.4).encode(y=alt.Y("share:Q", title=None, axis=percent)),
+        base.mark_rule(strokeWidth=4, opacity=0.4).encode(y="low:Q", y2="high:Q"),
+        base.mark_point(filled=True, size=34, opacity=1).encode(y="share:Q"),
+        data=points,
+    ).properties(width=PANEL_PX, height=PANEL_HEIGHT_PX)
+    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
+    facet = alt.Facet("step:N", sort=in_order(costs["step"]), header=header)
+    how = (
+        f"Server CPU per operation, against {costs['against'][0]} of the same build and round: median of "
+        f"{rounds_of(costs['n'].to_list())} with its interval."
+    )
+    made = titled(panel.facet(facet=facet, columns=3, spacing=12), _from_release_to_release(costs), how)
+    made.usermeta["rqps"] |= {"panel": PANEL_PX + AXES_PX // 2, "minWidth": 300}
+    return made
+
+
+def _most_expensive(costs: pl.DataFrame) -> str:
+    """The most expensive row, and those of the same step whose intervals meet its."""
+    rows = costs.filter(verdict="slower").sort("median", descending=True)
+    if rows.is_empty():
+        return f"The rounds show no scenario to cost more than {costs['against'][0]}."
+    most, several = rows.row(0, named=True), costs["build"].n_unique() > 1
+    where = f"{most['step']} on {most['build']}" if several else most["step"]
+    cost = f"{most['median'] - 1:+.0%} of the CPU of {most['against']} for {where}, "
+    cost += f"{most['added']:,.1f} µs per operation."
+    near = rows.filter(pl.col("step") == most["step"], pl.col("dbms") != most["dbms"], pl.col("high") >= most["low"])
+    if near.is_empty():
+        return f"{most['scenario']} costs most: {cost}"
+    others = [f"{row['scenario']} on {row['build']}" if several else row["scenario"] for row in near.to_dicts()]
+    return f"{most['scenario']} costs {cost} The rounds do not separate {' and '.join(others)} from it."
+
+
+def _from_release_to_release(costs: pl.DataFrame) -> str:
+    """Of the first step, the cost of `default` in the release where it is least and in that where it is most."""
+    of_step = costs.filter(step=costs["step"][0])
+    names = in_order(of_step["scenario"])
+    name = "default" if "default" in names else names[0]
+    rows = of_step.filter(scenario=name)
+    sure, unsure = rows.filter(pl.col("verdict") != "unsure").sort("median"), rows.filter(verdict="unsure")
+    what = f"{name} costs {rows['step'][0]}"
+    if sure.is_empty():
+        return f"It is unsure in every release whether {what} anything."
+    each = [f"{row['median'] - 1:+.0%} ({row['build']})" for row in sure.to_dicts()]
+    reach = f"from {each[0]} to {each[-1]}" if len(each) > 1 else each[0]
+    but = f"; {' and '.join(unsure['build'])} {'is' if unsure.height == 1 else 'are'} unsure" if unsure.height else ""
+    return f"{what} {reach} of CPU{but}."
+
+
+def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
+    """One row per scenario, by step: throughput, and CPU added in µs and in percent, with intervals; or as lines."""
+    if costs.is_empty():
+        return NONE if as_text else Sentences([NONE])
+    if as_text:
+        return _lines(costs)
+    rows = [
+        {**row, "throughput": row, "cpu": row, "share": row}
+        for row in costs.with_columns(step_on_build(costs)).to_dicts()
+    ]
+    return table(
+        rows,
+        [
+            Column("throughput", form=_throughput, align="center"),
+            Column("cpu", "server CPU added, µs/o", _cpu, align="center"),
+            Column("share", "of the CPU without it", _share, align="center"),
+            Column("needs", "what it would take"),
+            Column("n", "rounds"),
+        ],
+        name="scenarios",
+        group="step",
+        rows="scenario",
+        note=f"Against {costs['against'][0]} of the same build and round; median of {rounds_of(costs['n'])}, "
+        f"{coverage_of(costs['coverage'])}. Throughput: ▼ slower, ▲ faster; CPU: ▲ costs more, ▼ costs less; = the "
+        "same within 2 %, ? unsure. µs/o is CPU time per operation.",
+    )
+
+
+def _throughput(row: Row) -> str:
+    if row["throughput"] is None:
+        return "–"
+    low, high = row["throughput_low"], row["throughput_high"]
+    reach = "no interval" if low is None else f"{low - 1:+.1%} to {high - 1:+.1%}"
+    return two_lines(f"<b>{SIGNS[row['throughput_verdict']]} {row['throughput'] - 1:+.1%}</b>", reach)
+
+
+def _cpu(row: Row) -> str:
+    low, high = row["added_low"], row["added_high"]
+    reach = "no interval" if low is None else f"{low:+,.2f} to {high:+,.2f}"
+    return two_lines(f"<b>{row['added']:+,.2f}</b>", reach)
+
+
+def _share(row: Row) -> str:
+    return two_lines(f"<b>{COST_SIGNS[row['verdict']]} {row['median'] - 1:+.1%}</b>", _reach(row))
+
+
+def _reach(row: Row) -> str:
+    return "no interval" if row["low"] is None else f"{row['low'] - 1:+.1%} to {row['high'] - 1:+.1%}"
+
+
+def _lines(costs: pl.DataFrame) -> str:
+    """CPU added in percent with its interval and verdict, then µs, then throughput."""
+    head = f"{'CPU/o':30}{'added, µs/o':14}{'throughput':13}scenario"
+    lines = [f"Against: {costs['against'][0]}", head]
+    for (step, build), of_step in costs.group_by("step", "build", maintain_order=True):
+        lines += ["", f"{step} on {build}"]
+        for row in of_step.to_dicts():
+            cpu = f"{COST_SIGNS[row['verdict']]} {row['median'] - 1:+.1%} ({_reach(row)})"
+            throughput = "–" if row["throughput"] is None else f"{row['throughput'] - 1:+.1%}"
+            lines.append(f"{cpu:30}{row['added']:<+14,.2f}{throughput:13}{row['scenario']}, n={row['n']}")
+    return "\n".join(lines)

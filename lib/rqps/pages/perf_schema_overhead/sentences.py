@@ -1,0 +1,153 @@
+"""The cost of switching something on, in sentences for whoever runs a server; and instructions beside time."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
+from rqps.profile.instructions import COUNTED, instructions_per_operation
+from rqps.stats.perf_schema import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenario_rounds, with_added
+from rqps.stats.verdict import COVERAGE
+from rqps.store.read import Study
+from rqps.view import Column, Row, Sentences, rounds_of, table
+
+_SAME = 0.006
+"""Of an operation's instructions: two starts of one server lie up to half of this apart."""
+_NOT_COUNTED = "No run of this study had its instructions counted."
+_SUBJECTS = {
+    DISABLED: "Having the performance schema on, with nothing enabled,",
+    DEFAULT: "What the release enables by itself",
+    ENABLED: "All of it",
+}
+
+
+def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
+    """One sentence per build and scenario, on every step: the most expensive first, those unsure last and by name.
+
+    Where instructions were `counted`, a second sentence gives those.
+    """
+    several = costs["build"].n_unique() > 1
+    instructions = instruction_costs(counted, OFF) if counted is not None else pl.DataFrame(schema=costs.schema)
+    fewest = costs.filter(pl.col("clients") == pl.col("clients").min().over("build"))
+    first = ranked(fewest.filter(pl.col("position") == pl.col("position").min()), descending=True)
+    sentences = []
+    for build, scenario in first.select("build", "scenario").rows():
+        rows = fewest.filter(build=build, scenario=scenario).sort("position").to_dicts()
+        by_count = instructions.filter(build=build, scenario=scenario).sort("position").to_dicts()
+        where = f" on {build}" if several else ""
+        each = ", ".join(f"{row['median'] - 1:+.1%} of {row['step']}" for row in by_count)
+        beside = f" By instructions: {each}." if each else ""
+        sentences.append(f"{_subject(scenario)}{where} {_costs(rows)}.{beside}")
+    return Sentences(sentences)
+
+
+def instruction_costs(counted: Study, against: str) -> pl.DataFrame:
+    """The tidy frame of instructions per operation of each scenario, with those that it adds; the fewest first."""
+    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    found = with_added(scenario_rounds(counted, values.filter(metric=COUNTED), against))
+    return found.sort("host", "position", "build", "median", maintain_order=True)
+
+
+def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[Any]:
+    """A table of the instructions that each scenario adds; and whether they agree with time, and add up."""
+    found = instruction_costs(counted, OFF)
+    if found.is_empty():
+        return [Sentences([_NOT_COUNTED])]
+    shown = table(
+        found.with_columns(step_on_build(found), pl.col("median") - 1),
+        [
+            Column("added", "instructions added", ",.0f"),
+            Column("median", "more", "+.1%"),
+            Column("base_median", "instructions without it", ",.0f"),
+        ],
+        name="ps-instructions",
+        group="step",
+        rows="scenario",
+        note=f"Instructions of the server's own code for one operation, against {found['against'][0]}; "
+        f"{rounds_of(found['n'])}. The same statements on every server; two starts of one server differ by 0.3 % of "
+        "an operation.",
+    )
+    whole = instruction_costs(counted, DISABLED)
+    return [shown, Sentences([*same_order(costs, found), *parts_by_instructions(whole, scenario_parts(study))])]
+
+
+def same_order(costs: pl.DataFrame, instructions: pl.DataFrame) -> Iterator[str]:
+    """One sentence per step: of the scenarios that time separates, how many instructions put in the same order."""
+    keys = ["host", "build", "step", "scenario"]
+    both = costs.join(instructions.select(*keys, instructions="median"), on=keys)
+    for (build, step), rows in both.group_by("build", "step", maintain_order=True):
+        known = [row for row in rows.to_dicts() if row["low"] is not None]
+        pairs = [(one, other) for one in known for other in known if one["low"] > other["high"]]
+        against = [
+            f"{one['scenario']} and {other['scenario']}"
+            for one, other in pairs
+            if one["instructions"] < other["instructions"] - _SAME
+        ]
+        every = rows.height * (rows.height - 1) // 2
+        agree = str(len(pairs) - len(against)) if against else "all"
+        other = f"; in the other order are {', '.join(against)}" if against else ""
+        yield (
+            f"{step} on {build}: of {every} pairs of scenarios, CPU time separates {len(pairs)}, and instructions "
+            f"put {agree} of these in the same order{other}."
+            if pairs
+            else f"{step} on {build}: CPU time separates no two of {rows.height} scenarios."
+        )
+
+
+def parts_by_instructions(instructions: pl.DataFrame, parts: pl.DataFrame) -> Iterator[str]:
+    """One sentence per step: the instructions that the parts add together, and those that everything at once adds.
+
+    `instructions` are against all-disabled, and `parts` says which scenarios are parts.
+    """
+    keys = ["host", "build", "step", "scenario"]
+    roles = parts.filter(pl.col("role").is_in(["part", "whole"])).select(*keys, "role")
+    both = instructions.join(roles, on=keys, maintain_order="left")
+    for (build, step), rows in both.group_by("build", "step", maintain_order=True):
+        whole = sum(rows.filter(role="whole")["added"].to_list())
+        of_parts = rows.filter(role="part").sort("added", descending=True)
+        if whole and of_parts.height:
+            each = ", ".join(f"{name} {count:,.0f}" for name, count in of_parts.select("scenario", "added").rows())
+            yield (
+                f"{step} on {build}: all-enabled adds {whole:,.0f} instructions to an operation; its parts add "
+                f"{each}, together {of_parts['added'].sum() / whole:.0%} of that."
+            )
+
+
+def _subject(scenario: str) -> str:
+    what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
+    return _SUBJECTS.get(scenario, f"Recording {what}")
+
+
+def _costs(rows: Sequence[Row]) -> str:
+    """`costs 21.40 µs of CPU for point-query (+35%, +33% to +37%); it changes scan by less than 2 %`."""
+    by = {verdict: [row for row in rows if row["verdict"] == verdict] for verdict in _VERDICTS}
+    each = {name: ", ".join(map(words, by[name])) for name, words in _VERDICTS.items()}
+    parts = []
+    if by["slower"]:
+        parts.append(f"costs {each['slower'].replace(' µs', ' µs of CPU', 1)}")
+    if by["faster"]:
+        parts.append(f"saves, against all that is known of it, {each['faster']}")
+    if by["same"]:
+        parts.append(f"changes {' and '.join(row['step'] for row in by['same'])} by less than 2 %")
+    if by["unsure"]:
+        parts.append(f"may or may not cost {each['unsure']} something")
+    return "; it ".join(parts)
+
+
+def _share(row: Row) -> str:
+    sure = "" if row["low"] is None else f", {_reach(row)}"
+    weak = "" if row["coverage"] >= COVERAGE else f" at {row['coverage']:.0%}"
+    return f"{row['step']} ({row['median'] - 1:+.0%}{sure}{weak})"
+
+
+def _reach(row: Row) -> str:
+    return "one round" if row["low"] is None else f"{row['low'] - 1:+.0%} to {row['high'] - 1:+.0%}"
+
+
+_VERDICTS = {
+    "slower": lambda row: f"{row['added']:,.2f} µs for {_share(row)}",
+    "faster": lambda row: f"{-row['added']:,.2f} µs of CPU for {_share(row)}",
+    "same": lambda row: str(row["step"]),
+    "unsure": lambda row: f"{row['step']} ({_reach(row)})",
+}
