@@ -181,7 +181,7 @@ def test_a_file_that_is_no_mysqlslap_is_told(words: str, tmp_path: Path) -> None
     program = tmp_path / "mysqlslap-that-is-none"
     program.write_text(f"#!/bin/sh\necho '{words}'\n")
     program.chmod(0o755)
-    with pytest.raises(RqpsError, match="does not tell its version as a mysqlslap does") as caught:
+    with pytest.raises(RqpsError, match="does not report its version as a mysqlslap does") as caught:
         mysqlslap(str(program))
     assert (words or "it says nothing") in caught.value.message
 
