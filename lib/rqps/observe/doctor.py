@@ -12,9 +12,8 @@ from rqps.engines.cache import cache_dir
 from rqps.engines.mysql.instance import SOCKET_PATH_LIMIT
 from rqps.observe.activity import activity_findings
 from rqps.observe.finding import Finding, Level, finding
-from rqps.observe.host_counters import device_of
+from rqps.observe.host_counters import device_of, mount_of
 from rqps.observe.machine import can_reflink, describe_machine, free_kb, nearest_existing
-from rqps.observe.machine import file_system as file_system_of
 from rqps.observe.machine_traits import Machine, machine_findings
 from rqps.observe.perf_events import ALLOW, CPU_CLOCK, INSTRUCTIONS, NO_PERMISSION, refusal
 
@@ -55,7 +54,8 @@ def disk_room(
 def file_system(directory: Path) -> Finding:
     """The file system on which the servers' data directories are copied for every round."""
     place = nearest_existing(directory)
-    kind, reflink = file_system_of(place) or "unknown", can_reflink(place)
+    mount, reflink = mount_of(place), can_reflink(place)
+    kind = mount.fstype if mount else "unknown"
     if reflink is None:
         effect, fix = "nothing can be fetched or loaded", "set RQPS_CACHE to a folder that you may write to"
         return Finding("file system", "bad", f"{directory} can't be written to", effect, fix)

@@ -11,8 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,13 +21,121 @@ from rqps.observe.host_counters import device_of, mount_of
 from rqps.observe.placement import parse_cpu_list
 
 Value: TypeAlias = str | int | float | bool | list[str] | dict[str, str]
-Reader: TypeAlias = Callable[[Path], Value | None]
-CPU = "sys/devices/system/cpu"
-KERNEL = "proc/sys/kernel"
-CLOCK_SOURCE = "sys/devices/system/clocksource/clocksource0/current_clocksource"
-HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 FICLONE = 0x40049409  # of <linux/fs.h>: let one file share the blocks of another
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
+
+
+def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, Value]:
+    """Everything known, ready for JSON. No names of users or hosts, no addresses, no serial numbers."""
+    facts = {
+        **cpu_facts(root),
+        **system_facts(root),
+        **memory_facts(root),
+        **disk_facts(nearest_existing(data_directory)),
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def cpu_facts(root: Path) -> dict[str, Value | None]:
+    cpuinfo, cpu = root / "proc/cpuinfo", root / "sys/devices/system/cpu"
+    lowest_khz = [int(found) for found in _each(cpu, "cpufreq/policy*/cpuinfo_min_freq")]
+    highest_khz = [int(found) for found in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # with turbo
+    caches = _each(cpu, "cpu0/cache/index*/size")
+    no_turbo = flag(cpu / "intel_pstate/no_turbo")  # Intel's driver has a switch for off, the others have one for on
+    return {
+        "cpu_model": field(cpuinfo, "model name"),
+        "cpus": cpu_count(cpu / "online"),
+        "cpus_allowed": len(os.sched_getaffinity(0)),
+        "cpu_quota_cpus": _quota_cpus(root),
+        "sockets": len(set(_each(cpu, "cpu[0-9]*/topology/physical_package_id"))) or None,
+        "cores": len(set(_each(cpu, "cpu[0-9]*/topology/thread_siblings_list"))) or None,
+        "smt": flag(cpu / "smt/active"),
+        "numa_nodes": cpu_count(root / "sys/devices/system/node/online"),
+        "cache_kb": int(caches[-1].rstrip("K")) if caches else None,  # the last cache of the first CPU
+        "frequency_mhz": _mean_mhz(cpuinfo),
+        "frequency_min_mhz": min(lowest_khz) / 1000 if lowest_khz else None,
+        "frequency_max_mhz": max(highest_khz) / 1000 if highest_khz else None,
+        "frequency_driver": common(_each(cpu, "cpufreq/policy*/scaling_driver")),
+        "governor": common(_each(cpu, "cpufreq/policy*/scaling_governor")),
+        "turbo": flag(cpu / "cpufreq/boost") if no_turbo is None else not no_turbo,
+        "mitigations": _mitigations(cpu / "vulnerabilities"),
+    }
+
+
+def system_facts(root: Path) -> dict[str, Value | None]:
+    kernel, clock = root / "proc/sys/kernel", root / "sys/devices/system/clocksource/clocksource0"
+    hypervisor = _hypervisor(root)
+    return {
+        "virtualised": None if not (root / "proc/cpuinfo").exists() else hypervisor is not None or _is_guest(root),
+        "hypervisor": hypervisor,
+        "container": _container(root),
+        "kernel": text(kernel / "osrelease"),
+        "distribution": field(root / "etc/os-release", "PRETTY_NAME"),
+        "libc": " ".join(platform.libc_ver()).strip() or None,
+        "clock_source": text(clock / "current_clocksource"),
+        "address_randomisation": number(kernel / "randomize_va_space"),
+        "perf_event_paranoid": number(kernel / "perf_event_paranoid"),
+        "uptime_s": first_number(text(root / "proc/uptime")),
+        "load_1min": first_number(text(root / "proc/loadavg")),
+    }
+
+
+def memory_facts(root: Path) -> dict[str, Value | None]:
+    names = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
+    kb = [first_number(field(root / "proc/meminfo", name)) for name in names]
+    total, available, swap, swap_free = (None if each is None else int(each) for each in kb)
+    return {
+        "memory_kb": total,
+        "memory_available_kb": available,
+        "swap_kb": swap,
+        "swap_used_kb": None if swap is None or swap_free is None else swap - swap_free,
+        "swappiness": number(root / "proc/sys/vm/swappiness"),
+        "transparent_huge_pages": choice(root / "sys/kernel/mm/transparent_hugepage/enabled"),
+    }
+
+
+def disk_facts(directory: Path) -> dict[str, Value | None]:
+    """Facts of the disk below a directory that exists."""
+    mount, device = mount_of(directory), device_of(directory)
+    # Options with paths are left out: they belong to nobody but the machine's owner.
+    options = sorted({each for each in mount.opts.split(",") if "/" not in each}) if mount else None
+    disk = Path("/sys/class/block", (device or "none").replace("/", "!")).resolve()
+    if not (disk / "queue").exists():  # a partition has its own folder inside the disk's
+        disk = disk.parent
+    return {
+        "file_system": mount.fstype if mount else None,
+        "mount_options": options,
+        "device": device,
+        "device_model": text(disk / "device/model"),
+        "rotational": flag(disk / "queue/rotational"),
+        "io_scheduler": choice(disk / "queue/scheduler"),
+        "write_cache": text(disk / "queue/write_cache"),
+        "can_reflink": can_reflink(directory),
+        "disk_free_kb": free_kb(directory),
+    }
+
+
+def free_kb(directory: Path) -> int:
+    """Free space for ordinary users."""
+    return psutil.disk_usage(str(directory)).free // 1024
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path itself or the nearest folder above it that is there."""
+    whole = path.absolute()
+    return next(place for place in (whole, *whole.parents) if place.exists())
+
+
+def can_reflink(directory: Path) -> bool | None:
+    """Tried with two files that have no name; None where nothing may be written."""
+    try:
+        with tempfile.TemporaryFile(dir=directory) as source, tempfile.TemporaryFile(dir=directory) as copy:
+            source.write(bytes(4096))
+            source.flush()
+            fcntl.ioctl(copy.fileno(), FICLONE, source.fileno())
+    except OSError as error:
+        return False if error.errno in NO_REFLINK else None
+    return True
 
 
 def text(path: Path) -> str | None:
@@ -61,34 +168,24 @@ def field(path: Path, name: str) -> str | None:
     return found[1].strip().strip('"') if found else None
 
 
-def common(paths: Iterable[Path]) -> str | None:
-    """One word if the files of several CPUs agree, else all their words."""
-    return ", ".join(sorted({found for path in paths if (found := text(path))})) or None
-
-
-def first_number(path: Path) -> float | None:
-    found = text(path)
+def first_number(found: str | None) -> float | None:
     return float(found.split()[0]) if found else None
 
 
-def at(name: str, read: Callable[[Path], Value | None] = text) -> Reader:
-    """A fact that is one file's, below a root folder."""
-    return lambda root: read(root / name)
+def common(words: Iterable[str]) -> str | None:
+    """One word if several CPUs agree, else all their words."""
+    return ", ".join(sorted(set(words))) or None
 
 
-def _list_length(path: Path) -> int | None:
+def cpu_count(path: Path) -> int | None:
+    """Number of CPUs (or nodes) in a file of the kernel's notation."""
     found = text(path)
     return len(parse_cpu_list(found)) if found else None
 
 
-def _distinct(name: str) -> Reader:
-    """Number of different texts that the CPUs have in this file of their topology."""
-    return lambda root: len({text(path) for path in root.glob(f"{CPU}/cpu[0-9]*/topology/{name}")}) or None
-
-
-def _cache_kb(root: Path) -> int | None:
-    sizes = [text(path) for path in sorted(root.glob(f"{CPU}/cpu0/cache/index*/size"))]
-    return int(sizes[-1].rstrip("K")) if sizes and sizes[-1] else None
+def _each(folder: Path, pattern: str) -> list[str]:
+    """Texts of all files of a pattern that have one."""
+    return [found for path in sorted(folder.glob(pattern)) if (found := text(path))]
 
 
 def _mean_mhz(cpuinfo: Path) -> float | None:
@@ -96,24 +193,9 @@ def _mean_mhz(cpuinfo: Path) -> float | None:
     return round(sum(map(float, speeds)) / len(speeds), 1) if speeds else None
 
 
-def _policies(name: str) -> Reader:
-    return lambda root: common(root.glob(f"{CPU}/cpufreq/policy*/{name}"))
-
-
-def _limit_mhz(root: Path, name: str, limit: Callable[[list[int]], int]) -> float | None:
-    found = [khz for path in root.glob(f"{CPU}/cpufreq/policy*/{name}") if (khz := number(path)) is not None]
-    return limit(found) / 1000 if found else None
-
-
-def _turbo(root: Path) -> bool | None:
-    """Intel's driver has a switch that turns it off, the others one that turns it on."""
-    off = flag(root / CPU / "intel_pstate/no_turbo")
-    return flag(root / CPU / "cpufreq/boost") if off is None else not off
-
-
-def _mitigations(root: Path) -> dict[str, str] | None:
-    files = sorted(root.glob(f"{CPU}/vulnerabilities/*"))
-    return {path.name: said for path in files if (said := text(path)) and said != "Not affected"} or None
+def _mitigations(folder: Path) -> dict[str, str] | None:
+    found = {path.name: text(path) for path in sorted(folder.glob("*"))}
+    return {name: said for name, said in found.items() if said and said != "Not affected"} or None
 
 
 def _quota_cpus(root: Path) -> float | None:
@@ -138,9 +220,8 @@ def _quota_of(folder: Path) -> float | None:
     return int(quota) / int(period or 100_000)
 
 
-def _virtualised(root: Path) -> bool | None:
-    cpuinfo = text(root / "proc/cpuinfo")
-    return None if cpuinfo is None else _hypervisor(root) is not None or " hypervisor" in cpuinfo
+def _is_guest(root: Path) -> bool:
+    return " hypervisor" in (text(root / "proc/cpuinfo") or "")
 
 
 def _hypervisor(root: Path) -> str | None:
@@ -151,9 +232,10 @@ def _hypervisor(root: Path) -> str | None:
         said = subprocess.run([program, "--vm"], capture_output=True, text=True).stdout.strip()
         if said and said != "none":
             return said
-    if " hypervisor" not in (text(root / "proc/cpuinfo") or ""):
+    if not _is_guest(root):
         return None
-    return common(root / "sys/class/dmi/id" / name for name in ("sys_vendor", "product_name"))
+    makers = (text(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name"))
+    return common(maker for maker in makers if maker)
 
 
 def _container(root: Path) -> str | None:
@@ -161,149 +243,3 @@ def _container(root: Path) -> str | None:
     marks = {".dockerenv": "docker", "run/.containerenv": "podman"}
     found = [kind for mark, kind in marks.items() if (root / mark).exists()]
     return text(root / "run/systemd/container") or (found[0] if found else None)
-
-
-def _memory_kb(root: Path, name: str) -> int | None:
-    found = field(root / "proc/meminfo", name)
-    return int(found.split()[0]) if found else None
-
-
-def _swap_used_kb(root: Path) -> int | None:
-    total, free = _memory_kb(root, "SwapTotal"), _memory_kb(root, "SwapFree")
-    return None if total is None or free is None else total - free
-
-
-def nearest_existing(path: Path) -> Path:
-    """The path itself or the nearest folder above it that is there."""
-    whole = path.absolute()
-    return next(place for place in (whole, *whole.parents) if place.exists())
-
-
-def file_system(directory: Path) -> str | None:
-    mount = mount_of(directory)
-    return mount.fstype if mount else None
-
-
-def _mount_options(directory: Path) -> list[str] | None:
-    """Without those that hold paths, which belong to nobody but the machine's owner."""
-    mount = mount_of(directory)
-    return sorted({each for each in mount.opts.split(",") if "/" not in each}) if mount else None
-
-
-def _disk(name: str, read: Callable[[Path], Value | None] = text) -> Reader:
-    """A fact of the whole disk; a partition has its own folder inside the disk's."""
-
-    def of_directory(directory: Path) -> Value | None:
-        device = device_of(directory)
-        if device is None:
-            return None
-        here = Path("/sys/class/block", device.replace("/", "!")).resolve()
-        return next((read(place / name) for place in (here, here.parent) if (place / name).exists()), None)
-
-    return of_directory
-
-
-def can_reflink(directory: Path) -> bool | None:
-    """Tried with two files that have no name; None where nothing may be written."""
-    try:
-        with tempfile.TemporaryFile(dir=directory) as source, tempfile.TemporaryFile(dir=directory) as copy:
-            source.write(bytes(4096))
-            source.flush()
-            fcntl.ioctl(copy.fileno(), FICLONE, source.fileno())
-    except OSError as error:
-        return False if error.errno in NO_REFLINK else None
-    return True
-
-
-def free_kb(directory: Path) -> int:
-    return psutil.disk_usage(str(directory)).free // 1024
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One fact: its name, its type, its meaning, and a function that finds it.
-
-    The function gets a root folder (`/`) for facts of the system, the data directory for facts of the disk.
-    """
-
-    name: str
-    kind: type
-    meaning: str
-    read: Reader
-
-
-SYSTEM_FACTS = (
-    Fact("cpu_model", str, "the CPU's name", lambda root: field(root / "proc/cpuinfo", "model name")),
-    Fact("cpus", int, "logical CPUs that are on", at(f"{CPU}/online", _list_length)),
-    Fact("cpus_allowed", int, "logical CPUs that we may use", lambda _: len(os.sched_getaffinity(0))),
-    Fact("cpu_quota_cpus", float, "CPUs that a container may use up, where it is limited", _quota_cpus),
-    Fact("sockets", int, "CPU packages", _distinct("physical_package_id")),
-    Fact("cores", int, "physical cores", _distinct("thread_siblings_list")),
-    Fact("smt", bool, "whether a core runs two threads", at(f"{CPU}/smt/active", flag)),
-    Fact("numa_nodes", int, "memory nodes", at("sys/devices/system/node/online", _list_length)),
-    Fact("cache_kb", int, "the last cache of the first CPU", _cache_kb),
-    Fact("frequency_mhz", float, "mean over the CPUs, from /proc/cpuinfo", at("proc/cpuinfo", _mean_mhz)),
-    Fact("frequency_min_mhz", float, "the lowest that can be set", lambda r: _limit_mhz(r, "cpuinfo_min_freq", min)),
-    Fact("frequency_max_mhz", float, "the highest, with turbo", lambda r: _limit_mhz(r, "cpuinfo_max_freq", max)),
-    Fact("frequency_driver", str, "the driver that sets the frequency", _policies("scaling_driver")),
-    Fact("governor", str, "the rule by which the frequency is set", _policies("scaling_governor")),
-    Fact("turbo", bool, "whether the frequency may rise beyond the nominal one", _turbo),
-    Fact("mitigations", dict, "the kernel's measures against CPU vulnerabilities", _mitigations),
-    Fact("virtualised", bool, "whether this is a virtual machine", _virtualised),
-    Fact("hypervisor", str, "the hypervisor that it runs under", _hypervisor),
-    Fact("container", str, "the kind of container", _container),
-    Fact("kernel", str, "release of the kernel", at(f"{KERNEL}/osrelease")),
-    Fact("distribution", str, "name and version", lambda root: field(root / "etc/os-release", "PRETTY_NAME")),
-    Fact("libc", str, "the C library of this Python", lambda _: " ".join(platform.libc_ver()).strip() or None),
-    Fact(
-        "clock_source",
-        str,
-        "the kernel's clock",
-        at(CLOCK_SOURCE),
-    ),
-    Fact("memory_kb", int, "memory", lambda root: _memory_kb(root, "MemTotal")),
-    Fact("memory_available_kb", int, "free or can be freed", lambda root: _memory_kb(root, "MemAvailable")),
-    Fact("swap_kb", int, "swap space", lambda root: _memory_kb(root, "SwapTotal")),
-    Fact("swap_used_kb", int, "swap space in use", _swap_used_kb),
-    Fact("swappiness", int, "the kernel's readiness to swap", at("proc/sys/vm/swappiness", number)),
-    Fact(
-        "transparent_huge_pages",
-        str,
-        "always, madvise or never",
-        at(HUGE_PAGES, choice),
-    ),
-    Fact(
-        "address_randomisation",
-        int,
-        "0 off, 1 without the heap, 2 all",
-        at(f"{KERNEL}/randomize_va_space", number),
-    ),
-    Fact(
-        "perf_event_paranoid",
-        int,
-        "below 1 everybody may profile all",
-        at(f"{KERNEL}/perf_event_paranoid", number),
-    ),
-    Fact("uptime_s", float, "seconds since the kernel started", at("proc/uptime", first_number)),
-    Fact("load_1min", float, "load average before the start", at("proc/loadavg", first_number)),
-)
-
-DISK_FACTS = (
-    Fact("file_system", str, "file system of the data directory", file_system),
-    Fact("mount_options", list, "the options that it is mounted with", _mount_options),
-    Fact("device", str, "the device or partition below it", device_of),
-    Fact("device_model", str, "the make of the disk", _disk("device/model")),
-    Fact("rotational", bool, "whether the disk turns", _disk("queue/rotational", flag)),
-    Fact("io_scheduler", str, "the scheduler that orders its requests", _disk("queue/scheduler", choice)),
-    Fact("write_cache", str, "write back or write through", _disk("queue/write_cache")),
-    Fact("can_reflink", bool, "whether a file can be copied without copying its blocks", can_reflink),
-    Fact("disk_free_kb", int, "free for ordinary users", free_kb),
-)
-
-
-def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, Value]:
-    """Everything known, ready for JSON. No names of users or hosts, no addresses, no serial numbers."""
-    directory = nearest_existing(data_directory)
-    found = [(fact.name, fact.read(root)) for fact in SYSTEM_FACTS]
-    found += [(fact.name, fact.read(directory)) for fact in DISK_FACTS]
-    return {name: value for name, value in found if value is not None}
