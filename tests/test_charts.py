@@ -9,40 +9,32 @@ import polars as pl
 import pytest
 import rqps
 from great_tables import GT
-from rqps import charts
-from rqps.analysis import (
-    absolute,
-    all_warnings,
-    carried,
-    hidden_differences,
-    relative,
-    same_for_all,
-    summarise,
-)
-from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps import stats, view
+from rqps.pages.relative_throughput import relate
+from rqps.stats import counters_over_time, hidden_differences, latencies_of_steps, same_for_all, throughput_over_time
 from rqps.store import Study
 from rqps.view.renderer import MIME, bundle
 from synthetic import MANY, write_study
 
 BASE = "my1.base"
+CPU = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def all_charts(study: Study) -> dict[str, Any]:
     base = study.card.base
-    ratios = relative(study.steps, study.runs, base)
-    summary = summarise(ratios)
-    warnings = all_warnings(study)
+    rounds, compared = relate(study)
+    costs = stats.absolute(stats.measured(study.steps, study.runs))
     run = study.runs["run"][0]
     of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run))
     return {
-        "heatmap": charts.heatmap(carried(summary, warnings)),
-        "rounds": charts.rounds(ratios, summary),
-        "cpu rounds": charts.rounds(ratios, summary, "server_cpu_us_per_operation"),
-        "cpu": charts.cpu_per_operation(absolute(study.steps, study.runs), base),
-        "throughput": charts.throughput(throughput_over_time(study.intervals)),
-        "counters": charts.counters(of_run),
-        "latency": charts.latency(latencies_of_steps(study.steps)),
+        "heatmap": view.heatmap(compared),
+        "rounds": view.dots(rounds, compared),
+        "cpu rounds": view.dots(rounds, compared, "server_cpu_us_per_operation"),
+        "cpu": view.bars(costs, base, CPU),
+        "throughput": view.throughput(throughput_over_time(study.intervals)),
+        "counters": view.counters(of_run),
+        "latency": view.latencies(latencies_of_steps(study.steps)),
     }
 
 
@@ -97,7 +89,7 @@ def test_47_steps_of_10_builds_stay_light_and_drawable(big_charts: dict[str, Any
         assert rows_of(spec) <= 5000, name
         assert len(json.dumps(spec)) < 300_000, name
         assert len(bundle(spec)["image/png"]) < 2_000_000, name
-    assert len(big_charts["heatmap"].to_dict()["datasets"]) == 1
+    assert len(big_charts["heatmap"].to_dict()["datasets"]) == 2, "cells, and the headings of groups"
 
 
 def test_a_chart_that_leaves_steps_out_says_so(big_charts: dict[str, Any]) -> None:
@@ -115,27 +107,27 @@ def test_a_cell_of_the_heatmap_has_sign_median_and_interval(small: Study) -> Non
 
 
 def test_what_warns_of_every_number_is_said_once(small: Study) -> None:
-    summary = carried(summarise(relative(small.steps, small.runs, BASE)), all_warnings(small))
+    _, summary = relate(small)
     of_all = summary.with_columns(pl.concat_list(pl.lit("settings"), pl.col("warnings")).alias("warnings"))
-    spec = charts.heatmap(of_all).to_dict()
+    spec = view.heatmap(of_all).to_dict()
     (cells,) = spec["datasets"].values()
     assert sorted(cell["warned"] for cell in cells) == ["", "", "", "steal"]
     assert "A warning on settings concerns every number here." in spec["usermeta"]["rqps"]["how"]
-    assert charts.relative_table(of_all).as_raw_html().count("⚠") == 1
+    assert view.ratio_table(of_all).as_raw_html().count("⚠") == 1
 
 
 def test_settings_that_differ_stand_in_one_row_each(small: Study) -> None:
     long = "index_merge=on," * 20
     rows = [("my2.base", "sql_mode", "", HOSTILE), ("my2.ps0", "sql_mode", "", "STRICT"), ("my2.ps0", "x", "1", long)]
     frame = pl.DataFrame(rows, schema=["dbms", "name", "base_value", "value"], orient="row")
-    table = charts.differences_table(frame.with_columns(host=pl.lit("here"), base=pl.lit(BASE)))
+    table = view.differences_table(frame.with_columns(host=pl.lit("here"), base=pl.lit(BASE)))
     assert isinstance(table, GT)
     html = table.as_raw_html()
     assert html.count("sql_mode") == 1
     assert "(empty)" in html
     assert "<img" not in html
     assert f'title="{long}"' in html
-    alike = charts.differences_table(hidden_differences(small.settings, small.conditions, BASE))
+    alike = view.differences_table(hidden_differences(small.settings, small.conditions, BASE))
     assert repr(alike) == "- None: all settings that no config asks for are alike."
 
 
@@ -147,8 +139,8 @@ def test_a_chart_shows_itself_as_a_specification_and_a_picture(small: Study) -> 
 
 
 def test_the_relative_table_in_its_published_form(small: Study) -> None:
-    summary = summarise(relative(small.steps, small.runs, BASE))
-    assert charts.relative_text(summary) == "\n".join(
+    summary = relate(small)[1].drop("warnings", "group")
+    assert view.ratio_text(summary) == "\n".join(
         [
             "Relative to: my1.base",
             "col-1 : my2.base",
@@ -163,32 +155,32 @@ def test_the_relative_table_in_its_published_form(small: Study) -> None:
 
 def test_a_number_without_interval_says_so(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, rounds=1))
-    summary = summarise(relative(study.steps, study.runs, BASE))
-    assert "0.70 (no interval) ? n=1" in charts.relative_text(summary)
-    assert "no interval" in charts.relative_table(summary).as_raw_html()
+    summary = relate(study)[1]
+    assert "0.70 (no interval) ? n=1" in view.ratio_text(summary)
+    assert "no interval" in view.ratio_table(summary).as_raw_html()
     assert len(all_charts(study)) == 7
 
 
 def test_a_dbms_that_is_missing_from_a_step_leaves_a_gap(small: Study) -> None:
-    summary = summarise(relative(small.steps, small.runs, BASE))
+    summary = relate(small)[1].drop("warnings", "group")
     gap = summary.filter(~((pl.col("dbms") == "my2.base") & (pl.col("step") == "point-query")))
-    line = next(line for line in charts.relative_text(gap).splitlines() if line.endswith("point-query"))
+    line = next(line for line in view.ratio_text(gap).splitlines() if line.endswith("point-query"))
     assert line.startswith(("-                       0.80", "0.80"))
-    assert "–" in charts.relative_table(gap).as_raw_html()
+    assert "–" in view.ratio_table(gap).as_raw_html()
 
 
 def test_names_stay_text_in_tables_and_sentences(small: Study) -> None:
-    summary = summarise(relative(small.steps, small.runs, BASE))
+    summary = relate(small)[1].drop("warnings", "group")
     named = summary.with_columns(pl.lit(HOSTILE).alias("step"), pl.lit(HOSTILE).alias("base")).unique(
         ["metric", "dbms"]
     )
     warnings = small.warnings.with_columns(pl.lit(HOSTILE).alias("text"))
     conditions = same_for_all(small.conditions).with_columns(pl.lit(HOSTILE).alias("value"))
     shown = [
-        charts.relative_table(named).as_raw_html(),
-        charts.warnings_table(warnings).as_raw_html(),
-        charts.conditions_table(conditions).as_raw_html(),
-        charts.Sentences([HOSTILE])._repr_html_(),
+        view.ratio_table(named).as_raw_html(),
+        view.warnings_table(warnings).as_raw_html(),
+        view.conditions_table(conditions).as_raw_html(),
+        view.Sentences([HOSTILE])._repr_html_(),
     ]
     for html in shown:
         assert "<img" not in html
@@ -196,13 +188,13 @@ def test_names_stay_text_in_tables_and_sentences(small: Study) -> None:
 
 
 def test_tables_ask_for_nothing_from_outside(small: Study) -> None:
-    summary = summarise(relative(small.steps, small.runs, BASE))
-    tables = [charts.relative_table(summary), charts.absolute_table(absolute(small.steps, small.runs))]
+    summary = relate(small)[1].drop("warnings", "group")
+    tables = [view.ratio_table(summary), view.absolute_table(stats.absolute(stats.measured(small.steps, small.runs)))]
     assert not [table for table in tables if "http" in table.as_raw_html()]
 
 
 def test_two_hosts_are_two_columns(small: Study) -> None:
-    summary = summarise(relative(small.steps, small.runs, BASE))
+    summary = relate(small)[1].drop("warnings", "group")
     both = pl.concat([summary, summary.with_columns(pl.lit("there").alias("host"))])
-    text = charts.relative_text(both)
+    text = view.ratio_text(both)
     assert "col-3 : my2.base on there" in text

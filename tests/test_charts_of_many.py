@@ -8,13 +8,12 @@ import polars as pl
 import pytest
 import rqps
 from great_tables import GT
-from rqps import charts
-from rqps.analysis import all_warnings, by_group, carried, grouped, over_releases, relative, summarise, worst
-from rqps.stats.comparison import compare, in_tables
+from rqps import view
+from rqps.pages.relative_throughput import group_table, over_releases, relate, worst_table
+from rqps.pages.relative_throughput.groups import by_group, release_series, worst
 from rqps.store import Study
 from rqps.view.lines import COLUMNS
 from rqps.view.names import short_dbms, short_steps
-from rqps.workloads import step_groups
 from synthetic import MANY, write_study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -33,13 +32,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def summary(study: Study) -> pl.DataFrame:
-    compared = compare(relative(study.steps, study.runs, study.card.base))
-    return carried(in_tables(compared), all_warnings(study))
+    return relate(study)[1]
 
 
 @pytest.fixture(scope="module")
 def heatmap(summary: pl.DataFrame) -> dict[str, Any]:
-    spec: dict[str, Any] = charts.heatmap(summary).to_dict()
+    spec: dict[str, Any] = view.heatmap(summary).to_dict()
     return spec
 
 
@@ -64,12 +62,12 @@ def test_the_heatmap_fits_a_screen_and_a_phone(heatmap: dict[str, Any]) -> None:
     assert heatmap["usermeta"]["rqps"]["minWidth"] <= 390 - 2 * 16
 
 
-def test_what_all_names_end_with_is_told_once(heatmap: dict[str, Any]) -> None:
+def test_what_all_names_end_with_is_left_out_once(heatmap: dict[str, Any]) -> None:
     assert heatmap["layer"][0]["encoding"]["x"]["sort"] == [f"my{number}" for number in range(2, 11)]
     assert "All names end with _rel_o2nofp.cz10a, which is left out." in heatmap["usermeta"]["rqps"]["how"]
 
 
-def test_steps_are_short_where_they_are_told_apart() -> None:
+def test_steps_are_short_where_they_stay_distinct() -> None:
     names = ["scan_range=100", "read-only_range=10", "read-only.pre_range=10", "read-only_range=100", "innodb.pk@4"]
     kinds = ["scan", "read-only", "read-only.pre", "read-only", "pk"]
     steps = pl.DataFrame({"step": names, "kind": kinds, "range": [100, 10, 10, 100, None]})
@@ -93,7 +91,7 @@ def test_shortened_names_stay_apart(names: list[str]) -> None:
 
 
 def test_there_is_a_small_chart_a_step_in_its_group(study: Study, summary: pl.DataFrame) -> None:
-    spec = charts.over_releases(over_releases(summary, study.runs)).to_dict()
+    spec = over_releases(summary, study.runs).to_dict()
     assert [group["title"] for group in spec["vconcat"]] == GROUPS
     assert [len(group["facet"]["sort"]) for group in spec["vconcat"]] == [17, 9, 11, 10]
     assert {group["columns"] for group in spec["vconcat"]} == {COLUMNS}
@@ -106,13 +104,13 @@ def test_there_is_a_small_chart_a_step_in_its_group(study: Study, summary: pl.Da
 
 
 def test_two_builds_make_no_course(study: Study, summary: pl.DataFrame) -> None:
-    two = over_releases(summary, study.runs).filter(pl.col("build").is_in(["my1_rel_o2nofp", "my2_rel_o2nofp"]))
-    assert "too few releases" in repr(charts.over_releases(two))
+    two = release_series(summary, study.runs).filter(pl.col("build").is_in(["my1_rel_o2nofp", "my2_rel_o2nofp"]))
+    assert "too few releases" in repr(view.over_releases(two))
 
 
 def test_a_group_is_a_column_and_a_dbms_a_row(summary: pl.DataFrame) -> None:
     groups = by_group(summary)
-    html = charts.group_table(groups).as_raw_html()
+    html = group_table(summary).as_raw_html()
     assert [group for group in GROUPS if f"{group} (" in html] == GROUPS
     assert html.count("<tr>") >= 9
     row = groups.filter(group="Writes").row(0, named=True)
@@ -120,23 +118,23 @@ def test_a_group_is_a_column_and_a_dbms_a_row(summary: pl.DataFrame) -> None:
     assert f"{row['low']:.2f} to {row['high']:.2f}" in html
 
 
-def test_the_worst_steps_are_told_with_how_many_there_are(summary: pl.DataFrame) -> None:
-    html = charts.worst_table(worst(summary)).as_raw_html()
+def test_the_worst_steps_come_with_their_number(summary: pl.DataFrame) -> None:
+    html = worst_table(summary).as_raw_html()
     assert "The worst 12 of 47 steps" in html
     assert html.index(worst(summary)["step"][0]) < html.index(worst(summary)["step"][1])
     few = summary.filter(step="scan_range=100")
-    assert "All steps, each with" in charts.worst_table(worst(few)).as_raw_html()
+    assert "All steps, each with" in worst_table(few).as_raw_html()
 
 
 def test_the_relative_table_has_the_groups_as_headings(summary: pl.DataFrame) -> None:
-    html = charts.relative_table(summary).as_raw_html()
+    html = view.ratio_table(summary).as_raw_html()
     places = [html.index(f">{group}</th>") for group in GROUPS]
     assert places == sorted(places)
     assert html.index("insert_range=100") > places[-1]
 
 
 def test_the_text_form_has_its_groups_apart(summary: pl.DataFrame) -> None:
-    text = charts.relative_text(summary)
+    text = view.ratio_text(summary)
     assert [block.splitlines()[0] for block in text.split("\n\n")[2:]] == GROUPS[1:]
     assert len(re.findall(r"_range=\d+$", text, re.MULTILINE)) == 47
 
@@ -145,9 +143,9 @@ def test_names_stay_text(summary: pl.DataFrame) -> None:
     one = summary.filter(metric="operations_per_s").head(1)
     named = one.with_columns(step=pl.lit(HOSTILE), dbms=pl.lit(HOSTILE), group=pl.lit(HOSTILE))
     for table in (
-        charts.worst_table(worst(named)),
-        charts.group_table(by_group(named)),
-        charts.relative_table(named),
+        worst_table(named),
+        group_table(named),
+        view.ratio_table(named),
     ):
         assert isinstance(table, GT)
         assert "<img" not in table.as_raw_html()
@@ -156,7 +154,7 @@ def test_names_stay_text(summary: pl.DataFrame) -> None:
 def test_one_round_has_no_interval_anywhere(tmp_path: Path) -> None:
     steps = MANY.steps[:14]
     study = rqps.load("synthetic", data=write_study(tmp_path, dbms=MANY.dbms[:3], steps=steps, rounds=1))
-    ratios = grouped(summarise(relative(study.steps, study.runs, study.card.base)), step_groups("sysbench", steps))
-    assert "no interval" in charts.worst_table(worst(ratios)).as_raw_html()
-    assert charts.over_releases(over_releases(ratios, study.runs)).to_dict()["vconcat"]
-    assert "1 round" in str(charts.heatmap(ratios).to_dict()["datasets"])
+    _, ratios = relate(study)
+    assert "no interval" in worst_table(ratios).as_raw_html()
+    assert over_releases(ratios, study.runs).to_dict()["vconcat"]
+    assert "1 round" in str(view.heatmap(ratios).to_dict()["datasets"])

@@ -5,10 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from rqps import charts
-from rqps.analysis import options_of_some
+from rqps import view
 from rqps.report.index import facts_of
-from rqps.stats.over_time import throughput_over_time
+from rqps.stats import options_of_some, throughput_over_time
 from rqps.store import Study
 from synthetic import write_study
 
@@ -33,24 +32,24 @@ def warned(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_a_warning_of_many_steps_is_one_row_with_its_reach(warned: Study) -> None:
-    html = charts.warnings_table(warnings_of(warned, STEPS, "others kept {}% of a CPU busy")).as_raw_html()
+    html = view.warnings_table(warnings_of(warned, STEPS, "others kept {}% of a CPU busy")).as_raw_html()
     assert "others kept 16 to 100% of a CPU busy" in html
     assert "5 steps" in html
     assert ">1, 2</td>" in html
     assert html.count("others kept") == 1
 
 
-def test_a_warning_of_few_steps_is_told_of_each(warned: Study) -> None:
-    html = charts.warnings_table(warnings_of(warned, STEPS[:3], "others kept {}% of a CPU busy")).as_raw_html()
+def test_a_warning_of_few_steps_is_listed_for_each(warned: Study) -> None:
+    html = view.warnings_table(warnings_of(warned, STEPS[:3], "others kept {}% of a CPU busy")).as_raw_html()
     assert [f"others kept {n}% of" in html for n in (16, 37, 58)] == [True] * 3
     assert [step in html for step in STEPS] == [True, True, True, False, False]
 
 
 def test_no_warning_is_said_to_be_none(warned: Study) -> None:
-    assert "No run gave a warning." in charts.warnings_table(warned.warnings.clear()).as_raw_html()
+    assert "No run gave a warning." in view.warnings_table(warned.warnings.clear()).as_raw_html()
 
 
-def test_options_that_not_all_have_are_told_with_who_has_them(study: Study) -> None:
+def test_options_that_not_all_have_are_listed_with_who_has_them(study: Study) -> None:
     ours = study.conditions
     lacking = ours.filter(~((pl.col("name") == "max_connections") & (pl.col("dbms") == "my1.base")))
     assert options_of_some(lacking).rows() == [("max_connections", "100", "my2.base, my2.ps0")]
@@ -59,10 +58,10 @@ def test_options_that_not_all_have_are_told_with_who_has_them(study: Study) -> N
 
 def test_a_step_of_one_second_has_no_course(study: Study) -> None:
     first = throughput_over_time(study.intervals.filter(pl.col("second") == 0))
-    assert "has no course" in repr(charts.throughput(first))
+    assert "has no course" in repr(view.throughput(first))
 
 
-def test_many_parameters_are_told_by_their_first_and_last(tmp_path: Path) -> None:
+def test_many_parameters_are_shown_by_their_first_and_last(tmp_path: Path) -> None:
     steps = tuple(f"step-{number}" for number in range(20))
     study = rqps.load("synthetic", data=write_study(tmp_path, steps=steps, rounds=1))
     assert "steps step-0 to step-19, 20 in all;" in dict(facts_of(study))["load"]

@@ -1,5 +1,6 @@
 """What an operation costs is calculated as published, and shown beside what the server itself used."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +10,12 @@ import rqps
 from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_notebook, new_output
-from rqps import charts
-from rqps.analysis import (
-    as_published,
-    cost_findings,
-    cost_table,
-    grouped,
-    measured,
-    of_steps,
-    ratios_to,
-    two_measures,
-)
+from rqps import stats
 from rqps.errors import RqpsError
+from rqps.pages.cost_per_operation import as_published, cost_table, costs, findings, of_steps, published, two_measures
+from rqps.pages.cost_per_operation.tables import cost_tables, cost_text
 from rqps.report.outputs import content_of
-from rqps.stats.interval import estimate
-from rqps.stats.metrics import PUBLISHED
-from rqps.stats.summary import estimates
+from rqps.stats import MEDIAN, PUBLISHED
 from rqps.store import Study
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import TABLES
@@ -53,8 +44,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def table_of(study: Study, **columns: pl.Expr) -> pl.DataFrame:
     """The published table; `columns` change what was counted a second."""
-    values = as_published(study.steps, study.counters.with_columns(**columns), study.runs)
-    return cost_table(values, ratios_to(study.card.base, values, study.runs))
+    return published(replace(study, counters=study.counters.with_columns(**columns))).table
+
+
+def table_against(base: str, values: pl.DataFrame, study: Study) -> pl.DataFrame:
+    return cost_table(values, stats.compare(stats.rounds(values, study.runs, base)))
 
 
 second = st.fixed_dictionaries(
@@ -154,9 +148,9 @@ def test_a_step_with_errors_or_without_operations_gives_no_number(study: Study, 
     )
     values = as_published(steps, study.counters, study.runs)
     assert values["value"].is_finite().all()
-    table = cost_table(values, ratios_to(BASE, values, study.runs))
+    table = table_against(BASE, values, study)
     assert table.filter(step="point-query")["ratio"].is_null().all()
-    first, second = charts.cost_text(table).split("\n\n")
+    first, second = cost_text(table).split("\n\n")
     assert "relative" not in first
     assert "my1.base" not in first
     assert "relative to first result" in second
@@ -165,11 +159,11 @@ def test_a_step_with_errors_or_without_operations_gives_no_number(study: Study, 
 def test_the_published_tables_as_text(study: Study) -> None:
     reads = pl.when(pl.col("dbms") == "my2.ps0").then(3).otherwise(0)
     table = table_of(study, host_reads=reads, host_read_kb=pl.lit(0.0))
-    assert charts.cost_text(of_steps(table, ["update-index"])) == GOLDEN
+    assert cost_text(of_steps(table, ["update-index"])) == GOLDEN
 
 
 GOLDEN = """\
-update-index, 1 thread
+update-index, 1 client
 --- absolute
 cpu/o                cs/o           r/o            rKB/o  wKB/o          o/s           n  dbms
 0.006295             3.000          0              0      0.050          10008         6  my1.base
@@ -186,7 +180,7 @@ cpu/o                cs/o           r/o            rKB/o  wKB/o          o/s    
 
 
 def test_a_number_of_one_round_has_no_interval(tmp_path: Path) -> None:
-    text = charts.cost_text(table_of(rqps.load("synthetic", data=write_study(tmp_path, rounds=1))))
+    text = cost_text(table_of(rqps.load("synthetic", data=write_study(tmp_path, rounds=1))))
     assert "(" not in text
     assert " 1  my2.base" in text
 
@@ -194,12 +188,12 @@ def test_a_number_of_one_round_has_no_interval(tmp_path: Path) -> None:
 def test_the_base_is_the_first_though_others_are_older(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, rounds=1))
     values = as_published(study.steps, study.counters, study.runs)
-    table = cost_table(values, ratios_to("my2.base", values, study.runs))
+    table = table_against("my2.base", values, study)
     assert table.group_by("step", maintain_order=True).first()["dbms"].to_list() == ["my2.base"] * 2
 
 
 def test_steps_are_chosen_by_their_name_or_that_of_their_group(study: Study) -> None:
-    table = grouped(table_of(study), {"point-query": "Points", "update-index": "Writes"})
+    table = table_of(study)
     assert of_steps(table, None).equals(table)
     assert set(of_steps(table, ["Writes"])["step"]) == {"update-index"}
     assert set(of_steps(table, ["Writes", "point-query"])["step"]) == {"point-query", "update-index"}
@@ -209,9 +203,9 @@ def test_steps_are_chosen_by_their_name_or_that_of_their_group(study: Study) -> 
 
 
 def test_tables_are_one_a_group_with_every_step_and_dbms(study: Study) -> None:
-    table = grouped(table_of(study), {"point-query": "Points", "update-index": "Writes"})
-    points, writes = (each.as_raw_html() for each in charts.cost_tables(table))
-    assert "Points" in points
+    table = table_of(study)
+    points, writes = (each.as_raw_html() for each in cost_tables(table))
+    assert "Point queries" in points
     assert "Writes" in writes
     for name in (*PUBLISHED, "point-query", "my1.base", "my2.base", "my2.ps0", "rounds"):
         assert name in points, name
@@ -221,7 +215,7 @@ def test_tables_are_one_a_group_with_every_step_and_dbms(study: Study) -> None:
 
 def test_names_stay_text(study: Study) -> None:
     table = table_of(study).with_columns(pl.lit(HOSTILE).alias("step"))
-    (html,) = (each.as_raw_html() for each in charts.cost_tables(table.unique(["dbms", "metric"])))
+    (html,) = (each.as_raw_html() for each in cost_tables(table.unique(["dbms", "metric"])))
     assert "<img" not in html
     assert "&lt;img" in html
 
@@ -230,27 +224,26 @@ def test_47_steps_of_10_builds_stay_light(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, MANY))
     table = table_of(study)
     named = table.with_columns(pl.lit("Reads & writes").alias("group"))
-    (html,) = (each.as_raw_html() for each in charts.cost_tables(named))
+    (html,) = (each.as_raw_html() for each in cost_tables(named))
     assert len(html) < 3_000_000
     cell = new_code_cell("show()", outputs=[new_output("display_data", {"text/html": html})])
     (_, part) = content_of(new_notebook(cells=[cell])).parts
     assert part.claim == "Reads & writes"
     assert part.number > 470
-    assert len(charts.cost_text(table).split("\n\n")) == 47
+    assert len(cost_text(table).split("\n\n")) == 47
 
 
 def test_whose_cpu_the_published_measure_counts(study: Study) -> None:
-    (sentence,) = two_measures(measured(study.steps, study.runs))
+    (sentence,) = two_measures(stats.measured(study.steps, study.runs)).sentences
     assert sentence == (
         "Here the server used 85 % (81–87) of the CPU time that cpu/o counts, the load generator 7 % (4–11), and all "
         "else on the host 8 % (8–9): medians, and the middle 90 % of 36 steps of runs in brackets."
     )
 
 
-def test_the_dearest_comes_first(study: Study) -> None:
-    values = measured(study.steps, study.runs)
-    assert cost_findings(cost_table(values, ratios_to(BASE, values, study.runs))) == (
-        "Of 4 comparisons with my1.base, an operation is dearer in 4.",
+def test_the_most_expensive_comes_first(study: Study) -> None:
+    assert findings(costs(study).table).sentences == (
+        "Of 4 comparisons with my1.base, an operation is more expensive in 4.",
         "point-query: my2.base uses 1.43 (1.42–1.43, 6 rounds) times the server CPU of my1.base: "
         "42.9 (42.5–43.3) µs for an operation.",
         "update-index: my2.base uses 1.42 (1.41–1.43, 6 rounds) times the server CPU of my1.base: "
@@ -260,7 +253,7 @@ def test_the_dearest_comes_first(study: Study) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.1, 9.0)), min_size=1, max_size=60))
 def test_groups_are_estimated_as_each_would_be_alone(rows: list[tuple[str, float]]) -> None:
-    found = estimates(pl.DataFrame(rows, schema=["key", "value"], orient="row"), ["key"], "value")
+    found = MEDIAN.estimate(pl.DataFrame(rows, schema=["key", "value"], orient="row"), ["key"], "value")
     for row in found.to_dicts():
-        alone = estimate([value for key, value in rows if key == row["key"]])
+        alone = MEDIAN.of([value for key, value in rows if key == row["key"]])
         assert {"key": row["key"], **vars(alone)} == row

@@ -1,25 +1,13 @@
-"""A study of all steps by ten builds is told by groups, with its worst steps first, and over the releases."""
+"""A study of all steps by ten builds is summed up by groups, with its worst steps first, and over the releases."""
 
 from pathlib import Path
 
 import polars as pl
 import pytest
 import rqps
-from rqps.analysis import (
-    by_group,
-    config_changes,
-    config_effect,
-    findings,
-    given_back,
-    grouped,
-    over_releases,
-    relative,
-    summarise,
-    summarise_given_back,
-    worst,
-)
+from rqps.pages.relative_throughput import configs, findings, relate
+from rqps.pages.relative_throughput.groups import by_group, release_series, worst
 from rqps.store import Study
-from rqps.workloads import step_groups
 from synthetic import Shape, write_study
 
 BASE = "my1.base"
@@ -40,13 +28,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 @pytest.fixture(scope="module")
 def summary(study: Study) -> pl.DataFrame:
     """With `update-index` half as fast as it is, and `insert` no slower, in my2.base."""
-    slowed = summarise(relative(study.steps, study.runs, BASE))
+    slowed = relate(study)[1]
     halved = pl.when(step="update-index_range=100", dbms="my2.base").then(0.5)
     factor = halved.when(step="insert_range=100", dbms="my2.base").then(1 / 0.7).otherwise(1.0)
     numbers = slowed.with_columns(pl.col(name) * factor for name in ("median", "low", "high"))
     verdict = pl.when(step="insert_range=100", dbms="my2.base").then(pl.lit("same")).otherwise("verdict")
-    named = numbers.with_columns(verdict.alias("verdict"))
-    return grouped(named, step_groups("sysbench", STEPS))
+    return numbers.with_columns(verdict.alias("verdict"))
 
 
 def test_a_group_has_the_median_of_its_steps_and_their_reach(summary: pl.DataFrame) -> None:
@@ -80,7 +67,7 @@ def test_the_worst_comes_first_and_each_step_once(summary: pl.DataFrame) -> None
 
 
 def test_over_releases_the_base_stands_in_its_place(summary: pl.DataFrame, study: Study) -> None:
-    course = over_releases(summary, study.runs).filter(step="scan_range=100")
+    course = release_series(summary, study.runs).filter(step="scan_range=100")
     assert course.select("dbms", "build", "config", "verdict").rows() == [
         ("my1.base", "my1", "base", "base"),
         ("my2.base", "my2", "base", "slower"),
@@ -89,16 +76,15 @@ def test_over_releases_the_base_stands_in_its_place(summary: pl.DataFrame, study
     assert course.row(0, named=True)["median"] == 1
 
 
-def test_findings_of_many_steps_are_told_by_group(summary: pl.DataFrame, study: Study) -> None:
-    ratios, effects = relative(study.steps, study.runs, BASE), config_effect(study.steps, study.runs, BASE)
-    gains = summarise_given_back(given_back(ratios, effects))
-    said = findings(summary, summarise(effects), gains, config_changes(study.conditions))
+def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, study: Study) -> None:
+    within, gains, changes = configs(study, relate(study)[0])
+    said = findings(summary, within, gains, changes).sentences
     assert len(said) == 1 + 4 + 1, "the other release, four groups, the other config"
     assert said[-2] == (
         "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.00) of my1.base. Worst: update-index "
         "0.35 (0.35–0.35) in my2.base; 6 rounds."
     )
-    both = findings(summary, summarise(effects).clear(), gains, config_changes(study.conditions))
+    both = findings(summary, within.clear(), gains, changes).sentences
     assert both[-1] == (
         "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.00) of my1.base, my2.ps0 does 0.80 "
         "(0.79 to 0.80). Worst: update-index 0.35 (0.35–0.35) in my2.base, insert 0.79 (0.79–0.80) in "
@@ -109,9 +95,8 @@ def test_findings_of_many_steps_are_told_by_group(summary: pl.DataFrame, study: 
 def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, study: Study) -> None:
     one, median = summary.filter(dbms="my2.base"), pl.col("median")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(9)]
-    ratios = relative(study.steps, study.runs, BASE)
-    no_gains = summarise_given_back(given_back(ratios, ratios.clear()))
-    said = findings(pl.concat(many), one.clear(), no_gains, config_changes(study.conditions))
+    _, gains, changes = configs(study, relate(study)[0])
+    said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
     assert len(said) == 5 + 1 + 4
     assert max(map(len, said)) < 500
 
@@ -119,12 +104,11 @@ def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, 
 def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
     data = write_study(tmp_path, Shape(steps=tuple(f"step-{number}" for number in range(13)), rounds=1))
     other = rqps.load("synthetic", data=data)
-    ratios = summarise(relative(other.steps, other.runs, BASE))
-    assert step_groups("no-such-workload", ["a"]) == {}
-    plain = grouped(ratios, {})
-    assert plain["step"].to_list() == ratios["step"].to_list()
-    assert by_group(plain)["group"].unique().to_list() == [""]
-    rounds = relative(other.steps, other.runs, BASE)
-    no_gains = summarise_given_back(given_back(rounds, rounds.clear()))
-    said = findings(plain, ratios.clear(), no_gains, config_changes(other.conditions))
-    assert said[2].startswith("All 13 steps: in the median step my2.base does 0.70 (0.69 to 0.71) of my1.base, ")
+    rounds, compared = relate(other)
+    assert compared["step"].unique(maintain_order=True).to_list() == [f"step-{number}" for number in range(13)]
+    assert by_group(compared)["group"].n_unique() == 1
+    _, gains, changes = configs(other, rounds)
+    said = findings(compared, compared.clear(), gains.clear(), changes).sentences
+    assert said[2].startswith(
+        "Other steps (13 steps): in the median step my2.base does 0.70 (0.69 to 0.71) of my1.base, "
+    )

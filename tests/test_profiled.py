@@ -12,7 +12,8 @@ import rqps
 from browser import Browser, opened
 from markupsafe import Markup
 from rqps import charts
-from rqps.analysis import relative, summarise, worst
+from rqps.analysis import relative, summarise
+from rqps.pages.relative_throughput import worst_table
 from rqps.report.leads import PROFILES, Leads, leads
 from rqps.report.outputs import json_in_html
 from rqps.report.pages import notebook_page
@@ -128,7 +129,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stubbed = stub.tab_stub(rowname_col="dbms", groupname_col="step")
     wide = pl.DataFrame({"dbms": ["my2.base"], "insert": ["0.9"], "point-query": ["0.7"]})
     by_dbms = charts.plain_table(wide, "wide")
-    for table in (charts.relative_table(summary), stubbed, charts.worst_table(worst(summary)), by_dbms):
+    for table in (charts.relative_table(summary), stubbed, worst_table(summary), by_dbms):
         output = nbformat.v4.new_output("execute_result", {"text/html": table.as_raw_html()})
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")

@@ -10,25 +10,28 @@ import pytest
 import rqps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps.analysis import (
+from rqps.errors import RqpsError
+from rqps.pages.relative_throughput import configs, findings, relate
+from rqps.stats import (
+    COMPARED,
+    MEDIAN,
+    STUDENT,
+    Statistic,
     absolute,
     all_warnings,
     builds,
-    carried,
+    compare,
     config_changes,
-    config_effect,
-    findings,
-    given_back,
     hidden_differences,
-    relative,
+    measured,
+    rounds,
+    rounds_within_build,
     same_for_all,
     strongest,
-    summarise,
-    summarise_given_back,
+    verdict,
     where_from,
+    with_warnings,
 )
-from rqps.errors import RqpsError
-from rqps.stats import MEDIAN, STUDENT, Statistic, compare, verdict
 from rqps.stats.estimate import coverage
 from rqps.store import Study
 from synthetic import DBMS, Shape, manifest, write_run, write_study
@@ -38,11 +41,15 @@ values = st.floats(0.2, 5.0)
 estimate = MEDIAN.of
 
 
+def relative(steps: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
+    return rounds(measured(steps, runs, COMPARED), runs, base)
+
+
 def judged(ratios: list[float], statistic: Statistic = MEDIAN) -> tuple[str, str]:
     """The verdict of some rounds, and what it would take."""
     who = {"host": "here", "step": "scan", "metric": "operations_per_s", "base": BASE, "dbms": "my2.base"}
-    rounds = [{**who, "base_value": 1.0, "me_value": ratio, "ratio": ratio} for ratio in ratios]
-    row = compare(pl.DataFrame(rounds), statistic).row(0, named=True)
+    paired = [{**who, "base_value": 1.0, "me_value": ratio, "ratio": ratio} for ratio in ratios]
+    row = compare(pl.DataFrame(paired), statistic).row(0, named=True)
     assert (row["n"], row["base_median"]) == (len(ratios), 1.0)
     return row["verdict"], row["needs"]
 
@@ -180,13 +187,13 @@ def test_a_step_with_errors_or_without_operations_is_a_warning_and_no_number(
         pl.when(bad).then(pl.lit(value)).otherwise(pl.col(name)).cast(study.steps.schema[name]).alias(name)
         for name, value in wrong.items()
     )
-    summary = summarise(relative(steps, study.runs, BASE))
+    summary = compare(relative(steps, study.runs, BASE))
     key = {"dbms": "my2.base", "step": "point-query", "metric": "operations_per_s"}
     assert summary.filter(**key)["n"].to_list() == [5]
     assert summary.select(pl.col("median", "low", "high").is_finite().all()).row(0) == (True, True, True)
     warned = all_warnings(replace(study, steps=steps))
     assert warned.filter(kind="errors")["run"].to_list() == ["r01@my2.base@here"]
-    assert "errors" in carried(summary, warned).filter(**key)["warnings"].to_list()[0]
+    assert "errors" in with_warnings(summary, warned).filter(**key)["warnings"].to_list()[0]
 
 
 def test_transactions_done_again_are_part_of_the_work(study: Study) -> None:
@@ -224,18 +231,18 @@ def test_what_differs_is_never_pooled(tmp_path: Path, change: dict[str, object],
         relative(study.steps, study.runs, BASE)
     assert "r03@" in str(caught.value)
     with pytest.raises(RqpsError, match=named):
-        absolute(study.steps, study.runs)
+        absolute(measured(study.steps, study.runs))
 
 
-def test_hosts_are_kept_apart(tmp_path: Path) -> None:
+def test_hosts_are_never_mixed(tmp_path: Path) -> None:
     data, shape = write_study(tmp_path, rounds=2), Shape(rounds=2)
     for round_, dbms in itertools.product((1, 2), DBMS):
         facts = manifest(dbms, round_, shape, host="there", run=f"r{round_:02}@{dbms}@there", build_digest="x")
         write_run(data / "raw/study=synthetic", facts, shape)
     study = rqps.load("synthetic", data=data)
     ratios = relative(study.steps, study.runs, BASE)
-    assert set(summarise(ratios)["host"]) == {"here", "there"}
-    assert set(summarise(ratios)["n"]) == {2}
+    assert set(compare(ratios)["host"]) == {"here", "there"}
+    assert set(compare(ratios)["n"]) == {2}
     assert (ratios["run"].str.split("@").list.last() == ratios["base_run"].str.split("@").list.last()).all()
 
 
@@ -246,12 +253,12 @@ def test_an_unknown_base_lists_those_that_ran(study: Study) -> None:
 
 
 def test_a_config_is_weighed_within_its_build(study: Study) -> None:
-    effects = config_effect(study.steps, study.runs, BASE)
+    effects = rounds_within_build(measured(study.steps, study.runs), study.runs, BASE)
     assert set(zip(effects["base"], effects["dbms"], strict=True)) == {("my2.base", "my2.ps0")}
-    ratio = summarise(effects).filter(metric="operations_per_s", step="point-query")["median"].item()
+    ratio = compare(effects).filter(metric="operations_per_s", step="point-query")["median"].item()
     assert ratio == pytest.approx(0.8 / 0.7, rel=0.02)
-    ratios = relative(study.steps, study.runs, BASE)
-    back = summarise_given_back(given_back(ratios, effects)).filter(metric="operations_per_s")
+    _, gains, _ = configs(study, relate(study)[0])
+    back = gains.filter(metric="operations_per_s")
     assert back["instead_of"].to_list() == ["my2.base"] * 2
     assert back["median"].to_list() == pytest.approx([0.1, 0.1], abs=0.02)
 
@@ -301,7 +308,7 @@ def test_a_machine_that_changed_between_runs_is_a_warning(study: Study) -> None:
     moved = study.conditions.with_columns(pl.when(one).then(pl.lit("Other CPU")).otherwise("value").alias("value"))
     warned = all_warnings(replace(study, conditions=moved))
     assert "machine cpu.model differs between runs: Synthetic CPU or Other CPU" in warned["text"].to_list()
-    summary = carried(summarise(relative(study.steps, study.runs, BASE)), warned)
+    summary = with_warnings(compare(relative(study.steps, study.runs, BASE)), warned)
     assert summary["warnings"].list.contains("conditions").all()
 
 
@@ -318,11 +325,11 @@ def test_facts_of_a_moment_are_given_from_lowest_to_highest(study: Study) -> Non
     assert all_warnings(replace(study, conditions=pl.concat([study.conditions, load]))).height == 1
 
 
-def test_a_build_is_told_with_the_options_that_not_all_have_alike(study: Study) -> None:
-    told = builds(study.runs, study.conditions)
-    assert told["dbms"].to_list() == list(DBMS)
-    assert told["options"].to_list() == [f"performance_schema={value}" for value in ("ON", "ON", "OFF")]
-    assert told["runs"].to_list() == [6, 6, 6]
+def test_a_build_is_listed_with_the_options_that_not_all_have_alike(study: Study) -> None:
+    listed = builds(study.runs, study.conditions)
+    assert listed["dbms"].to_list() == list(DBMS)
+    assert listed["options"].to_list() == [f"performance_schema={value}" for value in ("ON", "ON", "OFF")]
+    assert listed["runs"].to_list() == [6, 6, 6]
 
 
 def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
@@ -332,11 +339,11 @@ def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
     for row in traced.iter_rows(named=True):
         raw = pl.read_parquet(study.folder / row["me_file"]).filter(pl.sql_expr(row["row"]))
         assert (raw["operations"] / raw["elapsed_s"]).to_list() == pytest.approx([row["me_value"]])
-    assert strongest(summarise(ratios))[1] == "my2.base"
+    assert strongest(compare(ratios))[1] == "my2.base"
 
 
 def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
-    summary = summarise(relative(study.steps, study.runs, BASE)).filter(metric="operations_per_s")
+    summary = compare(relative(study.steps, study.runs, BASE)).filter(metric="operations_per_s")
     got = [
         "{step} {dbms} {median:.3f} [{low:.3f}, {high:.3f}] {n} {verdict}".format(**row)
         for row in summary.iter_rows(named=True)
@@ -350,7 +357,7 @@ def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
 
 
 def test_the_absolute_table_is_of_medians(study: Study) -> None:
-    table = absolute(study.steps, study.runs)
+    table = absolute(measured(study.steps, study.runs))
     row = table.filter(metric="operations_per_s", step="point-query", dbms=BASE).to_dicts()[0]
     raw = study.steps.filter(step="point-query", dbms=BASE)["operations_per_s"]
     assert row["median"] == raw.median()
@@ -358,9 +365,8 @@ def test_the_absolute_table_is_of_medians(study: Study) -> None:
 
 
 def test_findings_say_what_the_numbers_say(study: Study) -> None:
-    ratios, effects = relative(study.steps, study.runs, BASE), config_effect(study.steps, study.runs, BASE)
-    gains = summarise_given_back(given_back(ratios, effects))
-    said = findings(summarise(ratios), summarise(effects), gains, config_changes(study.conditions))
+    ratios, compared = relate(study)
+    said = findings(compared, *configs(study, ratios)).sentences
     assert said == (
         "my2.base is slower than my1.base in 2 of 2 steps. It does 0.70 (point-query, 0.69–0.71) to 0.70 "
         "(update-index, 0.70–0.70), medians of 6 rounds, of the throughput of my1.base.",
@@ -373,20 +379,19 @@ def test_findings_say_what_the_numbers_say(study: Study) -> None:
     )
 
 
-def test_of_many_dbms_only_those_that_changed_most_are_told(study: Study) -> None:
+def test_of_many_dbms_only_those_that_changed_most_are_named(study: Study) -> None:
     ratios = relative(study.steps, study.runs, BASE)
-    one, median = summarise(ratios).filter(dbms="my2.base"), pl.col("median")
+    one, median = compare(ratios).filter(dbms="my2.base"), pl.col("median")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(7)]
-    no_gains = summarise_given_back(given_back(ratios, ratios.clear()))
-    said = findings(pl.concat(many), one.clear(), no_gains, config_changes(study.conditions))
+    _, gains, changes = configs(study, ratios)
+    said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
     assert [sentence.split()[0] for sentence in said[:5]] == [f"other{number}.base" for number in range(2, 7)]
     assert said[5].startswith("Of 7 dbms compared, these are the 5 that changed most")
 
 
 def test_too_few_rounds_find_nothing_but_what_it_would_take(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, rounds=3))
-    ratios, effects = relative(study.steps, study.runs, BASE), config_effect(study.steps, study.runs, BASE)
-    gains = summarise_given_back(given_back(ratios, effects))
-    said = findings(summarise(ratios), summarise(effects), gains, config_changes(study.conditions))
+    ratios, compared = relate(study)
+    said = findings(compared, *configs(study, ratios)).sentences
     assert said[0].startswith("my2.base is not shown to be slower or faster than my1.base in any of 2 steps.")
     assert "can't tell in 4 of 4 comparisons; it would take 6 rounds or more" in said[-1]

@@ -1,7 +1,5 @@
 """Pure functions from frames to frames: what the numbers say, and how sure that is."""
 
-from rqps.pages.cost_per_operation.cost_findings import cost_findings, two_measures
-from rqps.pages.cost_per_operation.cost_table import as_published, cost_table, of_steps
 from rqps.pages.flamegraph_breakdown.explained import explained
 from rqps.pages.flamegraph_breakdown.findings import (
     Profile,
@@ -21,8 +19,6 @@ from rqps.pages.point_lookups.lookups import (
     lookups_server_cpu,
     response_times,
 )
-from rqps.pages.relative_throughput.findings import findings
-from rqps.pages.relative_throughput.many_steps import MANY, by_group, over_releases, worst
 from rqps.profile import (
     FOLD_BELOW,
     breakdown,
@@ -52,27 +48,21 @@ from rqps.stats.warnings import all_warnings, carried
 
 __all__ = [
     "FOLD_BELOW",
-    "MANY",
     "METRICS",
     "Profile",
     "absolute",
     "all_warnings",
-    "as_published",
     "breakdown",
     "breakdown_findings",
     "builds",
-    "by_group",
     "carried",
     "comparable",
     "completeness",
     "config_changes",
     "config_effect",
-    "cost_findings",
-    "cost_table",
     "counted_beside",
     "counters_over_time",
     "explained",
-    "findings",
     "flame_tree",
     "flame_trees",
     "folded",
@@ -93,10 +83,8 @@ __all__ = [
     "measured",
     "most_changed_part",
     "most_expensive_functions",
-    "of_steps",
     "operation_costs",
     "options_of_some",
-    "over_releases",
     "part_from",
     "profile",
     "profile_findings",
@@ -112,8 +100,6 @@ __all__ = [
     "thread_time",
     "threads_not_told",
     "throughput_over_time",
-    "two_measures",
     "varying",
     "where_from",
-    "worst",
 ]

@@ -4,7 +4,6 @@ from typing import Any
 
 import polars as pl
 
-from rqps.pages.cost_per_operation.cost_tables import cost_tables, cost_text
 from rqps.pages.flamegraph_breakdown.components import components
 from rqps.pages.flamegraph_breakdown.instructions import (
     counted_table,
@@ -22,8 +21,6 @@ from rqps.pages.flamegraph_breakdown.profile_tables import (
 from rqps.pages.flamegraph_breakdown.thread_time import thread_time
 from rqps.pages.point_lookups.lookup_charts import generator_answers, lookup_answers, lookup_charts
 from rqps.pages.point_lookups.lookup_tables import lookup_plans, lookup_table, lookups_beside
-from rqps.pages.relative_throughput.configs import config_table
-from rqps.pages.relative_throughput.many_tables import group_table, worst_table
 from rqps.view import (
     Sentences,
     absolute_table,
@@ -58,9 +55,6 @@ __all__ = [
     "completeness_table",
     "components",
     "conditions_table",
-    "config_table",
-    "cost_tables",
-    "cost_text",
     "counted_table",
     "counters",
     "counts_beside",
@@ -71,7 +65,6 @@ __all__ = [
     "flame_graph",
     "flame_svg",
     "generator_answers",
-    "group_table",
     "heatmap",
     "instructions_chart",
     "instructions_table",
@@ -93,5 +86,4 @@ __all__ = [
     "thread_time",
     "throughput",
     "warnings_table",
-    "worst_table",
 ]

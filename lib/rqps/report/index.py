@@ -8,11 +8,12 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from rqps import analysis, charts
+from rqps import view
 from rqps.amounts import duration
 from rqps.errors import RqpsError
+from rqps.pages import relative_throughput
+from rqps.pages.relative_throughput.groups import MANY
 from rqps.store.read import Study
-from rqps.workloads import step_groups
 
 MACHINE = {
     "cpu_model": "CPU",
@@ -53,21 +54,14 @@ def findings_of(study: Study) -> Findings:
     """Findings as sentences, with the table of all ratios; of many steps, with those of the groups and the worst."""
     if study.runs.is_empty():
         return Findings(nothing="No run of this study has finished yet.")
-    base = study.card.base
     try:
-        ratios = analysis.relative(study.steps, study.runs, base)
+        rounds, compared = relative_throughput.relate(study)
     except RqpsError as error:
         return Findings(nothing=str(error))
-    effects = analysis.config_effect(study.steps, study.runs, base)
-    gains = analysis.summarise_given_back(analysis.given_back(ratios, effects))
-    changes = analysis.config_changes(study.conditions)
-    groups = step_groups(study.card.workload, study.steps["step"])
-    summary = analysis.carried(analysis.grouped(analysis.summarise(ratios), groups), analysis.all_warnings(study))
-    sentences = analysis.findings(summary, analysis.summarise(effects), gains, changes)
-    if summary["step"].n_unique() <= analysis.MANY:
-        return Findings(sentences, Markup(charts.relative_table(summary).as_raw_html()))
-    by_group = charts.group_table(analysis.by_group(summary))
-    worst = charts.worst_table(analysis.worst(summary))
+    sentences = relative_throughput.findings(compared, *relative_throughput.configs(study, rounds)).sentences
+    if compared["step"].n_unique() <= MANY:
+        return Findings(sentences, Markup(view.ratio_table(compared).as_raw_html()))
+    by_group, worst = relative_throughput.group_table(compared), relative_throughput.worst_table(compared)
     return Findings(sentences, Markup(worst.as_raw_html()), Markup(by_group.as_raw_html()))
 
 

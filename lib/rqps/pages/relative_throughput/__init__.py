@@ -1,1 +1,55 @@
-"""Under construction."""
+"""Relative throughput: what a change costs, in relative queries per second.
+
+rounds, compared = relate(study)                      the rounds, and the tidy frame with groups and warnings
+within, gains, changes = configs(study, rounds)       configs of one build against each other
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from rqps import stats, view
+from rqps.pages.relative_throughput.configs import config_table, configs
+from rqps.pages.relative_throughput.findings import findings
+from rqps.pages.relative_throughput.groups import group_table, over_releases, worst_table
+from rqps.stats import MEDIAN, Statistic
+from rqps.store import Study
+
+__all__ = [
+    "conditions",
+    "config_table",
+    "configs",
+    "findings",
+    "group_table",
+    "over_releases",
+    "over_time",
+    "relate",
+    "worst_table",
+]
+
+MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
+
+
+def relate(study: Study, statistic: Statistic = MEDIAN) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rounds against the study's base, and the tidy frame of them: in the order of tables, with warnings."""
+    values = stats.measured(study.steps, study.runs, stats.COMPARED)
+    rounds = stats.rounds(values, study.runs, study.card.base)
+    compared = stats.in_tables(stats.compare(rounds, statistic))
+    return rounds, stats.with_warnings(compared, stats.all_warnings(study))
+
+
+def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
+    """Throughput of each second, and the latencies, of the steps that changed most."""
+    seconds = stats.throughput_over_time(study.intervals, study.steps)
+    yield view.throughput(seconds, stats.most_changed(compared, MOST_IN_THROUGHPUT))
+    yield view.latencies(stats.latencies_of_steps(study.steps), stats.most_changed(compared, MOST_IN_LATENCY))
+
+
+def conditions(study: Study) -> Iterator[Any]:
+    """Builds that answered, options that some have, conditions that all share, and settings that differ unasked."""
+    yield view.builds_table(stats.builds(study.runs, study.conditions))
+    columns = [view.Column("option"), view.Column("value"), view.Column("dbms", "asked of")]
+    yield view.table(stats.options_of_some(study.conditions), columns, name="options-of-some")
+    yield view.conditions_table(stats.same_for_all(study.conditions))
+    yield view.differences_table(stats.hidden_differences(study.settings, study.conditions, study.card.base))

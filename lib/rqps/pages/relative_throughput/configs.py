@@ -5,9 +5,21 @@ from typing import Any
 import polars as pl
 from great_tables import GT
 
-from rqps.stats import MEDIAN, Statistic
+from rqps import stats
+from rqps.stats import MEDIAN, Statistic, verdict
+from rqps.store import Study
 from rqps.view.table import Column, ratio_cell, spread, table, two_lines
 from rqps.view.words import Sentences, coverage_of, legend_of, rounds_of
+
+
+def configs(
+    study: Study, rounds: pl.DataFrame, statistic: Statistic = MEDIAN
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Configs within each build compared, what they give back against the study's base, and their options."""
+    values = stats.measured(study.steps, study.runs, stats.COMPARED)
+    within = stats.rounds_within_build(values, study.runs, study.card.base)
+    changes = stats.config_changes(study.conditions)
+    return stats.compare(within, statistic), gains_of(rounds, within, statistic), changes
 
 
 def gains_of(rounds: pl.DataFrame, within: pl.DataFrame, statistic: Statistic = MEDIAN) -> pl.DataFrame:
@@ -22,7 +34,8 @@ def gains_of(rounds: pl.DataFrame, within: pl.DataFrame, statistic: Statistic = 
         .with_columns((pl.col("ratio") - pl.col("instead")).alias("difference"))
     )
     whose = ["host", "step", "position", "metric", "base", "instead_of", "dbms"]
-    return statistic.estimate(differences, whose, "difference")
+    found = statistic.estimate(differences, whose, "difference")
+    return found.with_columns(verdict.decided(sure=statistic.sure, null=0.0, near=0.0).alias("verdict"))
 
 
 def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> GT | Sentences:

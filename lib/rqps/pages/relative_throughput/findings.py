@@ -1,65 +1,63 @@
-"""A study in a few sentences, the most telling first. Each number has its interval and its rounds."""
+"""A study in a few sentences, the largest changes first. Each number has its interval and its rounds."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
-from rqps.pages.relative_throughput.group_findings import group_sentences
-from rqps.pages.relative_throughput.many_steps import MANY
-from rqps.stats.interval import WANTED_COVERAGE
+from rqps.pages.relative_throughput.groups import MANY, by_group
 from rqps.view.names import short_steps
+from rqps.view.words import Sentences, interval_of, number_of, rounds_of
 
 MOST_STEPS = 3
 MOST_DBMS = 5
 THROUGHPUT = "operations_per_s"
 SERVER_CPU = "server_cpu_us_per_operation"
+WORST = 3
+"""Steps of a group that are named."""
+MOST_DBMS_OF_A_GROUP = 2
+"""Dbms of which the middle of a group is given: those that changed most."""
 
 Row = dict[str, Any]
 
 
-def findings(
-    summary: pl.DataFrame, effects: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame
-) -> tuple[str, ...]:
-    """Sentences from the summed up ratios, the effects of configs, what those give back, and their options.
+def findings(compared: pl.DataFrame, within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> Sentences:
+    """Sentences on what is compared with the base, and on configs within a build.
 
-    Of many steps the groups are told, where the summary has them (`grouped`), and not each step.
+    Many steps are summed up by group, a few are named one by one.
     """
-    summary, effects, gains = (_short(frame, summary) for frame in (summary, effects, gains))
-    hosts = summary["host"].unique(maintain_order=True).to_list()
-    said: list[str] = []
+    names = short_steps(compared, between="_range=")
+    compared, within, gains = (
+        frame.with_columns(pl.col("step").replace(names)) for frame in (compared, within, gains)
+    )
+    hosts = compared["host"].unique(maintain_order=True).to_list()
+    found: list[str] = []
     for host in hosts:
         where = f"On {host}: " if len(hosts) > 1 else ""
-        mine = (summary.filter(host=host), effects.filter(host=host), gains.filter(host=host))
-        said += [where + sentence for sentence in _of_host(*mine, changes)]
-    return tuple(said)
-
-
-def _short(frame: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
-    names = short_steps(summary, between="_range=")
-    return frame.with_columns(pl.col("step").replace(names))
+        mine = (compared.filter(host=host), within.filter(host=host), gains.filter(host=host))
+        found += [where + sentence for sentence in _of_host(*mine, changes)]
+    return Sentences(found)
 
 
 def _of_host(
-    summary: pl.DataFrame, effects: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame
+    compared: pl.DataFrame, within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame
 ) -> Iterator[str]:
-    throughput = summary.filter(metric=THROUGHPUT)
-    inside = set(effects["dbms"])
-    others = throughput.filter(~pl.col("dbms").is_in(list(inside)))
+    throughput = compared.filter(metric=THROUGHPUT)
+    others = throughput.filter(~pl.col("dbms").is_in(within["dbms"].to_list()))
     size = others.group_by("dbms").agg(pl.col("median").log().abs().max())
-    told = set(size.top_k(MOST_DBMS, by="median")["dbms"])
+    named = set(size.top_k(MOST_DBMS, by="median")["dbms"])
     for (dbms,), rows in others.group_by("dbms", maintain_order=True):
-        if dbms in told:
+        if dbms in named:
             yield _against(rows.to_dicts())
     if size.height > MOST_DBMS:
         yield f"Of {size.height} dbms compared, these are the {MOST_DBMS} that changed most; the table has them all."
     if others["step"].n_unique() > MANY:
-        named = others if "group" in others.columns else others.with_columns(pl.lit("").alias("group"))
-        yield from group_sentences(named)
+        for _, of_group in others.group_by("group", maintain_order=True):
+            yield _of_group(of_group)
     else:
         for row in _most_changed(others):
-            yield _step(row, summary, gains)
-    of_throughput = effects.filter(metric=THROUGHPUT)
+            yield _step(row, compared, gains)
+    of_throughput = within.filter(metric=THROUGHPUT)
     for (dbms, instead_of), rows in of_throughput.group_by("dbms", "base", maintain_order=True):
         change = changes.filter(dbms=dbms, instead_of=instead_of)["change"].to_list()
         yield _effect(rows.to_dicts(), change[0] if change else "")
@@ -80,12 +78,11 @@ def _effect(rows: list[Row], change: str) -> str:
 def _verdicts(rows: list[Row]) -> str:
     """`is slower than my5624.base in 3 of 4 steps`, and never more than the rounds support."""
     counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in ("slower", "faster")}
-    told = [f"{kind} in {count}" for kind, count in counts.items() if count]
-    if told:
-        told[0] = told[0].replace(" in ", f" than {rows[0]['base']} in ")
+    shown = [f"{kind} in {count}" for kind, count in counts.items() if count]
     of = f"of {len(rows)} step{'s' if len(rows) > 1 else ''}"
-    if told:
-        return f"is {' and '.join(told)} {of}"
+    if shown:
+        shown[0] = shown[0].replace(" in ", f" than {rows[0]['base']} in ")
+        return f"is {' and '.join(shown)} {of}"
     if all(row["verdict"] == "same" for row in rows):
         return f"does the same as {rows[0]['base']}, within 2 %, in all {of}".replace("all of", "all")
     return f"is not shown to be slower or faster than {rows[0]['base']} in any {of}"
@@ -93,10 +90,8 @@ def _verdicts(rows: list[Row]) -> str:
 
 def _reach(rows: list[Row]) -> str:
     low, high = min(rows, key=_median), max(rows, key=_median)
-    rounds = sorted({row["n"] for row in rows})
-    count = f"{rounds[0]}–{rounds[-1]}" if len(rounds) > 1 else f"{rounds[0]}"
     reach = _named(low) if len(rows) == 1 else f"{_named(low)} to {_named(high)}"
-    return f"{reach}, medians of {count} round{'' if count == '1' else 's'},"
+    return f"{reach}, medians of {rounds_of(row['n'] for row in rows)},"
 
 
 def _most_changed(throughput: pl.DataFrame) -> list[Row]:
@@ -105,11 +100,11 @@ def _most_changed(throughput: pl.DataFrame) -> list[Row]:
     return by_size.unique("step", keep="first", maintain_order=True).head(MOST_STEPS).to_dicts()
 
 
-def _step(row: Row, summary: pl.DataFrame, gains: pl.DataFrame) -> str:
-    text = f"{row['step']}: {row['dbms']} does {_number(row)} of {row['base']}"
-    cpu = summary.filter(metric=SERVER_CPU, step=row["step"], dbms=row["dbms"], base=row["base"]).to_dicts()
+def _step(row: Row, compared: pl.DataFrame, gains: pl.DataFrame) -> str:
+    text = f"{row['step']}: {row['dbms']} does {number_of(row)} of {row['base']}"
+    cpu = compared.filter(metric=SERVER_CPU, step=row["step"], dbms=row["dbms"], base=row["base"]).to_dicts()
     if cpu:
-        text += f", and the server spends {_number(cpu[0])} times the CPU on an operation"
+        text += f", and the server spends {number_of(cpu[0])} times the CPU on an operation"
     same = {"metric": THROUGHPUT, "step": row["step"], "instead_of": row["dbms"]}
     for gain in gains.filter(**same).to_dicts():
         text += f"; {_moved(gain)}"
@@ -128,16 +123,12 @@ def _unsure(throughput: pl.DataFrame) -> Iterator[str]:
 
 
 def _named(row: Row) -> str:
-    return f"{row['median']:.2f} ({row['step']}, {_interval(row)})"
-
-
-def _number(row: Row) -> str:
-    return f"{row['median']:.2f} ({_interval(row)}, {row['n']} round{'s' if row['n'] > 1 else ''})"
+    return f"{row['median']:.2f} ({row['step']}, {interval_of(row)})"
 
 
 def _moved(row: Row) -> str:
-    """What another config gives back, where the rounds can tell that it gives back anything."""
-    if row["low"] is None or row["coverage"] < WANTED_COVERAGE or row["low"] <= 0 <= row["high"]:
+    """The throughput that another config gives back, where the rounds show that it gives back any."""
+    if row["verdict"] not in ("slower", "faster"):
         reach = "no interval" if row["low"] is None else f"{row['low']:+.2f} to {row['high']:+.2f}"
         return f"whether {row['dbms']} changes that, the rounds can't tell ({row['median']:+.2f}, {reach})"
     way = "gives back" if row["median"] > 0 else "takes another"
@@ -145,9 +136,39 @@ def _moved(row: Row) -> str:
     return f"{row['dbms']} {way} {abs(row['median']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"
 
 
-def _interval(row: Row) -> str:
-    return "no interval" if row["low"] is None else f"{row['low']:.2f}–{row['high']:.2f}"
-
-
 def _median(row: Row) -> float:
     return float(row["median"])
+
+
+def _of_group(throughput: pl.DataFrame) -> str:
+    """One sentence on a group of steps: its middle, its reach and its worst steps."""
+    middles = by_group(throughput).sort(pl.col("middle").log().abs(), descending=True, maintain_order=True)
+    rows = middles.head(MOST_DBMS_OF_A_GROUP).to_dicts()
+    first, *others = map(_middle, rows)
+    does = ", ".join([f"{first} of {rows[0]['base']}", *others])
+    return f"{_name(rows[0])}: in the median step {does}. {_worst(throughput)}"
+
+
+def _name(row: Row) -> str:
+    steps = f"{row['steps']} step{'s' if row['steps'] > 1 else ''}"
+    return f"{row['group']} ({steps})" if row["group"] else f"All {steps}"
+
+
+def _middle(row: Row) -> str:
+    does = f"{row['dbms']} does {row['middle']:.2f}"
+    return does if row["steps"] == 1 else f"{does} ({row['low']:.2f} to {row['high']:.2f})"
+
+
+def _worst(of_group: pl.DataFrame) -> str:
+    """The steps that are shown to be slower, each by the dbms that does worst in it."""
+    slower = of_group.filter(verdict="slower").sort("median", maintain_order=True)
+    rows = slower.unique("step", keep="first", maintain_order=True).head(WORST).to_dicts()
+    if not rows:
+        return "None of them is shown to be slower."
+    in_one = len({row["dbms"] for row in rows}) == 1
+    named = [
+        f"{row['step']} {row['median']:.2f} ({interval_of(row)})" + (f" in {row['dbms']}" if not in_one else "")
+        for row in rows
+    ]
+    where = f", all in {rows[0]['dbms']}" if in_one and len(rows) > 1 else f" in {rows[0]['dbms']}" if in_one else ""
+    return f"Worst: {', '.join(named)}{where}; {rounds_of(row['n'] for row in rows)}."

@@ -6,13 +6,13 @@ from html import escape
 from typing import Any
 
 import polars as pl
-from great_tables import GT, loc, style
+from great_tables import GT
 
-from rqps.view.tables import plain_table
-from rqps.view.theme import MUTED, by_host, coverage_of, in_order, rounds_of, signs_of
+from rqps.stats import PUBLISHED
+from rqps.view.table import Column, spread, table
+from rqps.view.theme import MUTED
+from rqps.view.words import by_host, coverage_of, in_order, rounds_of, signs_of
 
-PUBLISHED = ("cpu/o", "cs/o", "r/o", "rKB/o", "wKB/o", "o/s")
-"""In the published order."""
 OURS = {
     "server_cpu_us_per_operation": "server, µs/o",
     "client_cpu_us_per_operation": "generator, µs/o",
@@ -26,50 +26,50 @@ BETWEEN = 2
 
 Row = dict[str, Any]
 Line = tuple[list[str], str]
-"""The cells of the columns, and what comes after them."""
+"""The cells of the columns, and the text after them."""
 
 
-def cost_text(table: pl.DataFrame) -> str:
+def cost_text(costs: pl.DataFrame) -> str:
     """For each step the published pair of tables, absolute and relative to the first, as lines of text.
 
     Below each number is its interval; n is the number of rounds.
     """
-    rows = by_host(table)
-    names = [name for name in (*PUBLISHED, *OURS) if name in set(rows["metric"])]
-    steps = rows.group_by("host", "step", "threads", maintain_order=True)
-    return "\n\n".join(_block(str(step), int(threads), of_step, names) for (_, step, threads), of_step in steps)
+    rows = by_host(costs)
+    names = _metrics(rows)
+    steps = rows.group_by("host", "step", "clients", maintain_order=True)
+    return "\n\n".join(_block(str(step), int(clients), of_step, names) for (_, step, clients), of_step in steps)
 
 
-def cost_tables(table: pl.DataFrame) -> Iterator[GT]:
-    """The same as tables to look at, one a group of steps, with the verdict at each ratio."""
-    rows = by_host(table)
-    if "group" not in rows.columns:
-        rows = rows.with_columns(pl.lit("").alias("group"))
-    for (group,), of_group in rows.group_by("group", maintain_order=True):
-        yield _group_table(str(group), of_group)
+def cost_tables(costs: pl.DataFrame) -> Iterator[GT]:
+    """The same as tables to look at, one per group of steps, with the verdict at each ratio."""
+    for (group,), of_group in by_host(costs).group_by("group", maintain_order=True):
+        yield _group_table(str(group or ""), of_group)
 
 
 def _group_table(group: str, rows: pl.DataFrame) -> GT:
-    names = [name for name in (*PUBLISHED, *OURS) if name in set(rows["metric"])]
-    wide = rows.with_columns(pl.struct(pl.all()).map_elements(_cell, pl.String).alias("cell")).pivot(
-        "metric", index=["step", "dbms"], values="cell", maintain_order=True
+    names = _metrics(rows)
+    cells = spread(rows, "metric", ["step", "dbms"])
+    for row in cells:
+        row["rounds"] = max(row[name]["n"] for name in names if row.get(name))
+    kind = "published" if "cpu/o" in names else "ours"
+    return table(
+        cells,
+        [*(Column(name, OURS.get(name, ""), _cell, align="right") for name in names), Column("rounds")],
+        name="-".join(["cost", kind, *group.lower().split()]),
+        group="step",
+        rows="dbms",
+        title=group,
+        note=f"Median of {rounds_of(rows['n'])}, below it the {coverage_of(rows['coverage'])}; in bold the ratio to "
+        f"{rows['base'][0]}, median of the rounds' own ratios, with its interval.",
     )
-    counts = rows.group_by("step", "dbms", maintain_order=True).agg(pl.col("n").max())
-    wide = wide.select("step", "dbms", *names).join(counts, on=["step", "dbms"], maintain_order="left")
-    sure = coverage_of(rows["coverage"].to_list())
-    note = (
-        f"Median of {rounds_of(rows['n'].to_list())}, below it the {sure}; in bold the ratio to {rows['base'][0]}, "
-        "median of the rounds' own ratios, with its interval."
-    )
-    kind = "published" if PUBLISHED[0] in names else "ours"
-    name = "-".join(["cost", kind, *group.lower().split()])
-    table = plain_table(wide, name, note, n="rounds", **{each: OURS[each] for each in names if each in OURS})
-    table = table.tab_stub(rowname_col="dbms", groupname_col="step").fmt(_as_it_is, columns=names)
-    table = table.cols_align("right", columns=[*names, "n"]).tab_style(style.css("white-space: nowrap"), loc.stub())
-    return table.tab_header(title=group) if group else table
 
 
-def _block(step: str, threads: int, of_step: pl.DataFrame, names: list[str]) -> str:
+def _metrics(rows: pl.DataFrame) -> list[str]:
+    there = set(rows["metric"])
+    return [name for name in (*PUBLISHED, *OURS) if name in there]
+
+
+def _block(step: str, clients: int, of_step: pl.DataFrame, names: list[str]) -> str:
     each_dbms = [
         {row["metric"]: row for row in of_step.filter(dbms=dbms).iter_rows(named=True)}
         for dbms in in_order(of_step["dbms"])
@@ -80,10 +80,10 @@ def _block(step: str, threads: int, of_step: pl.DataFrame, names: list[str]) -> 
     heads = [OURS.get(name, name) for name in names]
     columns = zip(heads, *(cells for cells, _ in absolute + relative), strict=True)
     widths = [max(map(len, column)) + BETWEEN for column in columns]
-    told = [f"{step}, {threads} thread{'' if threads == 1 else 's'}", "--- absolute"]
-    told += [_line(cells, widths, end) for cells, end in [(heads, "n  dbms"), *absolute]]
-    told += ["--- relative to first result"] if relative else []
-    return "\n".join([*told, *(_line(cells, widths, end) for cells, end in relative)])
+    lines = [f"{step}, {clients} client{'' if clients == 1 else 's'}", "--- absolute"]
+    lines += [_line(cells, widths, end) for cells, end in [(heads, "n  dbms"), *absolute]]
+    lines += ["--- relative to first result"] if relative else []
+    return "\n".join([*lines, *(_line(cells, widths, end) for cells, end in relative)])
 
 
 def _any(rows: dict[str, Row]) -> Row:
@@ -141,10 +141,6 @@ def _reach(low: float | None, high: float | None, digits: int) -> str:
 
 def _line(cells: list[str], widths: list[int], end: str) -> str:
     return ("".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + end).rstrip()
-
-
-def _as_it_is(cell: str | None) -> str:
-    return cell or "–"
 
 
 def _cell(row: Row) -> str:
