@@ -102,7 +102,7 @@ def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     ratios = compared.filter(metric=THROUGHPUT)
     build, config = (pl.col("base").str.splitn(".", 2).struct.field(f"field_{part}") for part in (0, 1))
     of_base = (
-        ratios.group_by("host", "group", "step", "base")
+        ratios.group_by("host", "group", "step", "kind", "range", "base")
         .agg(pl.col("n").max())
         .with_columns(
             build.alias("build"),
@@ -112,7 +112,8 @@ def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
             pl.lit("base").alias("verdict"),
         )
     )
-    shown = ["host", "group", "step", "base", "dbms", "build", "config", "n", "median", "low", "high", "verdict"]
+    of_step = ["host", "group", "step", "kind", "range"]
+    shown = [*of_step, "base", "dbms", "build", "config", "n", "median", "low", "high", "verdict"]
     order = {step: number for number, step in enumerate(in_order(ratios["step"]))}
     place = pl.col("step").replace_strict(order, return_dtype=pl.Int32)
     both = pl.concat([ratios.select(shown), of_base.select(shown)])
