@@ -6,10 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps.engines.mysql.build import Build, locate, source
-from rqps.engines.mysql.listing import rows
-from rqps.engines.sources import debian, libraries, programs
-from rqps.engines.sources.catalogue import catalogue, look_up
+from rqps.engines.mysql.build import Build, locate, rows, source
+from rqps.engines.sources import catalogue, debian, look_up, programs
 from rqps.engines.sources.clients import size_bytes
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
@@ -42,7 +40,7 @@ def test_every_entry_says_where_it_comes_from_and_how_large_it_is() -> None:
         assert (entry.sha256 is None) == (spec.source == "debian"), "only Debian's archive moves on, and is signed"
         assert entry.archive_bytes > 1_000_000
         assert entry.kept_bytes > 1_000_000
-        assert entry.keep
+        assert entry.files
 
 
 def test_an_exact_version_is_looked_up_in_a_short_one_and_must_hold() -> None:
@@ -119,7 +117,7 @@ def test_debians_server_runs_with_its_own_loader_and_libraries() -> None:
     listed = subprocess.run(
         [*build.argv[:3], "--list", build.argv[3]], capture_output=True, text=True, check=True
     ).stdout
-    tree = str(debian.place("mysql-server-core", "sid", keep=tuple(catalogue()["9.7"].keep)))
+    tree = str(debian.place("mysql-server-core", "sid", files=tuple(catalogue()["9.7"].files)))
     places = [line.split("=>")[1].split()[0] for line in listed.splitlines() if "=>" in line]
     assert places
     assert all(place.startswith(tree) for place in places)
@@ -138,10 +136,10 @@ def test_fetched_servers_are_listed_with_their_version_and_size() -> None:
 def test_a_library_that_the_machine_lacks_is_given_to_the_server_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without libaio1 and libnuma1: the loader is told to be unable to find them."""
     build = have("8.0.33")
-    monkeypatch.setattr(libraries, "missing", lambda *_: ["libaio.so.1", "libnuma.so.1"])
+    monkeypatch.setattr(programs, "missing_libraries", lambda *_: ["libaio.so.1", "libnuma.so.1"])
     folders = have("8.0.33").environment["LD_LIBRARY_PATH"].split(":")
     search = {"LD_LIBRARY_PATH": ":".join(folders)}
-    listed = told(libraries.LOADER, "--list", build.program, environment=search)
+    listed = told(programs.SYSTEM_LOADER, "--list", build.program, environment=search)
     for library in catalogue()["8.0.33"].libraries:
         line = next(line for line in listed.splitlines() if line.strip().startswith(library))
         assert any(f"=> {folder}/" in line for folder in folders), line
@@ -152,8 +150,8 @@ def test_a_library_that_was_only_renamed_is_taken_from_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
-    monkeypatch.setattr(libraries, "SAME_BY_ANOTHER_NAME", {"libaio.so.1": "libc.so.6"})
-    (folder,) = libraries.provide("mine", ["libaio.so.1"], print)
+    monkeypatch.setattr(programs, "SAME_BY_ANOTHER_NAME", {"libaio.so.1": "libc.so.6"})
+    (folder,) = programs.provide_libraries("mine", ["libaio.so.1"], print)
     assert (folder / "libaio.so.1").resolve().name.startswith("libc")
 
 

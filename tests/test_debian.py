@@ -120,7 +120,7 @@ def test_the_same_package_with_another_choice_is_kept_elsewhere() -> None:
         debian.place("libaio1", "trixie"),
         debian.place("libaio1", None),
         debian.place("libaio1", "bookworm", alone=True),
-        debian.place("libaio1", "bookworm", keep=("usr/lib/*",)),
+        debian.place("libaio1", "bookworm", files=("usr/lib/*",)),
     }
     assert len(places) == 5
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rqps.cli import _parser
-from rqps.engines.sources.catalogue import catalogue
+from rqps.engines.sources import catalogue
 from rqps.store.schemas import TABLES
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS

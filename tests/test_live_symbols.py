@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from rqps.engines import locate
-from rqps.engines.sources.catalogue import catalogue
+from rqps.engines.sources import catalogue
 from rqps.profile.components import components, renames
 from rqps.profile.costs import frame_name
 from rqps.profile.names import readable

@@ -101,7 +101,7 @@ def doctor(arguments: argparse.Namespace) -> Call:
 
 def servers(arguments: argparse.Namespace) -> Call:
     from rqps.engines import engine_of, locate
-    from rqps.engines.mysql.listing import rows
+    from rqps.engines.mysql.build import rows
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
     from rqps.workloads import PARAMETERS
@@ -126,7 +126,7 @@ def servers(arguments: argparse.Namespace) -> Call:
 
 
 def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
-    from rqps.engines.sources.catalogue import catalogue
+    from rqps.engines.sources import catalogue
     from rqps.study import BuildSpec
     from rqps.study.document import instead
 

@@ -3,15 +3,19 @@
 import os
 import shutil
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.engines.sources import debian
-from rqps.engines.sources.catalogue import Entry, look_up
 from rqps.engines.sources.clients import Say
 from rqps.engines.sources.fetching import Maven, Npm, Sought, Url, Wish
 from rqps.errors import RqpsError
-from rqps.study import BuildSpec
+from rqps.study.runs_file import BuildSpec, Sha256
 
 BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 """Ordinary users have no sbin on PATH."""
@@ -31,6 +35,44 @@ class Source(Protocol):
         """The tree, fetched if it is not there yet. `name` is the build's, for messages."""
 
 
+class Entry(BaseModel):
+    """Where a version comes from, how large it is, and what of it is kept."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    from_: dict[str, str] = Field(alias="from")
+    sha256: Sha256 | None = None
+    archive_bytes: int
+    kept_bytes: int
+    files: list[str] = Field(default_factory=list)
+    """Globs of the files to unpack, in which `*` matches `/` too. None: all but those that no server needs."""
+    libraries: list[str] = Field(default_factory=list)
+
+    def spec(self, version: str) -> BuildSpec:
+        given: dict[str, Any] = {**self.from_, "mysql": version, "sha256": self.sha256}
+        return BuildSpec.model_validate(given)
+
+
+@cache
+def catalogue() -> dict[str, Entry]:
+    """The entries by version, oldest first."""
+    text = files("rqps.engines.mysql").joinpath("catalogue.yaml").read_text()
+    return {version: Entry.model_validate(entry) for version, entry in yaml.safe_load(text).items()}
+
+
+def look_up(name: str, version: str) -> tuple[BuildSpec, Entry]:
+    """The source of a version: `9.7.4` is looked up in `9.7`, but must then be 9.7.4."""
+    for known, entry in catalogue().items():
+        if version == known or version.startswith(f"{known}."):
+            return entry.spec(version), entry
+    raise RqpsError(
+        f"builds.{name}: mysql {version} is not in the catalogue, which has {', '.join(catalogue())}",
+        fix=f"take one of these, or give a source beside the version: path: (your own build), url: and sha256: "
+        f"(the vendor's archive), maven:, npm:, debian: and suite:, on_path: true; as in "
+        f'{{path: /opt/mysql-{version}, mysql: "{version}"}}',
+    )
+
+
 def source_of(name: str, spec: BuildSpec, sought: Sought) -> Source:
     """The source that `spec` names; `name` is the build's, for messages."""
     entry: Entry | None = None
@@ -45,14 +87,14 @@ def source_of(name: str, spec: BuildSpec, sought: Sought) -> Source:
     if spec.npm is not None:
         return Npm(_wish(f"npm {spec.npm}", spec, entry), sought, spec.npm)
     if spec.debian is not None:
-        return Debian(spec.debian, str(spec.suite), sought, tuple(entry.keep) if entry else ())
+        return Debian(spec.debian, str(spec.suite), sought, tuple(entry.files) if entry else ())
     return OnPath(sought)
 
 
 def _wish(words: str, spec: BuildSpec, entry: Entry | None) -> Wish:
     if entry is None:
         return Wish(words, spec.sha256)
-    return Wish(words, entry.sha256, tuple(entry.keep), entry.archive_bytes, entry.kept_bytes)
+    return Wish(words, entry.sha256, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
 
 
 @dataclass(frozen=True)
@@ -119,17 +161,17 @@ class Debian:
     package: str
     suite: str
     sought: Sought
-    keep: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
         return f"debian {self.suite} {self.package}"
 
     def present(self) -> Path | None:
-        return tree if (tree := debian.place(self.package, self.suite, keep=self.keep) / "tree").is_dir() else None
+        return tree if (tree := debian.place(self.package, self.suite, files=self.files) / "tree").is_dir() else None
 
     def fetch(self, name: str, say: Say) -> Path:
-        tree = debian.unpacked(self.package, self.suite, say, keep=self.keep, name=name)
+        tree = debian.unpacked(self.package, self.suite, say, files=self.files, name=name)
         if self.sought.in_tree(tree) is None:
             raise RqpsError(
                 f"builds.{name}.debian: {self.package} of {self.suite} has no {self.sought.program} in it",

@@ -88,16 +88,16 @@ def unpacked(
     suite: str | None,
     say: Say,
     *,
-    keep: tuple[str, ...] = (),
+    files: tuple[str, ...] = (),
     alone: bool = False,
     name: str | None = None,
 ) -> Path:
     """A private tree with `package` of a Debian suite and what it depends on. The first call fetches it.
 
-    Without a suite it comes from the machine's own sources, and is run by the machine's own loader and libc. `keep`
-    names what to keep of the tree (globs, `*` matches `/`); `alone` leaves out what the package depends on.
+    Without a suite it comes from the machine's own sources, and is run by the machine's own loader and libc. `files`
+    are the ones to leave in the tree (globs, `*` matches `/`); `alone` leaves out what the package depends on.
     """
-    folder, name = place(package, suite, keep=keep, alone=alone), name or package
+    folder, name = place(package, suite, files=files, alone=alone), name or package
 
     def make(partial: Path) -> None:
         find_client("apt-get", _ELSEWHERE)
@@ -116,8 +116,8 @@ def unpacked(
         for archive in sorted(work.glob("*.deb")):
             run_client(["dpkg-deb", "-x", str(archive), str(tree)], work)
         shutil.rmtree(work)
-        if keep:
-            _keep_only(tree, keep)
+        if files:
+            _remove_others(tree, files)
         (partial / "packages.txt").write_text("".join(f"{line}\n" for line in exact))
 
     with disk_trouble_explained(cache_dir()):
@@ -125,21 +125,18 @@ def unpacked(
     return folder / "tree"
 
 
-def place(package: str, suite: str | None, *, keep: tuple[str, ...] = (), alone: bool = False) -> Path:
-    """Where the tree of a package is kept; it is there when it was fetched."""
-    parts = [package, suite or "this-machine", "alone" if alone else "", _short_digest(keep) if keep else ""]
+def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone: bool = False) -> Path:
+    """The folder of a package's tree in the cache; it is there when it was fetched."""
+    digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:8] if files else ""
+    parts = [package, suite or "this-machine", "alone" if alone else "", digest]
     return cache_dir() / "debian" / "-".join(filter(None, parts))
 
 
-def _short_digest(keep: tuple[str, ...]) -> str:
-    return hashlib.sha256("\n".join(keep).encode()).hexdigest()[:8]
-
-
-def _keep_only(tree: Path, keep: tuple[str, ...]) -> None:
+def _remove_others(tree: Path, files: tuple[str, ...]) -> None:
     for place, folders, names in os.walk(tree, topdown=False):
         for name in names:
             path = Path(place, name)
-            if not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in keep):
+            if not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in files):
                 path.unlink()
         for folder in folders:
             path = Path(place, folder)
@@ -153,7 +150,7 @@ def library_folders(tree: Path) -> list[Path]:
 
 
 def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
-    """How a program of a tree is called with the tree's own loader and libraries, whatever the machine's are."""
+    """The call of a program of a tree with the tree's own loader and libraries, whatever the machine's are."""
     folders = library_folders(tree)
     loader = next((folder / LOADER for folder in folders if (folder / LOADER).is_file()), None)
     if loader is None:
@@ -202,7 +199,7 @@ def _sources(suite: str, lists: Path) -> list[str]:
 def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
     """The Debian mirrors among what apt would ask for on an update: known by name, or by the release they serve here.
 
-    That works where no list was ever fetched, as in a fresh container; apt's own `indextargets` tells nothing then.
+    That works where no list was ever fetched, as in a fresh container; apt's own `indextargets` is empty then.
 
     >>> mirrors("'http://a.example/apt/dists/stable/InRelease' x 0", {"ID": "debian"})
     ['http://a.example/apt']
@@ -219,17 +216,8 @@ def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
 
 def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) -> list[_Package]:
     """The packages to fetch: `package` and all that it depends on, but for what only installing needs."""
-    command = [
-        "apt-get",
-        "-c",
-        str(settings),
-        "install",
-        "--no-install-recommends",
-        "--print-uris",
-        "-qq",
-        "-y",
-        package,
-    ]
+    options = ["--no-install-recommends", "--print-uris", "-qq", "-y"]
+    command = ["apt-get", "-c", str(settings), "install", *options, package]
     try:
         said = run_client(command, settings.parent)
     except RqpsError as error:

@@ -46,25 +46,25 @@ class Sought:
 
 @dataclass(frozen=True)
 class Wish:
-    """An archive to be made a tree: its source in words, its promised digest and sizes, and the files to keep."""
+    """An archive to be made a tree: its source in words, its promised digest and sizes, and the files to unpack."""
 
     words: str
     sha256: str | None = None
-    keep: Sequence[str] = ()
+    files: Sequence[str] = ()
     archive_bytes: int | None = None
     kept_bytes: int | None = None
 
     @property
     def folder(self) -> Path:
         """Its place in the cache: another source, digest or choice is another place."""
-        described = json.dumps([self.words, self.sha256, list(self.keep)])
+        described = json.dumps([self.words, self.sha256, list(self.files)])
         key = hashlib.sha256(described.encode()).hexdigest()[:12]
         name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.words)
         return cache_dir() / "builds" / f"{name[-60:].strip('-')}-{key}"
 
     def wanted(self, place: PurePosixPath) -> bool:
-        if self.keep:
-            return any(fnmatchcase(str(place), glob) for glob in self.keep)
+        if self.files:
+            return any(fnmatchcase(str(place), glob) for glob in self.files)
         return not any(fnmatchcase(str(place), glob) for glob in NEVER_NEEDED)
 
 

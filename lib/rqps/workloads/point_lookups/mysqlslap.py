@@ -8,10 +8,9 @@ from pathlib import Path
 
 from rqps.engines import locate
 from rqps.engines.mysql.instance import Server
-from rqps.engines.sources import libraries
+from rqps.engines.sources import catalogue
 from rqps.engines.sources.archives import sha256
-from rqps.engines.sources.catalogue import catalogue
-from rqps.engines.sources.programs import said
+from rqps.engines.sources.programs import call, said
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
@@ -60,10 +59,7 @@ def mysqlslap(asked: str) -> Slap:
         raise RqpsError(
             f"mysqlslap: there is no {path}", fix=f"give the path of one, or one of the versions {_versions()}"
         )
-    environment = {}
-    if lacking := libraries.missing(path, {}):
-        folders = libraries.provide("mysqlslap", lacking, print)
-        environment = {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
+    _, environment = call("mysqlslap", path.parent, path, print, own_loader=False)
     version, of_mariadb = _version(path, environment)
     numbers = tuple(map(int, version.split(".")))
     has_ssl_mode = numbers >= SSL_MODE_SINCE and not of_mariadb
@@ -72,7 +68,7 @@ def mysqlslap(asked: str) -> Slap:
 
 def with_mysqlslap() -> list[str]:
     """Versions of the catalogue that bring one."""
-    return [version for version, entry in catalogue().items() if "bin/mysqlslap" in entry.keep]
+    return [version for version, entry in catalogue().items() if "bin/mysqlslap" in entry.files]
 
 
 def _versions() -> str:
