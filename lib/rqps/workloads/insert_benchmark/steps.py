@@ -112,15 +112,6 @@ def statement(name: str) -> str:
     return str(_described()[name])
 
 
-def grouped(steps: Iterable[str]) -> dict[str, str]:
-    """Steps with the group that each is shown in, in the order in which they are done.
-
-    >>> grouped(["l.i0", "qr100"])
-    {'l.i0': 'Writes', 'qr100': 'Queries beside writes'}
-    """
-    return {name: READS if name.startswith("q") else WRITES for name in steps}
-
-
 @cache
 def _described() -> dict[str, Any]:
     described: dict[str, Any] = yaml.safe_load((files(__package__) / "steps.yaml").read_text())

@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 TABLE = "foo"
@@ -121,15 +120,6 @@ def unknown_kind(kind: str) -> str:
     return f"unknown kind {kind!r}; " + (
         f"did you mean {near[0]!r}?" if near else f"the kinds are {', '.join(KINDS)}"
     )
-
-
-def grouped(steps: Iterable[str]) -> dict[str, str]:
-    """Each step with the group that it is shown in.
-
-    >>> grouped(["innodb.pk@1", "memory.pk@32"])
-    {'innodb.pk@1': 'innodb, 1 client', 'memory.pk@32': 'memory, 32 clients'}
-    """
-    return {name: find(name).group for name in steps}
 
 
 def in_words(clients: int) -> str:

@@ -14,8 +14,6 @@ import yaml
 FLUSH = "flush"
 WARM = ".warm"
 NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
-OTHER = "Other steps"
-"""The group of what is in no other: steps that a study of another day had."""
 MOST_IDS = 5000
 """The longest list: a statement's text and LuaJIT's stack hold it with room to spare."""
 
@@ -108,20 +106,6 @@ def find(name: str) -> Step:
     return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **rest)
 
 
-def label(name: str) -> str:
-    """The published label of a step, with its range, and with its clients where it names them; of a name that is no
-    step, the name.
-
-    >>> label("update-index"), label("update-index@8"), label("no-such-step")
-    ('update-index_range=100', 'update-index_range=100@8', 'no-such-step')
-    """
-    step, *clients = name.split("@")
-    found = NAME.fullmatch(step)
-    if not found or found["kind"] not in _described()["steps"]:
-        return name
-    return "@".join([find(step).label, *clients])
-
-
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names with those of its steps in place of each list.
 
@@ -182,26 +166,6 @@ def in_tables(names: Iterable[str]) -> list[str]:
         return kinds.index(plain), step.range_size, plain == step.kind
 
     return [step.name for step in sorted(map(find, names), key=place)]
-
-
-def grouped(names: Iterable[str]) -> dict[str, str]:
-    """Steps with their groups in the order of tables: by group, kind and range, what came before all writes first.
-
-    >>> list(grouped(["scan", "random-points", "random-points_range=10", "random-points.pre"]))
-    ['random-points_range=10', 'random-points.pre', 'random-points', 'scan']
-    """
-    steps = tuple(names)
-    group_of = {kind: group for group, kinds in _described()["groups"].items() for kind in kinds}
-    rank = {kind: number for number, kind in enumerate(group_of)}
-    parts = {name: found for name in steps if (found := NAME.fullmatch(name)) and found["kind"] in rank}
-
-    def place(name: str) -> tuple[int, int, bool]:
-        kind = parts[name]["kind"]
-        size = int(parts[name]["range"] or _described()["steps"][kind]["range"])
-        return rank[kind], size, parts[name]["moment"] is None
-
-    known = {name: group_of[parts[name]["kind"]] for name in sorted(parts, key=place)}
-    return known | {name: OTHER for name in steps if name not in parts}
 
 
 def _list(name: str) -> tuple[str, ...]:
