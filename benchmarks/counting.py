@@ -1,4 +1,4 @@
-"""Does counting give the same number again, and how long does it take? Each release, each step, several starts.
+"""Repeatability and duration of counting instructions: each release, each step, several starts.
 
 Every start counts the same statements: the same seed, from a copy of the same tables. The goal is that starts differ
 by less than 0.3 %.

@@ -1,10 +1,10 @@
-"""How fast is the text of `perf script` folded into stacks? Against inferno and stackcollapse-perf.pl, on one file.
+"""Speed of folding the text of `perf script` into stacks, against inferno and stackcollapse-perf.pl, on one file.
 
 The file is made first, always the same: a million samples in 2 GB, with functions such as a server has and another
 address in the leaf of every sample. Goals: at most inferno's time, better half of it; at most 200 MB; a seventh of
 the time of stackcollapse-perf.pl. What the three make of it is compared stack by stack.
 
-inferno is had by `cargo install inferno --root DIR`, stackcollapse-perf.pl from github.com/brendangregg/FlameGraph.
+Get inferno by `cargo install inferno --root DIR`, stackcollapse-perf.pl from github.com/brendangregg/FlameGraph.
 """
 
 import argparse
@@ -112,7 +112,7 @@ def as_others_write_it(text: Path) -> Counter[str]:
 
 
 def _tidied(name: str) -> str:
-    """What both do to a name."""
+    """A name as both other programs change it."""
     name = name.replace(";", ":")
     if not re.search(r"\.\(.*\)\.", name):
         name = re.sub(r"\((?!anonymous namespace\)).*", "", name)

@@ -1,10 +1,10 @@
-"""Does observing disturb? Throughput while everything that a run records is recorded, against the same load alone.
+"""Cost of observing: throughput while everything that a run records is recorded, against the same load alone.
 
 One sysbench loads one server; observing is switched on and off every few seconds, in random order within a pair, so
 that both sides of a pair are neighbours in time. The goal is a ratio of at least 0.99.
 
 The CPU's own counters are on while it is observed, as in a run. Where it has none, the kernel's clock stands in for
-each of them: it too is kept for every thread and read at every switch.
+each of them: the kernel counts it for every thread and reads it at every switch, too.
 """
 
 import argparse
@@ -24,7 +24,7 @@ options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 asked = options.parse_args()
-with EventCounters(os.getpid()) as own:
+with EventCounters([os.getpid()]) as own:
     there = None not in own.read().counts.values()
 EVENTS = HARDWARE if there else dict.fromkeys(HARDWARE, TASK_CLOCK)
 parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
@@ -42,15 +42,15 @@ with serving("my8033.base", parameters) as (server, where, folder):
     ) as load:
         origin_ns = load.wait_for_begin()
         for number, observed in enumerate(halves, start=1):
-            ends_ns = origin_ns + number * asked.seconds * 1_000_000_000
+            until_ns = origin_ns + number * asked.seconds * 1_000_000_000
             if observed:
-                with EventCounters(server.pid, EVENTS) as events:
-                    read_counters(server.pid, load.pid, device)
+                with EventCounters(server.pids, EVENTS) as events:
+                    read_counters(server.pids, load.pid, device)
                     events.read()
-                    with Sampler(server.pid, load.pid, device, origin_ns):
-                        sleep_until(ends_ns)
+                    with Sampler(server.pids, load.pid, device, origin_ns):
+                        sleep_until(until_ns)
             else:
-                sleep_until(ends_ns)
+                sleep_until(until_ns)
         load.wait_until_gone()
 
 measured = [second.transactions for second in read_seconds(load.lines, 1) if second.second >= 0]

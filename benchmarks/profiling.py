@@ -1,8 +1,8 @@
-"""Does sampling stacks disturb? Throughput while perf samples as in a run for stacks, against the same load alone.
+"""Cost of sampling stacks: throughput while perf samples as in a run for stacks, against the same load alone.
 
 One sysbench loads one server; sampling is switched on and off every few seconds, in random order within a pair, so
-that both sides of a pair are neighbours in time. There is no goal, but a rule: what this costs is reported, and
-runs that were sampled are compared with none that were not.
+that both sides of a pair are neighbours in time. There is no goal, but a rule: the cost is reported, and runs
+that were sampled are compared with none that were not.
 """
 
 import argparse
@@ -33,10 +33,10 @@ with serving(asked.dbms, parameters) as (server, where, folder):
     ):
         origin_ns = load.wait_for_begin()
         for number, sampled in enumerate(halves):
-            ends_s = (origin_ns - time.monotonic_ns()) / 1e9 + (number + 1) * asked.seconds
+            rest_s = (origin_ns - time.monotonic_ns()) / 1e9 + (number + 1) * asked.seconds
             if sampled:
                 perf.begin()
-            time.sleep(ends_s)
+            time.sleep(rest_s)
             if sampled:
                 perf.end()
         load.wait_until_gone()

@@ -17,7 +17,6 @@ from rqps.engines import keeper
 from rqps.observe.activity import (
     Activity,
     Busy,
-    OurServer,
     load,
     noise_floor,
     other_processes,
@@ -248,12 +247,12 @@ def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -
     assert kept.stdin
     kept_pid = int(kept.stdout.readline().split()[1])
     try:
-        ours = {server.pid: server for server in our_servers()}
+        ours = our_servers()
         deadline_s = time.monotonic() + 10
         while kept_pid not in ours and time.monotonic() < deadline_s:  # a keeper gives the id before it starts
-            ours = {server.pid: server for server in our_servers()}
-        assert ours[alone.pid].has_keeper is False
-        assert ours[kept_pid].has_keeper is True
+            ours = our_servers()
+        assert ours[alone.pid] is False
+        assert ours[kept_pid] is True
         assert kept.pid not in ours
     finally:
         alone.kill()
@@ -263,10 +262,10 @@ def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -
 
 
 def test_a_server_left_over_has_the_command_that_ends_it() -> None:
-    finding = servers_of_ours([OurServer(12, has_keeper=True), OurServer(34, has_keeper=False)])
+    finding = servers_of_ours({12: True, 34: False})
     assert (finding.level, finding.fix) == ("warn", "kill 34")
-    assert servers_of_ours([OurServer(12, has_keeper=True)]).level == "note"
-    assert servers_of_ours([]).level == "ok"
+    assert servers_of_ours({12: True}).level == "note"
+    assert servers_of_ours({}).level == "ok"
 
 
 def test_the_worst_comes_first_and_nothing_is_lost(findings: list[Finding]) -> None:

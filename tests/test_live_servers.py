@@ -88,9 +88,9 @@ def measure(server: Server, name: str, folder: Path) -> None:
     before = statements(connection)
     with generator.Generating(server, step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
         load.wait_for_begin()
-        first = read_counters(server.pid, load.pid, None)
+        first = read_counters(server.pids, load.pid, None)
         load.wait_for_end()
-        used = used_between(first, read_counters(server.pid, load.pid, None))
+        used = used_between(first, read_counters(server.pids, load.pid, None))
         load.wait_until_gone()
     seconds = generator.read_seconds(load.lines, QUICK.clients)
     counted = sum(second.transactions for second in seconds)

@@ -41,7 +41,7 @@ RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 QUICK = SysbenchParameters(steps=("point-query", "update-index"), table_rows=5000, warmup_seconds=1)
 SEARCHES = r"^(row_search_mvcc|row_search_for_mysql|row_sel_\w+)"
-"""What finds a row is called so in all releases."""
+"""Functions that find a row, in all releases."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class House:
             generator.Generating(self.server, find(step), asked, seed=1, cpus=cpus, log=log) as load,
         ):
             profile.begin(load.wait_for_begin())
-            first = read_counters(self.server.pid, load.pid, None)
+            first = read_counters(self.server.pids, load.pid, None)
             load.wait_for_end()
-            last = read_counters(self.server.pid, load.pid, None)
+            last = read_counters(self.server.pids, load.pid, None)
             profile.end()
             load.wait_until_gone()
             return profile.profile(step, float(used_between(first, last)["server_cpu_s"] or 0))
@@ -152,7 +152,7 @@ def test_writing_is_profiled_with_its_background_threads(house: House) -> None:
     assert roles & {"purge", "master", "io", "page cleaner"}, "threads of 5.6 have no names of their own"
 
 
-def test_a_server_without_symbols_is_told(short: Path) -> None:
+def test_a_server_without_symbols_is_reported(short: Path) -> None:
     prepared = prepare(RUNS["my5624.base"], print)
     build = prepared.build
     stripped = short / "mysqld"
@@ -192,7 +192,7 @@ def idle(house: House) -> Iterator[Profiling]:
         yield profile
 
 
-def test_an_idle_server_is_told(house: House) -> None:
+def test_an_idle_server_is_reported(house: House) -> None:
     with idle(house) as profile:
         found = profile.profile("nothing", server_cpu_s=0.001)
     assert found.warnings[0].text.startswith(("no samples: the server used", "only "))

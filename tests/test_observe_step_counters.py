@@ -21,9 +21,9 @@ SPIN = """
 
 def test_the_difference_of_two_readings_fills_the_counter_columns_of_steps() -> None:
     with Child(SPIN) as server:
-        first = read_counters(server.pid, os.getpid(), None)
+        first = read_counters([server.pid], os.getpid(), None)
         server.go_on()
-        last = read_counters(server.pid, os.getpid(), None)
+        last = read_counters([server.pid], os.getpid(), None)
     used = used_between(first, last)
     of_events = {f"server_{name}" for name in HARDWARE}  # read beside, by counters that were opened before
     counters = [name for name in STEPS if name.startswith(("server_", "client_", "host_")) and name not in of_events]
@@ -37,10 +37,10 @@ def test_the_difference_of_two_readings_fills_the_counter_columns_of_steps() -> 
 
 def test_a_thread_that_ended_is_a_warning_of_the_step() -> None:
     with Child(waiting_threads(1)) as client:
-        first = read_counters(os.getpid(), client.pid, None)
+        first = read_counters([os.getpid()], client.pid, None)
         client.go_on()
         wait_for_threads(client.pid, 1)
-        last = read_counters(os.getpid(), client.pid, None)
+        last = read_counters([os.getpid()], client.pid, None)
     assert used_between(first, last)["client_context_switches"] is None
     [warning] = warnings_between(first, last, "insert")
     assert warning.step == "insert"
@@ -56,7 +56,7 @@ def burner() -> Iterator[Child]:
 
 def test_rows_fall_on_whole_intervals_since_the_origin_and_do_not_drift(burner: Child) -> None:
     origin_ns = time.monotonic_ns() - 70_000_000
-    with Sampler(burner.pid, os.getpid(), None, origin_ns, interval_s=0.2) as sampler:
+    with Sampler([burner.pid], os.getpid(), None, origin_ns, interval_s=0.2) as sampler:
         time.sleep(1.5)
     frame = sampler.frame("point-query")
     assert frame.schema == COUNTERS
@@ -70,7 +70,7 @@ def test_rows_fall_on_whole_intervals_since_the_origin_and_do_not_drift(burner: 
 
 
 def test_what_is_sampled_before_the_origin_has_negative_seconds() -> None:
-    with Sampler(os.getpid(), os.getpid(), None, time.monotonic_ns() + 10**9, interval_s=0.1) as sampler:
+    with Sampler([os.getpid()], os.getpid(), None, time.monotonic_ns() + 10**9, interval_s=0.1) as sampler:
         time.sleep(0.35)
     seconds = sampler.frame("s")["second"]
     assert len(seconds) >= 1
@@ -78,10 +78,10 @@ def test_what_is_sampled_before_the_origin_has_negative_seconds() -> None:
 
 
 def test_intervals_add_up_to_what_the_ends_say(burner: Child) -> None:
-    first = read_counters(burner.pid, os.getpid(), None)
-    with Sampler(burner.pid, os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
+    first = read_counters([burner.pid], os.getpid(), None)
+    with Sampler([burner.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
         time.sleep(0.75)
-    used = used_between(first, read_counters(burner.pid, os.getpid(), None))
+    used = used_between(first, read_counters([burner.pid], os.getpid(), None))
     frame = sampler.frame("s")
     sampled_s = frame["server_cpu_s"].sum()
     assert used["server_cpu_s"] is not None
@@ -92,7 +92,7 @@ def test_intervals_add_up_to_what_the_ends_say(burner: Child) -> None:
 
 
 def test_a_process_that_ends_has_nulls_and_the_rest_goes_on(burner: Child) -> None:
-    with Sampler(burner.pid, os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
+    with Sampler([burner.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
         time.sleep(0.25)
         burner.kill()
         time.sleep(0.35)
@@ -106,7 +106,7 @@ def test_a_process_that_ends_has_nulls_and_the_rest_goes_on(burner: Child) -> No
 def test_many_threads_cost_no_switches_a_second_but_keep_the_rest() -> None:
     with (
         Child(waiting_threads(MOST_THREADS)) as many,
-        Sampler(many.pid, os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler,
+        Sampler([many.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler,
     ):
         time.sleep(0.25)
     frame = sampler.frame("s")
@@ -117,6 +117,6 @@ def test_many_threads_cost_no_switches_a_second_but_keep_the_rest() -> None:
 
 
 def test_a_sampler_stopped_at_once_gives_an_empty_table_of_the_schema() -> None:
-    with Sampler(os.getpid(), os.getpid(), None, time.monotonic_ns()) as sampler:
+    with Sampler([os.getpid()], os.getpid(), None, time.monotonic_ns()) as sampler:
         pass
     assert sampler.frame("s").equals(pl.DataFrame(schema=COUNTERS))

@@ -1,4 +1,4 @@
-"""Where server, load generator and observer run: chosen for the host, set, and read back."""
+"""CPUs of server, load generator and observer: chosen for the host, set, and read back."""
 
 import os
 import subprocess
@@ -115,7 +115,7 @@ def test_a_cpu_that_does_not_exist_is_named(threaded: Child) -> None:
         placement.apply(threaded.pid, [1023])
 
 
-def test_a_process_that_is_gone_can_not_be_placed() -> None:
+def test_a_process_that_has_ended_can_not_be_placed() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
     with pytest.raises(RqpsError, match=f"process {process.pid} has ended"):
@@ -136,7 +136,7 @@ def test_a_process_that_is_gone_can_not_be_placed() -> None:
     ],
 )
 def test_the_choice_is_explained(kind: placement.Kind | None, threads: int, cpus: int, sentence: str) -> None:
-    assert placement.reason(kind, placement.choose(kind, threads, range(cpus)), threads) == sentence
+    assert placement.reasons(kind, {threads: placement.choose(kind, threads, range(cpus))}) == sentence
 
 
 def test_steps_with_other_numbers_of_clients_may_be_placed_otherwise() -> None:
@@ -145,8 +145,8 @@ def test_steps_with_other_numbers_of_clients_may_be_placed_otherwise() -> None:
     assert placement.of_run({1: shared, 2: shared}) == shared
     whole = placement.of_run({1: shared, 4: free, 32: free})
     assert (whole.kind, whole.server_cpus, whole.client_cpus, whole.observer_cpus) == ("by-clients", *[(0, 1)] * 3)
-    told = placement.reasons(None, {1: shared, 4: free, 32: free})
-    assert told == (
+    sentences = placement.reasons(None, {1: shared, 4: free, 32: free})
+    assert sentences == (
         "Server and load generator share CPU 1, since with 1 client they take turns. Server and load generator run "
         "on CPUs 0-1 as the kernel likes, since this is too little to divide for 4 clients."
     )

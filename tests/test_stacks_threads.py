@@ -1,4 +1,4 @@
-"""What threads do with their time: counted by the kernel, looked at from time to time, and it adds up."""
+"""Threads: their roles, their time by the kernel's count and by looks at them, and it adds up."""
 
 import json
 import time
@@ -36,7 +36,7 @@ WAITING = """
 
 
 def seen_most(pid: int) -> list[str]:
-    """What each thread was seen at most often, by thread id."""
+    """The most frequent activity of each thread, by thread id."""
     looks = ThreadLooks(pid)
     looks.begin()
     deadline = time.monotonic() + 20

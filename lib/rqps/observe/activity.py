@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -36,14 +36,6 @@ class Activity:
     """All of it, with processes that came or went meanwhile."""
     busy: tuple[Busy, ...]
     """Processes that were there all the time, the busiest first."""
-
-
-@dataclass(frozen=True)
-class OurServer:
-    """A server in one of our private directories; `has_keeper` while the process that stops it is there."""
-
-    pid: int
-    has_keeper: bool
 
 
 def activity_findings(say: Callable[[str], None]) -> list[Finding]:
@@ -95,12 +87,12 @@ def _name(pid: int) -> str:
         return "one that ended"
 
 
-def our_servers() -> list[OurServer]:
-    """Every mysqld on a private socket of ours, whoever started it."""
+def our_servers() -> dict[int, bool]:
+    """Every mysqld on a private socket of ours, whoever started it: True while the keeper that stops it is there."""
     processes = {each.pid: each.info for each in psutil.process_iter(["cmdline", "ppid"])}
     lines = {pid: " ".join(info["cmdline"] or ()) for pid, info in processes.items()}
     servers = [pid for pid, line in lines.items() if OUR_SOCKET.search(line) and KEEPER not in line]
-    return [OurServer(pid, KEEPER in lines.get(processes[pid]["ppid"], "")) for pid in sorted(servers)]
+    return {pid: KEEPER in lines.get(processes[pid]["ppid"], "") for pid in sorted(servers)}
 
 
 def load(load_1min: float, cpus: int) -> Finding:
@@ -130,8 +122,8 @@ def other_processes(others: Activity) -> Finding:
     )
 
 
-def servers_of_ours(servers: Collection[OurServer]) -> Finding:
-    orphans = " ".join(str(server.pid) for server in servers if not server.has_keeper)
+def servers_of_ours(servers: Mapping[int, bool]) -> Finding:
+    orphans = " ".join(str(pid) for pid, has_keeper in servers.items() if not has_keeper)
     if orphans:
         found = f"left over, with nobody to stop them: mysqld {orphans.replace(' ', ', ')}"
         return Finding(

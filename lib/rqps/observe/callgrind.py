@@ -1,4 +1,4 @@
-"""A server under callgrind: started so that only statements are counted, and asked for what it counted."""
+"""A server under callgrind: started so that only statements are counted, and asked for its counts."""
 
 import subprocess
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from rqps.observe.callgrind_profile import COUNTED, Profile, read_profile
 ORDER_PATIENCE_S = 120
 """An order waits for the server's next instruction, which is at most a second away even where all threads sleep."""
 DEEPEST = 250
-"""Callers that a function is told apart by. Stacks of servers have fifty frames; one that is cut off is told of."""
+"""Callers that make a function a stack of its own. Stacks of servers have fifty frames; a longer one is a warning."""
 
 OPTIONS = (
     "--tool=callgrind",
-    f"--toggle-collect={COUNTED}(*)",  # not its parts that a compiler set apart, which would switch it off again
+    f"--toggle-collect={COUNTED}(*)",  # not the parts that a compiler split off: they would switch it off again
     "--collect-atstart=no",
     "--instr-atstart=no",  # nothing is counted while it starts and reads its tables
     f"--separate-callers={DEEPEST}",
@@ -26,11 +26,11 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class Callgrind:
-    """What a server is started under, and orders for it while it runs."""
+    """The command that a server runs under, and orders for it while it runs."""
 
     valgrind: Tool
     folder: Path
-    """Private to this server: what callgrind writes, and the pipes through which it takes orders."""
+    """Private to this server: callgrind's files, and the pipes through which it takes orders."""
     log: Path
     start_patience_s: int = 900
     """Code runs fifty times slower when it is counted, and ten times when it is not."""
@@ -48,7 +48,7 @@ class Callgrind:
         )
 
     def explained(self, error: RqpsError) -> RqpsError:
-        """Why the server did not start, with what Valgrind itself said."""
+        """The error of a server that did not start, with Valgrind's own messages."""
         said = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return RqpsError(
             f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(said[-15:]),
@@ -60,7 +60,7 @@ class Callgrind:
         self._order(pid, "instrumentation", "on")
 
     def end(self, pid: int) -> Profile:
-        """What was counted since `begin`; after it nothing is, until the next."""
+        """The counts since `begin`; nothing is counted after it until the next `begin`."""
         dump = self._dump(pid)
         self._order(pid, "instrumentation", "off")
         with dump.open(encoding="utf-8", errors="replace") as lines:

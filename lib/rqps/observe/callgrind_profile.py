@@ -28,7 +28,7 @@ COUNTED = "dispatch_command"
 ROLE = "connection"
 """Only threads that serve a client call it."""
 STUB_INSTRUCTIONS = 3
-"""Of a call through it."""
+"""Instructions of one call through a stub, at most."""
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _NUMBERED = re.compile(r"\((\d+)\)(?: (.*))?")

@@ -78,7 +78,7 @@ def read_host_state() -> HostState:
 
 @cache
 def _frequency_is_measured() -> bool:
-    """Where neither a driver sets it nor the CPU counts its cycles, psutil gives a constant from boot."""
+    """False where psutil gives a constant from boot: no driver sets the frequency, nor does the CPU count cycles."""
     return (
         any(Path("/sys/devices/system/cpu/cpufreq").glob("policy*"))
         or " aperfmperf" in Path("/proc/cpuinfo").read_text()

@@ -10,7 +10,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -83,11 +83,11 @@ class Reading:
 
 
 class EventCounters:
-    """Counts events of all threads of a process, from now on; an event that can't be counted here reads as None."""
+    """Counts events of all threads of processes, from now on; an event that can't be counted here reads as None."""
 
-    def __init__(self, pid: int, events: Mapping[str, Event] = HARDWARE) -> None:
+    def __init__(self, pids: Sequence[int], events: Mapping[str, Event] = HARDWARE) -> None:
         self._names = tuple(events)
-        self._descriptors = {name: opened for name, event in events.items() if (opened := _open_all(pid, event))}
+        self._descriptors = {name: opened for name, event in events.items() if (opened := _open_all(pids, event))}
 
     def __enter__(self) -> Self:
         return self
@@ -116,11 +116,11 @@ class EventCounters:
         return Reading(counts, frozenset(shared))
 
 
-def _open_all(pid: int, event: Event) -> list[int]:
+def _open_all(pids: Sequence[int], event: Event) -> list[int]:
     """A counter for each thread, or none at all: a sum without some threads would be a wrong number."""
     flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
     descriptors: list[int] = []
-    for thread in sorted(thread_ids(pid)):
+    for thread in sorted(thread for pid in pids for thread in thread_ids(pid)):
         try:
             descriptors.append(open_event(event, flags, thread=thread, read_format=TIME_ENABLED | TIME_RUNNING))
         except ProcessLookupError:

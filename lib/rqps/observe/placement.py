@@ -30,7 +30,9 @@ def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -
       what to do: use placement same-cpu or free, or allow this process more CPUs
     """
     usable = tuple(sorted(os.sched_getaffinity(0) if cpus is None else cpus))
-    kind = kind or _suited(threads, len(usable))
+    if kind is None:
+        divisible = threads > 1 and len(usable) >= CPUS_TO_SPLIT
+        kind = "same-cpu" if threads == 1 and len(usable) >= 2 else "split" if divisible else "free"
     if kind == "free":
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
     if kind == "same-cpu":
@@ -63,30 +65,24 @@ def of_run(placements: Mapping[int, Placement]) -> Placement:
 def reasons(kind: Kind | None, placements: Mapping[int, Placement]) -> str:
     """Sentences on CPUs and reasons, one for each number of clients that makes a difference.
 
+    `kind` is the kind asked for, if any.
+
     >>> shared = choose(None, 1, cpus=[0, 1])
     >>> reasons(None, {1: shared, 2: shared})
     'Server and load generator share CPU 1, since with 1 client they take turns.'
     """
     sentences: dict[Placement, str] = {}
     for number, placement in placements.items():
-        sentences.setdefault(placement, reason(kind, placement, number))
+        sentences.setdefault(placement, _reason(kind, placement, number))
     return " ".join(sentences.values())
 
 
-def reason(kind: Kind | None, placement: Placement, threads: int) -> str:
-    """One sentence on CPUs and the reason; `kind` is the kind asked for, if any.
-
-    >>> reason(None, choose(None, 1, cpus=[0, 1]), threads=1)
-    'Server and load generator share CPU 1, since with 1 client they take turns.'
-    """
+def _reason(kind: Kind | None, placement: Placement, threads: int) -> str:
     server, client = cpu_list(placement.server_cpus), cpu_list(placement.client_cpus)
     clients = "1 client" if threads == 1 else f"{threads} clients"
     where, why = {
         "same-cpu": (f"Server and load generator share {server}", f"with {clients} they take turns"),
-        "split": (
-            f"The server has {server} and the load generator {client}",
-            f"with {clients} both are busy",
-        ),
+        "split": (f"The server has {server} and the load generator {client}", f"with {clients} both are busy"),
         "free": (
             f"Server and load generator run on {server} as the kernel likes",
             f"this is too little to divide for {clients}",
@@ -147,12 +143,6 @@ def cores(cpus: Iterable[int], system: Path | None = None) -> list[tuple[int, ..
     wanted = set(cpus)
     groups = {tuple(sorted(_siblings(cpu, system or SYSTEM) & wanted)) for cpu in wanted}
     return sorted(groups)
-
-
-def _suited(threads: int, cpus: int) -> Kind:
-    if threads == 1 and cpus >= 2:
-        return "same-cpu"
-    return "split" if threads > 1 and cpus >= CPUS_TO_SPLIT else "free"
 
 
 def _same_cpu(usable: tuple[int, ...]) -> Placement:

@@ -5,7 +5,7 @@ threads (psutil has those of the first one).
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,9 @@ class ProcessReading(ProcessCounters):
         return ProcessCounters(**used)
 
 
+_NUMBERS = (*(each.name for each in fields(ProcessCounters)), "rss_kb", "threads")
+
+
 def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int] | None) -> int | None:
     """Context switches between two readings, exact or None.
 
@@ -85,6 +88,25 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
             f"process {pid} has ended, its counters can't be read",
             fix="look into the logs of the server and the load generator for why it ended",
         ) from error
+
+
+def read_processes(pids: Sequence[int], most_threads: int | None = None) -> ProcessReading | None:
+    """Sum of the counters of an engine's processes; None for an engine that has none of its own."""
+    readings = [read_process(pid, most_threads) for pid in pids]
+    if len(readings) < 2:
+        return readings[0] if readings else None
+    switches: dict[int, int] = {}
+    for each in readings:
+        switches.update(each.switches_by_thread or {})
+    summed = {name: _sum(getattr(each, name) for each in readings) for name in _NUMBERS}
+    permitted = all(each.io_permitted for each in readings)
+    known = summed["context_switches"] is not None
+    return ProcessReading(**summed, io_permitted=permitted, switches_by_thread=switches if known else None)
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    found = list(values)
+    return None if None in found else sum(found)
 
 
 def _read(process: psutil.Process, most_threads: int | None) -> ProcessReading:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -10,7 +11,14 @@ import polars as pl
 
 from rqps.errors import RqpsError
 from rqps.observe.host_counters import HostCounters, HostState, read_host, read_host_state
-from rqps.observe.process_counters import UNKNOWN, ProcessReading, read_process, threads_ended
+from rqps.observe.process_counters import (
+    UNKNOWN,
+    ProcessCounters,
+    ProcessReading,
+    read_process,
+    read_processes,
+    threads_ended,
+)
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 
@@ -23,30 +31,37 @@ class Counters:
     """All counters at one moment of CLOCK_MONOTONIC."""
 
     at_ns: int
-    server: ProcessReading
+    server: ProcessReading | None
+    """None for an engine without processes of its own."""
     client: ProcessReading
     host: HostCounters
 
 
-def read_counters(server_pid: int, client_pid: int, device: str | None) -> Counters:
+def read_counters(server_pids: Sequence[int], client_pid: int, device: str | None) -> Counters:
     """Reads everything now. `device` is the one that holds the data directory, see `device_of`."""
-    return Counters(time.monotonic_ns(), read_process(server_pid), read_process(client_pid), read_host(device))
+    return Counters(time.monotonic_ns(), read_processes(server_pids), read_process(client_pid), read_host(device))
 
 
 def used_between(first: Counters, last: Counters) -> dict[str, float | int | None]:
     """CPU, switches, reads and writes between two moments, under the names of the columns of the table `steps`."""
     parts = {
-        "server": asdict(last.server - first.server),
-        "client": asdict(last.client - first.client),
+        "server": asdict(_used(first.server, last.server)),
+        "client": asdict(_used(first.client, last.client)),
         "host": asdict(last.host - first.host),
     }
     return {f"{part}_{name}": value for part, counters in parts.items() for name, value in counters.items()}
+
+
+def _used(first: ProcessReading | None, last: ProcessReading | None) -> ProcessCounters:
+    return UNKNOWN if first is None or last is None else last - first
 
 
 def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warning_, ...]:
     """Reasons why counters of this step are missing, where some are."""
     texts = []
     for part, earlier, later in (("server", first.server, last.server), ("client", first.client, last.client)):
+        if earlier is None or later is None:
+            continue
         if not later.io_permitted:
             texts.append(f"reads and writes of the {part} are unknown: this user may not read its /proc/PID/io")
         if ended := threads_ended(earlier.switches_by_thread or {}, later.switches_by_thread or {}):
@@ -71,9 +86,9 @@ class Sampler:
     """
 
     def __init__(
-        self, server_pid: int, client_pid: int, device: str | None, origin_ns: int, interval_s: float = 1.0
+        self, server_pids: Sequence[int], client_pid: int, device: str | None, origin_ns: int, interval_s: float = 1.0
     ) -> None:
-        self._pids = (server_pid, client_pid)
+        self._pids = (server_pids, (client_pid,))
         self._device = device
         self._origin_ns = origin_ns
         self._interval_ns = round(interval_s * 1e9)
@@ -114,18 +129,16 @@ class Sampler:
 
     def _sample(self) -> _Sample:
         at_ns = time.monotonic_ns()
-        server, client = (_read_if_alive(pid) for pid in self._pids)
+        server, client = (_read_if_alive(pids) for pids in self._pids)
         return _Sample(at_ns, server, client, read_host(self._device), read_host_state())
 
     def _add_row(self, earlier: _Sample) -> _Sample:
         later = self._sample()
-        server = later.server - earlier.server if later.server and earlier.server else UNKNOWN
-        client = later.client - earlier.client if later.client and earlier.client else UNKNOWN
         row = {
             "second": (later.at_ns - self._origin_ns) / 1e9,
             "interval_s": (later.at_ns - earlier.at_ns) / 1e9,
-            **{f"server_{name}": value for name, value in asdict(server).items()},
-            **{f"client_{name}": value for name, value in asdict(client).items()},
+            **{f"server_{name}": value for name, value in asdict(_used(earlier.server, later.server)).items()},
+            **{f"client_{name}": value for name, value in asdict(_used(earlier.client, later.client)).items()},
             **{f"host_{name}": value for name, value in asdict(later.host - earlier.host).items()},
             **{f"host_{name}": value for name, value in asdict(later.state).items()},
             "server_rss_kb": later.server.rss_kb if later.server else None,
@@ -135,8 +148,8 @@ class Sampler:
         return later
 
 
-def _read_if_alive(pid: int) -> ProcessReading | None:
+def _read_if_alive(pids: Sequence[int]) -> ProcessReading | None:
     try:
-        return read_process(pid, MOST_THREADS)
+        return read_processes(pids, MOST_THREADS)
     except RqpsError:  # it has ended
         return None

@@ -76,10 +76,10 @@ def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observ
     device = device_of(server.directory)
     load.wait_for_begin()
     callgrind.begin(server.pids[0])
-    first = read_counters(server.pids[0], load.pid, device)
+    first = read_counters(server.pids, load.pid, device)
     started_at = datetime.now(UTC)
     load.wait_for_end()
-    last = read_counters(server.pids[0], load.pid, device)
+    last = read_counters(server.pids, load.pid, device)
     rows = instruction_rows(callgrind.end(server.pids[0]), step)
     if rows.is_empty():
         raise RqpsError(

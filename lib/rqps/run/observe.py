@@ -43,23 +43,23 @@ def observe(
     job: Job, server: Opened, events: EventCounters, load: Load, step: str, watcher: Watcher | None = None
 ) -> Observed:
     """Reads all counters at the two ends of the measured part, and a row a second between them."""
-    device, pid = device_of(server.directory), server.pids[0]
+    device, pids = device_of(server.directory), server.pids
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     origin_ns = load.wait_for_begin()
     if watcher:
         watcher.begin(origin_ns)
     first, first_busy_s, first_events = (
-        read_counters(pid, load.pid, device),
+        read_counters(pids, load.pid, device),
         read_busy_s(cpus),
         events.read(),
     )
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
     placement.verify(load.pid, where.client_cpus)
-    with Sampler(pid, load.pid, device, origin_ns) as sampler:
+    with Sampler(pids, load.pid, device, origin_ns) as sampler:
         load.wait_for_end()
         last, last_busy_s, last_events = (
-            read_counters(pid, load.pid, device),
+            read_counters(pids, load.pid, device),
             read_busy_s(cpus),
             events.read(),
         )

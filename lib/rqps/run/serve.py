@@ -104,6 +104,6 @@ def _verify(job: Job, server: Opened, callgrind: Callgrind | None) -> Serving:
         version=server.version,
         version_comment=server.version_comment,
         verified=verified,
-        events=EventCounters(server.pids[0], {} if callgrind else HARDWARE),
+        events=EventCounters(server.pids, {} if callgrind else HARDWARE),
         callgrind=callgrind,
     )

@@ -129,9 +129,9 @@ class Folded:
     cut_off: bool = False
     """True where the text ends in the middle of a sample."""
     _lengths: dict[bytes, list[int]] = field(default_factory=dict)
-    """Of callers' lines, by the line of the nearest."""
+    """Lengths of callers' lines, by the line of the nearest."""
     _paths: dict[int, "array[int]"] = field(default_factory=dict)
-    """Root first, as numbers of frames, by the hash of the callers' lines."""
+    """Paths from the root, as numbers of frames, by the hash of the callers' lines."""
     _numbers: dict[Frame, int] = field(default_factory=dict)
     _frames: list[Frame] = field(default_factory=list)
     _lines: dict[bytes, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The profile of a step: sampled while it is measured, read when it is over."""
+"""The profile of a step: sampled while the step is measured, read when it is over."""
 
 import itertools
 import subprocess
