@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.analysis import folded, folded_difference, speedscope
-from rqps.profile.exports import FOLDED_PER_UNIT
+from rqps.profile.tree import FOLDED_PER_UNIT
 from synthetic_stacks import Path, costs_of
 
 Costs = dict[Path, float]

@@ -3,21 +3,18 @@
 from rqps.profile.breakdown import breakdown, operation_costs
 from rqps.profile.broken_stacks import completeness
 from rqps.profile.costs import instruction_costs, stack_costs
-from rqps.profile.exports import folded, folded_difference, speedscope
 from rqps.profile.instructions import (
-    counted_beside,
     instruction_ratios,
     instructions_beside,
     instructions_per_operation,
     most_expensive_functions,
 )
-from rqps.profile.tree import FOLD_BELOW, flame_tree, flame_trees
+from rqps.profile.tree import FOLD_BELOW, flame_tree, flame_trees, folded, folded_difference, speedscope
 
 __all__ = [
     "FOLD_BELOW",
     "breakdown",
     "completeness",
-    "counted_beside",
     "flame_tree",
     "flame_trees",
     "folded",

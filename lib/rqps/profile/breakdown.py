@@ -1,4 +1,4 @@
-"""What an operation costs by component or function on both sides, and which differences are more than chance."""
+"""Cost of an operation by component or function on both sides, and the differences that are more than chance."""
 
 from typing import Literal
 
@@ -6,46 +6,48 @@ import polars as pl
 
 from rqps.profile.components import OTHER
 from rqps.profile.pair import BASE, ME, Pair, pairs
-from rqps.stats.chance import FALSE_FINDINGS, adjusted, t_of, two_sided_p
-from rqps.stats.interval import ROUNDS_FOR_A_VERDICT, SAME_WITHIN
+from rqps.stats.estimate import STUDENT
+from rqps.stats.verdict import COVERAGE, FALSE_FINDINGS, SAME_WITHIN, decided, false_shares, needs
 
 By = Literal["component", "function", "inclusive"]
 
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
+HALF_WIDTH = (pl.col("high") - pl.col("low")) / 2
+"""Half the width of the interval of a difference: its error."""
 
-_OPERATION = ("host", "step", "base", "dbms", "unit")
-
+_OPERATION = {"host": pl.String, "step": pl.String, "base": pl.String, "dbms": pl.String, "unit": pl.String}
+_COMPARED = {
+    "n": pl.Int32,  # rounds
+    "base_median": pl.Float64,  # per operation; of costs, which add up, the middle of the rounds is their mean
+    "me_median": pl.Float64,
+    "median": pl.Float64,  # of the difference, as are low and high
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "coverage": pl.Float64,
+    "verdict": pl.String,
+    "needs": pl.String,
+}
 BREAKDOWN = pl.Schema(
     {
-        "host": pl.String,
-        "step": pl.String,
-        "base": pl.String,
-        "dbms": pl.String,
+        **_OPERATION,
         "part": pl.String,
         "component": pl.String,  # of a function: the one that most of its cost belongs to
-        "unit": pl.String,
-        "base_cost": pl.Float64,  # per operation, the mean of the rounds
-        "me_cost": pl.Float64,
-        "difference": pl.Float64,
-        "error": pl.Float64,  # half the width of the 95 % interval of the difference
-        "share": pl.Float64,  # of the whole operation's difference
-        "base_measured": pl.Float64,  # of the whole operation
-        "me_measured": pl.Float64,
-        "measured_error": pl.Float64,
+        **_COMPARED,
+        "false_share": pl.Float64,  # of all findings as sure as this one, the share expected to be chance
         "base_samples": pl.Float64,  # null where each instruction was counted
         "me_samples": pl.Float64,
-        "n": pl.Int32,  # rounds
-        "false_share": pl.Float64,  # of all findings as sure as this one, how many are expected to be chance
-        "verdict": pl.String,
-        "needs": pl.String,
+        "base_measured": pl.Float64,  # of the whole operation, as are the next two
+        "me_measured": pl.Float64,
+        "measured_error": pl.Float64,
     }
 )
+OPERATIONS = pl.Schema({**_OPERATION, **_COMPARED})
 
 
 def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFrame:
-    """One row per host, step, dbms and part: its cost on both sides, the difference with its error, and a verdict.
+    """The tidy frame of differences, one row per host, step, dbms and part of an operation.
 
-    By component or function, the parts of an operation add up to what it measured, and their differences to the
+    By component or function, the parts of an operation add up to its measured cost, and their differences to the
     measured difference. `inclusive` has each function with all that it called; those don't add up.
 
     A part is `slower` or `faster` where its interval leaves out 0 and, of all such rows of this table, at most 5 %
@@ -53,72 +55,72 @@ def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFr
     operation; else `unsure`, as is every difference of samples of fewer than 4 rounds.
     """
     parts = [
-        _parts(pair, by).select(
-            pl.lit(host).alias("host"),
-            pl.lit(step).alias("step"),
-            pl.lit(base).alias("base"),
-            pl.lit(dbms).alias("dbms"),
-            pl.all(),
-        )
+        _parts(pair, by).with_columns(host=pl.lit(host), step=pl.lit(step), base=pl.lit(base), dbms=pl.lit(dbms))
         for host, step, dbms, pair in pairs(costs, base)
     ]
     if not parts:
         return pl.DataFrame(schema=BREAKDOWN)
-    return _judged(pl.concat(parts)).select(pl.col(each).cast(kind) for each, kind in BREAKDOWN.items())
+    rows = pl.concat(parts)
+    chances = false_shares(rows["t"].to_list(), rows["freedom"].to_list())
+    found = rows.with_columns(pl.Series("false_share", chances, pl.Float64))
+    judged = _judged(found, pl.col("base_measured"), pl.col("false_share") <= FALSE_FINDINGS)
+    return judged.select(pl.col(each).cast(kind) for each, kind in BREAKDOWN.items())
 
 
 def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
-    """The whole operations of a breakdown, one row per host, step and dbms: their costs, difference and verdict.
+    """The whole operations of a breakdown in the same tidy frame, one row per host, step and dbms.
 
     The verdict follows the breakdown's rule for a part, for the one comparison that it is about.
     """
-    difference, error, n = pl.col("difference"), pl.col("error"), pl.col("n")
-    too_few = pl.col("unit").eq(MICROSECONDS) & (n < ROUNDS_FOR_A_VERDICT)
-    verdict = (
-        pl.when(too_few)
-        .then(pl.lit("unsure"))
-        .when(difference.abs() > error)
-        .then(pl.when(difference > 0).then(pl.lit("slower")).otherwise(pl.lit("faster")))
-        .when(difference.abs() + error <= SAME_WITHIN * pl.col("base_cost"))
-        .then(pl.lit("same"))
-        .otherwise(pl.lit("unsure"))
+    difference, error = pl.col("me_measured") - pl.col("base_measured"), pl.col("measured_error")
+    whole = parts.unique(_OPERATION, keep="first", maintain_order=True).with_columns(
+        base_median=pl.col("base_measured"),
+        me_median=pl.col("me_measured"),
+        median=difference,
+        low=difference - error,
+        high=difference + error,
     )
-    return (
-        parts.select(
-            *_OPERATION,
-            pl.col("base_measured").alias("base_cost"),
-            pl.col("me_measured").alias("me_cost"),
-            (pl.col("me_measured") - pl.col("base_measured")).alias("difference"),
-            pl.col("measured_error").alias("error"),
-            "n",
-        )
-        .unique(_OPERATION, keep="first", maintain_order=True)
-        .with_columns(verdict.alias("verdict"))
-    )
+    return _judged(whole, pl.col("base_median"), pl.lit(True)).select(OPERATIONS)
+
+
+def _judged(rows: pl.DataFrame, whole: pl.Expr, significant: pl.Expr) -> pl.DataFrame:
+    counted, near = pl.col("unit") == INSTRUCTIONS, SAME_WITHIN * whole
+    sure = STUDENT.sure | counted
+    verdict = decided(sure=sure, null=0, near=near, more_is_better=False, significant=significant)
+    needed = needs(sure=STUDENT.sure, too_few=STUDENT.too_few, null=0, near=near, most=None)
+    return rows.with_columns(verdict.alias("verdict")).with_columns(needed.alias("needs"))
 
 
 def _parts(pair: Pair, by: By) -> pl.DataFrame:
-    grouped = _grouped(pair, by)
-    whole = pair.rows.select(pl.col(pair.columns).sum()).select(pair.error()).item()
-    measured = {side: pair.measured(side) for side in (BASE, ME)}
-    difference = measured[ME] - measured[BASE]
-    return grouped.select(
-        "part",
-        "component",
-        pl.lit(INSTRUCTIONS if pair.counted else MICROSECONDS).alias("unit"),
-        pair.mean(BASE).alias("base_cost"),
-        pair.mean(ME).alias("me_cost"),
-        (pair.mean(ME) - pair.mean(BASE)).alias("difference"),
-        pair.error().alias("error"),
-        ((pair.mean(ME) - pair.mean(BASE)) / (difference or None)).alias("share"),
-        pl.lit(measured[BASE]).alias("base_measured"),
-        pl.lit(measured[ME]).alias("me_measured"),
-        pl.lit(whole).alias("measured_error"),
-        pair.all_samples(BASE).alias("base_samples"),
-        pair.all_samples(ME).alias("me_samples"),
-        pl.lit(pair.rounds, pl.Int32).alias("n"),
-        pl.lit(pair.freedom).alias("freedom"),
-    ).sort(pl.col("difference").abs(), "part", descending=[True, False])
+    error = pl.col("error")
+    difference = pl.col("me_median") - pl.col("base_median")
+    measured = pair.rows.select(pl.col(pair.columns).sum()).select(pair.error()).item()
+    # Where there is no error at all, any difference is certain, and none is chance.
+    certain = pl.when(difference == 0).then(0.0).otherwise(float("inf"))
+    return (
+        _grouped(pair, by)
+        .with_columns(pair.mean(BASE).alias("base_median"), pair.mean(ME).alias("me_median"), error=pair.error())
+        .select(
+            "part",
+            "component",
+            "base_median",
+            "me_median",
+            pl.lit(INSTRUCTIONS if pair.counted else MICROSECONDS).alias("unit"),
+            difference.alias("median"),
+            (difference - error).alias("low"),
+            (difference + error).alias("high"),
+            pl.lit(COVERAGE).alias("coverage"),
+            pl.when(error > 0).then(difference / error * pair.quantile).otherwise(certain).alias("t"),
+            pair.all_samples(BASE).alias("base_samples"),
+            pair.all_samples(ME).alias("me_samples"),
+            pl.lit(pair.measured(BASE)).alias("base_measured"),
+            pl.lit(pair.measured(ME)).alias("me_measured"),
+            pl.lit(measured).alias("measured_error"),
+            pl.lit(pair.rounds, pl.Int32).alias("n"),
+            pl.lit(pair.freedom).alias("freedom"),
+        )
+        .sort(pl.col("median").abs(), "part", descending=[True, False])
+    )
 
 
 def _grouped(pair: Pair, by: By) -> pl.DataFrame:
@@ -136,39 +138,4 @@ def _grouped(pair: Pair, by: By) -> pl.DataFrame:
     cost = (pair.mean(BASE) + pair.mean(ME)).sum()
     most = parts.group_by("part", "component").agg(cost.alias("cost"))
     most = most.sort("cost", "component", descending=[True, False]).unique("part", keep="first", maintain_order=True)
-    component = most.select("part", "component")
-    return parts.group_by("part").agg(sums).join(component, on="part")
-
-
-def _judged(parts: pl.DataFrame) -> pl.DataFrame:
-    chances = [
-        two_sided_p(difference / error * t_of(freedom), freedom) if error else float(difference == 0)
-        for difference, error, freedom in parts.select("difference", "error", "freedom").iter_rows()
-    ]
-    difference, error = pl.col("difference"), pl.col("error")
-    near = SAME_WITHIN * pl.col("base_measured")
-    is_found = (pl.col("false_share") <= FALSE_FINDINGS) & (difference.abs() > error)
-    verdict = (
-        pl.when(pl.col("unit").eq(MICROSECONDS) & (pl.col("n") < ROUNDS_FOR_A_VERDICT))
-        .then(pl.lit("unsure"))
-        .when(is_found)
-        .then(pl.when(difference > 0).then(pl.lit("slower")).otherwise(pl.lit("faster")))
-        .when(difference.abs() + error <= near)
-        .then(pl.lit("same"))
-        .otherwise(pl.lit("unsure"))
-    )
-    # An interval narrows with the square root of the rounds.
-    enough = pl.max_horizontal(difference.abs(), near - difference.abs())
-    rounds = (pl.col("n") * (error / enough) ** 2).ceil().clip(lower_bound=pl.col("n") + 1)
-    needs = (
-        pl.when(pl.col("verdict") != "unsure")
-        .then(pl.lit(""))
-        .when(pl.col("n") < ROUNDS_FOR_A_VERDICT)
-        .then(pl.format("{} rounds: there are {}", pl.lit(ROUNDS_FOR_A_VERDICT), "n"))
-        .otherwise(pl.format("about {} rounds at this spread", rounds.cast(pl.Int64)))
-    )
-    return (
-        parts.with_columns(pl.Series("false_share", adjusted(chances), pl.Float64))
-        .with_columns(verdict.alias("verdict"))
-        .with_columns(needs.alias("needs"))
-    )
+    return parts.group_by("part").agg(sums).join(most.select("part", "component"), on="part")

@@ -17,17 +17,8 @@ from rqps.store.schemas import CALLERS
 CALLERS_UNKNOWN = "[callers unknown]"
 """Stands in a stack for what is not known between the root of its thread and where it begins."""
 ROOTS = (
-    "start_thread",
-    "clone",
-    "__clone",
-    "clone3",
-    "__clone3",
-    "thread_start",
-    "_start",
-    "__libc_start_main",
-    "__libc_start_main_impl",
-    "__libc_start_main@@GLIBC_2.34",
-    "__libc_start_call_main",
+    *("start_thread", "clone", "__clone", "clone3", "__clone3", "thread_start", "_start", "__libc_start_main"),
+    *("__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34", "__libc_start_call_main"),
     "execute_native_thread_routine",
 )
 """Functions of the C library with which a thread begins."""

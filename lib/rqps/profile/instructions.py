@@ -1,52 +1,25 @@
-"""Instructions per operation, and whether CPU time tells the same as they do.
+"""Instructions per operation, and whether CPU time grew as they did.
 
-They are counted one by one, and say how much work the server's own code does for a statement. CPU time has two
-things beside that: what an instruction costs, where caches miss or memory is waited for; and what is not counted: the
+They are counted one by one, and measure the work of the server's own code for a statement. CPU time has two things
+beside that: the cost of an instruction, where caches miss or memory is waited for; and what is not counted: the
 kernel's work, the server's before and after a statement, and its threads in the background, which flush and purge.
 """
-
-from collections.abc import Sequence
 
 import polars as pl
 
 from rqps.profile.names import readable
-from rqps.stats.interval import Estimate, Verdict, verdict
+from rqps.stats.comparison import compare
 from rqps.stats.metrics import tidy, usable
-from rqps.stats.relative import ratios_to, relative
-from rqps.stats.summary import summarise
-from rqps.store.read import Study
+from rqps.stats.pairing import comparable, rounds
+from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT, decided
 
 COUNTED = "instructions_per_operation"
 CPU, USER_CPU, THROUGHPUT = "server_cpu_us_per_operation", "server_user_cpu_us_per_operation", "operations_per_s"
-AGREEMENT: dict[Verdict, str] = {
-    "same": "agree",
-    "slower": "CPU grew more",
-    "faster": "CPU grew less",
-    "unsure": "unsure",
-}
-"""What CPU time per instruction, relative to the base, says of the ratios of CPU time and of instructions."""
+AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew less"}
+"""Verdicts on CPU time per instruction, relative to the base, as words on its growth beside instructions."""
 
 _KEYS = ("host", "step", "base", "dbms")
-_ESTIMATE = ("n", "median", "low", "high", "coverage")
-_NO_SUMMARY = {
-    **dict.fromkeys(("metric", "host", "step", "base", "dbms"), pl.String),
-    "n": pl.Int32,
-    **dict.fromkeys(("median", "low", "high", "coverage"), pl.Float64),
-}
-
-
-def counted_beside(counted: Study, measured: Study, base: str) -> pl.DataFrame:
-    """One row per step and dbms whose instructions were counted: their ratio, and those of throughput and CPU time.
-
-    `counted` are a study's runs of that mode, `measured` its ordinary ones. No rows where nothing was counted.
-    """
-    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-    if base not in set(values["dbms"]) or values["dbms"].n_unique() < 2:
-        return pl.DataFrame()
-    summary = pl.DataFrame(schema=_NO_SUMMARY)
-    if base in set(measured.runs["dbms"]):
-        summary = summarise(relative(measured.steps, measured.runs, base, (THROUGHPUT, CPU, USER_CPU)))
-    return instructions_beside(instruction_ratios(values, counted.runs, base), summary)
+_ESTIMATE = {"n": pl.Int32, **dict.fromkeys(("median", "low", "high", "coverage"), pl.Float64)}
 
 
 def instructions_per_operation(
@@ -59,46 +32,40 @@ def instructions_per_operation(
 
 
 def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
-    """One row per step and dbms: instructions an operation of base and me, their ratio, and how far rounds are apart.
+    """The tidy frame of the ratios of instructions, one row per step and dbms, with their `spread`.
 
     `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round.
     """
-    ratio, n = pl.col("ratio"), pl.len()
+    comparable(runs)
+    paired, ratio = rounds(counted, runs, base), pl.col("ratio")
     far = (ratio - ratio.median()).abs().max() / ratio.median()
-    return (
-        ratios_to(base, counted, runs)
-        .group_by("host", "step", "position", "base", "dbms", maintain_order=True)
-        .agg(
-            pl.col("base_value").median().alias("base_instructions"),
-            pl.col("me_value").median().alias("me_instructions"),
-            ratio.median().alias("instructions"),
-            pl.when(n > 1).then(far).alias("spread"),
-            n.cast(pl.Int32).alias("counted_rounds"),
-        )
-    )
+    spreads = paired.group_by(_KEYS).agg(pl.when(pl.len() > 1).then(far).alias("spread"))
+    return compare(paired).join(spreads, on=_KEYS, how="left", maintain_order="left")
 
 
-def instructions_beside(ratios: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
+def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> pl.DataFrame:
     """Those ratios beside the ones of throughput and CPU time of ordinary runs, and whether they agree.
 
-    `summary` sums up the rounds of the metrics above. `per_instruction` is the ratio of CPU time per instruction,
-    with the interval of the CPU time; `agreement` is what it says. Where nothing was measured beside, they are null.
+    `compared` is the tidy frame of the metrics above; their columns here begin with `throughput`, `cpu` and
+    `user_cpu`. `per_instruction` is the ratio of CPU time per instruction, with the interval of the CPU time;
+    `agreement` is its verdict in words. Where nothing was measured beside, they are null.
     """
     beside = ratios
     for metric, name in ((THROUGHPUT, "throughput"), (CPU, "cpu"), (USER_CPU, "user_cpu")):
-        named = {column: f"{name}_{column}" for column in _ESTIMATE if column != "median"}
-        of_metric = summary.filter(metric=metric).select(*_KEYS, *_ESTIMATE).rename({**named, "median": name})
+        names = {column: f"{name}_{column}" for column in _ESTIMATE}
+        if compared is None:
+            beside = beside.with_columns(pl.lit(None, _ESTIMATE[each]).alias(names[each]) for each in _ESTIMATE)
+            continue
+        of_metric = compared.filter(metric=metric).select(*_KEYS, *_ESTIMATE).rename(names)
         beside = beside.join(of_metric, on=_KEYS, how="left", maintain_order="left")
-    per_instruction = [
-        (pl.col(column) / pl.col("instructions")).alias(name)
-        for column, name in (
-            ("cpu", "per_instruction"),
-            ("cpu_low", "per_instruction_low"),
-            ("cpu_high", "per_instruction_high"),
-        )
-    ]
-    beside = beside.with_columns(per_instruction)
-    return beside.with_columns(pl.Series("agreement", [_agreement(row) for row in beside.to_dicts()], pl.String))
+    beside = beside.with_columns(
+        (pl.col(f"cpu_{each}") / pl.col("median")).alias(f"per_instruction_{each}") for each in ("median", "low", "high")
+    )
+    sure = (pl.col("cpu_n") >= ROUNDS_FOR_A_VERDICT) & (pl.col("cpu_coverage") >= COVERAGE)
+    verdict = decided(sure=sure, more_is_better=False, low="per_instruction_low", high="per_instruction_high")
+    return beside.with_columns(
+        pl.when(pl.col("cpu_median").is_not_null()).then(verdict.replace(AGREEMENT)).alias("agreement")
+    )
 
 
 def most_expensive_functions(
@@ -124,11 +91,3 @@ def most_expensive_functions(
         .head(most)
         .select("run", "step", "function", COUNTED, "share", "calls_per_operation")
     )
-
-
-def _agreement(row: dict[str, float | int | None]) -> str | None:
-    if row["per_instruction"] is None:
-        return None
-    names: Sequence[str] = ("cpu_n", "per_instruction", "per_instruction_low", "per_instruction_high", "cpu_coverage")
-    found = Estimate(*(row[name] for name in names))  # type: ignore[arg-type]
-    return AGREEMENT[verdict(found, more_is_better=False)]

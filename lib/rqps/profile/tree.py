@@ -1,16 +1,20 @@
 """The call tree of base and me: the cost of each path on both sides, so that vanished and new paths are seen as well.
 
+Also all stacks for other tools: folded for flame graph makers, JSON for speedscope.
+
 Each name is one letter here, and so a stack is a word. Words are sorted, so that those below a frame stand together:
 bisection finds where its callees begin and end, and every sum is over rows as they were measured.
 """
 
+import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import NamedTuple
 
 import polars as pl
 
+from rqps.profile.breakdown import INSTRUCTIONS, MICROSECONDS
 from rqps.profile.components import components_of_frames
 from rqps.profile.pair import BASE, ME, Pair, one_pair, pairs
 
@@ -30,11 +34,11 @@ TREE = pl.Schema(
         "error": pl.Float64,  # half the width of the 95 % interval of me_total - base_total
     }
 )
-KEYS = {"host": pl.String, "step": pl.String, "dbms": pl.String}
+FOLDED_PER_UNIT = 1_000_000
+"""Folded stacks are whole numbers: millionths of a µs or of an instruction, so that rounding loses nothing."""
 
-_FIRST_LETTER = 0x100
-_SURROGATES = range(0xD800, 0xE000)
-"""Numbers that are no letters by themselves."""
+SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+KEYS = {"host": pl.String, "step": pl.String, "dbms": pl.String}
 
 _Rows = tuple[int, int]
 """The rows of a frame: the first, and the one behind the last."""
@@ -60,24 +64,58 @@ def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: f
     return _tree(one_pair(costs, base, me, step), fold_below)
 
 
-@dataclass
-class _Frames:
-    """The frames in pre-order, one list per column."""
+def folded(costs: pl.DataFrame, dbms: str, step: str) -> str:
+    """One line per stack, `frame;frame;frame cost`, as flamegraph.pl and inferno-flamegraph read it.
 
-    parents: list[int | None] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    selfs: list[int | None] = field(default_factory=list)
+    Costs are in millionths of a µs (or of an instruction) per operation, the mean of the rounds.
+    """
+    return _lines(_means(one_pair(costs, dbms, dbms, step)), [BASE])
+
+
+def folded_difference(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
+    """The same with the costs of base and me in each line, for a differential flame graph."""
+    return _lines(_means(one_pair(costs, base, me, step)), [BASE, ME])
+
+
+def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
+    """Both sides as two profiles of one file, in speedscope's own format."""
+    pair = one_pair(costs, base, me, step)
+    rows = _means(pair)
+    names = rows["stack"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
+    number_of = {name: number for number, name in enumerate(names)}
+    unit, its_unit = (INSTRUCTIONS, "none") if pair.counted else (MICROSECONDS, "microseconds")
+    profiles = []
+    for dbms, side in ((base, BASE), (me, ME)):
+        there = rows.filter(pl.col(side) > 0)
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": f"{dbms}, {step}, {unit}",
+                "unit": its_unit,
+                "startValue": 0,
+                "endValue": there[side].sum(),
+                "samples": [[number_of[name] for name in stack] for stack in there["stack"]],
+                "weights": there[side].to_list(),
+            }
+        )
+    document = {
+        "$schema": SPEEDSCOPE_SCHEMA,
+        "name": f"{step}: {base} and {me}",
+        "exporter": "rqps",
+        "activeProfileIndex": 1,
+        "shared": {"frames": [{"name": name} for name in names]},
+        "profiles": profiles,
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+class _Frame(NamedTuple):
+    parent: int | None
+    name: str
+    rows: list[_Rows]
+    own: int | None
     """The row of the stack that ends in this frame."""
-    rows: list[list[_Rows]] = field(default_factory=list)
-    folded: list[bool] = field(default_factory=list)
-
-    def add(self, parent: int | None, name: str, rows: list[_Rows], own: int | None, folded: bool = False) -> int:
-        self.parents.append(parent)
-        self.names.append(name)
-        self.rows.append(rows)
-        self.selfs.append(own)
-        self.folded.append(folded)
-        return len(self.parents) - 1
+    folded: bool
 
 
 def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
@@ -90,7 +128,8 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
     """One row per stack, as a word; sorted, callers before what they call. And the name that a letter stands for."""
     names = pair.rows["stack"].explode(empty_as_null=False).unique().sort()
-    letters = [chr(code) for code in _letters(len(names))]
+    codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # between them are none that are letters by themselves
+    letters = [chr(code) for code in islice(codes, len(names))]
     spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
     word = pl.col("stack").list.eval(spelt).list.join("")
     rows = (
@@ -103,24 +142,19 @@ def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
     return rows, dict(zip(letters, names, strict=True))
 
 
-def _letters(many: int) -> Sequence[int]:
-    below = _SURROGATES.start - _FIRST_LETTER
-    above = range(_SURROGATES.stop, _SURROGATES.stop + many - below)
-    return [*range(_FIRST_LETTER, _FIRST_LETTER + min(many, below)), *above]
-
-
-def _frames(words: list[str], base: list[float], me: list[float], letters: dict[str, str], limit: float) -> _Frames:
-    """All frames from the root on, callees by name and behind them the one that stands for the minor ones."""
-    frames = _Frames()
+def _frames(words: list[str], base: list[float], me: list[float], letters: dict[str, str], limit: float) -> list[_Frame]:
+    """All frames in pre-order, callees by name and behind them the one that stands for the minor ones."""
+    frames: list[_Frame] = []
     todo: list[tuple[int | None, str, list[_Rows], int]] = [(None, ROOT, [(0, len(words))], 0)]
     while todo:
         parent, name, rows, depth = todo.pop()
         if depth < 0:
-            frames.add(parent, name, rows, None, folded=True)
+            frames.append(_Frame(parent, name, rows, None, True))
             continue
         ((at, end),) = rows
         ends_here = len(words[at]) == depth
-        node = frames.add(parent, name, rows, at if ends_here else None)
+        node = len(frames)
+        frames.append(_Frame(parent, name, rows, at if ends_here else None, False))
         at += ends_here
         callees, minor = [], []
         while at < end:
@@ -140,22 +174,23 @@ def _frames(words: list[str], base: list[float], me: list[float], letters: dict[
     return frames
 
 
-def _table(frames: _Frames, rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
+def _table(frames: list[_Frame], rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
     columns = {}
     for column in (BASE, ME, *pair.columns):
         values = rows[column].to_list()
-        columns[column] = [sum(sum(values[at:end]) for at, end in of_frame) for of_frame in frames.rows]
+        columns[column] = [sum(sum(values[at:end]) for at, end in frame.rows) for frame in frames]
         if column in (BASE, ME):
-            selfs = zip(frames.selfs, frames.folded, columns[column], strict=True)
             columns[f"{column}_self"] = [
-                total if folded else 0.0 if own is None else values[own] for own, folded, total in selfs
+                total if frame.folded else 0.0 if frame.own is None else values[frame.own]
+                for frame, total in zip(frames, columns[column], strict=True)
             ]
-    component = components_of_frames(frames.parents, frames.names)
+    parents, names = [frame.parent for frame in frames], [frame.name for frame in frames]
+    component = components_of_frames(parents, names)
     costs = (rows["component"].to_list(), rows[BASE].to_list(), rows[ME].to_list())
-    for node, folded in enumerate(frames.folded):
-        if folded:
-            component[node] = _most(frames.rows[node], *costs)
-    tree = pl.DataFrame({**columns, "parent": frames.parents, "name": frames.names, "component": component})
+    for node, frame in enumerate(frames):
+        if frame.folded:
+            component[node] = _most(frame.rows, *costs)
+    tree = pl.DataFrame({**columns, "parent": parents, "name": names, "component": component})
     tree = tree.with_row_index("node").with_columns(
         pair.error().alias("error"), pl.col(BASE).alias("base_total"), pl.col(ME).alias("me_total")
     )
@@ -169,3 +204,20 @@ def _most(rows: list[_Rows], component: list[str], base: list[float], me: list[f
         for row in range(at, end):
             costs[component[row]] += base[row] + me[row]  # type: ignore[assignment] # it counts floats as well
     return min(costs, key=lambda each: (-costs[each], each))
+
+
+def _means(pair: Pair) -> pl.DataFrame:
+    """One row per stack, with the mean cost of each side."""
+    sums = pair.rows.group_by("stack").agg(pl.col(pair.columns).sum())
+    return sums.select("stack", pair.mean(BASE).alias(BASE), pair.mean(ME).alias(ME)).sort("stack")
+
+
+def _lines(rows: pl.DataFrame, columns: list[str]) -> str:
+    # A ; would be a frame's end, and a line's end a stack's.
+    frame = pl.element().str.replace_all(";", ":", literal=True).str.replace_all(r"[\r\n\t]", " ")
+    whole = rows.select(
+        pl.col("stack").list.eval(frame).list.join(";").alias("stack"),
+        *((pl.col(column) * FOLDED_PER_UNIT).round().cast(pl.Int64).alias(column) for column in columns),
+    )
+    line = pl.concat_str("stack", *(pl.col(column).cast(pl.String) for column in columns), separator=" ")
+    return "\n".join([*whole.filter(pl.max_horizontal(columns) > 0).select(line).to_series(), ""])

@@ -1,1 +1,18 @@
-"""Under construction."""
+"""Cost of an operation by component and function, sampled or counted, and how far it can be trusted."""
+
+from rqps.pages.flamegraph_breakdown.charts import components, explorer, thread_time
+from rqps.pages.flamegraph_breakdown.findings import Profile, profile
+from rqps.pages.flamegraph_breakdown.tables import as_text, beside, check, completeness, explained
+
+__all__ = [
+    "Profile",
+    "as_text",
+    "beside",
+    "check",
+    "completeness",
+    "components",
+    "explained",
+    "explorer",
+    "profile",
+    "thread_time",
+]

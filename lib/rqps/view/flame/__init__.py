@@ -1,8 +1,7 @@
 """Differential flame graphs, and an explorer of many of them; drawn by a small program that each page carries."""
 
-from rqps.view.flame.drawing import Drawing, without_program
 from rqps.view.flame.explorer import explorer
-from rqps.view.flame.graph import flame_graph, flame_svg
-from rqps.view.flame.script import script_element
+from rqps.view.flame.graph import Drawing, flame_graph, flame_svg, script_element, without_program
+from rqps.view.flame.picture import figure, with_error
 
-__all__ = ["Drawing", "explorer", "flame_graph", "flame_svg", "script_element", "without_program"]
+__all__ = ["Drawing", "explorer", "figure", "flame_graph", "flame_svg", "script_element", "with_error", "without_program"]

@@ -1,22 +1,28 @@
-"""A map of steps by dbms. Each cell leads to what its difference is made of, in numbers and as a flame graph."""
+"""A map of steps by dbms. Each cell leads to the parts of its difference, in numbers and as a flame graph."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import escape
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import polars as pl
 
-from rqps.view.flame.drawing import Drawing
-from rqps.view.flame.graph import claim_of, figure_of, folded_of, how_of
-from rqps.view.flame.look import figure, with_error
-from rqps.view.flame.table import parts_table
-from rqps.view.flame.tree import Tree, tree_of
+from rqps.view.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of
+from rqps.view.flame.picture import figure, with_error
+from rqps.view.flame.tree import tree_of
 from rqps.view.text import Sentences
-from rqps.view.theme import COST_SIGNS, by_host, colour_of, in_order, ink_on, legend_of, rounds_of
+from rqps.view.theme import (
+    COST_SIGNS,
+    VERDICT_COLOURS,
+    by_host,
+    colour_of,
+    in_order,
+    ink_on,
+    legend_of,
+    rounds_of,
+    verdict_words,
+)
 
-T = TypeVar("T")
 Row = Mapping[str, Any]
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
@@ -30,6 +36,10 @@ STYLE = """
 .rqps-cell { scroll-margin-top: 12px; }
 .rqps-cell > summary { font-weight: 600; font-size: 17px; margin: 14px 0 4px; }
 """
+BAR_PX = 60
+MOST_FUNCTIONS = 25
+WORDS = verdict_words("cost")
+_NUMBER = ' class="number"'
 
 
 class Cell(NamedTuple):
@@ -37,19 +47,15 @@ class Cell(NamedTuple):
     dbms: str
 
 
-@dataclass(frozen=True)
-class _Told:
-    """What all cells have in common."""
+class _Common(NamedTuple):
+    """The same for all cells."""
 
     base: str
     unit: str
     by: str
-    counts_differ: bool
-    """Of rounds, from cell to cell."""
+    rounds: str
+    """Empty where cells have different numbers of rounds: each says its own."""
     folded: str
-
-    def sides(self, me: str) -> dict[str, str]:
-        return {"base": self.base, "me": me, "unit": self.unit}
 
 
 def explorer(
@@ -61,33 +67,35 @@ def explorer(
     by: str = "",
     fold_below: float | None = None,
 ) -> Drawing | Sentences:
-    """Put the trees of all cells behind their map. `parts` and `functions` break the same costs down.
+    """Put the trees of all cells behind their map: `parts` and `functions` break the same costs down.
 
-    On a page the address can name a cell: `#step=point-query&dbms=my8033.base`. Where a page has two explorers,
-    `&by=` tells which of them is meant; `&search=` looks for a function.
+    All but the trees are tidy frames of differences; an operation also has its `finding`, a sentence. On a page the
+    address can name a cell: `#step=point-query&dbms=my8033.base`. Where a page has two explorers, `&by=` names the one
+    that is meant; `&search=` looks for a function.
     """
     if operations.is_empty():
         return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
-    counts_differ = operations["n"].n_unique() > 1
-    told = _Told(operations["base"][0], operations["unit"][0], by, counts_differ, folded_of(fold_below))
+    counts = operations["n"].to_list()
+    rounds = rounds_of(counts) if len(set(counts)) == 1 else ""
+    common = _Common(operations["base"][0], operations["unit"][0], by, rounds, folded_of(fold_below))
     rows = {Cell(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
-    read = _cells(trees, tree_of)
-    halves = _cells(parts, _as_it_is), _cells(functions, _as_it_is)
-    sections = [_section(cell, row, read[cell], halves[0][cell], halves[1][cell], told) for cell, row in rows.items()]
-    claim, how = _claim(operations, told), how_of(told.unit, fold_below)
+    frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
+    sections = [_section(cell, row, *(frame[cell] for frame in frames), common) for cell, row in rows.items()]
+    claim, how = _claim(operations, common), how_of(common.unit, fold_below)
+    below = f"Below a difference: base → me{f', means of {rounds}' if rounds else ', and n rounds'}."
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
-        f"<p><strong>{escape(claim)}</strong> Each cell leads to what its difference is made of, by component and "
-        f"as a flame graph. {_below(operations)} {legend_of('cost')}</p>"
-        f"{_map(rows, told)}<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
+        f"<p><strong>{escape(claim)}</strong> Each cell leads to the parts of its difference, by component and "
+        f"as a flame graph. {below} {legend_of('cost')}</p>"
+        f"{_map(rows, common)}<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
     )
     return Drawing(claim, how, html)
 
 
 def address(step: str, dbms: str, by: str = "") -> str:
-    """What follows the name of the page to lead to a cell.
+    """The end of the page's address that leads to a cell.
 
     >>> address("range=10", "my8033.base")
     '#step=range%3D10&dbms=my8033.base'
@@ -96,70 +104,106 @@ def address(step: str, dbms: str, by: str = "") -> str:
     return "#" + urlencode(asked, quote_via=quote)
 
 
-def _cells(frame: pl.DataFrame, read: Callable[[pl.DataFrame], T]) -> dict[Cell, T]:
-    parts = by_host(frame).partition_by("step", "dbms", as_dict=True, maintain_order=True)
-    return {Cell(str(step), str(dbms)): read(part) for (step, dbms), part in parts.items()}
-
-
-def _as_it_is(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame
-
-
-def _below(operations: pl.DataFrame) -> str:
-    counted = (
-        ", and n rounds" if operations["n"].n_unique() > 1 else f", means of {rounds_of(operations['n'].to_list())}"
+def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
+    """One row per part, the greatest difference first, with a bar to either side. `what` is component or function."""
+    rows = parts.sort(pl.col("median").abs(), descending=True, maintain_order=True)
+    most = float(rows["median"].abs().max() or 1.0)  # type: ignore[arg-type]
+    names = [what, "component"] if what == "function" else [what]
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    head += "".join(f'<th scope="col"{_NUMBER}>{escape(name)}</th>' for name in ("difference", "", base, me))
+    body = "".join(_row(row, what, most) for row in rows.iter_rows(named=True))
+    if what == "component":  # they add up to the operation
+        of_base, of_me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
+        sums = (with_error(of_me - of_base, error), "", figure(of_base), figure(of_me))
+        body += f"<tr><td><b>all</b></td>{''.join(f'<td{_NUMBER}><b>{each}</b></td>' for each in sums)}<td></td></tr>"
+    return (
+        '<div class="table" style="overflow-x:auto"><table class="plain rqps-parts">'
+        f'<caption style="text-align:left">{escape(unit)}, by {what}</caption>'
+        f'<thead><tr>{head}<th scope="col">verdict</th></tr></thead><tbody>{body}</tbody></table></div>'
     )
-    return f"Below a difference: base → me{counted}."
 
 
-def _claim(operations: pl.DataFrame, told: _Told) -> str:
-    what = "instructions" if told.unit.startswith("instructions") else "CPU of the server"
-    said = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
-    count = dict(operations.group_by("verdict").len().rows())
-    counts = ", ".join(f"{count[verdict]} {words}" for verdict, words in said.items() if verdict in count)
-    return f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {told.base}, {counts}."
-
-
-def _map(rows: Mapping[Cell, Row], told: _Told) -> str:
-    first = max(rows, key=lambda cell: abs(rows[cell]["difference"]) / (rows[cell]["base_cost"] or 1.0))
-    dbms = in_order(cell.dbms for cell in rows)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in dbms)
-    body = "".join(
-        f'<tr><th scope="row">{escape(step)}</th>'
-        f"{''.join(_cell(cell, rows.get(cell), cell == first, told) for cell in (Cell(step, name) for name in dbms))}"
-        "</tr>"
-        for step in in_order(cell.step for cell in rows)
+def functions_table(functions: pl.DataFrame, *, base: str, me: str, unit: str) -> str:
+    """The functions whose own cost changed most, folded away."""
+    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("median").abs())
+    of_all = (
+        f"The {most.height} of {functions.height} functions" if functions.height > most.height else "The functions"
     )
     return (
-        '<div class="scroll" style="overflow-x:auto"><table class="rqps-map">'
-        f'<thead><tr><th scope="col">{escape(told.unit)}</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f"<details><summary>{of_all} whose own cost changed most, as a table</summary>"
+        f"{parts_table(most, 'function', base=base, me=me, unit=unit)}</details>"
     )
 
 
-def _cell(cell: Cell, row: Row | None, first: bool, told: _Told) -> str:
+def _difference(row: Row) -> str:
+    return with_error(row["median"], (row["high"] - row["low"]) / 2)
+
+
+def _row(row: Row, what: str, most: float) -> str:
+    cells = [f'<td class="rqps-{what}" style="min-width:118px">{escape(row["part"])}</td>']
+    if what == "function":
+        cells.append(f"<td>{escape(row['component'])}</td>")
+    wide = BAR_PX * abs(row["median"]) / most
+    left = BAR_PX - wide if row["median"] < 0 else BAR_PX
+    look = f"width:{wide:.0f}px;height:12px;margin:0 {2 * BAR_PX - left - wide:.0f}px 0 {left:.0f}px"
+    bar = f'<div style="{look};background:{VERDICT_COLOURS[row["verdict"]]}"></div>'
+    unbroken = _difference(row).replace(" ", "\u00a0")
+    cells.append(f"<td{_NUMBER}>{unbroken}</td><td>{bar}</td>")
+    cells += [f"<td{_NUMBER}>{figure(row[side])}</td>" for side in ("base_median", "me_median")]
+    return f"<tr>{''.join(cells)}<td>{COST_SIGNS[row['verdict']]} {WORDS[row['verdict']]}</td></tr>"
+
+
+def _claim(operations: pl.DataFrame, common: _Common) -> str:
+    what = "instructions" if common.unit.startswith("instructions") else "CPU of the server"
+    words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
+    count = dict(operations.group_by("verdict").len().rows())
+    counts = ", ".join(f"{count[verdict]} {each}" for verdict, each in words.items() if verdict in count)
+    return f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {common.base}, {counts}."
+
+
+def _map(rows: Mapping[Cell, Row], common: _Common) -> str:
+    first = max(rows, key=lambda cell: abs(rows[cell]["median"]) / (rows[cell]["base_median"] or 1.0))
+    dbms = in_order(cell.dbms for cell in rows)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (common.unit, *dbms))
+    lines = []
+    for step in in_order(cell.step for cell in rows):
+        cells = (_cell(cell, rows.get(cell), cell == first, common) for cell in (Cell(step, name) for name in dbms))
+        lines.append(f'<tr><th scope="row">{escape(step)}</th>{"".join(cells)}</tr>')
+    return (
+        '<div class="scroll" style="overflow-x:auto"><table class="rqps-map">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _cell(cell: Cell, row: Row | None, first: bool, common: _Common) -> str:
     if row is None:
         return "<td>–</td>"
     # The colours of the heatmap, as if nothing but this cost made rQPS.
-    as_ratio = row["base_cost"] / row["me_cost"] if row["me_cost"] else 1.0
+    as_ratio = row["base_median"] / row["me_median"] if row["me_median"] else 1.0
     marks = "rqps-to rqps-first" if first else "rqps-to"
-    count = f" · n={row['n']}" if told.counts_differ else ""
-    by_how_much = f"{COST_SIGNS[row['verdict']]} {with_error(row['difference'], row['error'])}"
+    count = "" if common.rounds else f" · n={row['n']}"
     return (
         f'<td style="background:{colour_of(as_ratio)};color:{ink_on(as_ratio)}">'
-        f'<a class="{marks}" href="{escape(address(*cell, told.by))}"><b>{by_how_much}</b>'
-        f"<small>{figure(row['base_cost'])} → {figure(row['me_cost'])}{count}</small></a></td>"
+        f'<a class="{marks}" href="{escape(address(*cell, common.by))}">'
+        f"<b>{COST_SIGNS[row['verdict']]} {_difference(row)}</b>"
+        f"<small>{figure(row['base_median'])} → {figure(row['me_median'])}{count}</small></a></td>"
     )
 
 
-def _section(cell: Cell, row: Row, tree: Tree, parts: pl.DataFrame, functions: pl.DataFrame, told: _Told) -> str:
-    where, sides = address(*cell, told.by), told.sides(cell.dbms)
-    claim = claim_of(tree, **sides)
-    too_few = row["verdict"] == "unsure" and abs(row["difference"]) > row["error"]
-    rounds = f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}. {told.folded}".rstrip()
+def _section(
+    cell: Cell, row: Row, tree: pl.DataFrame, parts: pl.DataFrame, functions: pl.DataFrame, common: _Common
+) -> str:
+    where, sides = address(*cell, common.by), {"base": common.base, "me": cell.dbms, "unit": common.unit}
+    read = tree_of(tree)
+    too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
+    rounds = f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}. {common.folded}".rstrip()
+    drawn = figure_of(
+        read, functions_table(functions, **sides), claim_of(read, **sides), rounds, title=cell.step, **sides
+    )
     # Without scripts the address leads to this id, and the browser opens what it is in.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'
-        f"<summary>{escape(f'{cell.step}: {cell.dbms} against {told.base}')}</summary>"
-        f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>{parts_table(parts, "component", **sides)}'
-        f"{figure_of(tree, functions, claim, rounds, title=cell.step, **sides)}</div></details>"
+        f"<summary>{escape(f'{cell.step}: {cell.dbms} against {common.base}')}</summary>"
+        f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>'
+        f"{parts_table(parts, 'component', **sides)}{drawn}</div></details>"
     )

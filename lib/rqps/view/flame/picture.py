@@ -1,62 +1,81 @@
-"""A tree as an SVG file, for where no script runs."""
+"""The look of a flame graph, in one place for its program and for the picture where no program runs."""
 
+import math
 import re
 from collections.abc import Iterator
 from html import escape
+from types import SimpleNamespace
 from typing import NamedTuple
 
-from rqps.view.flame.look import (
-    CHEAPER,
-    CHEAPER_EDGES,
-    DEARER,
-    DEARER_EDGES,
-    FEWEST_LETTERS,
-    FONT_PX,
-    GREY,
-    MEANING,
-    NARROWEST_TEXT_PX,
-    ROW_PX,
-    SIGNS,
-    figure,
-    strength_of,
-    with_error,
-)
 from rqps.view.flame.tree import Tree
-from rqps.view.theme import FONTS, INK, MUTED, PICTURE_WIDTH_PX
+from rqps.view.theme import COLOURS, COST_SIGNS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
 
+# A difference is strong by its share of what the whole operation costs the base: under 1 %, 1 to 5 %, over 5 %.
+_MORE, _LESS = (COLOURS[2], COLOURS[1], COLOURS[0]), (COLOURS[4], COLOURS[5], COLOURS[6])
+LOOK = SimpleNamespace(
+    row=18,
+    font_px=12,
+    fonts=", ".join(FONTS),
+    ink=INK,
+    narrowest=0.5,
+    narrowest_text=30,
+    fewest_letters=5,
+    limits=(0.01, 0.05),
+    more=_MORE,
+    less=_LESS,
+    more_edges=(*_MORE[1:], "#6b2503"),  # one shade darker than the box
+    less_edges=(*_LESS[1:], "#06413b"),
+    grey="#dfe3e6",
+    rest="#f0f2f4",
+    chosen="#0b5c8a",
+    faded=0.3,
+    faded_text=0.65,
+    meaning=(
+        "▲ and an edge above: costs more than {base}; ▼ and an edge below: costs less; "
+        "grey: no difference, or one within its error."
+    ),
+)
+SIGNS = {1: COST_SIGNS["slower"], -1: COST_SIGNS["faster"], 0: ""}
 HEAD_PX = 22
 LETTER_PX = 7.2
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
-class Box(NamedTuple):
-    frame: int
-    left: float
-    width: float
+def strength_of(share: float) -> int:
+    """The shade of a difference, from 0 to 2, by its share of the operation.
 
-
-def svg(tree: Tree, base: str, unit: str, *, narrowest_px: float, titles: bool) -> str:
-    """Every frame that is wide enough. Widths are the mean of both sides, so that nothing is hidden.
-
-    With titles each box tells its numbers when a pointer rests on it; they are most of the file.
+    >>> strength_of(0.002), strength_of(-0.03), strength_of(0.2)
+    (0, 1, 2)
     """
-    boxes = list(_boxes(tree, narrowest_px))
-    height = HEAD_PX + ROW_PX * (1 + max((tree.depth[box.frame] for box in boxes), default=0))
-    size = f'width="{PICTURE_WIDTH_PX}" height="{height}" viewBox="0 0 {PICTURE_WIDTH_PX} {height}"'
-    by_colour: dict[str, list[str]] = {}
-    for box in boxes:
-        title = f"<title>{xml(_told(tree, box.frame, unit))}</title>" if titles else ""
-        by_colour.setdefault(_colour(tree, box.frame), []).append(_path(tree, box, title))
-    parts = [f'<g fill="{colour}">{_joined(paths)}</g>' for colour, paths in by_colour.items()]
-    parts += [_edges(tree, boxes, sign, strength) for sign in (1, -1) for strength in range(len(DEARER))]
-    parts += [_label(tree, box) for box in boxes if box.width > NARROWEST_TEXT_PX]
-    font = f'font-family="{xml(", ".join(FONTS))}" font-size="{FONT_PX}"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font} fill="{INK}">'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>'
-        f'<text x="0" y="13" fill="{MUTED}">{xml(MEANING.format(base=base))}</text>'
-        f"{''.join(parts)}</svg>"
-    )
+    return sum(abs(share) >= limit for limit in LOOK.limits)
+
+
+def with_error(value: float, error: float) -> str:
+    """A difference in as many digits as its error has any use for.
+
+    >>> with_error(22.04, 0.29), with_error(-82.7, 26.1), with_error(1.5, 0.0)
+    ('+22.0 ± 0.3', '−83 ± 26', '+1.50')
+    """
+    if error <= 0:
+        return figure(value, signed=True)
+    digits = min(3, max(0, -math.floor(math.log10(error) + 0.0001)))
+    shown = f"{value:+,.{digits}f}".replace("-", "−") if round(value, digits) else "0"
+    return f"{shown} ± {error:,.{digits}f}"
+
+
+def figure(value: float, *, signed: bool = False) -> str:
+    """A number with as many digits as its size needs.
+
+    >>> figure(0.1234), figure(-1.234, signed=True), figure(12.34), figure(1234.5)
+    ('0.123', '−1.23', '12.3', '1,234')
+    >>> figure(0.0), figure(-0.0001, signed=True)
+    ('0', '0')
+    """
+    size = abs(value)
+    digits = 3 - sum(size >= limit for limit in (0.9995, 9.995, 99.95))
+    if not round(value, digits):
+        return "0"
+    return f"{value:{'+' if signed else ''},.{digits}f}".replace("-", "−")
 
 
 def xml(text: str) -> str:
@@ -68,8 +87,50 @@ def xml(text: str) -> str:
     return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
-def _boxes(tree: Tree, narrowest_px: float) -> Iterator[Box]:
-    """A frame stands right of what its caller costs by itself and of its caller's frames before it."""
+def svg(tree: Tree, base: str, unit: str, *, narrowest_px: float, titles: bool) -> str:
+    """Every frame that is wide enough, as an SVG file. Widths are the mean of both sides, so that nothing is hidden.
+
+    With titles each box shows its numbers when a pointer rests on it; they are most of the file.
+    """
+    boxes = list(_boxes(tree, narrowest_px))
+    height = HEAD_PX + LOOK.row * (1 + max((tree.depth[box.frame] for box in boxes), default=0))
+    size = f'width="{PICTURE_WIDTH_PX}" height="{height}" viewBox="0 0 {PICTURE_WIDTH_PX} {height}"'
+    filled: dict[str, list[str]] = {}
+    edges: dict[str, list[str]] = {}
+    for box in boxes:
+        shape = _rectangle(box, 0, LOOK.row - 1)
+        title = f"<title>{xml(_title(tree, box.frame, unit))}</title>"
+        sign, strength = tree.sign(box.frame), box.strength
+        colour = LOOK.grey if not sign else (LOOK.more if sign > 0 else LOOK.less)[strength]
+        filled.setdefault(colour, []).append(f'<path d="{shape}">{title}</path>' if titles else shape)
+        if sign:
+            # Not everybody sees the colours: a box that costs more has its edge above, one that costs less below.
+            edge = (LOOK.more_edges if sign > 0 else LOOK.less_edges)[strength]
+            edges.setdefault(edge, []).append(_rectangle(box, 0 if sign > 0 else LOOK.row - 3, 2))
+    parts = [
+        f'<g fill="{colour}">{"".join(shapes) if titles else _path(shapes)}</g>' for colour, shapes in filled.items()
+    ]
+    parts += [f'<g fill="{colour}">{_path(shapes)}</g>' for colour, shapes in edges.items()]
+    parts += [_label(tree, box) for box in boxes if box.width > LOOK.narrowest_text]
+    font = f'font-family="{xml(LOOK.fonts)}" font-size="{LOOK.font_px}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font} fill="{INK}">'
+        f'<rect width="100%" height="100%" fill="#ffffff"/>'
+        f'<text x="0" y="13" fill="{MUTED}">{xml(LOOK.meaning.format(base=base))}</text>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+class _Box(NamedTuple):
+    frame: int
+    left: float
+    top: int
+    width: float
+    strength: int
+
+
+def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
+    """A frame stands right of its caller's own cost and of its caller's frames before it."""
     sums = [0.0]
     for base, me in zip(tree.base_self, tree.me_self, strict=True):
         sums.append(sums[-1] + base + me)
@@ -78,66 +139,35 @@ def _boxes(tree: Tree, narrowest_px: float) -> Iterator[Box]:
     while i < len(tree):
         left, right = sums[i] * scale, sums[tree.end[i]] * scale
         if right - left >= narrowest_px:
-            yield Box(i, left, right - left)
+            strength = strength_of(tree.difference(i) / tree.whole)
+            yield _Box(i, left, HEAD_PX + tree.depth[i] * LOOK.row, right - left, strength)
             i += 1
         else:
             i = tree.end[i]
 
 
-def _colour(tree: Tree, i: int) -> str:
-    sign = tree.sign(i)
-    colours = DEARER if sign > 0 else CHEAPER
-    return colours[_strength(tree, i)] if sign else GREY
-
-
-def _strength(tree: Tree, i: int) -> int:
-    return strength_of(tree.difference(i) / tree.whole)
-
-
-def _path(tree: Tree, box: Box, title: str) -> str:
-    shape = _rectangle(box.left, _top(tree, box), _inner(box), ROW_PX - 1)
-    return f'<path d="{shape}">{title}</path>' if title else shape
-
-
-def _joined(paths: list[str]) -> str:
-    return "".join(paths) if paths[0].startswith("<") else f'<path d="{"".join(paths)}"/>'
-
-
-def _edges(tree: Tree, boxes: list[Box], sign: int, strength: int) -> str:
-    """Dearer has its edge above, cheaper below: not everybody sees the colours."""
-    down = 0 if sign > 0 else ROW_PX - 3
-    colour = (DEARER_EDGES if sign > 0 else CHEAPER_EDGES)[strength]
-    found = [box for box in boxes if (tree.sign(box.frame), _strength(tree, box.frame)) == (sign, strength)]
-    shapes = "".join(_rectangle(box.left, _top(tree, box) + down, _inner(box), 2) for box in found)
-    return f'<path fill="{colour}" d="{shapes}"/>' if shapes else ""
-
-
-def _label(tree: Tree, box: Box) -> str:
+def _label(tree: Tree, box: _Box) -> str:
     i, sign = box.frame, tree.sign(box.frame)
     text = f"{SIGNS[sign]} {tree.name[i]} {figure(tree.difference(i), signed=True)}" if sign else tree.name[i]
     letters = int((box.width - 6) / LETTER_PX)
-    if letters < min(len(text), FEWEST_LETTERS):
+    if letters < min(len(text), LOOK.fewest_letters):
         return ""
     if len(text) > letters:
         text = text[: letters - 1].rstrip() + "…"
-    strong = sign and _strength(tree, i) == len(DEARER) - 1
-    white = ' fill="#fff"' if strong else ""
-    return f'<text x="{box.left + 3:.1f}" y="{_top(tree, box) + 13}"{white}>{xml(text)}</text>'
+    white = ' fill="#fff"' if sign and box.strength == len(LOOK.limits) else ""
+    return f'<text x="{box.left + 3:.1f}" y="{box.top + 13}"{white}>{xml(text)}</text>'
 
 
-def _told(tree: Tree, i: int, unit: str) -> str:
+def _title(tree: Tree, i: int, unit: str) -> str:
     by = with_error(tree.difference(i), tree.error[i])
     cost = f"{figure(tree.base_total[i])} → {figure(tree.me_total[i])} {unit}"
     return f"{tree.name[i]} ({tree.component[i]}): {cost}, {by}"
 
 
-def _rectangle(left: float, top: int, width: float, height: int) -> str:
-    return f"M{left:.1f} {top}h{width:.1f}v{height}h-{width:.1f}z"
+def _rectangle(box: _Box, down: int, height: int) -> str:
+    width = box.width - 1 if box.width > 3 else box.width
+    return f"M{box.left:.1f} {box.top + down}h{width:.1f}v{height}h-{width:.1f}z"
 
 
-def _top(tree: Tree, box: Box) -> int:
-    return HEAD_PX + tree.depth[box.frame] * ROW_PX
-
-
-def _inner(box: Box) -> float:
-    return box.width - 1 if box.width > 3 else box.width
+def _path(shapes: list[str]) -> str:
+    return f'<path d="{"".join(shapes)}"/>'

@@ -1,17 +1,27 @@
-"""A tree of frames, taken from its table: what is below a frame follows it, up to its end."""
+"""A tree of frames in pre-order, and the same in few bytes for the program of a page."""
 
+import base64
+import json
+import struct
+import sys
+import zlib
+from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import polars as pl
 
-COLUMNS = ("node", "parent", "name", "component", "base_self", "me_self", "base_total", "me_total", "error")
-ALL = "all"
+COLUMNS = ("name", "component", "base_self", "me_self", "base_total", "me_total", "error")
+# The whole operation in quanta. Finer than anything that is shown, also after thousands of roundings.
+QUANTA = 1 << 26
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Columns of one length, in pre-order; the first frame is the only one without a caller."""
+    """Columns of one length: the frames below one follow it; the first frame is the only one without a caller."""
 
     name: Sequence[str]
     component: Sequence[str]
@@ -28,49 +38,22 @@ class Tree:
         return len(self.name)
 
     def difference(self, i: int) -> float:
-        """How much more it costs me, with all that it calls."""
+        """The cost of me, with all that the frame calls, minus that of the base."""
         return self.me_total[i] - self.base_total[i]
 
     def sign(self, i: int) -> int:
-        """1 dearer, -1 cheaper, 0 where there is no difference or it is within its error."""
+        """1 where it costs more, -1 where it costs less, 0 where there is no difference or it is within its error."""
         by = self.difference(i)
         return 0 if abs(by) <= self.error[i] else 1 if by > 0 else -1
 
     @property
     def whole(self) -> float:
-        """What the operation costs the base; or me, where the base has nothing."""
+        """The cost of the operation for the base; or for me, where the base has nothing."""
         return self.base_total[0] or self.me_total[0]
 
 
-def tree_of(frame: pl.DataFrame) -> Tree:
-    """Read a table in pre-order. Where several frames have no caller, they get one; dear frames come before cheap."""
-    rows = frame.select(COLUMNS)
-    if rows["parent"].null_count() > 1:
-        rows = pl.concat([_root(rows), rows.with_columns(pl.col("parent").fill_null(-1))])
-    order, depth, end = _dear_first(rows)
-    columns = {name: [values[i] for i in order] for name in COLUMNS[2:] if (values := rows[name].to_list())}
-    return Tree(**columns, depth=depth, end=end)
-
-
-def _root(rows: pl.DataFrame) -> pl.DataFrame:
-    below = rows.filter(pl.col("parent").is_null())
-    # Errors of parts that were counted apart from each other add up by their squares.
-    error = pl.col("error").pow(2).sum().sqrt()
-    return below.select(
-        pl.lit(-1, rows.schema["node"]).alias("node"),
-        pl.lit(None, rows.schema["parent"]).alias("parent"),
-        pl.lit(ALL).alias("name"),
-        pl.lit(ALL).alias("component"),
-        pl.lit(0.0).alias("base_self"),
-        pl.lit(0.0).alias("me_self"),
-        pl.col("base_total").sum(),
-        pl.col("me_total").sum(),
-        error,
-    )
-
-
-def _dear_first(rows: pl.DataFrame) -> tuple[list[int], list[int], list[int]]:
-    """Which row comes where, how deep it is, and where what is below it ends."""
+def tree_of(rows: pl.DataFrame) -> Tree:
+    """The tree of a table in pre-order. Of the frames below one, the most expensive comes first."""
     row_of = {node: i for i, node in enumerate(rows["node"])}
     below: list[list[int]] = [[] for _ in row_of]
     for i, parent in enumerate(rows["parent"]):
@@ -79,20 +62,57 @@ def _dear_first(rows: pl.DataFrame) -> tuple[list[int], list[int], list[int]]:
     cost = (rows["base_total"] + rows["me_total"]).to_list()
     order: list[int] = []
     depth: list[int] = []
-    waiting = [(0, 0)]
+    end = [rows.height] * rows.height
+    waiting, above = [(0, 0)], [0] * rows.height
     while waiting:
         i, deep = waiting.pop()
+        for level in range(deep, depth[-1] + 1 if depth else 0):
+            end[above[level]] = len(order)
+        above[deep] = len(order)
         order.append(i)
         depth.append(deep)
         waiting += [(each, deep + 1) for each in sorted(below[i], key=cost.__getitem__)]
-    return order, depth, _ends(depth)
+    columns = {name: [values[i] for i in order] for name in COLUMNS if (values := rows[name].to_list())}
+    return Tree(**columns, depth=depth, end=end)
 
 
-def _ends(depth: Sequence[int]) -> list[int]:
-    end = [len(depth)] * len(depth)
-    open_: list[int] = []
-    for i, deep in enumerate(depth):
-        while len(open_) > deep:
-            end[open_.pop()] = i
-        open_.append(i)
-    return end
+def packed(tree: Tree, **head: Any) -> str:
+    """The tree as text: its head as JSON, then each column in planes, the lowest byte of every number first.
+
+    Planes of equal significance deflate better than numbers in a row, and need no decoder but a shift.
+    """
+    quantum = max(tree.base_total[0], tree.me_total[0]) / QUANTA or 1.0
+    names, name = _numbered(tree.name)
+    components, component = _numbered(tree.component)
+    columns = {
+        # Number of frames that end before each one.
+        "up": [0, *(above + 1 - here for above, here in pairwise(tree.depth))],
+        "name": name,
+        "component": component,
+        **{
+            title: [min(round(value / quantum), 0xFFFFFFFF) for value in values]
+            for title, values in (("base", tree.base_self), ("me", tree.me_self), ("error", tree.error))
+        },
+    }
+    planes = {title: _planes(values) for title, values in columns.items()}
+    head |= {"frames": len(tree), "quantum": quantum, "names": names, "components": components}
+    head["columns"] = [(title, len(each)) for title, each in planes.items()]
+    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
+    body = b"".join(plane for each in planes.values() for plane in each)
+    return base64.b64encode(zlib.compress(struct.pack("<I", len(text)) + text + body, 9)).decode()
+
+
+def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Each value once, the frequent ones first, so that most numbers are small."""
+    names = [name for name, _ in Counter(values).most_common()]
+    number = {name: i for i, name in enumerate(names)}
+    return names, [number[value] for value in values]
+
+
+def _planes(values: Sequence[int]) -> list[bytes]:
+    raw = array("I", values)
+    if sys.byteorder == "big":
+        raw.byteswap()
+    data, size = raw.tobytes(), raw.itemsize
+    width = max(1, (max(values).bit_length() + 7) // 8)
+    return [data[plane::size] for plane in range(width)]
