@@ -1,7 +1,8 @@
 """How fast do two profiles become a difference, and does it lose anything? 13,000 distinct stacks a side.
 
 From raw stacks to costs per operation, to the tree of both sides, to the breakdown. Goals: 0.2 s for the
-difference, sums kept to 1e-9. Then a million distinct stacks a side, in a process of its own, whose memory is told.
+difference, sums kept to 1e-9. Then a million distinct stacks a side, in a process of its own, with
+its peak of memory.
 
 For a comparison: `--difffolded` is FlameGraph's difffolded.pl or inferno's inferno-diff-folded (`cargo install
 inferno --root DIR`). They are run on the same stacks as folded text, once as they are and once with -n, which brings
@@ -20,7 +21,7 @@ from statistics import median
 from typing import Any, TypeVar
 
 import polars as pl
-from rqps.analysis import breakdown, flame_tree, stack_costs
+from rqps.profile import breakdown, flame_tree, stack_costs
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import STACKS, STEPS
 

@@ -123,8 +123,13 @@ class Graph:
         self.tab.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def search(self, text: str) -> None:
-        self.tab.run(f"{self.root}.querySelector('.words').focus()")
+        words = f"{self.root}.querySelector('.words')"
+        self.tab.run(f"{words}.focus(); {words}.value = ''; {words}.dispatchEvent(new Event('input'))")
         self.tab.call("Input.insertText", text=text)
+
+    def width(self, mode: str) -> None:
+        modes = f"{self.root}.querySelector('.modes')"
+        self.tab.run(f"{modes}.value = {mode!r}; {modes}.dispatchEvent(new Event('change'))")
 
     def zoomed(self) -> str:
         """The last of the path that it is zoomed into, or nothing."""
@@ -132,67 +137,128 @@ class Graph:
         return path.split(" › ")[-1]
 
 
-def test_boxes_are_as_wide_as_their_cost(browser: Browser, two: Path) -> None:
+@pytest.fixture(scope="module")
+def open_two(browser: Browser, two: Path) -> Iterator[Tab]:
     with opened(browser, two, DESKTOP) as tab:
-        boxes = Graph(tab).shown()
-        whole = boxes["all"][0] + 1
-        assert boxes["parse"][0] == pytest.approx(whole * 14 / 38 - 1, abs=0.1)
-        assert boxes["parse"][1] == 2
-        assert boxes["old_lock"][0] == pytest.approx(whole * 2 / 38 - 1, abs=0.1)
-        assert set(boxes) == {"all", *(name for stack in STACKS for name in stack)}
+        yield tab
 
 
-@pytest.mark.parametrize(
-    ("mode", "missing", "parse", "whole"),
-    [("base", "new_hook", 6, 18), ("me", "old_lock", 8, 20), ("change", "lex", 2, 10)],
-)
-def test_widths_can_be_before_after_or_what_changed(
-    browser: Browser, two: Path, mode: str, missing: str, parse: float, whole: float
-) -> None:
-    with opened(browser, two, DESKTOP) as tab:
-        graph = Graph(tab)
-        tab.run(f"{graph.root}.querySelector('.modes').value = {mode!r}")
-        tab.run(f"{graph.root}.querySelector('.modes').dispatchEvent(new Event('change'))")
+@pytest.fixture
+def graph(open_two: Tab) -> Graph:
+    """The first drawing, as it is before anything was done with it."""
+    found = Graph(open_two)
+    open_two.run(f"{found.root}.querySelector('.all').click()")
+    found.width("both")
+    found.search("")
+    return found
+
+
+def test_boxes_are_as_wide_as_their_cost(graph: Graph) -> None:
+    boxes = graph.shown()
+    whole = boxes["all"][0] + 1
+    assert boxes["parse"][0] == pytest.approx(whole * 14 / 38 - 1, abs=0.1)
+    assert boxes["parse"][1] == 2
+    assert boxes["old_lock"][0] == pytest.approx(whole * 2 / 38 - 1, abs=0.1)
+    assert set(boxes) == {"all", *(name for stack in STACKS for name in stack)}
+    of_modes = [("base", "new_hook", 6, 18), ("me", "old_lock", 8, 20), ("change", "lex", 2, 10)]
+    for mode, missing, parse, whole_cost in of_modes:
+        graph.width(mode)
         boxes = graph.shown()
         assert missing not in boxes
-        assert boxes["parse"][0] == pytest.approx((boxes["all"][0] + 1) * parse / whole - 1, abs=0.1)
+        assert boxes["parse"][0] == pytest.approx((boxes["all"][0] + 1) * parse / whole_cost - 1, abs=0.1)
 
 
-def test_a_click_zooms_in_and_back_out(browser: Browser, two: Path) -> None:
-    with opened(browser, two, DESKTOP) as tab:
-        graph = Graph(tab)
-        whole = graph.shown()["all"]
-        graph.click("read_row")
-        boxes = graph.shown()
-        assert graph.zoomed() == "read_row"
-        assert boxes["read_row"][0] == boxes["execute"][0] == whole[0]
-        assert "parse" not in boxes
-        assert "read_row" in graph.part("card")
-        graph.click("all")
-        assert graph.shown()["all"] == whole
-        assert graph.zoomed() == ""
+def test_a_click_zooms_in_and_the_path_and_the_button_lead_out_again(graph: Graph) -> None:
+    whole = graph.shown()["all"]
+    graph.click("read_row")
+    boxes = graph.shown()
+    assert graph.zoomed() == "read_row"
+    assert boxes["read_row"][0] == boxes["execute"][0] == whole[0]
+    assert "parse" not in boxes
+    assert "read_row" in graph.part("card")
+    graph.click("all")
+    assert graph.shown()["all"] == whole
+    assert graph.zoomed() == ""
+    graph.click("search")
+    assert graph.part("path") == "all › do_command › execute › read_row › search"
+    graph.tab.run(f"{graph.root}.querySelectorAll('.path button')[2].click()")
+    assert graph.zoomed() == "execute"
+    assert graph.part("all", "disabled") is False
+    graph.tab.run(f"{graph.root}.querySelector('.all').click()")
+    assert graph.zoomed() == ""
+    assert graph.part("all", "disabled") is True
 
 
-def test_the_path_and_the_button_lead_out_again(browser: Browser, two: Path) -> None:
-    with opened(browser, two, DESKTOP) as tab:
-        graph = Graph(tab)
-        graph.click("search")
-        assert graph.part("path") == "all › do_command › execute › read_row › search"
-        tab.run(f"{graph.root}.querySelectorAll('.path button')[2].click()")
-        assert graph.zoomed() == "execute"
-        assert graph.part("all", "disabled") is False
-        tab.run(f"{graph.root}.querySelector('.all').click()")
-        assert graph.zoomed() == ""
-        assert graph.part("all", "disabled") is True
+def test_a_search_for_a_component_adds_up_the_own_cost_of_its_frames(graph: Graph) -> None:
+    graph.click("read_row")
+    graph.tab.run(f"{graph.root}.querySelector('.card button').click()")
+    assert graph.part("words", "value") == "component:read"
+    assert graph.part("count") == "1 frame: 0 (0.0 %) → 0 (0.0 %) µs/operation, 0"
 
 
-def test_a_frame_tells_both_sides_and_the_difference(browser: Browser, tmp_path: Path) -> None:
-    with opened(browser, page_of(tmp_path, drawing(error=0.1)), DESKTOP) as tab:
+def test_two_graphs_on_a_page_know_nothing_of_each_other(graph: Graph) -> None:
+    second = Graph(graph.tab, 1)
+    graph.click("execute")
+    second.search("lex")
+    assert (graph.zoomed(), second.zoomed()) == ("execute", "")
+    assert (graph.part("count"), second.part("count")[:7]) == ("", "1 frame")
+    ids = "[...document.querySelectorAll('[id]')]"
+    assert graph.tab.run(f"{ids}.length") == graph.tab.run(f"new Set({ids}.map(e => e.id)).size")
+
+
+def test_keys_move_zoom_and_search(graph: Graph) -> None:
+    graph.press("Home", "ArrowDown", "ArrowDown")
+    assert graph.part("said").startswith("execute, execute, row 3: 11.0 in my1.base, 11.0 in my2.base")
+    graph.press("ArrowRight")
+    assert graph.part("said").startswith("parse,")
+    graph.press("ArrowLeft", "ArrowDown", "Enter")
+    assert graph.zoomed() == "read_row"
+    graph.press("ArrowDown", "Enter")
+    assert graph.zoomed() == "search"
+    graph.press("Escape")
+    assert graph.zoomed() == "read_row"
+    graph.press("Escape")
+    assert graph.zoomed() == ""
+    graph.press("/")
+    graph.tab.call("Input.insertText", text="copy")
+    graph.key("Enter")
+    assert graph.part("said").startswith("copy, copy, row 5")
+    graph.key("Enter")
+    assert graph.part("said").startswith("copy, copy, row 3")
+    graph.key("Escape")
+    assert graph.part("count") == ""
+    assert graph.tab.complaints() == []
+
+
+def test_frames_are_saved_for_other_tools(graph: Graph) -> None:
+    lines = [line.rsplit(" ", 2) for line in graph.saved("folded stacks").splitlines()]
+    assert {stack: [round(int(cost) / 1e6, 3) for cost in costs] for stack, *costs in lines} == {
+        ";".join(stack): list(costs) for stack, costs in STACKS.items()
+    }
+    saved = json.loads(graph.saved("speedscope"))
+    assert [round(profile["endValue"], 3) for profile in saved["profiles"]] == [18.0, 20.0]
+    names = [frame["name"] for frame in saved["shared"]["frames"]]
+    of_me = saved["profiles"][1]
+    paths = {
+        tuple(names[i] for i in path): round(weight, 3)
+        for path, weight in zip(of_me["samples"], of_me["weights"], strict=True)
+    }
+    assert paths == {stack: me for stack, (_, me) in STACKS.items() if me}
+
+
+def test_a_frame_shows_both_sides_and_only_a_difference_beyond_its_error_has_a_sign(
+    browser: Browser, tmp_path: Path
+) -> None:
+    changed: dict[Stack, tuple[float, float]] = {("gone",): (4.0, 0.0), ("new",): (0.0, 5.0), ("same",): (4.0, 5.0)}
+    recursive: dict[Stack, tuple[float, float]] = {("walk", "walk", "walk"): (3.0, 6.0), ("walk", "rest"): (1.0, 1.0)}
+    recursive[("other",)] = (6.0, 3.0)
+    page = page_of(tmp_path, drawing(error=0.1), drawing(changed, error=0.5), drawing(recursive))
+    with opened(browser, page, DESKTOP) as tab:
         graph = Graph(tab)
         graph.click("execute")
         card = graph.part("card", "innerText")
-        for told in ("µs/operation", BASE, ME, "11.0 (61 %)", "11.0 (55 %)", "0 ± 1, within its error"):
-            assert told in card
+        for text in ("µs/operation", BASE, ME, "11.0 (61 %)", "11.0 (55 %)", "0 ± 1, within its error"):
+            assert text in card
         graph.click("old_lock")
         assert "▼ −2.0 ± 0.1 (gone)" in graph.part("card", "innerText")
         left, row = graph.left_of("old_lock")
@@ -200,73 +266,13 @@ def test_a_frame_tells_both_sides_and_the_difference(browser: Browser, tmp_path:
         tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + left + 9, y=y + row + 9)
         assert "old_lock" in graph.part("tip", "innerText")
         assert graph.part("tip", "hidden") is False
-
-
-def test_a_search_tells_the_share_and_counts_nothing_twice(browser: Browser, tmp_path: Path) -> None:
-    recursive: dict[Stack, tuple[float, float]] = {("walk", "walk", "walk"): (3.0, 6.0), ("walk", "rest"): (1.0, 1.0)}
-    recursive[("other",)] = (6.0, 3.0)
-    with opened(browser, page_of(tmp_path, drawing(recursive), drawing()), DESKTOP) as tab:
-        graph = Graph(tab)
-        graph.search("WALK")
-        assert graph.part("count") == "3 frames: 4.00 (40 %) → 7.00 (70 %) µs/operation, +3.00"
-        other = Graph(tab, 1)
-        other.search("copy")
-        assert other.part("count") == "2 frames: 4.00 (22 %) → 2.00 (10 %) µs/operation, −2.00"
-        assert graph.part("count").startswith("3 frames")
-
-
-def test_a_search_for_a_component_adds_up_what_its_frames_cost_by_themselves(browser: Browser, two: Path) -> None:
-    with opened(browser, two, DESKTOP) as tab:
-        graph = Graph(tab)
-        graph.click("read_row")
-        tab.run(f"{graph.root}.querySelector('.card button').click()")
-        assert graph.part("words", "value") == "component:read"
-        assert graph.part("count") == "1 frame: 0 (0.0 %) → 0 (0.0 %) µs/operation, 0"
-
-
-def test_two_graphs_on_a_page_know_nothing_of_each_other(browser: Browser, two: Path) -> None:
-    with opened(browser, two, DESKTOP) as tab:
-        first, second = Graph(tab, 0), Graph(tab, 1)
-        first.click("execute")
-        second.search("lex")
-        assert (first.zoomed(), second.zoomed()) == ("execute", "")
-        assert (first.part("count"), second.part("count")[:7]) == ("", "1 frame")
-        assert tab.run("[...document.querySelectorAll('[id]')].length") == tab.run(
-            "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size"
-        )
-
-
-def test_keys_move_zoom_and_search(browser: Browser, two: Path) -> None:
-    with opened(browser, two, DESKTOP) as tab:
-        graph = Graph(tab)
-        graph.press("ArrowDown", "ArrowDown")
-        assert graph.part("said").startswith("execute, execute, row 3: 11.0 in my1.base, 11.0 in my2.base")
-        graph.press("ArrowRight")
-        assert graph.part("said").startswith("parse,")
-        graph.press("ArrowLeft", "ArrowDown", "Enter")
-        assert graph.zoomed() == "read_row"
-        graph.press("ArrowDown", "Enter")
-        assert graph.zoomed() == "search"
-        graph.press("Escape")
-        assert graph.zoomed() == "read_row"
-        graph.press("Escape")
-        assert graph.zoomed() == ""
-        graph.press("/")
-        tab.call("Input.insertText", text="copy")
-        graph.key("Enter")
-        assert graph.part("said").startswith("copy, copy, row 5")
-        graph.key("Enter")
-        assert graph.part("said").startswith("copy, copy, row 3")
-        graph.key("Escape")
-        assert graph.part("count") == ""
-        assert tab.complaints() == []
-
-
-def test_what_differs_within_its_error_is_grey_and_has_no_sign(browser: Browser, tmp_path: Path) -> None:
-    stacks: dict[Stack, tuple[float, float]] = {("gone",): (4.0, 0.0), ("new",): (0.0, 5.0), ("same",): (4.0, 5.0)}
-    with opened(browser, page_of(tmp_path, drawing(stacks, error=0.5)), DESKTOP) as tab:
-        told = [each.text for each in ET.fromstring(Graph(tab).svg()).iter("{http://www.w3.org/2000/svg}text")]
-        assert told[2:] == ["all", "same", "▲ new: new +5.00", "▼ gone: gone −4.00"]
+        texts = [each.text for each in ET.fromstring(Graph(tab, 1).svg()).iter("{http://www.w3.org/2000/svg}text")]
+        assert texts[2:] == ["all", "same", "▲ new: new +5.00", "▼ gone: gone −4.00"]
+        graph.search("copy")
+        assert graph.part("count") == "2 frames: 4.00 (22 %) → 2.00 (10 %) µs/operation, −2.00"
+        walk = Graph(tab, 2)  # counts nothing more than once
+        walk.search("WALK")
+        assert walk.part("count") == "3 frames: 4.00 (40 %) → 7.00 (70 %) µs/operation, +3.00"
 
 
 @each_width
@@ -279,15 +285,12 @@ def test_the_page_fits_asks_for_nothing_and_complains_of_nothing(browser: Browse
         assert tab.run("document.querySelectorAll('.rqps-flame img').length") == 0
 
 
-@each_width
-def test_where_scripts_are_blocked_there_is_a_picture_and_a_table(browser: Browser, two: Path, width: int) -> None:
-    with opened(browser, two, width, scripts=False) as tab:
+def test_where_scripts_are_blocked_there_is_a_picture(browser: Browser, two: Path) -> None:
+    with opened(browser, two, PHONE, scripts=False) as tab:
         pictures = "[...document.querySelectorAll('.rqps-flame img')]"
         assert tab.run(f"{pictures}.every(i => i.complete && i.naturalWidth === 760 && i.naturalHeight > 100)")
         assert tab.run(f"{pictures}.length") == 2
-        tab.run("document.querySelector('.rqps-flame details').open = true")
-        assert "search" in tab.run("document.querySelector('.rqps-flame table').innerText")
-        assert tab.run("document.documentElement.scrollWidth") <= width
+        assert tab.run("document.documentElement.scrollWidth") <= PHONE
 
 
 def test_names_stay_text(browser: Browser, tmp_path: Path) -> None:
@@ -317,13 +320,14 @@ def explorer_of(unit: str, by: str) -> Drawing:
         cell = {"host": "here", "step": step, "dbms": dbms, "base": BASE, "unit": unit, "n": 6}
         grown = 2 if dbms == "my2.ps0" else 1
         me = 20.0 * grown
-        whole = {"base_cost": 18.0, "me_cost": me, "difference": me - 18.0, "error": 0.3, "verdict": "slower"}
-        whole["finding"] = "It is dearer."
+        whole = {"base_median": 18.0, "me_median": me, "median": me - 18.0, "verdict": "slower"}
+        whole |= {"low": me - 18.3, "high": me - 17.7, "finding": "It costs more."}
         measured = {"base_measured": 18.0, "me_measured": me, "measured_error": 0.3}
         operations.append({**cell, **whole})
         for part, before, after, difference, verdict in parts:
-            told = {"part": part, "component": part, "base_cost": before, "me_cost": after, "verdict": verdict}
-            components.append({**cell, **measured, **told, "difference": difference, "error": 0.5})
+            row = {"part": part, "component": part, "base_median": before, "me_median": after, "verdict": verdict}
+            interval = {"median": difference, "low": difference - 0.5, "high": difference + 0.5}
+            components.append({**cell, **measured, **row, **interval})
         scaled = {stack: (before, after * grown) for stack, (before, after) in STACKS.items()}
         named = {"host": "here", "step": step, "dbms": dbms}
         trees.append(tree_of(scaled, 0.01).with_columns(pl.lit(value).alias(name) for name, value in named.items()))
@@ -348,23 +352,24 @@ def shown_of(tab: Tab, number: int = 0) -> list[str]:
     return keys
 
 
-def test_an_explorer_begins_with_the_greatest_difference(browser: Browser, explored: Path) -> None:
+def test_an_explorer_shows_the_cell_that_was_chosen(browser: Browser, explored: Path) -> None:
     with opened(browser, explored, DESKTOP) as tab:
+        # It begins with the greatest difference.
         assert shown_of(tab) == ["range=10: my2.ps0 against my1.base"]
         assert tab.run("document.querySelectorAll('.rqps-map')[0].rows.length") == 3
         assert tab.run("document.querySelector('.rqps-map td:last-child').innerText") == "–"
         tab.wait_for("document.querySelectorAll('.rqps-flame[data-drawn=yes]').length === 1")
         assert tab.complaints() == []
-
-
-def test_choosing_a_cell_shows_it_and_the_address_remembers(browser: Browser, explored: Path) -> None:
-    with opened(browser, explored, DESKTOP) as tab:
+        # A component of the breakdown is looked for in the graph.
+        tab.run(f"{SHOWN.format(0)}[0].querySelector('.rqps-component button').click()")
+        graph = f"{SHOWN.format(0)}[0].querySelector('.rqps-flame div')?.shadowRoot"
+        assert tab.wait_for(f"{graph}?.querySelector('.words').value") == "component:read"
+        # The address remembers the choice.
         tab.run("document.querySelector('.rqps-map a').click()")
         tab.wait_for("location.hash === '#step=point-query&dbms=my2.base'")
         tab.wait_for(f"{SHOWN.format(0)}[0].querySelector('summary').innerText.startsWith('point-query')")
         assert shown_of(tab) == ["point-query: my2.base against my1.base"]
         assert tab.run("document.querySelector('.rqps-map a[aria-current=true]').hash") == tab.run("location.hash")
-        tab.run("history.back()")
         tab.run("document.querySelector('.rqps-map a').focus()")
         tab.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowDown")
         assert tab.run("document.activeElement.hash") == "#step=range%3D10&dbms=my2.base"
@@ -396,14 +401,6 @@ def test_an_address_can_name_one_of_two_explorers(browser: Browser, explored: Pa
         assert "point-query, my9.base" in tab.run("document.querySelector('.rqps-note').textContent")
 
 
-def test_a_component_of_the_breakdown_is_shown_in_the_graph(browser: Browser, explored: Path) -> None:
-    with opened(browser, explored, DESKTOP) as tab:
-        tab.wait_for(f"!!{SHOWN.format(0)}[0].querySelector('.rqps-component button')")
-        tab.run(f"{SHOWN.format(0)}[0].querySelector('.rqps-component button').click()")
-        graph = f"{SHOWN.format(0)}[0].querySelector('.rqps-flame div')?.shadowRoot"
-        assert tab.wait_for(f"{graph}?.querySelector('.words').value") == "component:read"
-
-
 def test_without_scripts_every_cell_can_be_opened(browser: Browser, explored: Path) -> None:
     with opened(browser, explored, DESKTOP, scripts=False) as tab:
         assert len(shown_of(tab)) == 3
@@ -412,21 +409,3 @@ def test_without_scripts_every_cell_can_be_opened(browser: Browser, explored: Pa
         inside = tab.run("document.querySelector('.rqps-cell').innerText")
         assert "read" in inside
         assert "3.0\u00a0±\u00a00.5" in inside
-
-
-def test_frames_are_saved_for_other_tools(browser: Browser, two: Path) -> None:
-    with opened(browser, two, DESKTOP) as tab:
-        graph = Graph(tab)
-        lines = [line.rsplit(" ", 2) for line in graph.saved("folded stacks").splitlines()]
-        assert {stack: [round(int(cost) / 1e6, 3) for cost in costs] for stack, *costs in lines} == {
-            ";".join(stack): list(costs) for stack, costs in STACKS.items()
-        }
-        saved = json.loads(graph.saved("speedscope"))
-        assert [round(profile["endValue"], 3) for profile in saved["profiles"]] == [18.0, 20.0]
-        names = [frame["name"] for frame in saved["shared"]["frames"]]
-        of_me = saved["profiles"][1]
-        paths = {
-            tuple(names[i] for i in path): round(weight, 3)
-            for path, weight in zip(of_me["samples"], of_me["weights"], strict=True)
-        }
-        assert paths == {stack: me for stack, (_, me) in STACKS.items() if me}

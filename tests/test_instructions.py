@@ -1,4 +1,4 @@
-"""Instructions per operation: their ratio to the base's, and whether CPU time tells the same."""
+"""Instructions per operation: their ratio to the base's, and whether CPU time grew alike."""
 
 from pathlib import Path
 from typing import Any
@@ -8,18 +8,19 @@ import pytest
 import rqps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps import charts
-from rqps.analysis import (
+from rqps.pages.flamegraph_breakdown import beside as table_beside
+from rqps.pages.flamegraph_breakdown.tables import counted_beside
+from rqps.profile import (
     instruction_ratios,
     instructions_beside,
     instructions_per_operation,
     most_expensive_functions,
-    relative,
-    summarise,
 )
-from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
+from rqps.profile.instructions import CPU
+from rqps.stats import absolute, measured
 from rqps.store import Study, write_manifest, write_table
 from rqps.store.schemas import TABLES
+from rqps.view import absolute_table
 from synthetic import Shape, manifest, tables, write_study
 
 SHAPE = Shape(rounds=6, noise=0.003)
@@ -84,8 +85,7 @@ def counted(data: Path) -> Study:
 
 @pytest.fixture(scope="module")
 def beside(timed: Study, counted: Study) -> pl.DataFrame:
-    summary = summarise(relative(timed.steps, timed.runs, BASE, (THROUGHPUT, CPU, USER_CPU)))
-    return instructions_beside(ratios_of(counted), summary)
+    return counted_beside(counted, timed)
 
 
 def ratios_of(study: Study) -> pl.DataFrame:
@@ -103,9 +103,9 @@ def test_what_was_counted_is_divided_by_what_was_done(counted: Study) -> None:
 def test_a_round_is_compared_with_its_own_base(counted: Study) -> None:
     ratios = ratios_of(counted).filter(step="point-query")
     row = ratios.row(by_predicate=pl.col("dbms") == "my2.base", named=True)
-    assert row["instructions"] == pytest.approx(57 / 40)
+    assert row["median"] == pytest.approx(57 / 40)
     assert row["spread"] == pytest.approx(0, abs=1e-9)  # the seed is another in each round, for all dbms alike
-    assert (row["base_instructions"], row["me_instructions"], row["counted_rounds"]) == (40_040, 57_057, 3)
+    assert (row["base_median"], row["me_median"], row["n"]) == (40_040, 57_057, 3)
 
 
 def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame) -> None:
@@ -117,10 +117,10 @@ def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame)
         ("update-index", "my2.ps0"): "agree",
     }
     row = rows["point-query", "my2.base"]
-    assert row["throughput"] == pytest.approx(0.7, rel=0.01)
-    assert row["user_cpu"] == pytest.approx(row["cpu"], rel=0.001)
-    assert row["per_instruction"] == pytest.approx(row["cpu"] / row["instructions"])
-    assert row["cpu_low"] <= row["cpu"] <= row["cpu_high"]
+    assert row["throughput_median"] == pytest.approx(0.7, rel=0.01)
+    assert row["user_cpu_median"] == pytest.approx(row["cpu_median"], rel=0.001)
+    assert row["per_instruction_median"] == pytest.approx(row["cpu_median"] / row["median"])
+    assert row["cpu_low"] <= row["cpu_median"] <= row["cpu_high"]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_agreement_is_what_the_rounds_of_cpu_time_support(
     low: float | None, high: float | None, n: int, coverage: float, agreement: str, counted: Study
 ) -> None:
     ratios = ratios_of(counted).filter(step="point-query", dbms="my2.base")
-    exact = ratios["instructions"].item()
+    exact = ratios["median"].item()
     summary = pl.DataFrame(
         {
             "host": ["here"],
@@ -156,15 +156,18 @@ def test_agreement_is_what_the_rounds_of_cpu_time_support(
     )
     [row] = instructions_beside(ratios, summary).to_dicts()
     assert row["agreement"] == agreement
-    assert row["throughput"] is None
+    assert row["throughput_median"] is None
 
 
-def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: Study) -> None:
-    nothing = summarise(relative(timed.steps, timed.runs, BASE, (CPU,))).clear()
-    beside = instructions_beside(ratios_of(counted), nothing)
-    assert beside["agreement"].to_list() == [None] * 4
-    assert "no CPU time was measured beside" in str(charts.instructions_chart(beside).to_dict()["title"])
-    assert "1.425" in charts.instructions_table(beside).as_raw_html()
+def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: Study, tmp_path: Path) -> None:
+    alone = instructions_beside(ratios_of(counted), None)
+    assert alone["agreement"].to_list() == [None] * 4
+    assert alone.schema == counted_beside(counted, timed).schema
+    count_runs(write_study(tmp_path, Shape(rounds=0)) / "raw/study=synthetic", rounds=1)
+    studies = (rqps.load("synthetic", data=tmp_path, mode=mode) for mode in ("instructions", "throughput"))
+    html = table_beside(*studies).as_raw_html()  # type: ignore[union-attr]
+    assert "1.425" in html
+    assert "1 round" in html
 
 
 def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None:
@@ -177,36 +180,11 @@ def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None
     assert found["step"].to_list() == ["point-query"] * 2 + ["update-index"] * 2
 
 
-def test_the_table_says_what_instructions_do_not_show(beside: pl.DataFrame) -> None:
-    html = charts.instructions_table(beside).as_raw_html()
-    for told in (
-        "1.425",
-        "±0.00%",
-        "base 40,040",
-        "57,057",
-        "= agree",
-        "caches missed",
-        "the kernel",
-        "purge",
-        "6 rounds",
-    ):
-        assert told in html
-
-
-def test_the_chart_has_a_claim_and_both_ratios(beside: pl.DataFrame) -> None:
-    spec = charts.instructions_chart(beside).to_dict()
-    assert spec["title"]["text"] == ["Beside instructions, CPU time grew alike in 4 of 4 comparisons."]
-    rows = [row for rows in spec["datasets"].values() for row in rows if "what" in row]
-    assert {row["what"] for row in rows} == {"instructions", "server CPU"}
-    assert len(rows) == 8
-
-
-def test_the_claim_counts_what_the_rounds_can_tell(beside: pl.DataFrame) -> None:
-    mixed = beside.with_columns(pl.Series("agreement", ["CPU grew more", "CPU grew less", "unsure", "unsure"]))
-    claim = " ".join(charts.instructions_chart(mixed).to_dict()["title"]["text"])
-    assert "CPU time grew more in 1, less in 1 of 4 comparisons; of 2 the rounds can't tell." in claim
-    unsure = beside.with_columns(pl.lit("unsure").alias("agreement"))
-    assert "can't tell in any" in str(charts.instructions_chart(unsure).to_dict()["title"])
+def test_the_table_says_what_instructions_do_not_show(counted: Study, timed: Study) -> None:
+    html = table_beside(counted, timed).as_raw_html()  # type: ignore[union-attr]
+    numbers = ("1.425", "±0.00%", "base 40,040", "57,057", "= agree", "6 rounds")
+    for text in (*numbers, "caches missed", "the kernel", "purge"):
+        assert text in html
 
 
 def test_a_step_with_nothing_done_gives_no_ratio(counted: Study) -> None:
@@ -242,17 +220,6 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
     assert functions["share"].sum() == pytest.approx(1, rel=1e-9)
 
 
-def test_runs_without_the_columns_of_the_cpu_s_counters_have_nulls(tmp_path: Path) -> None:
-    """As all runs have that were measured before there were such columns."""
-    data = write_study(tmp_path, Shape(rounds=1))
-    for file in data.glob("raw/*/run=*/steps.parquet"):
-        old = pl.read_parquet(file).drop("server_instructions", "server_cycles")
-        old.write_parquet(file, metadata=pl.read_parquet_metadata(file))
-    steps = rqps.load("synthetic", data=data).steps
-    assert steps["server_instructions"].to_list() == [None] * steps.height
-    assert steps.schema["server_cycles"] == pl.Int64
-
-
 def test_the_cpu_s_counters_stand_beside_throughput_where_there_are_any(tmp_path: Path) -> None:
     shape = Shape(rounds=2)
     folder = write_study(tmp_path, shape) / "raw/study=synthetic"
@@ -260,7 +227,7 @@ def test_the_cpu_s_counters_stand_beside_throughput_where_there_are_any(tmp_path
         counted = pl.read_parquet(file).with_columns(server_instructions=pl.col("operations") * 41_000)
         counted.write_parquet(file, metadata=pl.read_parquet_metadata(file))
     study = rqps.load("synthetic", data=tmp_path)
-    html = charts.absolute_table(rqps.analysis.absolute(study.steps, study.runs)).as_raw_html()
+    html = absolute_table(absolute(measured(study.steps, study.runs))).as_raw_html()
     assert "server instructions/o" in html
     assert "41,000" in html
     assert "cycles/o" not in html

@@ -6,7 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from rqps import analysis
+from rqps.pages.flamegraph_breakdown.findings import Profile, profile_of
+from rqps.profile import completeness, instruction_costs, stack_costs
 from rqps.study import Mode
 
 DATA = Path(__file__).parent.parent / "data"
@@ -23,15 +24,15 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
     (alone / "sample").symlink_to(DATA / "sample")
     sampled, counted = (rqps.load(STUDY, data=alone, mode=mode) for mode in MODES)
     return {
-        "stacks": analysis.stack_costs(sampled.stacks, sampled.steps),
-        "instructions": analysis.instruction_costs(counted.instructions, counted.steps),
-        "completeness": analysis.completeness(sampled.stacks.collect()),
+        "stacks": stack_costs(sampled.stacks, sampled.steps),
+        "instructions": instruction_costs(counted.instructions, counted.steps),
+        "completeness": completeness(sampled.stacks.collect()),
     }
 
 
 @pytest.fixture(scope="module", params=MODES)
-def profile(request: pytest.FixtureRequest, costs: dict[str, pl.DataFrame]) -> analysis.Profile:
-    return analysis.profile(costs[request.param], "my5624.base")
+def profile(request: pytest.FixtureRequest, costs: dict[str, pl.DataFrame]) -> Profile:
+    return profile_of(costs[request.param], "my5624.base", request.param)
 
 
 def comparisons(parts: pl.DataFrame) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
@@ -39,22 +40,22 @@ def comparisons(parts: pl.DataFrame) -> Iterator[tuple[tuple[str, str], pl.DataF
         yield (str(step), str(dbms)), rows
 
 
-def test_parts_add_up_to_what_was_measured_and_their_differences_to_the_difference(profile: analysis.Profile) -> None:
+def test_parts_add_up_to_what_was_measured_and_their_differences_to_the_difference(profile: Profile) -> None:
     for parts in (profile.components, profile.functions):
         for cell, rows in comparisons(parts):
             base, me = rows["base_measured"][0], rows["me_measured"][0]
-            assert rows["base_cost"].sum() == pytest.approx(base, rel=1e-9), cell
-            assert rows["me_cost"].sum() == pytest.approx(me, rel=1e-9), cell
-            assert rows["difference"].sum() == pytest.approx(me - base, abs=1e-9 * base), cell
+            assert rows["base_median"].sum() == pytest.approx(base, rel=1e-9), cell
+            assert rows["me_median"].sum() == pytest.approx(me, rel=1e-9), cell
+            assert rows["median"].sum() == pytest.approx(me - base, abs=1e-9 * base), cell
 
 
-def test_next_to_nothing_belongs_nowhere(profile: analysis.Profile) -> None:
+def test_next_to_nothing_belongs_nowhere(profile: Profile) -> None:
     for cell, rows in comparisons(profile.components.filter(part="other")):
         for side in ("base", "me"):
-            assert rows[f"{side}_cost"].item() < OTHER_AT_MOST * rows[f"{side}_measured"].item(), cell
+            assert rows[f"{side}_median"].item() < OTHER_AT_MOST * rows[f"{side}_measured"].item(), cell
 
 
-def test_every_step_was_profiled_on_both_sides(profile: analysis.Profile) -> None:
+def test_every_step_was_profiled_on_both_sides(profile: Profile) -> None:
     assert {cell for cell, _ in comparisons(profile.operations)} == {
         (step, f"{build}.{config}")
         for step in ("point-query", "range-covered-si", "update-index", "insert")
@@ -64,7 +65,7 @@ def test_every_step_was_profiled_on_both_sides(profile: analysis.Profile) -> Non
     }
 
 
-def test_paths_of_two_releases_meet(profile: analysis.Profile) -> None:
+def test_paths_of_two_releases_meet(profile: Profile) -> None:
     """Of the base's cost, the share below frames that the other release has as well, down to where they part."""
     for (step, dbms), tree in comparisons(profile.trees):
         parted = {None: False}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from browser import Browser, opened
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
-from rqps.analysis import speedscope
+from rqps.profile import speedscope
 from speedscope_app import app, opening
 from synthetic_stacks import POINT, costs_of
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps.analysis import instruction_costs, stack_costs
+from rqps.profile import instruction_costs, stack_costs
 from rqps.profile.components import OTHER, component_of, components
 from rqps.profile.costs import COSTS, NOT_SAMPLED
 from synthetic_stacks import NS_A_SAMPLE, OPERATIONS, POINT, instructions_of, stacks_of, steps_of

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps.analysis import folded, folded_difference, speedscope
+from rqps.profile import folded, folded_difference, speedscope
 from rqps.profile.tree import FOLDED_PER_UNIT
 from synthetic_stacks import Path, costs_of
 

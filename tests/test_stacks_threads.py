@@ -6,7 +6,6 @@ import time
 import polars as pl
 import pytest
 from child import SPINNING, Child
-from rqps import charts
 from rqps.observe.stacks.fold import Frame, Stack, Thread
 from rqps.observe.stacks.threads import (
     KINDS,
@@ -18,8 +17,9 @@ from rqps.observe.stacks.threads import (
     threads_table,
     used_by_threads,
 )
-from rqps.pages.flamegraph_breakdown.thread_time import threads_not_told
-from rqps.pages.flamegraph_breakdown.thread_time import time_of_threads as thread_time
+from rqps.pages.flamegraph_breakdown.charts import thread_time as thread_chart
+from rqps.pages.flamegraph_breakdown.charts import time_of_threads as thread_time
+from rqps.pages.flamegraph_breakdown.charts import without_connections
 from rqps.store.flat import IDENTITY
 from rqps.store.schemas import STEPS, THREADS
 from synthetic_stacks import whose
@@ -198,11 +198,11 @@ def test_only_threads_of_connections_serve_operations() -> None:
     assert thread_time(of_step(role="purge"), STEP).is_empty()
 
 
-def test_a_server_whose_threads_can_not_be_told_apart_is_named() -> None:
+def test_a_server_whose_threads_have_no_names_is_named() -> None:
     nameless = of_step(dbms="my2.base", role="unknown")
     threads = pl.concat([of_step(), of_step(role="purge"), nameless])
-    assert threads_not_told(threads) == ["my2.base"]
-    drawn = json.dumps(charts.thread_time(thread_time(threads, STEP), threads_not_told(threads)).to_dict())
+    assert without_connections(threads) == ["my2.base"]
+    drawn = json.dumps(thread_chart(threads, STEP).to_dict())
     assert "Of my2.base the threads have no names" in drawn
     assert "per operation; 1 round." in drawn
     assert "mostly the client's turn" in drawn

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps.analysis import flame_tree, stack_costs
 from rqps.errors import RqpsError
+from rqps.profile import flame_tree, stack_costs
 from rqps.profile.components import component_of
 from rqps.profile.tree import TREE
 from synthetic_stacks import POINT, Path, costs_of, study

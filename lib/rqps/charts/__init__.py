@@ -4,21 +4,6 @@ from typing import Any
 
 import polars as pl
 
-from rqps.pages.flamegraph_breakdown.components import components
-from rqps.pages.flamegraph_breakdown.instructions import (
-    counted_table,
-    instructions_chart,
-    instructions_table,
-    most_expensive_table,
-)
-from rqps.pages.flamegraph_breakdown.operations_text import operations_text
-from rqps.pages.flamegraph_breakdown.profile_tables import (
-    completeness_table,
-    counts_beside,
-    explained_table,
-    part_table,
-)
-from rqps.pages.flamegraph_breakdown.thread_time import thread_time
 from rqps.pages.point_lookups.lookup_charts import generator_answers, lookup_answers, lookup_charts
 from rqps.pages.point_lookups.lookup_tables import lookup_plans, lookup_table, lookups_beside
 from rqps.view import (
@@ -39,7 +24,6 @@ from rqps.view import dots as rounds
 from rqps.view import latencies as latency
 from rqps.view import ratio_table as relative_table
 from rqps.view import ratio_text as relative_text
-from rqps.view.flame import explorer, flame_graph, flame_svg
 from rqps.view.tables import plain_table
 
 
@@ -52,22 +36,12 @@ __all__ = [
     "Sentences",
     "absolute_table",
     "builds_table",
-    "completeness_table",
-    "components",
     "conditions_table",
-    "counted_table",
     "counters",
-    "counts_beside",
     "cpu_per_operation",
     "differences_table",
-    "explained_table",
-    "explorer",
-    "flame_graph",
-    "flame_svg",
     "generator_answers",
     "heatmap",
-    "instructions_chart",
-    "instructions_table",
     "latency",
     "lookup_answers",
     "lookup_charts",
@@ -75,15 +49,11 @@ __all__ = [
     "lookup_table",
     "lookups_beside",
     "most_changed",
-    "most_expensive_table",
-    "operations_text",
     "over_releases",
-    "part_table",
     "plain_table",
     "relative_table",
     "relative_text",
     "rounds",
-    "thread_time",
     "throughput",
     "warnings_table",
 ]

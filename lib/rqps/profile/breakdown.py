@@ -73,14 +73,14 @@ def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
     The verdict follows the breakdown's rule for a part, for the one comparison that it is about.
     """
     difference, error = pl.col("me_measured") - pl.col("base_measured"), pl.col("measured_error")
-    whole = parts.unique(_OPERATION, keep="first", maintain_order=True).with_columns(
+    whole = parts.unique(list(_OPERATION), keep="first", maintain_order=True).with_columns(
         base_median=pl.col("base_measured"),
         me_median=pl.col("me_measured"),
         median=difference,
         low=difference - error,
         high=difference + error,
     )
-    return _judged(whole, pl.col("base_median"), pl.lit(True)).select(OPERATIONS)
+    return _judged(whole, pl.col("base_median"), pl.lit(True)).select(list(OPERATIONS))
 
 
 def _judged(rows: pl.DataFrame, whole: pl.Expr, significant: pl.Expr) -> pl.DataFrame:

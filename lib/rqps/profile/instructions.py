@@ -59,7 +59,8 @@ def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> 
         of_metric = compared.filter(metric=metric).select(*_KEYS, *_ESTIMATE).rename(names)
         beside = beside.join(of_metric, on=_KEYS, how="left", maintain_order="left")
     beside = beside.with_columns(
-        (pl.col(f"cpu_{each}") / pl.col("median")).alias(f"per_instruction_{each}") for each in ("median", "low", "high")
+        (pl.col(f"cpu_{each}") / pl.col("median")).alias(f"per_instruction_{each}")
+        for each in ("median", "low", "high")
     )
     sure = (pl.col("cpu_n") >= ROUNDS_FOR_A_VERDICT) & (pl.col("cpu_coverage") >= COVERAGE)
     verdict = decided(sure=sure, more_is_better=False, low="per_instruction_low", high="per_instruction_high")

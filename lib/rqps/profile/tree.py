@@ -128,7 +128,9 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
     """One row per stack, as a word; sorted, callers before what they call. And the name that a letter stands for."""
     names = pair.rows["stack"].explode(empty_as_null=False).unique().sort()
-    codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # between them are none that are letters by themselves
+    codes = chain(
+        range(0x100, 0xD800), range(0xE000, 0x110000)
+    )  # between them are none that are letters by themselves
     letters = [chr(code) for code in islice(codes, len(names))]
     spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
     word = pl.col("stack").list.eval(spelt).list.join("")
@@ -142,7 +144,9 @@ def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
     return rows, dict(zip(letters, names, strict=True))
 
 
-def _frames(words: list[str], base: list[float], me: list[float], letters: dict[str, str], limit: float) -> list[_Frame]:
+def _frames(
+    words: list[str], base: list[float], me: list[float], letters: dict[str, str], limit: float
+) -> list[_Frame]:
     """All frames in pre-order, callees by name and behind them the one that stands for the minor ones."""
     frames: list[_Frame] = []
     todo: list[tuple[int | None, str, list[_Rows], int]] = [(None, ROOT, [(0, len(words))], 0)]

@@ -7,13 +7,22 @@ import polars as pl
 
 from rqps.pages.flamegraph_breakdown.findings import Profile
 from rqps.profile.tree import FOLD_BELOW
-from rqps.stats.metrics import usable
-from rqps.view import flame
+from rqps.stats import most_changed, usable
+from rqps.view import (
+    GRID,
+    INK,
+    SERIES,
+    Sentences,
+    by_host,
+    flame,
+    height_of,
+    rounds_of,
+    row_axis,
+    slim,
+    titled,
+    with_rows,
+)
 from rqps.view.flame import figure, with_error
-from rqps.view.rounds import most_changed
-from rqps.view.rows import height_of, row_axis, slim, with_rows
-from rqps.view.text import Sentences
-from rqps.view.theme import GRID, INK, SERIES, by_host, rounds_of, titled
 
 MOST_ROWS = 48
 NAMED = len(SERIES)
@@ -36,7 +45,7 @@ _KEYS = ("host", "dbms", "round", "step")
 
 
 def components(profile: Profile) -> Any:
-    """Stacked bars of the components of an operation, base first, each relative to the cost of the whole operation for its base."""
+    """Stacked bars of an operation's components, base first, relative to the whole operation's cost for its base."""
     parts = profile.components
     if parts.is_empty():
         return Sentences(["No profile, so there is nothing to divide."])
@@ -54,7 +63,7 @@ def components(profile: Profile) -> Any:
     totals = totals.with_columns(pl.col("cost").map_elements(figure, pl.String).alias("label"))
     colours = dict(zip([*named, REST], [*SERIES[: len(named)], GRID], strict=True))
     unit, most = parts["unit"][0], float(totals["share"].max() or 1)  # type: ignore[arg-type]
-    chart = _stacked(bars, totals, colours, f"{unit}, base = 1", room=1.12 * most, unit=unit, ticks=8)
+    chart = _stacked(bars, totals, colours, f"{unit}, base = 1", room=1.12 * most, unit=unit)
     how = (
         f"Each bar is the measured cost, divided as the profile of its stacks is; means of "
         f"{rounds_of(parts['n'].to_list())}. Figures are {unit}. What is small everywhere is in “{REST}”; errors "
@@ -77,8 +86,12 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     time, nameless = time_of_threads(threads, steps), without_connections(threads)
     if time.is_empty():
         return Sentences(["What the threads did with their time was not recorded."])
-    steps = time["step"].unique(maintain_order=True)
-    shown = steps.head(max(1, MOST_ROWS_OF_TIME // time.select("dbms", "host").n_unique())).to_list()
+    shown = (
+        time["step"]
+        .unique(maintain_order=True)
+        .head(max(1, MOST_ROWS_OF_TIME // time.select("dbms", "host").n_unique()))
+        .to_list()
+    )
     parts = with_rows(by_host(_means(time)).filter(pl.col("step").is_in(shown))).with_columns(
         pl.col("kind").cast(pl.String)
     )
@@ -91,14 +104,15 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     kinds = [kind for kind in ORDER if kind in parts["kind"].to_list()]
     colours = {kind: INK if kind == RUNNING else (GRID, *SERIES)[place % 10] for place, kind in enumerate(kinds)}
     title = "of the time of its connection's thread"
-    chart = _stacked(parts, totals, colours, title, room=1.3, unit="µs/operation", ticks=6, percent=True)
+    chart = _stacked(parts, totals, colours, title, room=1.3, unit="µs/operation", percent=True)
     rounds = time.group_by(_CELL).agg(pl.col("round").n_unique())["round"].to_list()
     without = f" Of {', '.join(nameless)} the threads have no names, and are not here." if nameless else ""
     how = (
         "Running is CPU time of the thread, which a profile divides; it and waiting for a CPU are exact. The rest is "
         "divided by how often the thread was seen at it. Where the load generator has the same CPU (placement "
-        "same-cpu), waiting for a CPU is mostly the client's turn: the thread is ready, and the client works. Figures: "
-        f"µs running, of µs in all, per operation; {'means of ' * (max(rounds) > 1)}{rounds_of(rounds)}.{without}"
+        "same-cpu), waiting for a CPU is mostly the client's turn: the thread is ready, and the client works. "
+        f"Figures: µs running, of µs in all, per operation; "
+        f"{'means of ' * (max(rounds) > 1)}{rounds_of(rounds)}.{without}"
     )
     ordered = totals.sort("explained")
     least, most = (
@@ -164,7 +178,6 @@ def _stacked(
     *,
     room: float,
     unit: str,
-    ticks: int,
     percent: bool = False,
 ) -> Any:
     """Bars of `share` by `kind`, one per `row`, in the order of `colours`; `totals` has their labels."""
@@ -175,7 +188,7 @@ def _stacked(
         "share:Q",
         stack="zero",
         title=title,
-        axis=alt.Axis(tickCount=ticks, **({"format": "%"} if percent else {})),
+        axis=alt.Axis(tickCount=6, format="%") if percent else alt.Axis(tickCount=8),
         scale=alt.Scale(domainMax=room),
     )
     legend = alt.Legend(title=None, columns=3 if percent else 4, labelLimit=180)

@@ -29,7 +29,7 @@ _NAMES = {"stacks": "sampled stacks", "instructions": "counted instructions"}
 
 
 class Profile(NamedTuple):
-    """The profile of a study: its findings, and frames of an operation, a component, a function or a frame per row."""
+    """The profile of a study: its findings, and a frame each of operations, components, functions and call trees."""
 
     findings: Sentences
     costs: pl.DataFrame
@@ -44,9 +44,10 @@ def profile(study: Study, mode: Mode) -> Profile:
 
     Where there is nothing to compare, the frames have no rows.
     """
-    costs = (
-        stack_costs(study.stacks, study.steps) if mode == "stacks" else instruction_costs(study.instructions, study.steps)
-    )
+    if mode == "stacks":
+        costs = stack_costs(study.stacks, study.steps)
+    else:
+        costs = instruction_costs(study.instructions, study.steps)
     return profile_of(costs, study.card.base, mode, study.failed)
 
 
@@ -86,10 +87,10 @@ def breakdown_findings(parts: pl.DataFrame, functions: pl.DataFrame | None = Non
     """
     several = parts["host"].n_unique() > 1
     keys = ["host", "step", "dbms"]
-    parts, functions = (frame if frame is None else _with_error(frame) for frame in (parts, functions))
+    own_of = None if functions is None else _with_error(functions)
     findings = []
-    for (host, step, dbms), rows in parts.group_by(keys, maintain_order=True):
-        own = [] if functions is None else functions.filter(host=host, step=step, dbms=dbms).to_dicts()
+    for (host, step, dbms), rows in _with_error(parts).group_by(keys, maintain_order=True):
+        own = [] if own_of is None else own_of.filter(host=host, step=step, dbms=dbms).to_dicts()
         where = f"On {host}, {step}" if several else step
         findings.append(f"{where}: {' '.join(_sentences(rows.to_dicts(), own))}")
     return tuple(findings)
@@ -102,7 +103,9 @@ def most_changed_part(parts: pl.DataFrame) -> tuple[str, str, str]:
     return (row["step"][0], row["dbms"][0], row["part"][0]) if parts.height else ("", "", "")
 
 
-def rounds_of_part(costs: pl.DataFrame, study: Study, step: str, dbms: tuple[str, ...], part: str) -> pl.DataFrame:
+def rounds_of_part(
+    costs: pl.DataFrame, steps: pl.DataFrame, step: str, dbms: tuple[str, ...], part: str
+) -> pl.DataFrame:
     """The rounds behind the cost of a component: its samples of all samples, times what the step measured."""
     whole = costs.filter(pl.col("dbms").is_in(dbms), step=step)
     keys = ["dbms", "round"]
@@ -110,7 +113,7 @@ def rounds_of_part(costs: pl.DataFrame, study: Study, step: str, dbms: tuple[str
         pl.col("samples", "cost").filter(pl.col("component") == part).sum().name.prefix("its_"),
         pl.col("samples", "cost").sum().name.prefix("all_"),
     )
-    raw = study.steps.filter(step=step).select("run", *keys, "operations", "server_cpu_s")
+    raw = steps.filter(step=step).select("run", *keys, "operations", "server_cpu_s")
     return sums.join(raw, on=keys, how="left", maintain_order="left").select(
         "run", "operations", "server_cpu_s", "its_samples", "all_samples", "its_cost", "all_cost"
     )

@@ -1,4 +1,4 @@
-// Boxes of a tree on something that can be drawn on: a canvas, or the text of an SVG file.
+// Boxes of a tree, drawn on a canvas or as the text of an SVG file.
 
 // Calls visit(frame, left, right) for each box that can be seen, and rest(depth, left, right) for what is too narrow.
 function eachBox(tree, view, visit, rest) {
@@ -32,7 +32,7 @@ function draw(tree, view, pen) {
 
 function box(tree, view, pen, i, left, right) {
   const { row } = LOOK, sign = tree.sign(i), strength = tree.strength(i);
-  const colours = sign > 0 ? LOOK.dearer : LOOK.cheaper;
+  const colours = sign > 0 ? LOOK.more : LOOK.less;
   const top = tree.depth[i] * row, wide = right - left - (right - left > 3 ? 1 : 0);
   const faded = view.marks ? !view.marks[i] : i < view.zoomed;
   const plain = !sign ? LOOK.grey : view.mode === "change" ? colours[0] : colours[strength];
@@ -43,8 +43,8 @@ function box(tree, view, pen, i, left, right) {
     const all = tree.total("change", i), shown = (wide * Math.abs(tree.difference(i))) / all;
     pen.fill(left, top, Math.min(wide, shown), row - 1, colours[1]);
   }
-  // Not by colour alone: dearer has its edge above, cheaper below.
-  const edges = sign > 0 ? LOOK.dearer_edges : LOOK.cheaper_edges;
+  // Not by colour alone: a box that costs more has its edge above, one that costs less below.
+  const edges = sign > 0 ? LOOK.more_edges : LOOK.less_edges;
   if (sign) pen.fill(left, sign > 0 ? top : top + row - 3, wide, 2, edges[view.mode === "change" ? 1 : strength]);
   if (wide > LOOK.narrowest_text) {
     const white = sign && strength === 2 && view.mode !== "change" && !faded;
@@ -125,7 +125,7 @@ class CanvasPen {
 // A text cut to about so many letters; `fits` has the last word.
 function fitting(text, letters, fits) {
   let shown = text.length <= letters * 1.4 && fits(text) ? text : "";
-  for (let long = Math.min(text.length - 1, Math.floor(letters * 1.3)); !shown && long >= LOOK.fewest; long--) {
+  for (let long = Math.min(text.length - 1, Math.floor(letters * 1.3)); !shown && long >= LOOK.fewest_letters; long--) {
     const cut = `${text.slice(0, long).trimEnd()}…`;
     if (fits(cut)) shown = cut;
   }

@@ -10,18 +10,8 @@ import polars as pl
 from rqps.view.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of
 from rqps.view.flame.picture import figure, with_error
 from rqps.view.flame.tree import tree_of
-from rqps.view.text import Sentences
-from rqps.view.theme import (
-    COST_SIGNS,
-    VERDICT_COLOURS,
-    by_host,
-    colour_of,
-    in_order,
-    ink_on,
-    legend_of,
-    rounds_of,
-    verdict_words,
-)
+from rqps.view.theme import VERDICT_COLOURS, colour_of, ink_on
+from rqps.view.words import COST_SIGNS, Sentences, by_host, in_order, legend_of, rounds_of, verdict_words
 
 Row = Mapping[str, Any]
 STYLE = """
@@ -70,8 +60,8 @@ def explorer(
     """Put the trees of all cells behind their map: `parts` and `functions` break the same costs down.
 
     All but the trees are tidy frames of differences; an operation also has its `finding`, a sentence. On a page the
-    address can name a cell: `#step=point-query&dbms=my8033.base`. Where a page has two explorers, `&by=` names the one
-    that is meant; `&search=` looks for a function.
+    address can name a cell: `#step=point-query&dbms=my8033.base`. Where a page has two explorers, `&by=` names one;
+    `&search=` looks for a function.
     """
     if operations.is_empty():
         return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
@@ -81,7 +71,7 @@ def explorer(
     common = _Common(operations["base"][0], operations["unit"][0], by, rounds, folded_of(fold_below))
     rows = {Cell(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
-    sections = [_section(cell, row, *(frame[cell] for frame in frames), common) for cell, row in rows.items()]
+    sections = [_section(cell, row, [frame[cell] for frame in frames], common) for cell, row in rows.items()]
     claim, how = _claim(operations, common), how_of(common.unit, fold_below)
     below = f"Below a difference: base → me{f', means of {rounds}' if rounds else ', and n rounds'}."
     html = (
@@ -190,13 +180,14 @@ def _cell(cell: Cell, row: Row | None, first: bool, common: _Common) -> str:
     )
 
 
-def _section(
-    cell: Cell, row: Row, tree: pl.DataFrame, parts: pl.DataFrame, functions: pl.DataFrame, common: _Common
-) -> str:
+def _section(cell: Cell, row: Row, frames: list[pl.DataFrame], common: _Common) -> str:
+    tree, parts, functions = frames
     where, sides = address(*cell, common.by), {"base": common.base, "me": cell.dbms, "unit": common.unit}
     read = tree_of(tree)
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
-    rounds = f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}. {common.folded}".rstrip()
+    rounds = (
+        f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}. {common.folded}".rstrip()
+    )
     drawn = figure_of(
         read, functions_table(functions, **sides), claim_of(read, **sides), rounds, title=cell.step, **sides
     )

@@ -11,7 +11,7 @@ class Graph {
     for (const part of this.shadow.querySelectorAll("[class]")) this[part.className] = part;
     this.sheet.textContent = STYLE;
     const modes = { both: `both sides`, base: tree.base, me: tree.me, change: "what changed" };
-    for (const [mode, told] of Object.entries(modes)) this.modes.append(new Option(told, mode));
+    for (const [mode, name] of Object.entries(modes)) this.modes.append(new Option(name, mode));
     this.graph.setAttribute("aria-label", tree.claim);
     this.legend.append(...legend(tree));
     this.listen();
@@ -116,7 +116,7 @@ class Graph {
   speak() {
     const { tree, chosen: i } = this, cost = (side) => `${figure(tree.total(side, i))} in ${tree[side]}`;
     this.said.textContent = `${tree.name(i)}, ${tree.component(i)}, row ${tree.depth[i] + 1}: ${cost("base")}, ` +
-      `${cost("me")}, ${told(tree, i)} ${tree.unit}.`;
+      `${cost("me")}, ${change(tree, i)} ${tree.unit}.`;
   }
 
   // The widest of the frames below, or where there is none this one.
@@ -219,7 +219,7 @@ function button(text, value) {
   return made;
 }
 
-function told(tree, i) {
+function change(tree, i) {
   const error = tree.error(i), by = withError(tree.difference(i), error);
   const only = tree.only(i), sign = tree.sign(i);
   return sign ? `${SIGNS[sign]} ${by}${only ? ` (${only})` : ""}` : `${by}${error ? ", within its error" : ""}`;
@@ -231,7 +231,7 @@ function described(tree, i) {
   const self = (side) => figure(tree.self(side, i)), by = tree.self("me", i) - tree.self("base", i);
   return [
     make("p", "", make("b", tree.name(i)), " ", ...(i ? [button(tree.component(i), tree.component(i))] : []), ` ${tree.unit}`),
-    make("table", "", row("", tree.base, tree.me, "difference"), row("total", of("base"), of("me"), told(tree, i)),
+    make("table", "", row("", tree.base, tree.me, "difference"), row("total", of("base"), of("me"), change(tree, i)),
       row("itself", self("base"), self("me"), figure(by, true))),
   ];
 }
@@ -252,6 +252,6 @@ function legend(tree) {
   });
   const none = make("span", "within error");
   none.style.background = LOOK.grey;
-  const what = `Difference in % of all that ${tree.base} costs. ▲ and an edge above: dearer; ▼ and one below: cheaper.`;
-  return [...kind("▼", LOOK.cheaper).reverse(), none, ...kind("▲", LOOK.dearer), make("p", what)];
+  const what = `Difference in % of all that ${tree.base} costs. ▲ and an edge above: costs more; ▼ and one below: costs less.`;
+  return [...kind("▼", LOOK.less).reverse(), none, ...kind("▲", LOOK.more), make("p", what)];
 }

@@ -12,7 +12,7 @@ import polars as pl
 
 from rqps.view.flame.picture import LOOK, figure, svg, with_error, xml
 from rqps.view.flame.tree import Tree, packed, tree_of
-from rqps.view.text import Sentences
+from rqps.view.words import Sentences
 
 # Of a picture nobody can zoom into, thinner boxes say nothing.
 PICTURE_NARROWEST_PX, FILE_NARROWEST_PX = 3.0, 0.3

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from rqps.view.flame.tree import Tree
-from rqps.view.theme import COLOURS, COST_SIGNS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
+from rqps.view.theme import COLOURS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
+from rqps.view.words import COST_SIGNS
 
 # A difference is strong by its share of what the whole operation costs the base: under 1 %, 1 to 5 %, over 5 %.
 _MORE, _LESS = (COLOURS[2], COLOURS[1], COLOURS[0]), (COLOURS[4], COLOURS[5], COLOURS[6])
