@@ -16,6 +16,7 @@ from rqps.errors import RqpsError
 from rqps.observe.process_counters import (
     ProcessCounters,
     read_process,
+    read_processes,
     switches_between,
 )
 from rqps.store.schemas import COUNTERS
@@ -160,3 +161,14 @@ def test_switches_add_up_over_kept_and_new_threads(kept: dict[int, tuple[int, in
     assert switches_between(earlier, later) == expected
     if kept:
         assert switches_between(earlier, dict(list(later.items())[1:])) is None
+
+
+def test_processes_of_one_engine_are_added_up_and_an_engine_may_have_none() -> None:
+    with Child(waiting_threads(1)) as one, Child(waiting_threads(3)) as other:
+        both = read_processes([one.pid, other.pid])
+        alone = [read_process(each.pid) for each in (one, other)]
+    assert both is not None
+    assert both.threads == sum(each.threads for each in alone) == 6
+    assert both.context_switches == sum(each.context_switches or 0 for each in alone)
+    assert both.cpu_s == pytest.approx(sum(each.cpu_s or 0 for each in alone), abs=0.01)
+    assert read_processes([]) is None

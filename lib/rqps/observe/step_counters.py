@@ -3,8 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Any, Self
 
 import polars as pl
@@ -32,8 +31,8 @@ class Counters:
 
     at_ns: int
     server: ProcessReading | None
-    """None for an engine without processes of its own."""
-    client: ProcessReading
+    """None for an engine without processes of its own, and, in samples, for a process that has ended."""
+    client: ProcessReading | None
     host: HostCounters
 
 
@@ -44,12 +43,15 @@ def read_counters(server_pids: Sequence[int], client_pid: int, device: str | Non
 
 def used_between(first: Counters, last: Counters) -> dict[str, float | int | None]:
     """CPU, switches, reads and writes between two moments, under the names of the columns of the table `steps`."""
-    parts = {
-        "server": asdict(_used(first.server, last.server)),
-        "client": asdict(_used(first.client, last.client)),
-        "host": asdict(last.host - first.host),
+    return {
+        **_columns("server", _used(first.server, last.server)),
+        **_columns("client", _used(first.client, last.client)),
+        **_columns("host", last.host - first.host),
     }
-    return {f"{part}_{name}": value for part, counters in parts.items() for name, value in counters.items()}
+
+
+def _columns(part: str, counters: ProcessCounters | HostCounters | HostState) -> dict[str, Any]:
+    return {f"{part}_{name}": value for name, value in vars(counters).items()}
 
 
 def _used(first: ProcessReading | None, last: ProcessReading | None) -> ProcessCounters:
@@ -67,15 +69,6 @@ def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warnin
         if ended := threads_ended(earlier.switches_by_thread or {}, later.switches_by_thread or {}):
             texts.append(f"context switches of the {part} are unknown: {ended} of its threads ended during the step")
     return tuple(Warning_(kind="counters", text=text, step=step) for text in texts)
-
-
-@dataclass(frozen=True)
-class _Sample:
-    at_ns: int
-    server: ProcessReading | None
-    client: ProcessReading | None
-    host: HostCounters
-    state: HostState
 
 
 class Sampler:
@@ -101,9 +94,7 @@ class Sampler:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._thread.join()
         if self._failure is not None:
@@ -127,20 +118,18 @@ class Sampler:
     def _until_next_s(self) -> float:
         return (self._interval_ns - (time.monotonic_ns() - self._origin_ns) % self._interval_ns) / 1e9
 
-    def _sample(self) -> _Sample:
+    def _sample(self) -> Counters:
         at_ns = time.monotonic_ns()
         server, client = (_read_if_alive(pids) for pids in self._pids)
-        return _Sample(at_ns, server, client, read_host(self._device), read_host_state())
+        return Counters(at_ns, server, client, read_host(self._device))
 
-    def _add_row(self, earlier: _Sample) -> _Sample:
+    def _add_row(self, earlier: Counters) -> Counters:
         later = self._sample()
         row = {
             "second": (later.at_ns - self._origin_ns) / 1e9,
             "interval_s": (later.at_ns - earlier.at_ns) / 1e9,
-            **{f"server_{name}": value for name, value in asdict(_used(earlier.server, later.server)).items()},
-            **{f"client_{name}": value for name, value in asdict(_used(earlier.client, later.client)).items()},
-            **{f"host_{name}": value for name, value in asdict(later.host - earlier.host).items()},
-            **{f"host_{name}": value for name, value in asdict(later.state).items()},
+            **used_between(earlier, later),
+            **_columns("host", read_host_state()),
             "server_rss_kb": later.server.rss_kb if later.server else None,
             "client_rss_kb": later.client.rss_kb if later.client else None,
         }
