@@ -17,7 +17,7 @@ from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Server
 from rqps.observe import placement
 from rqps.run.ready import loaded_data
-from rqps.stats.interval import estimate
+from rqps.stats import MEDIAN
 from rqps.store.manifest import Placement
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -77,7 +77,7 @@ def report(what: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     print(f"{what}\n  pair           me         base    ratio")
     for number, ((me, base), ratio) in enumerate(zip(pairs, ratios, strict=True), start=1):
         print(f"  {number:4} {me:12,.3f} {base:12,.3f} {ratio:8.4f}")
-    summary = estimate(ratios)
+    summary = MEDIAN.of(ratios)
     print(f"  median ratio {summary.median:.4f} of {len(pairs)} pairs, from {min(ratios):.4f} to {max(ratios):.4f};")
     if summary.low is None:
         print("  too few pairs for an interval\n", flush=True)

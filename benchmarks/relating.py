@@ -19,7 +19,7 @@ from typing import Any
 
 import relating_study
 from bench import report, save
-from rqps.stats.interval import ends_of
+from rqps.stats.estimate import interval_ranks
 
 HERE = Path(__file__).parent
 TASKS = ("steps", "intervals")
@@ -114,7 +114,7 @@ def main() -> None:
         python = asked.duckdb or duckdb_python(data / "duckdb")
         relating_study.write(data, **size)
         folder = data / "raw" / f"study={relating_study.STUDY}"
-        k, _ = ends_of(asked.rounds)
+        k, _ = interval_ranks(asked.rounds)
         found = []
         for task in TASKS:
             ours = Side(sys.executable, "relating_polars.py", data, task)

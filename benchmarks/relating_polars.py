@@ -6,8 +6,7 @@ import polars as pl
 import rqps
 from relating_side import Rows, serve
 from relating_study import STUDY
-from rqps.analysis import ratios_to, relative, summarise
-from rqps.stats.metrics import tidy
+from rqps.stats import COMPARED, compare, measured, rounds, tidy
 from rqps.store import Study
 
 data, task = sys.argv[1:]
@@ -18,7 +17,8 @@ def load() -> Study:
 
 
 def of_steps(study: Study) -> Rows:
-    return _rows(summarise(relative(study.steps, study.runs, study.card.base)))
+    values = measured(study.steps, study.runs, COMPARED)
+    return _rows(compare(rounds(values, study.runs, study.card.base)))
 
 
 def of_intervals(study: Study) -> Rows:
@@ -26,7 +26,7 @@ def of_intervals(study: Study) -> Rows:
     rates = study.intervals.filter(pl.col("second") >= 0).group_by("run", "step").agg(rate.alias("operations_per_s"))
     steps = study.steps.lazy().drop("operations_per_s").join(rates, on=["run", "step"])
     values = tidy(steps, ["operations_per_s"], study.runs)
-    return _rows(summarise(ratios_to(study.card.base, values, study.runs)))
+    return _rows(compare(rounds(values, study.runs, study.card.base)))
 
 
 def _rows(summary: pl.DataFrame) -> Rows:

@@ -11,6 +11,8 @@ from rqps.stats.metrics import MORE_IS_BETTER
 
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
 KEYS = (*STEP, "metric", "base", "dbms", "build", "config")
+_FOLLOWING = {*STEP[2:], "build", "config"}
+"""Keys that follow from the others: to group without them takes half the time."""
 
 
 def compare(
@@ -25,9 +27,12 @@ def compare(
     base's median. Other `keys` than the usual ones must have `metric` among them.
     """
     keys = [name for name in keys or KEYS if name in rounds.columns]
+    follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
+    one = [name for name in keys if name not in follows]
     medians = [pl.col(f"{side}_value").median().alias(f"{side}_median") for side in ("base", "me")]
-    found = statistic.estimate(rounds, keys, of).join(
-        rounds.group_by(keys).agg(medians), on=keys, how="left", nulls_equal=True, maintain_order="left"
+    following = [pl.col(name).first() for name in keys if name in follows]
+    found = statistic.estimate(rounds, one, of).join(
+        rounds.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
     )
     is_ratio = of == "ratio"
     null = 1.0 if is_ratio else 0.0

@@ -50,8 +50,9 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
     )
     me, of = pl.col("value"), pl.col("base_value")
     return (
-        values.join(names, on="dbms", maintain_order="left")
-        .join(of_base, on=[*keys, "clients", "base"], maintain_order="left")
+        values.lazy()
+        .join(names.lazy(), on="dbms", maintain_order="left")
+        .join(of_base.lazy(), on=[*keys, "clients", "base"], maintain_order="left")
         # A ratio to nothing is no number: an operation that cost no CPU is below what can be seen.
         .filter(of > 0)
         .select(
@@ -62,6 +63,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             (me - of).alias("difference"),
             *("base_run", "run"),
         )
+        .collect()
     )
 
 
