@@ -11,10 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance
-from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Server
+from rqps.engines.mysql.prepared import prepare
 from rqps.observe import placement
 from rqps.run.ready import loaded_data
 from rqps.stats import MEDIAN
@@ -35,14 +36,8 @@ def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, P
     build, translated = prepared.build, prepared.translated
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
     copy_folder(loaded_data(run, prepared, print), folder / "data")
-    server = instance.start(
-        build,
-        folder / "data",
-        arguments=translated.arguments,
-        cpus=where.server_cpus,
-        log=folder / "mysqld.err",
-        scratch=(folder / "data",),
-    )
+    asked = Start(log=folder / "mysqld.err", cpus=where.server_cpus, scratch=(folder / "data",))
+    server = instance.start(build, folder / "data", asked, translated.arguments)
     try:
         placement.apply(os.getpid(), where.observer_cpus)
         yield server, folder

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance
-from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.prepared import prepare
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS

@@ -9,8 +9,8 @@ from typing import Any
 
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance
-from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Server, query
+from rqps.engines.mysql.prepared import prepare
 from rqps.run.ready import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.study.configs import Option

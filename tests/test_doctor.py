@@ -241,7 +241,7 @@ def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -
     argv = [sys.executable, "-c", "import time; time.sleep(60)", f"--socket={private}/mysqld.sock"]
     alone = subprocess.Popen(argv)
     kept = subprocess.Popen(
-        keeper.command("keep", argv, cpus=()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        keeper.command("guard", argv, cpus=()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert kept.stdout
     assert kept.stdin

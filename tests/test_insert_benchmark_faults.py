@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 from live_inserts import RUNS, House, asked, empty_server
+from rqps.engines import Start
 from rqps.engines.mysql import instance
-from rqps.engines.mysql.engine import prepare
+from rqps.engines.mysql.prepared import prepare
 from rqps.errors import RqpsError
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]
@@ -94,15 +95,15 @@ def again(house: House) -> House:
     prepared = prepare(RUNS[OLD], print)
     build, translated = prepared.build, prepared.translated
     log = house.folder / "mysqld.err"
-    server = instance.start(build, house.server.data, arguments=translated.arguments, log=log)
+    server = instance.start(build, house.server.data, Start(log), translated.arguments)
     return replace(house, server=server)
 
 
-Start = Callable[[bool], dict[str, Any]]
+Starting = Callable[[bool], dict[str, Any]]
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Start]:
+def disk(tmp_path: Path) -> Iterator[Starting]:
     """How to start a program for which the disk is large enough, or is not: on a file system of its own where we may
     mount one, else with a limit on the size of a file."""
     scratch = tmp_path / "scratch"
@@ -129,7 +130,7 @@ def limited_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
 
 
-def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path, disk: Start) -> None:
+def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path, disk: Starting) -> None:
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     (tmp_path / "data").mkdir()
     runs_yaml, study = tmp_path / "runs.yaml", tmp_path / "data/raw/study=small"

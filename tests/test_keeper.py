@@ -13,12 +13,12 @@ from rqps.engines import keeper
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 
 
-def keep(argv: list[str], *scratch: Path, patience_s: float = 60) -> "subprocess.Popen[bytes]":
-    command = keeper.command("keep", argv, cpus=(), scratch=tuple(map(str, scratch)), patience_s=patience_s)
+def guarded(argv: list[str], *scratch: Path, patience_s: float = 60) -> "subprocess.Popen[bytes]":
+    command = keeper.command("guard", argv, cpus=(), scratch=tuple(map(str, scratch)), patience_s=patience_s)
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
 
-def told(process: "subprocess.Popen[bytes]") -> list[bytes]:
+def read(process: "subprocess.Popen[bytes]") -> list[bytes]:
     assert process.stdout is not None
     return process.stdout.readline().split()
 
@@ -40,11 +40,11 @@ def test_letting_go_of_the_pipe_stops_the_program_and_removes_its_scratch(tmp_pa
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     (scratch / "ibdata1").write_text("rows")
-    process = keep(["/bin/sleep", "600"], scratch)
-    pid = int(told(process)[1])
+    process = guarded(["/bin/sleep", "600"], scratch)
+    pid = int(read(process)[1])
     assert process.stdin is not None
     process.stdin.close()
-    assert told(process) == [b"exit", str(-signal.SIGTERM).encode()]
+    assert read(process) == [b"exit", str(-signal.SIGTERM).encode()]
     assert process.wait() == 0
     assert gone(pid)
     assert not scratch.exists()
@@ -52,34 +52,34 @@ def test_letting_go_of_the_pipe_stops_the_program_and_removes_its_scratch(tmp_pa
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_keeper_stops_the_program_in_order(sent: signal.Signals) -> None:
-    process = keep(["/bin/sleep", "600"])
-    pid = int(told(process)[1])
+    process = guarded(["/bin/sleep", "600"])
+    pid = int(read(process)[1])
     process.send_signal(sent)
-    assert told(process)[0] == b"exit"
+    assert read(process)[0] == b"exit"
     assert gone(pid)
 
 
 def test_a_program_that_does_not_stop_is_killed() -> None:
-    process = keep([sys.executable, "-c", STUBBORN], patience_s=0.2)
-    pid = int(told(process)[1])
+    process = guarded([sys.executable, "-c", STUBBORN], patience_s=0.2)
+    pid = int(read(process)[1])
     time.sleep(0.5)  # until it ignores the signal
     assert process.stdin is not None
     process.stdin.close()
-    assert told(process) == [b"exit", b"-9"]
+    assert read(process) == [b"exit", b"-9"]
     assert gone(pid)
 
 
 def test_a_program_that_ends_by_itself_is_told_with_its_code() -> None:
-    process = keep(["/bin/sh", "-c", "exit 7"])
-    assert [told(process)[0], told(process)] == [b"pid", [b"exit", b"7"]]
+    process = guarded(["/bin/sh", "-c", "exit 7"])
+    assert [read(process)[0], read(process)] == [b"pid", [b"exit", b"7"]]
 
 
 def test_a_program_that_is_not_there_is_told() -> None:
-    process = keep(["/no/such/mysqld"])
-    assert [told(process)[0], told(process)] == [b"pid", [b"exit", b"127"]]
+    process = guarded(["/no/such/mysqld"])
+    assert [read(process)[0], read(process)] == [b"pid", [b"exit", b"127"]]
 
 
-@pytest.mark.parametrize("mode", ["keep", "exec"])
+@pytest.mark.parametrize("mode", ["guard", "exec"])
 def test_the_program_ends_when_its_owner_is_killed(mode: str, tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time; from rqps.engines import keeper\n"
@@ -89,7 +89,7 @@ def test_the_program_ends_when_its_owner_is_killed(mode: str, tmp_path: Path) ->
     )
     (tmp_path / "s").mkdir()
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    words = dict([told(owner)] + ([told(owner)] if mode == "keep" else []))
+    words = dict([read(owner)] + ([read(owner)] if mode == "guard" else []))
     if mode == "exec":
         time.sleep(0.5)  # until the keeper has become the program
     owner.send_signal(signal.SIGKILL)
@@ -99,8 +99,8 @@ def test_the_program_ends_when_its_owner_is_killed(mode: str, tmp_path: Path) ->
 
 
 def test_the_program_ends_when_its_keeper_is_killed() -> None:
-    process = keep(["/bin/sleep", "600"])
-    pid = int(told(process)[1])
+    process = guarded(["/bin/sleep", "600"])
+    pid = int(read(process)[1])
     process.kill()
     process.wait()
     assert gone(pid)

@@ -12,12 +12,12 @@ import pytest
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import perf_schema
-from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.mysql.instance import query
 from rqps.engines.mysql.perf_schema import Realised
 from rqps.engines.mysql.perf_schema.events import by_kind
 from rqps.engines.mysql.perf_schema.setup import explained, read_setup
 from rqps.engines.mysql.perf_schema.watch import stop_recording
+from rqps.engines.mysql.prepared import MeasuredServer, prepare
 from rqps.engines.mysql.reports import check_connections
 from rqps.errors import RqpsError
 from rqps.run.ready import loaded_data

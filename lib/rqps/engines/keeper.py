@@ -1,14 +1,14 @@
-"""Starts a program so that it can't outlive us, whatever ends us: success, Ctrl-C or SIGKILL.
+"""Starts a program so that it can't outlive us, in whatever way we end: success, Ctrl-C or SIGKILL.
 
 Called as a program, by `command()` below, with Python's standard library alone, since it starts with every server and
-every step. It holds the program to its CPUs and then does one of two things:
+every step. It lets the program run on its CPUs alone, and does one of two things:
 
 - `exec`: becomes the program, which the kernel kills when its parent ends. For a load generator.
-- `keep`: stays beside it and reads from its standard input, which is a pipe from the owner. When the pipe closes, for
-  whatever reason, the program is asked to stop (SIGTERM), is killed if it does not, and its scratch folders are
-  removed. For a server, which wants to shut down in order.
+- `guard`: stays beside it and reads from its standard input, which is a pipe from the owner. When the pipe closes,
+  the program is asked to stop (SIGTERM), is killed if it does not, and its scratch folders are removed. For a server,
+  which wants to shut down in order.
 
-`keep` writes `pid N` when the program runs and `exit CODE` when it ended.
+`guard` writes `pid N` when the program runs and `exit CODE` when it ended.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def command(
 
 
 def _become(argv: list[str], cpus: list[int], parent: int) -> None:
-    """Replaces this process by the program, tied to its parent and held to its CPUs."""
+    """Replaces this process by the program, which ends with its parent and runs on its CPUs alone."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before we were tied to it
         os._exit(137)
@@ -102,7 +102,7 @@ def _stop(child: int, patience_s: float) -> int:
     return code
 
 
-def _keep(order: Order) -> None:
+def _guard(order: Order) -> None:
     asked_to_stop: list[int] = []
     wakeup, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -111,7 +111,7 @@ def _keep(order: Order) -> None:
     for number in STOPPING:
         signal.signal(number, lambda number, _: asked_to_stop.append(number))
     child = _start(order)
-    _tell(f"pid {child}")
+    _report(f"pid {child}")
     while (code := _ended(child)) is None and not asked_to_stop:
         ready, _, _ = select.select([0, wakeup], [], [])
         if 0 in ready and not os.read(0, 1):  # the owner let go
@@ -122,11 +122,11 @@ def _keep(order: Order) -> None:
         code = _stop(child, order["patience_s"])
     for folder in order["scratch"]:
         shutil.rmtree(folder, ignore_errors=True)
-    _tell(f"exit {code}")
+    _report(f"exit {code}")
 
 
-def _tell(line: str) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody is left to be told
+def _report(line: str) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody is left to read it
         os.write(1, f"{line}\n".encode())
 
 
@@ -134,7 +134,7 @@ def main() -> None:
     order: Order = json.loads(sys.argv[1])
     if order["mode"] == "exec":
         _become(order["argv"], order["cpus"], order["owner"])
-    _keep(order)
+    _guard(order)
 
 
 if __name__ == "__main__":

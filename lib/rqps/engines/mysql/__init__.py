@@ -25,7 +25,7 @@ class Mysql:
         return locate(name, spec, say)
 
     def prepare(self, run: "Run", say: Say) -> Prepared:
-        from rqps.engines.mysql.engine import prepare
+        from rqps.engines.mysql.prepared import prepare
 
         return prepare(run, say)
 

@@ -50,7 +50,7 @@ class Build(engines.Build):
 
 
 def source(name: str, spec: BuildSpec) -> Source:
-    """Where a build comes from."""
+    """The source of a build."""
     return source_of(name, spec, Sought("mysqld", layout))
 
 
@@ -94,7 +94,7 @@ class Layout:
     """The places of a server in a tree: an unpacked release, a Debian package, a build tree."""
 
     base: Path
-    """What mysqld calls its basedir."""
+    """Its basedir, in mysqld's words."""
     mysqld: Path
     messages: Path | None
     plugins: Path | None
@@ -159,7 +159,7 @@ def facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -
 
 
 def remembered(mysqld: Path) -> Facts | None:
-    """What was found out about this very file before, if it was."""
+    """The facts of this very file, if they were found out before."""
     try:
         known = Facts(**json.loads(_note(mysqld).read_text()))
     except (FileNotFoundError, ValueError, TypeError):

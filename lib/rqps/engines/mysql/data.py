@@ -43,7 +43,7 @@ QUICK = {
 
 @dataclass(frozen=True)
 class Origin:
-    """What data are made from: a build and the options that shape them."""
+    """The origin of data: a build and the options that shape them."""
 
     build: Build
     shape: Mapping[str, str]
@@ -115,7 +115,7 @@ def initialise(source: Origin, work: Path) -> None:
 
 
 def _system_tables(build: Build) -> bytes:
-    """What mysql_install_db gives to a server before 5.7, without its shell and Perl."""
+    """The statements that mysql_install_db gives to a server before 5.7, without its shell and Perl."""
     share = build.directory / "share"
     scripts = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
     missing = [name for name in scripts if not (share / name).exists()]

@@ -22,7 +22,7 @@ EAGER_IN_55 = EAGER | {"innodb_purge_batch_size": 1}
 """There purge sleeps while there is less to do than one batch, and is woken by a commit that gives it more."""
 
 MOST_DIRTY_SHARE = 0.01
-"""Of the buffer pool's pages. The published tests ask for 1 %, too."""
+"""The share of the buffer pool's pages. The published tests ask for 1 %, too."""
 MOST_UNPURGED = 100
 """Transactions; a server at rest need not come to none."""
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -75,7 +75,7 @@ def read_debt(connection: Connection) -> Debt:
 
 
 def is_55(connection: Connection) -> bool:
-    """Whether this is MySQL 5.5, which writes numbers in hexadecimal, and whose purge sleeps."""
+    """True for MySQL 5.5, which writes numbers in hexadecimal, and whose purge sleeps."""
     return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
 
 

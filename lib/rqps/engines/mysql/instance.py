@@ -5,7 +5,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import pymysql
 
-from rqps.engines import keeper
+from rqps.engines import Start, keeper
 from rqps.engines.mysql.build import Build
 from rqps.errors import RqpsError
 
@@ -73,7 +73,7 @@ class Server:
         stop(self)
 
     def ended(self, within_s: float = 0) -> bool:
-        """Whether it has ended; its keeper tells a moment later than a broken connection does."""
+        """True if it has ended; its keeper reports that a moment later than a broken connection does."""
         try:
             self.keeper.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -85,14 +85,14 @@ class Server:
         return RqpsError(
             f"{what}: the server ended in the middle of it, {self.how_it_ended()}; "
             f"the end of its error log:\n{self.last_words()}",
-            fix="look for what ended it there; the kernel's log tells if memory ran out",
+            fix="look for what ended it there; if memory ran out, the kernel's log says so",
         )
 
     def how_it_ended(self) -> str:
-        """Its exit code or the signal that ended it, as its keeper told."""
+        """Its exit code or the signal that ended it, as its keeper reports it."""
         assert self.keeper.stdout is not None
-        told = self.keeper.stdout.read().split()
-        code = int(told[-1]) if told else -signal.SIGKILL
+        reported = self.keeper.stdout.read().split()
+        code = int(reported[-1]) if reported else -signal.SIGKILL
         return f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
 
     def last_words(self, lines: int = 15) -> str:
@@ -112,28 +112,15 @@ def running(
     build: Build, data: Path, *, arguments: tuple[str, ...] = (), cpus: tuple[int, ...] = (), log: Path
 ) -> Iterator[Server]:
     """A server on `data` for as long as the block lasts."""
-    server = start(build, data, arguments=arguments, cpus=cpus, log=log)
+    server = start(build, data, Start(log, cpus), arguments)
     try:
         yield server
     finally:
         stop(server)
 
 
-def start(
-    build: Build,
-    data: Path,
-    *,
-    arguments: tuple[str, ...] = (),
-    cpus: tuple[int, ...] = (),
-    log: Path,
-    scratch: tuple[Path, ...] = (),
-    kept_by: Callable[[int], object] = lambda _: None,
-    patience_s: float = START_PATIENCE_S,
-) -> Server:
-    """Starts a server and waits until it answers. `scratch` is removed when it has ended.
-
-    `kept_by` is told the process id of its keeper as soon as there is one.
-    """
+def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = ()) -> Server:
+    """Starts a server and waits until it answers."""
     private = Path(tempfile.mkdtemp(prefix="rqps-"))
     socket = private / "mysqld.sock"
     if len(str(socket)) > SOCKET_PATH_LIMIT:
@@ -142,23 +129,23 @@ def start(
             f"{socket}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(socket))}",
             fix="set TMPDIR to a shorter directory",
         )
-    argv = server_command(build, data, private, log, arguments)
-    folders = tuple(str(folder) for folder in (private, *scratch))
+    argv = [*asked.under, *server_command(build, data, private, asked.log, arguments)]
+    folders = tuple(str(folder) for folder in (private, *asked.scratch))
     process = subprocess.Popen(
-        keeper.command("keep", argv, cpus=cpus, scratch=folders),
+        keeper.command("guard", argv, cpus=asked.cpus, scratch=folders),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=log.with_suffix(".out").open("ab"),
-        env={"PATH": "/usr/bin:/bin", **build.environment},
+        stderr=asked.log.with_suffix(".out").open("ab"),
+        env={"PATH": "/usr/bin:/bin", **build.environment, **asked.environment},
         cwd=private,
         start_new_session=True,  # a Ctrl-C in the terminal is for us: the keeper stops the server when we say so
     )
-    kept_by(process.pid)
+    asked.started(process.pid)
     assert process.stdout is not None
-    told = process.stdout.readline().split()
-    server = Server(build, int(told[1]) if told else 0, socket, data, log, process)
+    reported = process.stdout.readline().split()
+    server = Server(build, int(reported[1]) if reported else 0, socket, data, asked.log, process)
     try:
-        _wait_until_it_answers(server, patience_s)
+        _wait_until_it_answers(server, asked.patience_s or START_PATIENCE_S)
     except BaseException:
         stop(server)
         raise
@@ -185,7 +172,7 @@ def server_command(build: Build, data: Path, private: Path, log: Path, arguments
 
 
 def as_this_user() -> tuple[str, ...]:
-    """A server refuses to run as root unless it is told to."""
+    """A server refuses to run as root unless an option allows it."""
     return ("--user=root",) if os.geteuid() == 0 else ()
 
 

@@ -1,7 +1,7 @@
 """A config is written once, in the names of today; here it becomes the options of one version.
 
-What a version has is not kept in a table: its own `SHOW GLOBAL VARIABLES` tells, so somebody's own build is known as
-well as a release. Kept here is only what the variables can't tell: what went by another name.
+The options of a version are in no table here: its own `SHOW GLOBAL VARIABLES` lists them, so somebody's own build is
+known as well as a release. Only what went by another name stands here.
 """
 
 import difflib
@@ -25,7 +25,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Translated:
-    """What is put on the command line, and what the server then has to report."""
+    """The options of a command line, and the variables that the server then has to report."""
 
     arguments: tuple[str, ...] = ()
     expected: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +69,7 @@ FORMS: dict[str, Callable[[Value, Mapping[str, str]], Form | None]] = {
     "ssl": _ssl,
     "innodb_redo_log_capacity": _redo_log_capacity,
 }
-"""What some versions spell otherwise. None means that the plain form is right here."""
+"""Options that some versions spell otherwise. None means that the plain form is right here."""
 
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -103,7 +103,7 @@ def translate(asked: Mapping[str, Asked], known: Mapping[str, str], *, dbms: str
 
 
 def mismatches(expected: Mapping[str, str], reported: Mapping[str, str]) -> list[str]:
-    """What was asked for and is not so, with both values."""
+    """Everything that was asked for and is not so, with both values."""
     return [
         f"{name}: asked for {value!r}, the server has {reported.get(name, 'no such variable')!r}"
         for name, value in expected.items()

@@ -112,7 +112,7 @@ def _variables(cursor: "DictCursor") -> Iterator[Row]:
 
 
 def _timers(cursor: "DictCursor") -> Iterator[Row]:
-    """Of each clock that can be had its frequency, its resolution and its overhead: the cycles to read it."""
+    """The frequency, resolution and overhead (cycles to read it) of each clock that can be had."""
     cursor.execute("SELECT * FROM performance_schema.performance_timers")
     for row in cursor.fetchall():
         name = row.pop("TIMER_NAME")

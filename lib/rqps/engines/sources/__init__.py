@@ -1,4 +1,4 @@
-"""Where builds come from: a directory, PATH, an archive by URL, Maven or npm, a Debian package, or the catalogue."""
+"""The sources of builds: a directory, PATH, an archive by URL, Maven or npm, a Debian package, or the catalogue."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ class Source(Protocol):
 
 
 class Entry(BaseModel):
-    """Where a version comes from, how large it is, and what of it is kept."""
+    """The source of a version, its sizes, and the files of it that are unpacked."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

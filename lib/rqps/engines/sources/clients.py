@@ -35,7 +35,7 @@ class Progress:
         self._done = 0
         self._last_line_at = clock()
         self._began: tuple[float, int] | None = None
-        """When bytes began to come, and how many had come by then: the wait before says nothing about the speed."""
+        """The moment of the first bytes, and their number then: the wait before says nothing about the speed."""
 
     def update(self, more_bytes: int) -> None:
         self.reach(self._done + more_bytes)

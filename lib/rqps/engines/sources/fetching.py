@@ -164,7 +164,7 @@ class Maven(Archive):
     coordinates: str
 
     def get(self, name: str, work: Path, say: Say) -> Path:
-        """Fetch into a local repository of our own and take the archive out: the user's would keep a second copy."""
+        """Fetch into a local repository of our own and take the archive out, so that no second copy stays."""
         mvn = find_client("mvn", "install Maven (Debian and Ubuntu: apt install maven), or take another source")
         repository = cache_dir() / "maven"
         group, artifact, version, *_ = self.coordinates.split(":")

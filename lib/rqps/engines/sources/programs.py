@@ -66,7 +66,7 @@ class Tool:
     argv: tuple[str, ...]
     version: str
     environment: dict[str, str] = field(default_factory=dict)
-    """What to add to the environment."""
+    """To be added to the environment."""
 
 
 def sysbench(say: Say = print) -> Tool:
@@ -234,7 +234,7 @@ def _folder_with(name: str, library: str, say: Say) -> Path:
 
 
 def _of_the_machine(library: str | None) -> Path | None:
-    """Where the system's loader finds a library, if it does."""
+    """The place where the system's loader finds a library, if it does."""
     if library is None:
         return None
     known = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, errors="replace").stdout

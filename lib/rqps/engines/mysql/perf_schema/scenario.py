@@ -27,7 +27,7 @@ _NEVER_TIMED = ("memory", "error")
 _FIRST_WITH_OPTIONS = (5, 6)
 _SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")
 _TABLES = {"digests": "events_statements_summary_by_digest"}
-"""Where a size is not called like the table that has it."""
+"""Tables that are not called like their size."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from rqps.engines import Say, Start, Watch
 from rqps.engines.mysql import data, perf_schema
 from rqps.engines.mysql.build import Build, locate
 from rqps.engines.mysql.data import Origin
-from rqps.engines.mysql.instance import START_PATIENCE_S, Server, start
+from rqps.engines.mysql.instance import Server, start
 from rqps.engines.mysql.options import Translated, mismatches, translate
 from rqps.engines.mysql.perf_schema import Realised
 from rqps.engines.mysql.reports import read_settings, read_variables
@@ -33,7 +33,7 @@ def prepare(run: Run, say: Say) -> "PreparedServer":
 
 
 def _scenario(run: Run, origin: Origin, translated: Translated, say: Say) -> Realised | None:
-    """What the performance schema of a run's build is set to; RqpsError with all that it can't do."""
+    """The scenario of a run in the form of its build; RqpsError with all that the build can't do."""
     if run.perf_schema is None:
         return None
     version = origin.build.version
@@ -80,17 +80,7 @@ class PreparedServer:
         return data.loaded(self.origin, name, load, say)
 
     def open(self, directory: Path, asked: Start) -> "MeasuredServer":
-        environment = {**self.build.environment, **asked.environment}
-        server = start(
-            replace(self.build, argv=(*asked.under, *self.build.argv), environment=environment),
-            directory,
-            arguments=self.translated.arguments,
-            cpus=asked.cpus,
-            log=asked.log,
-            scratch=asked.scratch,
-            kept_by=asked.started,
-            patience_s=asked.patience_s or START_PATIENCE_S,
-        )
+        server = start(self.build, directory, asked, self.translated.arguments)
         return MeasuredServer(**vars(server), prepared=self)
 
 
@@ -147,7 +137,7 @@ class MeasuredServer(Server):
 
     @contextmanager
     def watching(self, step: str) -> Iterator[Watch]:
-        """What is set is verified before and after the step, on a connection whose events are not recorded."""
+        """Verifies before and after the step what is set, on a connection whose events are not recorded."""
         if self.prepared.scenario is None:
             yield perf_schema.StatusWatch(self)
             return
