@@ -10,9 +10,10 @@ import rqps
 import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps import analysis, charts, published
+from rqps import analysis, published
 from rqps.errors import RqpsError
-from rqps.pages.point_lookups.lookups import JUMP, cut_of
+from rqps.pages import point_lookups as page
+from rqps.pages.point_lookups.response_charts import JUMP, cut_of
 from rqps.report.index import facts_of
 from rqps.store import Manifest, Placement, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
@@ -88,8 +89,8 @@ def study(tmp_path: Path) -> rqps.Study:
     return rqps.load("lookups", data=write(tmp_path / "data"))
 
 
-def times(study: rqps.Study) -> pl.DataFrame:
-    return analysis.response_times(study.steps, study.runs, study.card.base)
+def with_steps(study: rqps.Study, steps: pl.DataFrame) -> rqps.Study:
+    return rqps.Study(**{**vars(study), "steps": steps})
 
 
 def medians(frame: pl.DataFrame, dbms: str) -> dict[str, float]:
@@ -97,7 +98,7 @@ def medians(frame: pl.DataFrame, dbms: str) -> dict[str, float]:
 
 
 def test_all_is_relative_to_one_lookup_of_the_base_on_the_same_engine(study: rqps.Study) -> None:
-    relative = analysis.lookups_normalised(times(study))
+    relative = page.values(study, "relative")
     assert medians(relative, "my5534.base") == {
         "innodb.pk@1": 1.0,
         "innodb.cover-noforce@1": 1.5,
@@ -115,23 +116,24 @@ def test_all_is_relative_to_one_lookup_of_the_base_on_the_same_engine(study: rqp
     assert medians(relative, "my5624.ps0")["innodb.cover-force@4"] == 1.2 * 8
     assert set(relative["n"]) == {ROUNDS}
     assert set(relative["unit"]) == {"innodb.pk@1", "memory.pk@1"}
-    in_us = analysis.lookups_in_us(times(study)).filter(dbms="my5534.base", step="innodb.pk@4").row(0, named=True)
+    in_us = page.values(study, "microseconds").filter(dbms="my5534.base", step="innodb.pk@4").row(0, named=True)
     assert 40 < in_us["low"] < in_us["median"] < in_us["high"] < 40.3, "four clients wait four times as long"
 
 
 def test_without_pk_from_one_client_the_nearest_to_it_is_the_unit(tmp_path: Path) -> None:
     study = rqps.load("lookups", data=write(tmp_path))
     few = study.steps.filter(~pl.col("step").str.contains("pk@1$"), pl.col("step").str.starts_with("innodb"))
-    assert set(analysis.response_times(few, study.runs, "my5534.base")["unit"]) == {"innodb.cover-noforce@1"}
+    assert set(page.values(with_steps(study, few), "relative")["unit"]) == {"innodb.cover-noforce@1"}
     few = few.filter(pl.col("step").str.ends_with("@4"))
-    assert set(analysis.response_times(few, study.runs, "my5534.base")["unit"]) == {"innodb.pk@4"}
+    assert set(page.values(with_steps(study, few), "relative")["unit"]) == {"innodb.pk@4"}
 
 
 def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_told(study: rqps.Study) -> None:
     lost = study.steps.filter((pl.col("dbms") != "my5534.base") | (pl.col("round") > 2))
-    assert set(analysis.response_times(lost, study.runs, "my5534.base")["round"]) == {3, 4, 5, 6}
+    found = page.values(with_steps(study, lost), "relative")
+    assert set(found["n"]) == {4}, "rounds 3 to 6 have their base"
     with pytest.raises(RqpsError, match=r"no round has the lookups of its base 'my5534\.base'"):
-        analysis.response_times(study.steps.filter(pl.col("dbms") != "my5534.base"), study.runs, "my5534.base")
+        page.values(with_steps(study, study.steps.filter(pl.col("dbms") != "my5534.base")), "relative")
 
 
 @pytest.mark.parametrize(
@@ -145,12 +147,7 @@ def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_told(study: rq
 def test_a_step_that_did_nothing_or_failed_is_no_number_anywhere(broken: dict[str, Any], tmp_path: Path) -> None:
     changes: dict[str, Any] = {"innodb.cover-force@4": broken}
     study = rqps.load("lookups", data=write(tmp_path, **changes))
-    frames = [
-        analysis.lookups_normalised(times(study)),
-        analysis.lookups_in_us(times(study)),
-        analysis.generator_shares(study.steps, study.runs),
-        analysis.lookups_server_cpu(study.steps, study.runs),
-    ]
+    frames = [page.values(study, quantity) for quantity in page.QUANTITIES]
     for frame in frames:
         assert "innodb.cover-force@4" not in set(frame["step"])
         assert frame.filter(step="innodb.cover-force@1").height == len(DBMS)
@@ -159,7 +156,7 @@ def test_a_step_that_did_nothing_or_failed_is_no_number_anywhere(broken: dict[st
 
 
 def test_the_share_of_the_generator_is_of_both(study: rqps.Study) -> None:
-    shares = analysis.generator_shares(study.steps, study.runs)
+    shares = page.values(study, "generator_share")
     assert shares["median"].round(9).to_list() == [0.25] * len(STEPS) * len(DBMS)
 
 
@@ -175,7 +172,7 @@ def test_an_axis_is_cut_only_where_half_is_seen_and_something_runs_far_off(value
 
 
 def test_charts_are_whole_and_cut_where_one_kind_runs_off(study: rqps.Study) -> None:
-    drawn = charts.lookup_charts(analysis.lookups_normalised(times(study)))
+    drawn = page.charts(study)
     told = [chart.to_dict()["usermeta"]["rqps"]["claim"] for chart in drawn]
     assert [claim.partition(":")[0].partition(" the")[0] for claim in told] == [
         "innodb, 1 client",
@@ -193,7 +190,7 @@ def test_charts_are_whole_and_cut_where_one_kind_runs_off(study: rqps.Study) -> 
 
 
 def test_an_axis_is_read_without_powers_of_ten(study: rqps.Study) -> None:
-    whole = charts.lookup_charts(analysis.lookups_normalised(times(study)))[2]
+    whole = page.charts(study)[2]
     drawn = [text.text for text in ET.fromstring(vl_convert.vegalite_to_svg(whole.to_dict())).iter() if text.text]
     assert "e+" not in " ".join(drawn)
     assert {"0", "200"} <= set(drawn)
@@ -201,14 +198,13 @@ def test_an_axis_is_read_without_powers_of_ten(study: rqps.Study) -> None:
 
 def test_one_round_is_drawn_without_intervals(tmp_path: Path) -> None:
     study = rqps.load("lookups", data=write(tmp_path, rounds=1))
-    relative = analysis.lookups_normalised(times(study))
-    assert len(charts.lookup_charts(relative)) == 6
-    assert "no interval" in charts.lookup_table(relative, "ratio", "Response time").as_raw_html()
-    assert "medians of 1 round" in repr(charts.lookup_answers(relative))
+    assert len(page.charts(study)) == 6
+    assert "no interval" in page.numbers(study, "relative").as_raw_html()
+    assert "medians of 1 round" in repr(page.answers(study))
 
 
 def test_tables_have_a_row_a_dbms_and_a_column_a_kind(study: rqps.Study) -> None:
-    html = charts.lookup_table(analysis.lookups_normalised(times(study)), "ratio", "Response time").as_raw_html()
+    html = page.numbers(study, "relative").as_raw_html()
     for words in (
         "innodb, 1 client<",
         "memory, 4 clients<",
@@ -218,24 +214,24 @@ def test_tables_have_a_row_a_dbms_and_a_column_a_kind(study: rqps.Study) -> None
         "97 % intervals",
     ):
         assert words in html
-    said = repr(charts.generator_answers(analysis.generator_shares(study.steps, study.runs)))
+    said = repr(page.generator_answers(study))
     assert "In half of all steps and dbms it takes 25% or more of the CPU time of both." in said
     assert "At least 25% (25%–25%), in innodb.pk@1 of my5534.base. Medians of 6 rounds." in said
-    share = charts.lookup_table(analysis.generator_shares(study.steps, study.runs), "share", "Share").as_raw_html()
+    share = page.numbers(study, "generator_share").as_raw_html()
     assert "25%" in share
 
 
 def test_plans_are_told_once_with_who_reads_so_and_marked_where_the_name_says_otherwise(study: rqps.Study) -> None:
-    plans = analysis.lookup_plans(study.plans.collect(), analysis.all_warnings(study))
-    assert plans.select("engine", "kind", "reads", "differs").rows() == [
+    plans = page.read_by(study)
+    assert plans.select("storage_engine", "kind", "reads", "differs").rows() == [
         (engine, kind, f"{key}, ref", kind == "cover-noforce")
         for engine in ("innodb", "memory")
         for kind, key in (("pk", "PRIMARY"), ("cover-noforce", "xj"), ("cover-force", "xjk"))
     ]
     assert all(sorted(dbms) == sorted(DBMS) for dbms in plans["dbms"])
-    html = charts.lookup_plans(plans)._repr_html_()
+    html = page.plans(study)._repr_html_()
     assert html.count("⚠ not as named") == 2
-    nothing = charts.lookup_plans(plans.clear())
+    nothing = page.plans(rqps.Study(**{**vars(study), "plans": study.plans.clear()}))
     assert "before plans were" in repr(nothing)
 
 
@@ -294,7 +290,7 @@ def test_a_study_of_other_releases_has_nothing_beside_it(study: rqps.Study) -> N
     alone = rqps.Study(**{**vars(study), "runs": others})
     beside = published.lookups_beside(published.read(), alone)
     assert beside.is_empty()
-    assert "nothing in common" in repr(charts.lookups_beside(beside))
+    assert "nothing in common" in repr(page.beside(alone)[0])
 
 
 def test_the_first_page_says_where_things_ran_for_each_number_of_clients(tmp_path: Path) -> None:

@@ -1,13 +1,5 @@
 """Pure functions from frames to frames: what the numbers say, and how sure that is."""
 
-from rqps.pages.point_lookups.lookups import (
-    generator_shares,
-    lookup_plans,
-    lookups_in_us,
-    lookups_normalised,
-    lookups_server_cpu,
-    response_times,
-)
 from rqps.stats.comparison import grouped, strongest
 from rqps.stats.conditions import builds, config_changes, hidden_differences, options_of_some, same_for_all, varying
 from rqps.stats.metrics import METRICS, measured
@@ -27,20 +19,14 @@ __all__ = [
     "config_changes",
     "config_effect",
     "counters_over_time",
-    "generator_shares",
     "given_back",
     "grouped",
     "hidden_differences",
     "latencies_of_steps",
-    "lookup_plans",
-    "lookups_in_us",
-    "lookups_normalised",
-    "lookups_server_cpu",
     "measured",
     "options_of_some",
     "ratios_to",
     "relative",
-    "response_times",
     "same_for_all",
     "strongest",
     "summarise",

@@ -4,8 +4,6 @@ from typing import Any
 
 import polars as pl
 
-from rqps.pages.point_lookups.lookup_charts import generator_answers, lookup_answers, lookup_charts
-from rqps.pages.point_lookups.lookup_tables import lookup_plans, lookup_table, lookups_beside
 from rqps.view import (
     Sentences,
     absolute_table,
@@ -40,14 +38,8 @@ __all__ = [
     "counters",
     "cpu_per_operation",
     "differences_table",
-    "generator_answers",
     "heatmap",
     "latency",
-    "lookup_answers",
-    "lookup_charts",
-    "lookup_plans",
-    "lookup_table",
-    "lookups_beside",
     "most_changed",
     "over_releases",
     "plain_table",
