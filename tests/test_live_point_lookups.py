@@ -305,7 +305,7 @@ def test_a_server_that_dies_is_told_before_mysqlslap_that_lost_it(tmp_path: Path
     slap, step = mysqlslap("8.0.33"), find("innodb.pk@1")
     with (
         serving("my5624.base", tmp_path) as here,
-        generator.Generator(slap, here.server, step, queries=10_000_000, cpus=(), log=tmp_path / "log") as load,
+        generator.Generator(slap, here.server, step, 10_000_000, seed=1, cpus=(), log=tmp_path / "log") as load,
     ):
         load.wait_for_begin()
         os.kill(here.server.pid, signal.SIGKILL)

@@ -13,6 +13,7 @@ from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads.answers import read_end, read_origin
+from rqps.workloads.protocol import How
 
 DATABASE = "rqps"
 START_PATIENCE_S = 120
@@ -33,21 +34,14 @@ class LoadGenerator:
     warmup_s = 0.0
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        server: Server,
-        step: str,
-        *,
-        cpus: tuple[int, ...],
-        log: Path,
+        self, argv: Sequence[str], environment: Mapping[str, str], server: Server, step: str, how: How
     ) -> None:
         self.server = server
         self.name = step
-        self.log = log
+        self.log = how["log"]
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            keeper.command("exec", list(argv), cpus=cpus),
+            keeper.command("exec", list(argv), cpus=how["cpus"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -109,25 +103,13 @@ class LoadGenerator:
 class Sysbench(LoadGenerator):
     """A running sysbench with a script of ours."""
 
-    def __init__(
-        self,
-        script: Path,
-        options: Options,
-        server: Server,
-        step: str,
-        *,
-        threads: int,
-        cpus: tuple[int, ...],
-        log: Path,
-    ) -> None:
+    def __init__(self, script: Path, options: Options, server: Server, step: str, threads: int, how: How) -> None:
         self.threads = threads
         self.failed = False
         """True when a thread has failed. The others end when they notice, which a long statement may delay."""
         self._origin_ns: int | None = None
         self._ends_ns: list[int] = []
-        super().__init__(
-            sysbench_argv(script, server, options), _environment(script), server, step, cpus=cpus, log=log
-        )
+        super().__init__(sysbench_argv(script, server, options), _environment(script), server, step, how)
 
     def wait_for_begin(self) -> int:
         """Wait until all threads have connected and warmed up; gives the origin of the measured part."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from rqps.store.manifest import Warning_
 
@@ -29,6 +29,14 @@ class Answer:
     warnings: tuple[Warning_, ...] = ()
     more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Rows of raw tables that only this workload has, by their names: the same ones in every step."""
+
+
+class How(TypedDict):
+    """The circumstances of a load: the seed of its random values, its CPUs, and the file for all that it writes."""
+
+    seed: int
+    cpus: tuple[int, ...]
+    log: Path
 
 
 class Load(Protocol):
@@ -71,9 +79,7 @@ class Workload(Protocol):
     def check(self, server: Any, step: str, parameters: Any) -> Checked:
         """Ask the server before a step for the plans that the step is named for; fail where they must be right."""
 
-    def generating(
-        self, server: Any, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
-    ) -> AbstractContextManager[Load]:
+    def generating(self, server: Any, step: str, parameters: Any, **how: Unpack[How]) -> AbstractContextManager[Load]:
         """The load of one step."""
 
     def answer(self, step: str, parameters: Any, load: Any) -> Answer:
@@ -87,7 +93,5 @@ class Workload(Protocol):
 class CountedWorkload(Protocol):
     """A family of steps that can be done a number of times instead of for some seconds."""
 
-    def counting(
-        self, server: Any, step: str, parameters: Any, *, seed: int, cpus: tuple[int, ...], log: Path
-    ) -> AbstractContextManager[Load]:
+    def counting(self, server: Any, step: str, parameters: Any, **how: Unpack[How]) -> AbstractContextManager[Load]:
         """The load of one step: the same transactions on every server, however slow; held until `wait_for_end`."""

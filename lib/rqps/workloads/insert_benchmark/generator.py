@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
@@ -19,6 +19,7 @@ from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import Row
 from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, statement
 from rqps.workloads.load_generator import DONE_AGAIN, READY_S, Options, Sysbench, switch
+from rqps.workloads.protocol import How
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 LOOK_S = 0.02
@@ -56,16 +57,14 @@ def generating(
     parameters: InsertBenchmarkParameters,
     *,
     lows: Sequence[int],
-    seed: int,
-    cpus: tuple[int, ...],
-    log: Path,
+    **how: Unpack[How],
 ) -> Iterator[Generator]:
     """sysbench putting the load of one step. `lows` are the lowest ids of the clients' tables."""
     threads = parameters.clients * step.connections
     with (
         _shared(parameters, step, lows) as path,
         Generator(
-            SCRIPT, _options(step, parameters, seed, path), server, step.name, threads=threads, cpus=cpus, log=log
+            SCRIPT, _options(step, parameters, how["seed"], path), server, step.name, threads, how
         ) as generator,
     ):
         yield generator

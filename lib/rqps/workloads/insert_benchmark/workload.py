@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.mysql.reports import check_connections
@@ -15,7 +14,7 @@ from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
 from rqps.workloads.load_generator import DATABASE
-from rqps.workloads.protocol import Answer, Checked
+from rqps.workloads.protocol import Answer, Checked, How
 
 HELD = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""
@@ -53,14 +52,7 @@ class InsertBenchmark:
 
     @contextmanager
     def generating(
-        self,
-        server: Server,
-        step: str,
-        parameters: InsertBenchmarkParameters,
-        *,
-        seed: int,
-        cpus: tuple[int, ...],
-        log: Path,
+        self, server: Server, step: str, parameters: InsertBenchmarkParameters, **how: Unpack[How]
     ) -> Iterator[generator.Generator]:
         asked = find(step, parameters.form)
         if asked.kind == LOAD:
@@ -69,7 +61,7 @@ class InsertBenchmark:
         with closing(server.connect()) as connection:
             lows = [settling.ids(connection, [table])[0] or 0 for table in parameters.tables]
             deleted = settling.rows_deleted(connection)
-        with generator.generating(server, asked, parameters, lows=lows, seed=seed, cpus=cpus, log=log) as load:
+        with generator.generating(server, asked, parameters, lows=lows, **how) as load:
             load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
             yield load
 

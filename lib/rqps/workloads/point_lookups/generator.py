@@ -9,14 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
 from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
 from rqps.workloads.point_lookups.mysqlslap import Slap
 from rqps.workloads.point_lookups.steps import Step
+from rqps.workloads.protocol import How
 
 BEGIN, END = "rqps begin", "rqps end"
 START_PATIENCE_S = 60
@@ -34,9 +34,7 @@ class Generator(LoadGenerator):
     for a line of ours; both end when our end of the pipe is closed.
     """
 
-    def __init__(
-        self, slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...], log: Path
-    ) -> None:
+    def __init__(self, slap: Slap, server: Server, step: Step, queries: int, **how: Unpack[How]) -> None:
         """Start it with so many queries of each client."""
         self.step = step
         self.queries = queries
@@ -46,7 +44,7 @@ class Generator(LoadGenerator):
         self._began_ns = self._last_word_ns = 0
         shell = [f"--{when}-system=echo '{word}'; read -r go" for when, word in (("pre", BEGIN), ("post", END))]
         argv = [*slap.argv(server, step.database, step.kind.query, step.clients, queries), *shell]
-        super().__init__(argv, slap.environment, server, step.name, cpus=cpus, log=log)
+        super().__init__(argv, slap.environment, server, step.name, how)
 
     def wait_for_begin(self) -> int:
         """Wait until mysqlslap has connected and is about to start its clients: they wait for `wait_for_end`."""

@@ -112,19 +112,19 @@ class PointLookupsParameters(Parameters):
     def connections(self) -> Connections:
         return Connections("clients", max(self.clients), OTHER_CONNECTIONS)
 
-    def queries_of(self, clients: int, *, scans: bool) -> int:
+    def queries_of(self, clients: int, scans: bool) -> int:
         """Queries of each client in a step.
 
-        >>> PointLookupsParameters(queries=100, most_queries=320, scan_queries=64).queries_of(32, scans=True)
+        >>> PointLookupsParameters(queries=100, most_queries=320, scan_queries=64).queries_of(32, True)
         2
         """
         limits = [self.most_queries, self.scan_queries if scans else None]
         return min([self.queries, *(max(1, limit // clients) for limit in limits if limit is not None)])
 
-    def counted_of(self, clients: int, *, scans: bool) -> int:
+    def counted_of(self, clients: int, scans: bool) -> int:
         """Queries of each client in a step whose instructions are counted.
 
-        >>> PointLookupsParameters().counted_of(4, scans=False), PointLookupsParameters().counted_of(4, scans=True)
+        >>> PointLookupsParameters().counted_of(4, False), PointLookupsParameters().counted_of(4, True)
         (500, 1)
         """
         weight = 1 + self.table_rows / ROWS_LIKE_A_QUERY if scans else 1
@@ -139,5 +139,5 @@ class PointLookupsParameters(Parameters):
         scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]
         each_us = LOOKUP_US + (SCANNED_ROW_US * self.table_rows if scans else 0)
         at_once = min(step.clients, len(os.sched_getaffinity(0)))
-        queries = step.clients * self.queries_of(step.clients, scans=scans)
+        queries = step.clients * self.queries_of(step.clients, scans)
         return (queries / at_once + (0 if scans else self.warmup_queries)) * each_us / 1e6

@@ -1,9 +1,8 @@
 """The point lookups."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server
 from rqps.engines.mysql.reports import check_connections
@@ -15,7 +14,7 @@ from rqps.workloads.point_lookups.generator import Generator, Report, ask_once, 
 from rqps.workloads.point_lookups.mysqlslap import mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.steps import VOLATILE, Step, find
-from rqps.workloads.protocol import Answer, Checked
+from rqps.workloads.protocol import Answer, Checked, How
 
 SHORTEST_REPORTED_S = 0.1
 """Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
@@ -52,37 +51,15 @@ class PointLookups:
     def check(self, server: Server, step: str, parameters: PointLookupsParameters) -> Checked:  # noqa: ARG002
         return table.check_plan(server, find(step))
 
-    @contextmanager
     def generating(
-        self,
-        server: Server,
-        step: str,
-        parameters: PointLookupsParameters,
-        *,
-        seed: int,  # noqa: ARG002 nothing is random: each query is the same
-        cpus: tuple[int, ...],
-        log: Path,
-    ) -> Iterator[Generator]:
-        asked, scans = find(step), table.reads_whole_table(server, find(step))
-        each = parameters.queries_of(asked.clients, scans=scans)
-        with self._asking(server, asked, parameters, each, scans=scans, cpus=cpus, log=log) as load:
-            yield load
+        self, server: Server, step: str, parameters: PointLookupsParameters, **how: Unpack[How]
+    ) -> AbstractContextManager[Generator]:
+        return self._asking(server, find(step), parameters, parameters.queries_of, how)
 
-    @contextmanager
     def counting(
-        self,
-        server: Server,
-        step: str,
-        parameters: PointLookupsParameters,
-        *,
-        seed: int,  # noqa: ARG002
-        cpus: tuple[int, ...],
-        log: Path,
-    ) -> Iterator[Generator]:
-        asked, scans = find(step), table.reads_whole_table(server, find(step))
-        each = parameters.counted_of(asked.clients, scans=scans)
-        with self._asking(server, asked, parameters, each, scans=scans, cpus=cpus, log=log) as load:
-            yield load
+        self, server: Server, step: str, parameters: PointLookupsParameters, **how: Unpack[How]
+    ) -> AbstractContextManager[Generator]:
+        return self._asking(server, find(step), parameters, parameters.counted_of, how)
 
     @contextmanager
     def _asking(
@@ -90,17 +67,15 @@ class PointLookups:
         server: Server,
         step: Step,
         parameters: PointLookupsParameters,
-        each: int,
-        *,
-        scans: bool,
-        cpus: tuple[int, ...],
-        log: Path,
+        queries_of: Callable[[int, bool], int],
+        how: How,
     ) -> Iterator[Generator]:
-        slap, warmup_s = mysqlslap(parameters.mysqlslap), 0.0
+        """The load of a step after its warm-up; how many queries it has depends on whether each reads all rows."""
+        slap, scans, warmup_s = mysqlslap(parameters.mysqlslap), table.reads_whole_table(server, step), 0.0
         if parameters.warmup_queries:
             queries = 1 if scans else parameters.warmup_queries
-            warmup_s = ask_once(slap, server, step, queries=queries, cpus=cpus)
-        with Generator(slap, server, step, queries=each, cpus=cpus, log=log) as load:
+            warmup_s = ask_once(slap, server, step, queries=queries, cpus=how["cpus"])
+        with Generator(slap, server, step, queries_of(step.clients, scans), **how) as load:
             load.warmup_s = warmup_s
             yield load
 

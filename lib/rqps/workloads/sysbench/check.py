@@ -64,7 +64,7 @@ def check_plan(connection: Connection, step: Step) -> list[Plan]:
         # One that is there, also after deletes: of one that is not, EXPLAIN only says so.
         row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
         for statement in step.each_statement:
-            if step.index and "WHERE" in statement:
+            if "WHERE" in statement:
                 whole = with_values(statement, f"{DATABASE}.{table}", rows, row)
                 plans[whole] = _check_statement(connection, step, whole)
     return list(plans.values())

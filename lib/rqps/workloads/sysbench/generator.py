@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
 from rqps.workloads.answers import Second, together
 from rqps.workloads.load_generator import DATABASE, DONE_AGAIN, READY_S, Options, Sysbench, run_sysbench, switch
+from rqps.workloads.protocol import How
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
@@ -27,21 +28,11 @@ class Generator(Sysbench):
     whole_within_s: int | None = None
     """Seconds within which the last transactions begin, where they are whole."""
 
-    def __init__(
-        self,
-        more: Options,
-        server: Server,
-        step: Step,
-        parameters: SysbenchParameters,
-        *,
-        seed: int,
-        cpus: tuple[int, ...],
-        log: Path,
-    ) -> None:
+    def __init__(self, more: Options, server: Server, step: Step, parameters: SysbenchParameters, how: How) -> None:
         """Start it; `more` says for how long."""
         self.step = step
         options: dict[str, str | int | float] = {
-            **_on(parameters, seed),
+            **_on(parameters, how["seed"]),
             "threads": parameters.clients,
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
@@ -50,14 +41,13 @@ class Generator(Sysbench):
             **more,
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }
-        script = LUA / "statements.lua"
-        super().__init__(script, options, server, step.name, threads=parameters.clients, cpus=cpus, log=log)
+        super().__init__(LUA / "statements.lua", options, server, step.name, parameters.clients, how)
 
 
 class Generating(Generator):
     """sysbench that does a step's transactions for some seconds."""
 
-    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Any) -> None:
+    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Unpack[How]) -> None:
         self.seconds = parameters.seconds_of(step)
         self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
         self.whole_within_s = self.seconds if step.whole else None
@@ -66,7 +56,7 @@ class Generating(Generator):
             "measured-seconds": self.seconds,
             "whole": switch(step.whole),
         }
-        super().__init__(by_the_clock, server, step, parameters, **how)
+        super().__init__(by_the_clock, server, step, parameters, how)
 
     def wait_for_end(self) -> None:
         """Wait until the measured part has ended: by the clock, or with every thread's last transaction."""
@@ -89,13 +79,13 @@ class Counting(Generator):
     Its threads wait before they begin, and again before they end, so that counters can be read between.
     """
 
-    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Any) -> None:
+    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Unpack[How]) -> None:
         by_number: Options = {
             "counted-transactions": parameters.transactions_of(step),
             "counted-warmup": parameters.warmup_transactions_of(step),
         }
         self._started_ns = time.monotonic_ns()
-        super().__init__(by_number, server, step, parameters, **how)
+        super().__init__(by_number, server, step, parameters, how)
 
     def wait_for_begin(self) -> int:
         """Wait until all threads have connected and warmed up; they wait there."""

@@ -13,6 +13,7 @@ import yaml
 
 FLUSH = "flush"
 WARM = ".warm"
+USUAL_RANGE = 100
 NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
 MOST_IDS = 5000
 """The longest list: a statement's text and LuaJIT's stack hold it with room to spare."""
@@ -32,7 +33,7 @@ class Step:
     does: str
     range_size: int
     statements: tuple[str, ...]
-    index: str | None = None
+    index: str = "PRIMARY"
     covered: bool | None = None
     prepared: bool = True
     options: dict[str, str | int | float] = field(default_factory=dict)
@@ -92,7 +93,7 @@ def find(name: str) -> Step:
     described = _described()["steps"].get(found["kind"]) if found else None
     if not found or described is None:
         raise ValueError(f"unknown step {name!r}; {_instead(name)}")
-    usual = described["range"]
+    usual = described.get("range", USUAL_RANGE)
     size = int(found["range"] or usual)
     statements = tuple(_with_range(statement, size) for statement in described["statements"])
     if size not in _published_ranges(found["kind"]) and statements == tuple(described["statements"]):
@@ -176,9 +177,9 @@ def _list(name: str) -> tuple[str, ...]:
 def _published_ranges(kind: str) -> set[int]:
     """Ranges under which a kind stands in the order, and its usual one."""
     named = (NAME.fullmatch(name) for name in _described()["order"])
-    described = _described()["steps"][kind]["range"]
+    usual = _described()["steps"][kind].get("range", USUAL_RANGE)
     return {
-        described,
+        usual,
         *(int(found["range"]) for found in named if found and found["kind"] == kind and found["range"]),
     }
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server
 from rqps.engines.mysql.reports import check_connections
 from rqps.engines.sources.programs import sysbench
 from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, summary
-from rqps.workloads.protocol import Answer, Checked
+from rqps.workloads.protocol import Answer, Checked, How
 from rqps.workloads.sysbench import check, generator
 from rqps.workloads.sysbench.generator import Counting, Generating, Generator, measured_part, read_seconds
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
@@ -48,55 +47,39 @@ class Sysbench:
 
     @contextmanager
     def generating(
-        self,
-        server: Server,
-        step: str,
-        parameters: SysbenchParameters,
-        *,
-        seed: int,
-        cpus: tuple[int, ...],
-        log: Path,
+        self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
     ) -> Iterator[Generating]:
         described, asked = parameters.alone(step)
-        self._precede(server, described.name, asked, seed, cpus, log)
-        with Generating(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
+        self._precede(server, described.name, asked, how)
+        with Generating(server, described, asked, **how) as load:
             yield load
 
     @contextmanager
     def counting(
-        self,
-        server: Server,
-        step: str,
-        parameters: SysbenchParameters,
-        *,
-        seed: int,
-        cpus: tuple[int, ...],
-        log: Path,
+        self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
     ) -> Iterator[Counting]:
         described, asked = parameters.alone(step)
-        self._precede(server, described.name, asked, seed, cpus, log)
-        with Counting(server, described, asked, seed=seed, cpus=cpus, log=log) as load:
+        self._precede(server, described.name, asked, how)
+        with Counting(server, described, asked, **how) as load:
             yield load
 
-    def _precede(
-        self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path
-    ) -> None:
+    def _precede(self, server: Server, step: str, parameters: SysbenchParameters, how: How) -> None:
         """Do the flushes and warm-ups that stand before a step."""
         preceding = before(parameters.steps, step)
         for number, earlier in enumerate(preceding):
             if earlier == FLUSH:
                 check.flush(server, parameters)
             else:
-                self._warm(server, earlier, parameters, seed, cpus, log.with_suffix(f".before{number}.log"))
+                self._warm(
+                    server, earlier, parameters, {**how, "log": how["log"].with_suffix(f".before{number}.log")}
+                )
         if FLUSH in preceding:
             self.check(server, step, parameters)  # by the new statistics
 
-    def _warm(
-        self, server: Server, step: str, parameters: SysbenchParameters, seed: int, cpus: tuple[int, ...], log: Path
-    ) -> None:
+    def _warm(self, server: Server, step: str, parameters: SysbenchParameters, how: How) -> None:
         """Do a step to fill the buffer pool, from one thread per table as in the published tests."""
         everywhere = parameters.model_copy(update={"threads": parameters.tables, "warmup_seconds": 0})
-        with Generating(server, find(step), everywhere, seed=seed, cpus=cpus, log=log) as load:
+        with Generating(server, find(step), everywhere, **how) as load:
             load.wait_for_begin()
             load.wait_for_end()
             load.wait_until_gone()
