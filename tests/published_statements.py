@@ -1,4 +1,4 @@
-"""What a transaction of every published step is, once more by hand from the published definitions.
+"""Statements of a transaction of each published step, written by hand from the published definitions.
 
 In the words of `live_load.shape()`: N is a number, C119 a text of 119 letters, t a table.
 """

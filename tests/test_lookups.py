@@ -10,7 +10,7 @@ import rqps
 import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps import analysis, published
+from rqps import published, stats
 from rqps.errors import RqpsError
 from rqps.pages import point_lookups as page
 from rqps.pages.point_lookups.response_charts import JUMP, cut_of
@@ -20,7 +20,7 @@ from rqps.store.schemas import TABLES
 from synthetic import add_step_columns, card, manifest
 
 DBMS = {"my5534.base": 10.0, "my5534.ps0": 8.0, "my5624.base": 15.0, "my5624.ps0": 12.0}
-"""What a lookup takes each, in µs."""
+"""Microseconds that a lookup takes."""
 VERSIONS = {"my5534": "5.5.34", "my5624": "5.6.24-log"}
 KINDS = {"pk": 1.0, "cover-noforce": 1.5, "cover-force": 2.0}
 STEPS = [(engine, kind, clients) for engine in ("innodb", "memory") for clients in (1, 4) for kind in KINDS]
@@ -128,7 +128,7 @@ def test_without_pk_from_one_client_the_nearest_to_it_is_the_unit(tmp_path: Path
     assert set(page.values(with_steps(study, few), "relative")["unit"]) == {"innodb.pk@4"}
 
 
-def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_told(study: rqps.Study) -> None:
+def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_an_error(study: rqps.Study) -> None:
     lost = study.steps.filter((pl.col("dbms") != "my5534.base") | (pl.col("round") > 2))
     found = page.values(with_steps(study, lost), "relative")
     assert set(found["n"]) == {4}, "rounds 3 to 6 have their base"
@@ -151,8 +151,8 @@ def test_a_step_that_did_nothing_or_failed_is_no_number_anywhere(broken: dict[st
     for frame in frames:
         assert "innodb.cover-force@4" not in set(frame["step"])
         assert frame.filter(step="innodb.cover-force@1").height == len(DBMS)
-    told = analysis.all_warnings(study).filter(kind="errors", step="innodb.cover-force@4")
-    assert told.height == len(DBMS) * ROUNDS
+    said = stats.all_warnings(study).filter(kind="errors", step="innodb.cover-force@4")
+    assert said.height == len(DBMS) * ROUNDS
 
 
 def test_the_share_of_the_generator_is_of_both(study: rqps.Study) -> None:
@@ -173,8 +173,8 @@ def test_an_axis_is_cut_only_where_half_is_seen_and_something_runs_far_off(value
 
 def test_charts_are_whole_and_cut_where_one_kind_runs_off(study: rqps.Study) -> None:
     drawn = page.charts(study)
-    told = [chart.to_dict()["usermeta"]["rqps"]["claim"] for chart in drawn]
-    assert [claim.partition(":")[0].partition(" the")[0] for claim in told] == [
+    said = [chart.to_dict()["usermeta"]["rqps"]["claim"] for chart in drawn]
+    assert [claim.partition(":")[0].partition(" the")[0] for claim in said] == [
         "innodb, 1 client",
         "innodb, 4 clients",
         "memory, 1 client",
@@ -182,11 +182,11 @@ def test_charts_are_whole_and_cut_where_one_kind_runs_off(study: rqps.Study) -> 
         "memory, 4 clients",
         "memory, 4 clients,",
     ]
-    assert told[0] == (
+    assert said[0] == (
         "innodb, 1 client: a lookup takes 0.80 (PK, my5534.ps0) to 3.00 times (cover-force, my5624.base) "
         "as long as the unit."
     )
-    assert told[3] == "memory, 1 client, the axis cut at 2.6. Off it run cover-force in all dbms (240 to 450)."
+    assert said[3] == "memory, 1 client, the axis cut at 2.6. Off it run cover-force in all dbms (240 to 450)."
 
 
 def test_an_axis_is_read_without_powers_of_ten(study: rqps.Study) -> None:
@@ -221,7 +221,9 @@ def test_tables_have_a_row_a_dbms_and_a_column_a_kind(study: rqps.Study) -> None
     assert "25%" in share
 
 
-def test_plans_are_told_once_with_who_reads_so_and_marked_where_the_name_says_otherwise(study: rqps.Study) -> None:
+def test_plans_stand_once_with_the_dbms_that_read_so_and_marked_where_not_as_named(
+    study: rqps.Study,
+) -> None:
     plans = page.read_by(study)
     assert plans.select("storage_engine", "kind", "reads", "differs").rows() == [
         (engine, kind, f"{key}, ref", kind == "cover-noforce")
@@ -236,8 +238,8 @@ def test_plans_are_told_once_with_who_reads_so_and_marked_where_the_name_says_ot
 
 
 def test_a_warning_on_a_plan_travels_with_the_number(study: rqps.Study) -> None:
-    summary = analysis.summarise(analysis.relative(study.steps, study.runs, study.card.base))
-    carried = analysis.carried(summary, analysis.all_warnings(study))
+    rounds = stats.rounds(stats.measured(study.steps, study.runs), study.runs, study.card.base)
+    carried = stats.with_warnings(stats.compare(rounds), stats.all_warnings(study))
     warned = {row["step"]: "plan" in row["warnings"] for row in carried.iter_rows(named=True)}
     assert warned == {f"{e}.{k}@{c}": k == "cover-noforce" for e, k, c in STEPS}
 
@@ -298,8 +300,8 @@ def test_the_first_page_says_where_things_ran_for_each_number_of_clients(tmp_pat
     many = Placement(kind="free", server_cpus=(0, 1), client_cpus=(0, 1), observer_cpus=(0, 1))
     by_clients = many.model_copy(update={"kind": "by-clients"})
     data = write(tmp_path, rounds=1, placement=by_clients, placements={1: one, 4: many, 32: many})
-    told = dict(facts_of(rqps.load("lookups", data=data)))["placement"]
-    assert told.split("; ") == [
+    said = dict(facts_of(rqps.load("lookups", data=data)))["placement"]
+    assert said.split("; ") == [
         "with 1 client same-cpu: server on CPU 1, client on CPU 1, observer on CPU 0",
         "with 4 clients free: server on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
         "with 32 clients free: server on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",

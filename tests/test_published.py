@@ -124,7 +124,7 @@ def test_every_source_is_quoted_with_what_is_known_of_it(numbers: Published) -> 
 
 
 @pytest.mark.parametrize(
-    ("file", "line", "column", "value", "told"),
+    ("file", "line", "column", "value", "said"),
     [
         ("rqps", 7, "value", "fast", "'fast' is not a number"),
         ("rqps", 7, "value", "-0.95", "'-0.95' is not a number"),
@@ -140,11 +140,11 @@ def test_every_source_is_quoted_with_what_is_known_of_it(numbers: Published) -> 
         ("prose", 2, "host", "40-cores", "did you mean '40-core'?"),
     ],
 )
-def test_a_broken_row_is_named(folder: Path, file: str, line: int, column: str, value: str, told: str) -> None:
+def test_a_broken_row_is_named(folder: Path, file: str, line: int, column: str, value: str, said: str) -> None:
     change(folder / f"{file}.csv", line, column, value)
     message = refusal(folder)
     assert message.startswith(f"{folder / file}.csv:{line}: {column}: ")
-    assert told in message
+    assert said in message
     assert len(message.splitlines()) == 1
 
 
@@ -164,7 +164,7 @@ def test_a_row_of_other_length_and_other_columns_are_refused(folder: Path) -> No
     assert refusal(folder).startswith(f"{path}:1: the columns are source, host, table")
 
 
-def test_all_that_is_broken_in_a_file_is_told_at_once(folder: Path) -> None:
+def test_all_that_is_broken_in_a_file_is_reported_at_once(folder: Path) -> None:
     change(folder / "rqps.csv", 3, "value", "x")
     change(folder / "rqps.csv", 9, "unit", "%")
     assert [line.split(": ")[1] for line in refusal(folder).splitlines()] == ["value", "unit"]
@@ -179,7 +179,7 @@ def test_a_broken_source_or_reading_is_named(folder: Path) -> None:
     assert re.match(rf"{folder}/sources.yaml:\d+: point-lookups-2014.author_printed: ", refusal(folder))
 
 
-def test_a_missing_file_is_told_with_what_to_do(folder: Path) -> None:
+def test_a_missing_file_is_reported_with_what_to_do(folder: Path) -> None:
     (folder / "prose.csv").unlink()
     with pytest.raises(RqpsError, match=r"there is no prose\.csv") as refused:
         published.read(folder)
@@ -265,12 +265,12 @@ def test_a_finding_is_calculated_from_the_figures_of_the_day(folder: Path) -> No
 
 
 def test_a_check_that_can_not_be_evaluated_is_named(folder: Path) -> None:
-    for right, wrong, told in (
+    for right, wrong, said in (
         ("share > 50\n", "part > 50\n", "no such column: part"),
         ("{share:.0f} % of it", "{part:.0f} % of it", "'part'"),
     ):
         rewrite(folder / "checks.yaml", right, wrong, 1)
-        with pytest.raises(RqpsError, match=rf"the check of advanced-mysql-2024, tl;dr, bullet 2: .*{told}"):
+        with pytest.raises(RqpsError, match=rf"the check of advanced-mysql-2024, tl;dr, bullet 2: .*{said}"):
             published.checked(published.read(folder))
         rewrite(folder / "checks.yaml", wrong, right, 1)
 
@@ -290,7 +290,7 @@ def test_a_table_has_one_number_a_cell(numbers: Published, source: str) -> None:
     assert "Results: ax162-s" not in published.rqps_table(numbers, "advanced-mysql-2024")["section"]
 
 
-def test_builds_have_short_names_that_tell_them_apart(numbers: Published) -> None:
+def test_builds_have_different_short_names(numbers: Published) -> None:
     builds = set(numbers.rqps["build"])
     assert len({short(build) for build in builds}) == len(builds)
 

@@ -31,7 +31,7 @@ def numbers() -> Published:
 
 
 def study_of(data: Path, **versions: str) -> Path:
-    """A made-up study whose builds tell these versions."""
+    """A made-up study whose builds report these versions."""
     write_study(data, Shape(steps=STEPS))
     for manifest in data.glob("raw/*/run=*/manifest.json"):
         text = manifest.read_text()
@@ -50,8 +50,8 @@ def test_steps_are_matched_by_their_published_label_and_stand_in_groups(numbers:
         ("Range queries with aggregation", "read-only.pre_range=10"),
         ("Writes", "update-index_range=100"),
     ]
-    told = published.what_differs(found)
-    assert told[-1] == "Of our steps these are in none of their tables: read-only-sum_range=1000."
+    said = published.what_differs(found)
+    assert said[-1] == "Of our steps these are in none of their tables: read-only-sum_range=1000."
 
 
 def test_every_printed_table_is_a_column_but_for_the_copied_one(numbers: Published, tmp_path: Path) -> None:
@@ -83,14 +83,14 @@ def test_a_number_is_the_printed_one_and_ours_has_its_interval(numbers: Publishe
     assert html.count("<tr>") == 4, "a row a step"
 
 
-def test_the_same_releases_are_told_as_the_same(numbers: Published, tmp_path: Path) -> None:
+def test_the_same_releases_are_called_the_same(numbers: Published, tmp_path: Path) -> None:
     found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
     assert published.what_differs(found)[0] == (
         "The releases are the same: theirs are 8.0.40 against 8.0.28, ours 8.0.40 against 8.0.28."
     )
 
 
-def test_other_releases_are_the_nearest_there_are_and_said_not_to_be_compared(
+def test_other_releases_are_the_nearest_there_are_and_called_not_comparable(
     numbers: Published, tmp_path: Path
 ) -> None:
     found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.33", my2="9.7.0"))
@@ -102,12 +102,12 @@ def test_other_releases_are_the_nearest_there_are_and_said_not_to_be_compared(
 
 def test_what_differs_names_host_threads_seconds_and_size(numbers: Published, tmp_path: Path) -> None:
     found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
-    told = "\n".join(published.what_differs(found))
-    assert "Threads: theirs 24, 1, 16 (scan 8), 24 (scan 8), 40 (scan 8); ours 1." in told
-    assert "Seconds: theirs 300, writes 600, not said; ours 5." in told
-    assert "8 x 10,000,000 rows" in told
-    assert "not said x 1,000 rows" in told
-    assert "neither a count nor a spread" in told
+    said = "\n".join(published.what_differs(found))
+    assert "Threads: theirs 24, 1, 16 (scan 8), 24 (scan 8), 40 (scan 8); ours 1." in said
+    assert "Seconds: theirs 300, writes 600, not said; ours 5." in said
+    assert "8 x 10,000,000 rows" in said
+    assert "not said x 1,000 rows" in said
+    assert "neither a count nor a spread" in said
     assert found.conditions.height == len(found.columns) == 8
 
 
@@ -123,19 +123,19 @@ def test_every_study_of_the_workload_stands_there_the_asked_one_first(numbers: P
     assert not published.beside(numbers, "synthetic", data).columns
 
 
-def test_a_study_that_can_not_be_compared_is_told_and_hides_no_other(numbers: Published, tmp_path: Path) -> None:
+def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers: Published, tmp_path: Path) -> None:
     data = study_of(tmp_path, my1="8.0.28", my2="8.0.40")
     manifest = data / "raw/study=synthetic/run=r02@my2.base@here/manifest.json"
     manifest.write_text(manifest.read_text().replace('"same-cpu"', '"free"'))
     found = published.beside(numbers, "synthetic", data)
     assert not found.columns
-    (told, nothing) = published.what_differs(found)
-    assert told.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
+    (said, nothing) = published.what_differs(found)
+    assert said.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
     assert nothing.startswith("No study of sysbench has been measured here")
 
 
 @pytest.mark.usefixtures("data_folder")
-def test_without_a_study_of_ours_that_is_said(numbers: Published) -> None:
+def test_without_a_study_of_ours_the_page_says_so(numbers: Published) -> None:
     found = published.beside(numbers, "releases")
     assert found.numbers.is_empty()
     assert published.what_differs(found) == [

@@ -76,7 +76,8 @@ WITH cost AS (
                            AND row."table" = c."table" ORDER BY line LIMIT 1) AS is_first FROM cost AS c
 )
 SELECT 1 AS part, r.line, r.source, r.section || ', ' || r."table" AS place, r.section, r.host, r.step, r.build AS dbms,
-       r.metric, r.value, r.half, r.printed, me.value AS me, me.low AS me_low, me.high AS me_high, me.printed AS me_printed,
+       r.metric, r.value, r.half, r.printed,
+       me.value AS me, me.low AS me_low, me.high AS me_high, me.printed AS me_printed,
        base.value AS base, base.low AS base_low, base.high AS base_high, base.printed AS base_printed
 FROM per_operation AS r
 JOIN cost AS me USING (source, section, "table", metric, build)

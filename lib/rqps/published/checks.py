@@ -124,7 +124,7 @@ def _table(database: sqlite3.Connection, name: str, columns: list[str], rows: li
 
 
 def _meets(low: float, high: float, other_low: float, other_high: float) -> bool:
-    """Whether the same number can be in both ranges.
+    """Both ranges have a number in common.
 
     >>> _meets(0.955, 0.965, 0.9650001, 0.97), _meets(0.955, 0.965, 0.965, 0.97)
     (False, True)

@@ -11,6 +11,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from rqps.errors import RqpsError
+from rqps.stats import PUBLISHED
 from rqps.study.document import Problem, all_at_once, instead, parse
 
 FOLDER = Path(__file__).parents[3] / "data" / "published"
@@ -20,18 +21,11 @@ KINDS = {
     "contradiction": "not both can be right",
     "imprecise": "the wording claims more than the numbers bear",
     "slip": "a name, label or version is mixed up, and the meaning is clear",
-    "unclear": "what is meant can't be told",
+    "unclear": "the sentence leaves open what is meant",
     "repeat": "measured twice with different results: no mistake, but it shows how far the numbers reach",
 }
 
-COSTS = {
-    "cpu/o": "percent of host/operation",
-    "cs/o": "switches/operation",
-    "r/o": "reads/operation",
-    "rKB/o": "KB/operation",
-    "wKB/o": "KB/operation",
-    "o/s": "operations/s",
-}
+COSTS = {metric.name: metric.unit for metric in PUBLISHED.values()}
 """The columns of a per-operation table, in the order in which they are printed, and their units."""
 
 PROSE_UNITS = ["ratio", "percent", "percent more", "count", "CPU/query", "transactions/s", "switches/operation"]

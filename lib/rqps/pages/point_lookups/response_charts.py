@@ -12,7 +12,7 @@ PANEL_PX, BARS_PX, ROW_PX, LABELS_PX = 118, 80, 17, 34
 COLUMNS = 5
 OFF = "► "
 JUMP = 2.5
-"""What is so many times as long as the next shorter one leaves no room for all others on one axis."""
+"""A bar so many times as long as the next shorter one leaves no room for all others on one axis."""
 ROOM = 1.15
 
 
