@@ -7,10 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance
@@ -72,14 +72,16 @@ def report(what: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     print(f"{what}\n  pair           me         base    ratio")
     for number, ((me, base), ratio) in enumerate(zip(pairs, ratios, strict=True), start=1):
         print(f"  {number:4} {me:12,.3f} {base:12,.3f} {ratio:8.4f}")
-    summary = MEDIAN.of(ratios)
-    print(f"  median ratio {summary.median:.4f} of {len(pairs)} pairs, from {min(ratios):.4f} to {max(ratios):.4f};")
-    if summary.low is None:
+    [summary] = MEDIAN.estimate(pl.DataFrame({"what": what, "ratio": ratios}), ["what"], "ratio").to_dicts()
+    print(
+        f"  median ratio {summary['median']:.4f} of {len(pairs)} pairs, from {min(ratios):.4f} to {max(ratios):.4f};"
+    )
+    if summary["low"] is None:
         print("  too few pairs for an interval\n", flush=True)
     else:
-        reach = f"from {summary.low:.4f} to {summary.high:.4f}"
-        print(f"  {summary.coverage:.0%} interval of the median {reach}\n", flush=True)
-    return {"what": what, "pairs": [{"me": me, "base": base} for me, base in pairs], "ratio": asdict(summary)}
+        reach = f"from {summary['low']:.4f} to {summary['high']:.4f}"
+        print(f"  {summary['coverage']:.0%} interval of the median {reach}\n", flush=True)
+    return {"what": what, "pairs": [{"me": me, "base": base} for me, base in pairs], "ratio": summary}
 
 
 def save(file: Path | None, found: dict[str, Any]) -> None:

@@ -255,5 +255,5 @@ def test_the_most_expensive_comes_first(study: Study) -> None:
 def test_groups_are_estimated_as_each_would_be_alone(rows: list[tuple[str, float]]) -> None:
     found = MEDIAN.estimate(pl.DataFrame(rows, schema=["key", "value"], orient="row"), ["key"], "value")
     for row in found.to_dicts():
-        alone = MEDIAN.of([value for key, value in rows if key == row["key"]])
-        assert {"key": row["key"], **vars(alone)} == row
+        alone = pl.DataFrame([each for each in rows if each[0] == row["key"]], schema=["key", "value"], orient="row")
+        assert MEDIAN.estimate(alone, ["key"], "value").to_dicts() == [row]

@@ -10,7 +10,7 @@ import pytest
 import rqps
 import synthetic
 from house import House
-from rqps.stats.warnings import missing_rounds
+from rqps.stats.conditions import missing_rounds
 from rqps.store import read_study_card
 
 RUNS = """

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -38,7 +39,11 @@ from synthetic import DBMS, Shape, manifest, write_run, write_study
 
 BASE = "my1.base"
 values = st.floats(0.2, 5.0)
-estimate = MEDIAN.of
+
+
+def estimate(found: list[float]) -> SimpleNamespace:
+    one = MEDIAN.estimate(pl.DataFrame({"step": "scan", "ratio": found}), ["step"], "ratio")
+    return SimpleNamespace(**one.row(0, named=True))
 
 
 def relative(steps: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:

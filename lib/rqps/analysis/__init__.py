@@ -1,13 +1,20 @@
 """Pure functions from frames to frames: what the numbers say, and how sure that is."""
 
 from rqps.stats.comparison import grouped, strongest
-from rqps.stats.conditions import builds, config_changes, hidden_differences, options_of_some, same_for_all, varying
+from rqps.stats.conditions import (
+    all_warnings,
+    builds,
+    config_changes,
+    hidden_differences,
+    options_of_some,
+    same_for_all,
+)
+from rqps.stats.conditions import with_warnings as carried
 from rqps.stats.metrics import METRICS, measured
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import where_from
 from rqps.stats.relative import comparable, config_effect, given_back, ratios_to, relative
 from rqps.stats.summary import absolute, summarise, summarise_given_back
-from rqps.stats.warnings import all_warnings, carried
 
 __all__ = [
     "METRICS",
@@ -32,6 +39,5 @@ __all__ = [
     "summarise",
     "summarise_given_back",
     "throughput_over_time",
-    "varying",
     "where_from",
 ]

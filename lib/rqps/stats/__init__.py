@@ -24,18 +24,18 @@ Whoever has intervals of another making gets the words from `verdict.decided`, a
 from rqps.stats import verdict
 from rqps.stats.comparison import absolute, compare, grouped, in_tables, most_changed, strongest
 from rqps.stats.conditions import (
+    all_warnings,
     builds,
     config_changes,
     hidden_differences,
     options_of_some,
     same_for_all,
-    varying,
+    with_warnings,
 )
-from rqps.stats.estimate import MEDIAN, STUDENT, Estimate, Statistic
+from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.metrics import (
     COMPARED,
     METRICS,
-    MORE_IS_BETTER,
     PUBLISHED,
     Metric,
     measured,
@@ -46,16 +46,13 @@ from rqps.stats.metrics import (
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 from rqps.stats.verdict import Verdict
-from rqps.stats.warnings import all_warnings, with_warnings
 
 __all__ = [
     "COMPARED",
     "MEDIAN",
     "METRICS",
-    "MORE_IS_BETTER",
     "PUBLISHED",
     "STUDENT",
-    "Estimate",
     "Metric",
     "Statistic",
     "Verdict",
@@ -81,7 +78,6 @@ __all__ = [
     "throughput_over_time",
     "tidy",
     "usable",
-    "varying",
     "verdict",
     "version_order",
     "where_from",
