@@ -14,7 +14,7 @@ from rqps import stats
 from rqps.errors import RqpsError
 from rqps.pages.cost_per_operation import as_published, cost_table, costs, findings, of_steps, published, two_measures
 from rqps.pages.cost_per_operation.tables import cost_tables, cost_text
-from rqps.report.outputs import content_of
+from rqps.report.render import content_of
 from rqps.stats import MEDIAN, PUBLISHED
 from rqps.store import Study
 from rqps.store.flat import IDENTITY

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from browser import Browser, Tab, opened
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from rqps.report.pages import notebook_page
+from rqps.report.render import notebook_page
 from rqps.view.flame import Drawing, explorer, flame_graph
 from synthetic_tree import Stack, tree_of
 

@@ -14,10 +14,8 @@ from markupsafe import Markup
 from rqps import charts
 from rqps.analysis import relative, summarise
 from rqps.pages.relative_throughput import worst_table
-from rqps.report.leads import PROFILES, Leads, leads
-from rqps.report.outputs import json_in_html
-from rqps.report.pages import notebook_page
-from rqps.report.profiled import profiled
+from rqps.report.profiles import Links, links_to_profiles, profiled
+from rqps.report.render import json_in_html, notebook_page
 from rqps.store import write_study_card
 from synthetic import Shape, card, manifest, write_run, write_study
 from synthetic_report import notebook_of
@@ -53,7 +51,7 @@ def test_a_number_has_a_profile_where_both_sides_have_one() -> None:
 
 
 QUICK = Shape(rounds=1)
-NOTEBOOKS = (Path(f"{PROFILES}.ipynb"), Path("relative_throughput.ipynb"))
+PROFILES = "flamegraph_breakdown"
 
 
 def write_profiled(data: Path, study: str, parameters: Mapping[str, Any] | None = None, digest: str = "") -> None:
@@ -67,49 +65,49 @@ def write_profiled(data: Path, study: str, parameters: Mapping[str, Any] | None 
         write_run(folder, manifest(dbms, 1, QUICK, **facts, **built), QUICK)
 
 
-def led(study: str, data: Path, pages: Path) -> tuple[dict[str, Any], Leads]:
-    found = leads(study, data, NOTEBOOKS, pages)
+def linked(study: str, data: Path, pages: Path) -> tuple[dict[str, Any], Links]:
+    found = links_to_profiles(study, data, PROFILES, pages)
     return (json.loads(found.cells) if found.cells else {}), found
 
 
 def test_a_study_without_profiles_says_how_to_get_them(tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
-    told, found = led("synthetic", tmp_path, tmp_path / "report")
-    assert told == {}
-    assert "stacks_rounds: 4" in found.told
+    links, found = linked("synthetic", tmp_path, tmp_path / "report")
+    assert links == {}
+    assert "stacks_rounds: 4" in found.note
 
 
 def test_a_study_with_profiles_leads_to_its_own(tmp_path: Path) -> None:
     write_profiled(tmp_path, "counted")
-    told, found = led("counted", tmp_path, tmp_path / "report")
-    assert told["page"] == f"{PROFILES}.html"
-    assert told["cells"] == [[step, QUICK.dbms[1], "instructions"] for step in sorted(QUICK.steps)]
-    assert found.told == ""
-    assert leads("counted", tmp_path, NOTEBOOKS[1:], tmp_path / "report").cells == ""
+    links, found = linked("counted", tmp_path, tmp_path / "report")
+    assert links["page"] == f"{PROFILES}.html"
+    assert links["cells"] == [[step, QUICK.dbms[1], "instructions"] for step in sorted(QUICK.steps)]
+    assert found.note == ""
+    assert links_to_profiles("counted", tmp_path, None, tmp_path / "report").cells == ""
 
 
 def test_a_study_leads_to_the_profiles_of_another_of_the_same_work_once_they_are_rendered(tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", {"seconds": 99, "counted_operations": 10})
     report = tmp_path / "report"
-    told, found = led("synthetic", tmp_path, report)
-    assert told == {}, "nothing leads to a page that is not there"
-    assert "rqps report counted" in found.told
+    links, found = linked("synthetic", tmp_path, report)
+    assert links == {}, "nothing leads to a page that is not there"
+    assert "rqps report counted" in found.note
     (report / "counted").mkdir(parents=True)
     (report / "counted" / f"{PROFILES}.html").write_text("profiles")
-    told, found = led("synthetic", tmp_path, report)
-    assert told["page"] == f"../counted/{PROFILES}.html"
-    assert told["study"] == "counted"
-    assert {dbms for _, dbms, _ in told["cells"]} == {QUICK.dbms[1]}
-    assert "the study counted" in found.told
+    links, found = linked("synthetic", tmp_path, report)
+    assert links["page"] == f"../counted/{PROFILES}.html"
+    assert links["study"] == "counted"
+    assert {dbms for _, dbms, _ in links["cells"]} == {QUICK.dbms[1]}
+    assert "the study counted" in found.note
 
 
 @pytest.mark.parametrize("other", [{"parameters": {"table_rows": 5}}, {"digest": "another binary"}])
 def test_profiles_of_other_tables_or_binaries_are_not_led_to(other: dict[str, Any], tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", **other)
-    _, found = led("synthetic", tmp_path, tmp_path / "report")
-    assert "stacks_rounds: 4" in found.told
+    _, found = linked("synthetic", tmp_path, tmp_path / "report")
+    assert "stacks_rounds: 4" in found.note
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +132,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")
     cells = {"page": "page.html", "cells": [["point-query", "my2.base", ""], ["gone", "my9.base", "instructions"]]}
-    for name, told in (("page", json_in_html(cells)), ("plain", Markup(""))):
+    for name, links in (("page", json_in_html(cells)), ("plain", Markup(""))):
         _, html = notebook_page(
-            folder / "page.ipynb", study="s", lead="", home="index.html", made="today", profiled=told
+            folder / "page.ipynb", study="s", lead="", home="index.html", made="today", profiled=links
         )
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
     return folder / "page.html"

@@ -10,8 +10,8 @@ import nbformat
 import pytest
 from rqps.errors import RqpsError
 from rqps.report import build
-from rqps.report.outputs import content_of, json_in_html
-from rqps.report.progress import Progress
+from rqps.report.render import content_of, json_in_html
+from rqps.report.site import Progress
 from rqps.store import write_manifest, write_study_card
 from rqps.terminal import Terminal
 from synthetic import Shape, card, manifest
@@ -94,7 +94,7 @@ def test_code_is_folded_away(report: Path) -> None:
     folded = re.findall(r"<details class=\"code\">.*?</details>", page, re.DOTALL)
     shown = re.sub(r"<details class=\"code\">.*?</details>", "", page, flags=re.DOTALL)
     assert len(folded) > 10
-    assert "analysis" in "".join(folded)
+    assert "rqps" in "".join(folded)
     assert "rqps.load" not in re.sub(r"<script.*?</script>", "", shown, flags=re.DOTALL)
 
 

@@ -1,18 +1,12 @@
-"""What the first page of a study says: findings, conditions, and its runs."""
+"""Facts and runs of a study for its first page."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import polars as pl
-from markupsafe import Markup
 
-from rqps import view
 from rqps.amounts import duration
-from rqps.errors import RqpsError
-from rqps.pages import relative_throughput
-from rqps.pages.relative_throughput.groups import MANY
 from rqps.store.read import Study
 
 MACHINE = {
@@ -25,48 +19,11 @@ MACHINE = {
     "distribution": "distribution",
 }
 MOST_NAMED = 12
-"""Steps; of more, the first and the last."""
-
-_NO_TABLE = Markup("")
-
-
-@dataclass(frozen=True)
-class Page:
-    """A link to a page."""
-
-    file: str
-    title: str
-    about: str
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What a study says in short, or why it says nothing."""
-
-    sentences: Sequence[str] = ()
-    table: Markup = _NO_TABLE
-    """All ratios, or of many steps the worst, below the groups."""
-    groups: Markup = _NO_TABLE
-    nothing: str = ""
-
-
-def findings_of(study: Study) -> Findings:
-    """Findings as sentences, with the table of all ratios; of many steps, with those of the groups and the worst."""
-    if study.runs.is_empty():
-        return Findings(nothing="No run of this study has finished yet.")
-    try:
-        rounds, compared = relative_throughput.relate(study)
-    except RqpsError as error:
-        return Findings(nothing=str(error))
-    sentences = relative_throughput.findings(compared, *relative_throughput.configs(study, rounds)).sentences
-    if compared["step"].n_unique() <= MANY:
-        return Findings(sentences, Markup(view.ratio_table(compared).as_raw_html()))
-    by_group, worst = relative_throughput.group_table(compared), relative_throughput.worst_table(compared)
-    return Findings(sentences, Markup(worst.as_raw_html()), Markup(by_group.as_raw_html()))
+"""Of more values only the first and the last are named."""
 
 
 def facts_of(study: Study) -> list[tuple[str, str]]:
-    """The first is when and where; then what was compared and on what machine."""
+    """Names and values: first when and where, then the dbms, the load and the machine."""
     card, runs = study.card, study.runs
     facts = [("compared", f"{', '.join(card.dbms)}; base is {card.base}")]
     facts.append(("load", f"{card.workload}: {_parameters(card.parameters)}"))
@@ -113,10 +70,10 @@ def _moment(at: datetime) -> str:
 
 
 def _parameters(parameters: Mapping[str, Any]) -> str:
-    return "; ".join(f"{name} {_told(value)}" for name, value in parameters.items())
+    return "; ".join(f"{name} {_listed(value)}" for name, value in parameters.items())
 
 
-def _told(value: Any) -> str:
+def _listed(value: Any) -> str:
     if not isinstance(value, list):
         return str(value)
     if len(value) > MOST_NAMED:
@@ -132,7 +89,7 @@ def _machine(conditions: pl.DataFrame) -> str:
 
 
 def _placement(conditions: pl.DataFrame) -> str:
-    """Where things ran; for each number of clients where that made a difference."""
+    """The CPUs that things ran on; for each number of clients where that made a difference."""
     known: dict[str, str] = dict(conditions.select("name", "value").unique("name").rows())
     before = sorted({name.rpartition(".")[0] for name in known if "." in name}, key=lambda name: int(name.split()[1]))
     return "; ".join(f"{each} {_placed(known, f'{each}.')}" for each in before) or _placed(known, "")

@@ -1,11 +1,13 @@
 """A study as a folder of pages: an index, the analysis notebooks, and the notebook of every run."""
 
-import json
 import shutil
+import sys
 import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +15,52 @@ import polars as pl
 from markupsafe import Markup
 
 import rqps
+from rqps.amounts import duration
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, Execution, check_parameters
-from rqps.report.index import Page, facts_of, findings_of, run_rows
-from rqps.report.leads import PROFILES, Leads, leads, looks_closer
-from rqps.report.pages import index_page, notebook_page
-from rqps.report.progress import NOTEBOOK_S, RUN_PAGE_S, Progress
+from rqps.report.index import facts_of, run_rows
+from rqps.report.profiles import Links, asked_by, links_to_profiles
+from rqps.report.render import notebook_page, render
 from rqps.store.find import data_folder
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
+from rqps.terminal import Terminal
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 TICK_S = 0.5
+NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
+
+
+@dataclass
+class Progress:
+    """Work is planned in seconds, from what such pages took on two slow cores."""
+
+    planned_s: float
+    terminal: Terminal = field(default_factory=lambda: Terminal(sys.stderr, plain_every_s=4.0))
+    done_s: float = 0.0
+    since: float = field(default_factory=time.monotonic)
+
+    def tick(self, what: str) -> None:
+        """Shows the page that is being made and the time that is left."""
+        spent_s = self.done_s + time.monotonic() - self.since
+        left = duration(max(1.0, self.planned_s - spent_s))
+        self.terminal.show(f"{what}, about {left} left", min(spent_s / self.planned_s, 1.0))
+
+    def done(self, planned_s: float) -> None:
+        """A piece of work that was planned to take that long has ended."""
+        self.done_s += planned_s
+        self.since = time.monotonic()
+
+    def end(self) -> None:
+        self.terminal.close()
 
 
 @dataclass(frozen=True)
 class _Report:
     study: Study
     runs: pl.DataFrame
-    """Of every mode."""
-    leads: Leads
-    """What numbers can lead on to."""
+    """Those of every mode."""
+    links: Links
     data: Path
     folder: Path
     made: str
@@ -46,7 +73,9 @@ def build(
     """Render a study to `out/STUDY/` and return its index. `out` is `report` in the data folder if not given."""
     root = data_folder(data).resolve()
     read, every = load(study, root), load(study, root, mode=None).runs
-    analyses = [path for path in analysis_notebooks(notebooks) if _applies(path, every, read)]
+    found = analysis_notebooks(notebooks)
+    analyses = [path for path in found if _applies(path, every, read)]
+    profiles = next((path.stem for path in found if "modes" in asked_by(path)), None)
     target = (Path(out) if out else root / "report").resolve() / study
     target.parent.mkdir(parents=True, exist_ok=True)
     runs = every.height + read.failed.height
@@ -54,8 +83,8 @@ def build(
         folder = Path(unfinished) / study
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
-        lead = leads(study, root, analyses, target.parent)
-        report = _Report(read, every, lead, root, folder, _made(), progress)
+        links = links_to_profiles(study, root, profiles, target.parent)
+        report = _Report(read, every, links, root, folder, _made(), progress)
         _write_index(report, analyses)
         progress.end()
         _put(folder, target)
@@ -73,10 +102,12 @@ def analysis_notebooks(folder: Path) -> Sequence[Path]:
 
 
 def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
-    """Whether a notebook has something to say of a study: its metadata may name workloads and modes of runs, and
-    options of configs, any of which is enough, of a workload also those of which the study has several values, or ask
-    for a study that was taken apart. One that says nothing is for all."""
-    only = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
+    """True for a notebook that belongs to a study's report, by the conditions in its metadata.
+
+    It may name workloads and modes of runs, and options of configs, any of which is enough, of a workload also those
+    of which the study has several values, or ask for a study that was taken apart. One that names nothing is for all.
+    """
+    only = asked_by(notebook)
     if "taken_apart" in only and only["taken_apart"] != (
         len(load_levels(study.card.study, study.folder.parents[1])) > 1
     ):
@@ -93,36 +124,53 @@ def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
 
 
 def _varies(study: Study, options: Sequence[str]) -> bool:
-    """Whether one of the options has several values in a study."""
+    """True where one of the options has several values in a study."""
     values = study.conditions.filter(pl.col("kind") == "option", pl.col("name").is_in(list(options)))
     return any(of_name["value"].n_unique() > 1 for _, of_name in values.group_by("name"))
 
 
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
-    card = report.study.card
-    files = {row["folder"]: _run_page(report, row) for row in _all_runs(report)}
-    findings = findings_of(report.study)
-    shown = [notebook for notebook in notebooks if not findings.nothing or looks_closer(notebook)]
+    study = report.study
+    runs = [*report.runs.iter_rows(named=True), *study.failed.iter_rows(named=True)]
+    files = {row["folder"]: _run_page(report, row) for row in runs}
+    in_short, nothing = _in_short(study)
+    # A page about profiles has something to say of a study that has nothing else, too.
+    shown = [notebook for notebook in notebooks if not nothing or "modes" in asked_by(notebook)]
     pages = [_analysis_page(report, notebook) for notebook in shown]
-    page = index_page(
-        title=f"{card.study} · rqps",
-        heading=card.question,
-        when=facts_of(report.study)[0][1],
-        card=card,
-        findings=findings,
+    when, *facts = facts_of(study)
+    page = render(
+        "index.html.j2",
+        contents=(),
+        title=f"{study.card.study} · rqps",
+        heading=study.card.question,
+        when=when[1],
+        card=study.card,
+        in_short=in_short,
+        nothing=nothing,
         pages=pages,
-        facts=facts_of(report.study)[1:],
-        runs=run_rows(report.study, report.runs, files),
-        failed=run_rows(report.study, report.study.failed, files),
+        facts=facts,
+        runs=run_rows(study, report.runs, files),
+        failed=run_rows(study, study.failed, files),
         made=report.made,
-        profiled=report.leads.cells,
-        leads=report.leads.told,
+        profiled=report.links.cells,
+        note=report.links.note,
     )
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 
 
-def _analysis_page(report: _Report, notebook: Path) -> Page:
-    """Execute a notebook for this study, and render what came of it."""
+def _in_short(study: Study) -> tuple[Any, str]:
+    """The study in short, by the page whose notebook says that it has that; or the reason why there is nothing."""
+    if study.runs.is_empty():
+        return None, "No run of this study has finished yet."
+    name = next(path.stem for path in analysis_notebooks(NOTEBOOKS) if asked_by(path).get("in_short"))
+    try:
+        return import_module(f"rqps.pages.{name}").in_short(study), ""
+    except RqpsError as error:
+        return None, str(error)
+
+
+def _analysis_page(report: _Report, notebook: Path) -> tuple[str, str]:
+    """Execute a notebook for this study and render it; its file and title."""
     parameters = {"study": report.study.card.study, "data": str(report.data)}
     check_parameters(notebook, parameters)
     with tempfile.TemporaryDirectory(prefix="rqps-report-") as place:
@@ -133,11 +181,11 @@ def _analysis_page(report: _Report, notebook: Path) -> Page:
             lead=report.study.card.question,
             home="index.html",
             made=report.made,
-            profiled=report.leads.cells if notebook.stem != PROFILES else Markup(""),
+            profiled=Markup("") if "modes" in asked_by(notebook) else report.links.cells,
         )
     report.progress.done(NOTEBOOK_S)
     (report.folder / f"{notebook.stem}.html").write_text(html, encoding="utf-8")
-    return Page(f"{notebook.stem}.html", title, "with every chart, table, condition and warning")
+    return f"{notebook.stem}.html", title
 
 
 def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:
@@ -153,10 +201,6 @@ def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: 
             f"{notebook.name} did not come to its end for study {parameters['study']}: {error}",
             fix=f"open {notebook.name} in JupyterLab, set `study` and run it to see where it stops",
         )
-
-
-def _all_runs(report: _Report) -> list[dict[str, Any]]:
-    return [*report.runs.iter_rows(named=True), *report.study.failed.iter_rows(named=True)]
 
 
 def _run_page(report: _Report, run: dict[str, Any]) -> str | None:

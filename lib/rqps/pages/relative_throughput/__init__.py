@@ -5,14 +5,15 @@ within, gains, changes = configs(study, rounds)       configs of one build again
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
+from markupsafe import Markup
 
 from rqps import stats, view
 from rqps.pages.relative_throughput.configs import config_table, configs
 from rqps.pages.relative_throughput.findings import findings
-from rqps.pages.relative_throughput.groups import group_table, over_releases, worst_table
+from rqps.pages.relative_throughput.groups import MANY, group_table, over_releases, worst_table
 from rqps.stats import MEDIAN, Statistic
 from rqps.store import Study
 
@@ -22,6 +23,7 @@ __all__ = [
     "configs",
     "findings",
     "group_table",
+    "in_short",
     "over_releases",
     "over_time",
     "relate",
@@ -53,3 +55,21 @@ def conditions(study: Study) -> Iterator[Any]:
     yield view.table(stats.options_of_some(study.conditions), columns, name="options-of-some")
     yield view.conditions_table(stats.same_for_all(study.conditions))
     yield view.differences_table(stats.hidden_differences(study.settings, study.conditions, study.card.base))
+
+
+class InShort(NamedTuple):
+    """Findings as sentences, with the table of all ratios; of many steps, with those of the groups and the worst."""
+
+    sentences: tuple[str, ...]
+    table: Markup
+    groups: Markup = Markup("")
+
+
+def in_short(study: Study) -> InShort:
+    """The study in short, for the first page of its report."""
+    rounds, compared = relate(study)
+    sentences = findings(compared, *configs(study, rounds)).sentences
+    if compared["step"].n_unique() <= MANY:
+        return InShort(sentences, Markup(view.ratio_table(compared).as_raw_html()))
+    by_group, worst = group_table(compared), worst_table(compared)
+    return InShort(sentences, Markup(worst.as_raw_html()), Markup(by_group.as_raw_html()))

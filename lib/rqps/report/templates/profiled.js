@@ -1,5 +1,5 @@
 "use strict";
-// What a profile tells of leads to it: cells of tables, which become links, and marks of charts, which can be clicked.
+// Numbers that have a profile lead to it: cells of tables become links, and marks of charts can be clicked.
 // It stands before what draws charts.
 (() => {
   const { page, cells, study } = JSON.parse(document.getElementById("profiled").textContent);
@@ -8,37 +8,37 @@
     const asked = Object.entries(found.get(`${step}\n${dbms}`) ?? {});
     return asked.length ? `${page}#${asked.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}` : "";
   };
-  const lead = (cell, step, dbms) => {
+  const link = (cell, step, dbms) => {
     const href = address(step, dbms);
     if (!href || cell.querySelector("a")) return;
     const title = `where the time goes${study ? `, by the study ${study}` : ""}`;
-    const link = Object.assign(document.createElement("a"), { href, className: "profiled", title });
-    link.append(...cell.childNodes);
-    cell.append(link);
+    const anchor = Object.assign(document.createElement("a"), { href, className: "profiled", title });
+    anchor.append(...cell.childNodes);
+    cell.append(anchor);
   };
-  const told = (cell) => cell.textContent.trim();
-  const isNumber = (cell) => /^[^\p{L}\d]*\d[\d,]*\.\d/u.test(told(cell));
+  const textOf = (cell) => cell.textContent.trim();
+  const isNumber = (cell) => /^[^\p{L}\d]*\d[\d,]*\.\d/u.test(textOf(cell));
   for (const table of document.querySelectorAll("main .table table")) {
     const heads = [...(table.tHead?.rows ?? [])].at(-1);
-    const [step, dbms] = ["step", "dbms"].map((word) => [...(heads?.cells ?? [])].findIndex((head) => told(head) === word));
+    const [step, dbms] = ["step", "dbms"].map((word) => [...(heads?.cells ?? [])].findIndex((head) => textOf(head) === word));
     let group = "";
     for (const row of table.tBodies[0]?.rows ?? []) {
-      if (row.cells.length === 1) group = told(row.cells[0]);  // the heading of the rows that follow
+      if (row.cells.length === 1) group = textOf(row.cells[0]);  // the heading of the rows that follow
       const { [step]: ofStep, [dbms]: ofDbms } = row.cells;
       if (ofStep && ofDbms) {  // a row that names both leads by that name and by its numbers
-        for (const cell of row.cells) if (cell === ofDbms || isNumber(cell)) lead(cell, told(ofStep), told(ofDbms));
+        for (const cell of row.cells) if (cell === ofDbms || isNumber(cell)) link(cell, textOf(ofStep), textOf(ofDbms));
         continue;
       }
-      const [first, ...others] = row.cells, name = told(first);
+      const [first, ...others] = row.cells, name = textOf(first);
       others.forEach((cell, i) => {  // steps by dbms, or dbms by steps
-        const head = heads?.cells[i + 1] ? told(heads.cells[i + 1]) : "";
-        lead(cell, name, head);
-        lead(cell, head, name);
+        const head = heads?.cells[i + 1] ? textOf(heads.cells[i + 1]) : "";
+        link(cell, name, head);
+        link(cell, head, name);
       });
-      lead(first, group, name);
+      link(first, group, name);
     }
   }
-  // A mark tells its step and dbms, or the row that it stands in.
+  // A mark has its step and dbms, or the row that it stands in.
   const of = (datum) => {
     const [step, dbms] = datum?.dbms ? [datum.step, datum.dbms] : (datum?.row ?? "").split(" ⋅ ");
     return address(step, dbms);

@@ -1,13 +1,18 @@
-"""The cells of an executed notebook as parts of a page: prose, folded code, charts, tables, text, errors."""
+"""Executed notebooks as pages. Each page is one file that asks for nothing: style, scripts, pictures are inside."""
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from itertools import groupby
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import nbformat
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from nbconvert.filters import ansi2html, strip_ansi
 from nbconvert.filters.highlight import Highlight2HTML
@@ -15,17 +20,44 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
 from rqps.view.flame import script_element, without_program
-from rqps.view.renderer import MIME
+from rqps.view.renderer import MIME, VEGALITE
 
+# The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
 # A table longer than that is folded: the page is to be read, and the table to be looked up.
 MOST_ROWS = 55
 
 _TABLE_TITLE = re.compile(r"<[^>]* class=\"[^\"]*gt_title[^\"]*\"[^>]*>([^<]+)<")
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
-
-
 _NOTHING = Markup("")
+
+
+def notebook_page(
+    notebook: Path, *, study: str, lead: str, home: str, made: str, profiled: Markup = _NOTHING
+) -> tuple[str, str]:
+    """The title and the page of an executed notebook. `home` is where the study's index is from there.
+
+    `profiled` lists, as JSON, the steps and dbms that have a profile, and its page.
+    """
+    content = content_of(nbformat.read(notebook, as_version=4))
+    title = content.title or notebook.stem
+    page = render(
+        "notebook.html.j2",
+        title=f"{title} · {study}",
+        heading=title,
+        lead=lead,
+        study=f"study {study}",
+        home=home,
+        made=made,
+        profiled=profiled,
+        contents=content.contents,
+        parts=content.parts,
+        specs=content.specs,
+        vega=_vega() if content.specs else "",
+        js=_asset("page.js"),
+    )
+    return title, page
 
 
 @dataclass(frozen=True)
@@ -43,14 +75,12 @@ class Part:
     png: str = ""
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     anchor: str
     text: str
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(NamedTuple):
     number: int
     json: Markup
 
@@ -122,8 +152,8 @@ def _parts(content: Content, output: NotebookNode) -> Iterator[Part]:
     if output.output_type == "stream":
         yield Part("text", text=strip_ansi(output.text))  # type: ignore[no-untyped-call]
     elif output.output_type == "error":
-        told = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
-        yield Part("error", html=Markup(ansi2html(told)))  # type: ignore[no-untyped-call]
+        text = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
+        yield Part("error", html=Markup(ansi2html(text)))  # type: ignore[no-untyped-call]
     else:
         yield _shown(content, output.data)
 
@@ -133,13 +163,13 @@ def _shown(content: Content, data: dict[str, Any]) -> Part:
     if MIME in data and "image/png" in data:
         number = len(content.specs) + 1
         content.specs.append(Spec(number, json_in_html(data[MIME])))
-        told = data[MIME].get("usermeta", {}).get("rqps", {})
+        caption = data[MIME].get("usermeta", {}).get("rqps", {})
         return Part(
             "chart",
             number=number,
-            claim=told.get("claim", "A chart."),
-            how=told.get("how", ""),
-            min_width_px=int(told.get("minWidth", 0)),
+            claim=caption.get("claim", "A chart."),
+            how=caption.get("how", ""),
+            min_width_px=int(caption.get("minWidth", 0)),
             png=_one_line(data["image/png"]),
         )
     if "text/html" in data and (drawing := without_program(data["text/html"])):
@@ -166,3 +196,32 @@ def json_in_html(value: object) -> Markup:
 
 def _one_line(base64: str) -> str:
     return escape("".join(base64.split()))
+
+
+@cache
+def _vega() -> Markup:
+    """Vega, Vega-Lite and the embedder in one script, once a page."""
+    bundle: str = vl_convert.javascript_bundle(vl_version=VEGALITE)  # type: ignore[call-arg]
+    return Markup(bundle.replace("</script", "<\\/script"))
+
+
+@cache
+def _asset(name: str) -> Markup:
+    return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("rqps.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+
+
+def render(template: str, **values: Any) -> str:
+    """A template with its values, and with the style and scripts that all pages have."""
+    assets = {"css": _asset("page.css"), "sort": _asset("sort.js"), "profiled_js": _asset("profiled.js")}
+    return _templates().get_template(template).render(policy=POLICY, **assets, **values)

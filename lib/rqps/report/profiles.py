@@ -1,0 +1,114 @@
+"""Links from a number to its profile: to the page that shows where the time goes, of this study or of another."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from markupsafe import Markup
+
+from rqps.report.render import json_in_html
+from rqps.store.find import studies, study_folder
+from rqps.store.manifest import StudyCard
+from rqps.store.read import Study, load, read_study_card
+from rqps.view import by_host
+
+FIRST = "stacks"
+"""The mode that a page shows before any other."""
+LENGTHS = {"steps", "seconds", "warmup_seconds", "counted_operations"}
+"""Parameters that do not change what one operation of a step is."""
+
+_CELL = ["host", "step", "dbms"]
+
+
+class Links(NamedTuple):
+    """The links of a study's pages to profiles."""
+
+    cells: Markup = Markup("")
+    """As JSON: the steps and dbms that have a profile, and its page; nothing where none has."""
+    note: str = ""
+    """A sentence on them for the reader."""
+
+
+def asked_by(notebook: Path) -> dict[str, Any]:
+    """The conditions in a notebook's metadata under which it belongs to a report."""
+    found: dict[str, Any] = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
+    return found
+
+
+def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> Links:
+    """Links to the study's own profiles, else to those of another study of the same work.
+
+    `page` is the name of the page that shows profiles. The pages of studies lie side by side in `pages`; no link
+    leads to a page that is not there.
+    """
+    every = load(study, data, mode=None)
+    own = _profiled_in(every)
+    if own.is_empty():
+        return _to_another(every, data, page, pages)
+    return Links(_json(f"{page}.html", own)) if page else Links()
+
+
+def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame:
+    """One row per host, step and dbms whose both sides were profiled in the same round.
+
+    `by` is the mode that did, empty for stacks. `runs` and `steps` are those of all modes, `rqps.load(study,
+    mode=None)`.
+    """
+    of_profiles = runs.filter(pl.col("mode") != "throughput").select("run", "mode")
+    cells = steps.join(of_profiles, on="run").select("mode", "round", *_CELL).unique()
+    of_base = cells.filter(dbms=base).drop("dbms")
+    both = cells.filter(pl.col("dbms") != base).join(of_base, on=["mode", "round", "host", "step"], how="semi")
+    by = pl.when((pl.col("mode") == FIRST).any()).then(pl.lit("")).otherwise(pl.col("mode").first())
+    return both.group_by(_CELL).agg(by.alias("by")).sort(_CELL)
+
+
+def _to_another(study: Study, data: Path, page: str | None, pages: Path) -> Links:
+    name, cells = next(_others(study, data), ("", pl.DataFrame()))
+    if not name or not page:
+        ask = "give it stacks_rounds: 4 in runs.yaml and run it again; only what is missing is measured."
+        return Links(note=f"This study has no profiles. To see where the time goes, {ask}")
+    if (pages / name / f"{page}.html").is_file():
+        note = (
+            f"This study has no profiles. Its numbers lead to those of the study {name}: the same steps, tables "
+            "and binaries, in other rounds."
+        )
+        return Links(_json(f"../{name}/{page}.html", cells, name), note)
+    note = (
+        f"The study {name}, of the same steps, tables and binaries, shows where the time goes. Render it first "
+        f"(rqps report {name}), then this one again, and the numbers here lead there."
+    )
+    return Links(note=note)
+
+
+def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Studies that profiled what this one measured, each with the steps and dbms that both have."""
+    mine = _built(study)
+    for name in studies(data):
+        card = read_study_card(study_folder(name, data))
+        if name != study.card.study and _work(card) == _work(study.card):
+            other = load(name, data, mode=None)
+            cells = _profiled_in(other).join(_built(other), on=_CELL)
+            cells = cells.join(mine, on=[*_CELL, "build_digest"], how="semi").unique(_CELL, maintain_order=True)
+            if not cells.is_empty():
+                yield name, cells
+
+
+def _work(card: StudyCard) -> tuple[str, str, Mapping[str, Any]]:
+    kept = {name: value for name, value in card.parameters.items() if name not in LENGTHS}
+    return card.workload, card.base, kept
+
+
+def _profiled_in(study: Study) -> pl.DataFrame:
+    return profiled(study.runs, study.steps, study.card.base)
+
+
+def _built(study: Study) -> pl.DataFrame:
+    digests = study.runs.select("run", "build_digest")
+    return study.steps.select("run", *_CELL).join(digests, on="run").drop("run").unique()
+
+
+def _json(page: str, cells: pl.DataFrame, study: str = "") -> Markup:
+    rows = by_host(cells).select("step", "dbms", "by").rows()
+    return json_in_html({"page": page, "cells": rows, "study": study})
