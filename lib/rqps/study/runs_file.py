@@ -70,6 +70,11 @@ class BuildSpec(BaseModel):
         return "mysql"
 
     @property
+    def version(self) -> str | None:
+        """The version that is promised."""
+        return self.mysql
+
+    @property
     def source(self) -> str | None:
         """The key that says where it comes from, or None where the catalogue does."""
         return next((key for key in SOURCES if getattr(self, key) is not None), None)

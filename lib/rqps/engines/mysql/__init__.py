@@ -1,5 +1,6 @@
 """MySQL: the engine that is a server of its own, with SQL."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rqps.engines import Build, Prepared, Say
@@ -23,6 +24,11 @@ class Mysql:
         from rqps.engines.mysql.build import locate
 
         return locate(name, spec, say)
+
+    def known_version(self, tree: Path) -> str | None:
+        from rqps.engines.mysql.build import known_version
+
+        return known_version(tree)
 
     def prepare(self, run: "Run", say: Say) -> Prepared:
         from rqps.engines.mysql.prepared import prepare

@@ -5,16 +5,15 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rqps import engines
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, disk_trouble_explained
-from rqps.engines.sources import Debian, Directory, OnPath, Source, catalogue, look_up, source_of
+from rqps.engines.sources import Debian, Source, source_of
 from rqps.engines.sources.archives import sha256
-from rqps.engines.sources.clients import size_bytes
 from rqps.engines.sources.fetching import Sought
 from rqps.engines.sources.programs import SECONDS_TO_ANSWER, ask, call
 from rqps.errors import RqpsError
@@ -51,7 +50,7 @@ class Build(engines.Build):
 
 def source(name: str, spec: BuildSpec) -> Source:
     """The source of a build."""
-    return source_of(name, spec, Sought("mysqld", layout))
+    return source_of(name, spec, Sought("mysqld", layout, BINARIES))
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
@@ -169,6 +168,13 @@ def remembered(mysqld: Path) -> Facts | None:
     return known if same else None
 
 
+def known_version(tree: Path) -> str | None:
+    """The version of the server in a tree, if it was asked before."""
+    found = layout(tree)
+    known = remembered(found.mysqld) if found else None
+    return known.version if known else None
+
+
 def _note(mysqld: Path) -> Path:
     return cache_dir() / "facts" / f"{hashlib.sha256(str(mysqld).encode()).hexdigest()[:16]}.json"
 
@@ -194,42 +200,3 @@ def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
             fix=f"make this work first: {' '.join(command)}",
         )
     return found[1]
-
-
-@dataclass(frozen=True)
-class Row:
-    name: str
-    version: str | None
-    """As mysqld said it; as promised where it was not asked yet; None where nothing is promised."""
-    source: str
-    size_bytes: int | None
-    """On this disk where it is here, else of what is fetched, where that is known."""
-    fetched: bool
-
-
-def rows(builds: Mapping[str, BuildSpec]) -> tuple[Row, ...]:
-    """A row for each build of `builds`, then for each version of the catalogue."""
-    return (*_rows(builds), *_rows({version: BuildSpec(mysql=version) for version in catalogue()}))
-
-
-def _rows(builds: Mapping[str, BuildSpec]) -> Iterator[Row]:
-    for name, spec in builds.items():
-        origin = source(name, spec)
-        tree = origin.present()
-        found = layout(tree) if tree else None
-        known = remembered(found.mysqld) if found else None
-        yield Row(
-            name=name,
-            version=known.version if known else spec.mysql,
-            source=origin.words,
-            size_bytes=_size(name, spec, origin),
-            fetched=found is not None,
-        )
-
-
-def _size(name: str, spec: BuildSpec, origin: Source) -> int | None:
-    if isinstance(origin, Directory | OnPath):  # not ours, and perhaps all of /usr
-        return None
-    if tree := origin.present():
-        return size_bytes(tree)
-    return look_up(name, str(spec.mysql))[1].archive_bytes if spec.source is None else None

