@@ -1,32 +1,36 @@
-"""The performance report of the insert benchmark: as it is published, and what that leaves out."""
+"""The report of the insert benchmark: as it is published, and what that form leaves out."""
 
-from rqps.pages.insert_benchmark_report.bound import bound, where_pages_come_from
-from rqps.pages.insert_benchmark_report.columns import columns, columns_over_rounds
-from rqps.pages.insert_benchmark_report.debt import debt, settling
-from rqps.pages.insert_benchmark_report.held import held
-from rqps.pages.insert_benchmark_report.histograms import percentiles, response_times
-from rqps.pages.insert_benchmark_report.over_time import clients_over_time, steps_over_time
-from rqps.pages.insert_benchmark_report.throughput import insert_rates, throughput
-from rqps.pages.insert_benchmark_report.told import bound_findings, insert_findings, rate_findings
-from rqps.pages.insert_benchmark_report.trace import column_sources, rounds_of_column
+from typing import Any
+
+from rqps import published
+from rqps.pages.insert_benchmark_report.charts import over_time, settling_chart
+from rqps.pages.insert_benchmark_report.columns import column_rounds, columns_text
+from rqps.pages.insert_benchmark_report.published_tables import response_times, summary_table
+from rqps.pages.insert_benchmark_report.sentences import findings
+from rqps.pages.insert_benchmark_report.tables import dbms_tables, number_table
+from rqps.store.read import Study
+from rqps.view import Column, Sentences, table
 
 __all__ = [
-    "bound",
-    "bound_findings",
-    "clients_over_time",
-    "column_sources",
-    "columns",
-    "columns_over_rounds",
-    "debt",
-    "held",
-    "insert_findings",
-    "insert_rates",
-    "percentiles",
-    "rate_findings",
+    "beside",
+    "column_rounds",
+    "columns_text",
+    "dbms_tables",
+    "findings",
+    "number_table",
+    "over_time",
     "response_times",
-    "rounds_of_column",
-    "settling",
-    "steps_over_time",
-    "throughput",
-    "where_pages_come_from",
+    "settling_chart",
+    "summary_table",
 ]
+
+
+def beside(study: Study) -> list[Any]:
+    """A table of the published ratios beside ours, and sentences on what differs between the studies."""
+    figures = published.read()
+    found, differ = published.inserts_beside(figures, study), Sentences(published.inserts_differ(figures, study))
+    if found.is_empty():
+        return [Sentences(["These releases and steps have nothing in common with those of the published studies."])]
+    columns = [Column(name, {"theirs": "published"}.get(name, "")) for name in found.columns if name != "compared"]
+    note = "Ratios of throughput. Ours: the median of the rounds and its interval."
+    return [table(found, columns, name="inserts-beside", group="compared", note=note), differ]

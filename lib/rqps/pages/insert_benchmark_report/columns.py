@@ -1,17 +1,21 @@
-"""The 21 columns of the published report (the last is the dbms), and better numbers for those that it has wrong.
+"""The columns of the published report, better numbers for those that it has wrong, and the raw rows of each.
 
 The published numbers come from a line of vmstat and iostat every five seconds, from `ps` every 30, and from what the
 first client prints each second. They are calculated in the same way here, from the same counters of the kernel.
 """
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import PurePath
+from typing import Any
+
 import polars as pl
 
-from rqps.pages.insert_benchmark_report.positions import rates_at
-from rqps.pages.insert_benchmark_report.steps import reads, with_insert_rate
-from rqps.stats.metrics import tidy
-from rqps.stats.relative import comparable, paired
-from rqps.stats.summary import estimates
+from rqps.pages.insert_benchmark_report.steps import asks_queries, main_seconds, with_insert_rate
+from rqps.stats import absolute, compare, rounds, tidy
 from rqps.store.read import Study
+from rqps.view import Row, by_host, coverage_of, in_order, rounds_of, table
 
 PUBLISHED = (
     *("ips", "qps", "rps", "rmbps", "wps", "wmbps", "rpq", "rkbpq", "wpi", "wkbpi", "csps", "cpups", "cspq", "cpupq"),
@@ -27,21 +31,60 @@ LINES_BETWEEN_HEADERS = 21
 """vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""
 GB = 1024**2
 """In KB."""
+_DIGITS = {
+    **dict.fromkeys(("ips", "qps", "rps", "wps", "csps", "cpupq", "p50", "p99"), 0),
+    **dict.fromkeys(("rmbps", "wmbps", "cpups", "dbgb1", "dbgb2", "rss"), 1),
+}
+_POSITIONS = {"p50": 0.50, "p99": 0.99}
+_STEPS, _COUNTERS, _ENGINE, _CLIENTS, _INTERVALS = (
+    f"{name}.parquet" for name in ("steps", "counters", "engine", "clients", "intervals")
+)
+_RATE = "the step's own rate: ips in l.*, qps in q*"
+SOURCES: dict[str, tuple[str, str]] = {
+    "ips": (_INTERVALS, "operations of kind insert / elapsed_s; in l.* operations_per_s of steps"),
+    "qps": (_STEPS, "operations_per_s; 0 in l.*"),
+    "rps": (_STEPS, "host_reads / elapsed_s"),
+    "rmbps": (_STEPS, "host_read_kb / elapsed_s / 1024"),
+    "wps": (_STEPS, "host_writes / elapsed_s"),
+    "wmbps": (_STEPS, "host_write_kb / elapsed_s / 1024"),
+    "rpq": (_STEPS, f"rps / {_RATE}"),
+    "rkbpq": (_STEPS, "1024 * rmbps / the same rate"),
+    "wpi": (_STEPS, "wps / ips in all steps"),
+    "wkbpi": (_STEPS, "1024 * wmbps / ips in all steps"),
+    "csps": (_COUNTERS, "host_context_switches by lines of 5 s, with vmstat's headers as lines of 0"),
+    "cpups": (_COUNTERS, "host_cpu_user_s and host_cpu_system_s by lines of 5 s in whole percent, with the headers"),
+    "cspq": (_COUNTERS, "csps / the same rate"),
+    "cpupq": (_COUNTERS, "cpups / 100 * CPUs * 1e6 / the same rate: µs of the whole host"),
+    "dbgb1": (_ENGINE, "tables_kb after the step, in GB"),
+    "dbgb2": (_ENGINE, "datadir_kb after the step, in GB"),
+    "rss": (_COUNTERS, "the most of server_rss_kb, in GB"),
+    "maxop": (_INTERVALS, "the most of latency_max_us, in s: of kind insert in l.*, of kind query alone in q*"),
+    "p50": (_CLIENTS, "of client 1: the rate that half of the seconds reach"),
+    "p99": (_CLIENTS, "of client 1: the rate that 99 % of the seconds reach"),
+    "exact_cpupq": (_STEPS, "host_cpu_user_s + host_cpu_system_s at the step's ends / elapsed_s / the same rate"),
+    "exact_cspq": (_STEPS, "host_context_switches at the step's ends / elapsed_s / the same rate"),
+    "server_us": (_STEPS, "server_cpu_s / elapsed_s / the same rate"),
+    "client_us": (_STEPS, "client_cpu_s / elapsed_s / the same rate, of all clients"),
+    "others_us": (_STEPS, "exact_cpupq - server_us - client_us"),
+    "p50_all": (_CLIENTS, "as p50, of all clients together"),
+    "p99_all": (_CLIENTS, "as p99, of all clients together"),
+}
+"""The file of each column, and the calculation by which anybody can repeat it."""
 
 _USER, _SYSTEM = pl.col("host_cpu_user_s"), pl.col("host_cpu_system_s")
 _ALL = _USER + _SYSTEM + pl.col("host_cpu_idle_s") + pl.col("host_cpu_iowait_s") + pl.col("host_cpu_steal_s")
+_OF_STEP = ["run", "step"]
 
 
 def columns(study: Study) -> pl.DataFrame:
-    """One row a step, run and column: `metric`, as it is published or corrected, and its `value`."""
-    comparable(study.runs)
-    wide = with_insert_rate(study.steps, study.intervals)
-    for more in (_sampled(study.counters), _sizes(study.engine), _longest(study), rates_at(study)):
-        wide = wide.join(more, on=["run", "step"], how="left", maintain_order="left")
-    elapsed, rate = pl.col("elapsed_s"), pl.when(reads()).then("operations_per_s").otherwise("ips")
+    """One row per step, run and column: `metric`, as it is published or corrected, and its `value`."""
+    steps = with_insert_rate(study)
+    for more in (_sampled(study.counters), _sizes(study.engine), _longest(study), _rates_reached(study)):
+        steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
+    elapsed, rate = pl.col("elapsed_s"), pl.when(asks_queries()).then("operations_per_s").otherwise("ips")
     host_s = (_USER + _SYSTEM) / elapsed
-    wide = wide.with_columns(
-        pl.when(reads()).then("operations_per_s").otherwise(0.0).alias("qps"),
+    steps = steps.with_columns(
+        pl.when(asks_queries()).then("operations_per_s").otherwise(0.0).alias("qps"),
         (pl.col("host_reads") / elapsed).alias("rps"),
         (pl.col("host_read_kb") / elapsed / 1024).alias("rmbps"),
         (pl.col("host_writes") / elapsed).alias("wps"),
@@ -54,7 +97,7 @@ def columns(study: Study) -> pl.DataFrame:
         (pl.col("client_cpu_s") / elapsed * 1e6 / rate).alias("client_us"),
         (_ALL / elapsed).round().alias("cpus"),
         pl.col("retries").fill_null(0).cast(pl.Float64).alias("done_again"),
-        pl.when(reads()).then("max_query_s").otherwise("max_insert_s").alias("maxop"),
+        pl.when(asks_queries()).then("max_query_s").otherwise("max_insert_s").alias("maxop"),
     ).with_columns(
         (pl.col("rps") / rate).alias("rpq"),
         (1024 * pl.col("rmbps") / rate).alias("rkbpq"),
@@ -65,41 +108,77 @@ def columns(study: Study) -> pl.DataFrame:
         (pl.col("exact_csps") / rate).alias("exact_cspq"),
         (pl.col("exact_cpupq") - pl.col("server_us") - pl.col("client_us")).alias("others_us"),
     )
-    return tidy(wide, [*PUBLISHED, *CORRECTED], study.runs)
+    return tidy(steps, [*PUBLISHED, *CORRECTED], study.runs)
 
 
-def columns_over_rounds(values: pl.DataFrame, base: str) -> pl.DataFrame:
-    """The median of each column with its interval, and of all but the base the median of the rounds' ratios to it."""
-    keys = ["host", "step", "position", "metric", "dbms"]
-    named = {name: f"ratio_{name}" for name in ("n", "median", "low", "high", "coverage")}
-    others = [(base, me) for me in values["dbms"].unique().sort() if me != base]
-    ratios = estimates(paired(values, others), keys, "ratio").rename(named)
-    found = estimates(values, keys, "value").join(ratios, on=keys, how="left", maintain_order="left")
-    is_base = (pl.col("dbms") == base).alias("is_base")
-    return found.with_columns(pl.lit(base).alias("base"), is_base).sort(
-        "host", "position", ~pl.col("is_base"), maintain_order=True
+def columns_over_rounds(study: Study) -> pl.DataFrame:
+    """The tidy frame of the columns as measured, the base first."""
+    first = pl.col("dbms") != study.card.base
+    return absolute(columns(study)).sort("host", "position", first, maintain_order=True)
+
+
+def columns_relative(study: Study) -> pl.DataFrame:
+    """The tidy frame of the columns' ratios to the base."""
+    return compare(rounds(columns(study), study.runs, study.card.base))
+
+
+def column_rounds(study: Study, step: str, dbms: str, column: str) -> list[Any]:
+    """Tables of the rounds behind a column of one step and dbms, and of the file and calculation of every column."""
+    every = [(name, file, how) for name, (file, how) in SOURCES.items()]
+    note = f"{column} of {dbms} in {step}: its median is in the columns above."
+    return [
+        table(rounds_of_column(study, step, dbms, column), name="trace-column", note=note),
+        table(pl.DataFrame(every, schema=["column", "file", "calculated"], orient="row"), name="column-sources"),
+    ]
+
+
+def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.DataFrame:
+    """The rounds behind a column of one step and dbms, and the file that each value is calculated from."""
+    folders = {row["run"]: PurePath(row["folder"]).name for row in study.runs.iter_rows(named=True)}
+    file, how = SOURCES[column]
+    path = pl.format("{}/{}", pl.col("run").replace_strict(folders, return_dtype=pl.String), pl.lit(file))
+    return (
+        columns(study)
+        .filter(step=step, dbms=dbms, metric=column)
+        .select("host", "round", "value", path.alias("file"), pl.lit(how).alias("calculated"))
     )
 
 
+def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
+    """p50 and p99 as published: the rate that is reached in at least so large a share of the seconds."""
+    ordered = pl.col(rates).sort(descending=True).cast(pl.Float64)
+    places = {name: ((share * pl.len()).ceil().cast(pl.Int64) - 1).clip(0) for name, share in _POSITIONS.items()}
+    return [ordered.get(place).alias(f"{name}{end}") for name, place in places.items()]
+
+
+def _rates_reached(study: Study) -> pl.DataFrame:
+    """Of the first client alone, as published, and of all of them."""
+    seconds = main_seconds(study, study.steps.filter(pl.col("kind") != "l.x"))
+    first = seconds.filter(client=1).group_by(_OF_STEP).agg(rates_reached("operations"))
+    of_all = seconds.group_by(*_OF_STEP, "second").agg(pl.col("operations").sum())
+    every = of_all.group_by(_OF_STEP).agg(rates_reached("operations", "_all"))
+    return every.join(first, on=_OF_STEP, how="left")
+
+
 def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
-    """What vmstat would have shown, averaged as published, and the most that `ps` would have seen in memory."""
+    """Lines of vmstat, averaged as published, and the most that `ps` would have seen in memory."""
     since = pl.col("second") - pl.col("interval_s")
-    line = (since // VMSTAT_S).alias("line")
     totals = [each.sum().alias(name) for name, each in {"user": _USER, "system": _SYSTEM, "all": _ALL}.items()]
     lines = (
         counters.filter(since > -0.5, _ALL > 0)
-        .group_by("run", "step", line)
+        .group_by(*_OF_STEP, (since // VMSTAT_S).alias("line"))
         .agg(
             *totals, pl.col("host_context_switches").sum(), pl.col("interval_s").sum(), pl.col("server_rss_kb").max()
         )
     )
     shown = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
-    percent = [(100 * pl.col(name) / pl.col("all")).round().sum() for name in ("user", "system")]
+    user, system = ((100 * pl.col(name) / pl.col("all")).round().sum() for name in ("user", "system"))
+    switches = (pl.col("host_context_switches") / pl.col("interval_s")).round().sum()
     return (
-        lines.group_by("run", "step")
+        lines.group_by(_OF_STEP)
         .agg(
-            ((percent[0] + percent[1]) / shown).alias("cpups"),
-            ((pl.col("host_context_switches") / pl.col("interval_s")).round().sum() / shown).alias("csps"),
+            ((user + system) / shown).alias("cpups"),
+            (switches / shown).alias("csps"),
             (pl.col("server_rss_kb").max() / GB).alias("rss"),
         )
         .collect()
@@ -107,11 +186,11 @@ def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _sizes(engine: pl.LazyFrame) -> pl.DataFrame:
-    """What the tables and the whole data directory take, in GB, at the end of a step."""
+    """GB of the tables and of the whole data directory, at the end of a step."""
     after = engine.filter(moment="after").select(
-        "run", "step", dbgb1=pl.col("tables_kb") / GB, dbgb2=pl.col("datadir_kb") / GB
+        *_OF_STEP, dbgb1=pl.col("tables_kb") / GB, dbgb2=pl.col("datadir_kb") / GB
     )
-    return after.unique(["run", "step"], keep="last").collect()
+    return after.unique(_OF_STEP, keep="last").collect()
 
 
 def _longest(study: Study) -> pl.DataFrame:
@@ -119,4 +198,77 @@ def _longest(study: Study) -> pl.DataFrame:
     kinds = ["insert", "delete", "query"]
     longest = [(pl.col("latency_max_us").filter(kind=kind).max() / 1e6).alias(f"max_{kind}_s") for kind in kinds]
     measured = study.intervals.filter(pl.col("second") >= 0, pl.col("kind").is_in(kinds))
-    return measured.group_by("run", "step").agg(longest).collect()
+    return measured.group_by(_OF_STEP).agg(longest).collect()
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Texts below headings that open them on a page; as lines elsewhere. What is in them stays text."""
+
+    note: str
+    texts: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return "\n\n".join([self.note, *(f"{heading}\n{text}" for heading, text in self.texts.items())])
+
+    def _repr_html_(self) -> str:
+        parts = [
+            f"<details class='long' style='margin:4px 0'><summary>{escape(heading)}</summary>"
+            f"<pre class='text' style='overflow-x:auto'>{escape(text)}</pre></details>"
+            for heading, text in self.texts.items()
+        ]
+        return f"<p>{escape(self.note)}</p>{''.join(parts)}"
+
+
+def columns_text(study: Study) -> Folded:
+    """The columns as they are published: for each step one line per dbms, then the same relative to the base.
+
+    Below each number is by how many percent its interval reaches away from it.
+    """
+    published, base = pl.col("metric").is_in(PUBLISHED), study.card.base
+    rows = by_host(columns_over_rounds(study).filter(published))
+    ratios = by_host(columns_relative(study).filter(published))
+    note = f"Medians of {rounds_of(rows['n'])}; ± how far the {coverage_of(rows['coverage'])} reach."
+    note = note if rows["n"].max() != 1 else "One round, which has no interval."
+    note += f" Lines in the order {', '.join(in_order(rows['dbms']))}."
+    texts = {}
+    for (host, step), of_step in rows.group_by("host", "step", maintain_order=True):
+        lines = [list((*PUBLISHED, "tag")), *_lines(of_step, None)]
+        if relative := list(_lines(ratios.filter(host=host, step=step), 2)):
+            lines += [[f"relative to {base}"], *relative]
+        widths = [max(len(line[at]) for line in lines if len(line) > 1) + 2 for at in range(len(PUBLISHED))]
+        texts[str(step)] = "\n".join(_aligned(line, widths) for line in lines)
+    return Folded(note, texts)
+
+
+def _lines(rows: pl.DataFrame, digits: int | None) -> Iterator[list[str]]:
+    for (dbms,), of_dbms in rows.group_by("dbms", maintain_order=True):
+        found = {row["metric"]: row for row in of_dbms.iter_rows(named=True)}
+        cells = [found.get(name) for name in PUBLISHED]
+        yield [*(_number(row, digits) for row in cells), str(dbms)]
+        if any(reaches := [_reach(row) for row in cells]):
+            yield [*reaches, ""]
+
+
+def _number(row: Row | None, digits: int | None) -> str:
+    if row is None:
+        return "-"
+    return f"{row['median']:.{_DIGITS.get(row['metric'], 3) if digits is None else digits}f}"
+
+
+def _reach(row: Row | None) -> str:
+    """
+    >>> _reach({"median": 200.0, "low": 198.0, "high": 201.0}), _reach({"median": 0.0, "low": 0.0, "high": 0.0})
+    ('±1.0%', '±0')
+    """
+    if row is None or row["low"] is None:
+        return ""
+    median, low, high = row["median"], row["low"], row["high"]
+    if low == high:
+        return "±0"
+    return f"±{100 * max(high - median, median - low) / median:.1f}%" if median else f"..{high:.3g}"
+
+
+def _aligned(line: list[str], widths: list[int]) -> str:
+    *cells, last = line
+    return ("".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)) + last).rstrip()

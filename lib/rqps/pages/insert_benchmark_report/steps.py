@@ -1,62 +1,243 @@
-"""What the steps of the insert benchmark are, by their names, and what was done in each of their seconds."""
+"""Numbers of each step over the rounds: throughput, the rate of inserts, inherited debt, reads; and its seconds."""
 
 from collections.abc import Iterable
 
 import polars as pl
 
-from rqps.stats.metrics import tidy, usable
-from rqps.stats.summary import estimates
+from rqps.stats import absolute, throughput_over_time, tidy, usable
+from rqps.store.read import Study
 
-HELD = 0.95
+ON_TARGET = 0.95
 """The share of its rate that an insert rate has to reach, as published."""
-KEYS = ("host", "step", "position", "metric", "dbms")
+FEW, MANY = 0.01, 0.1
+"""Pages per operation that were not in memory."""
+FEW_CLIENTS = 4
+"""So many are drawn as lines; of more, each is a strip."""
+MB = 1024
+"""In KB."""
+MOST_POINTS = 60
+_PIECES, _PIECES_OF_MANY = 60, 30
+_DEBT = {
+    "history_length": pl.col("history_length").cast(pl.Float64),
+    "dirty_mb": pl.col("dirty_kb") / MB,
+    "dirty_share": pl.col("dirty_kb") / pl.col("buffer_pool_kb"),
+    "checkpoint_age_mb": pl.col("checkpoint_age_kb") / MB,
+    "age_share": pl.col("checkpoint_age_kb") / pl.col("redo_capacity_kb"),
+    "waited_s": pl.col("waited_s"),
+}
+_SETTLING = ("history_length", "dirty_mb", "checkpoint_age_mb")
+_READS = ("misses", "device_reads", "read_kb", "tables_mb", "pool_mb")
+_POOL_READS = "innodb_buffer_pool_reads"
+_OF_STEP = ["run", "step"]
 
 
-def reads() -> pl.Expr:
+def asks_queries() -> pl.Expr:
     """Whether a step asks queries while rows come and go (qr100, qp100, q100), or loads (l.i0, l.x, l.i1, l.i2)."""
-    return pl.col("step").str.starts_with("q")
+    return pl.col("unit") == "query"
 
 
-def main_kind() -> pl.Expr:
-    """The kind of operation that gives a step its throughput."""
-    return pl.when(reads()).then(pl.lit("query")).otherwise(pl.lit("insert"))
-
-
-def with_insert_rate(steps: pl.DataFrame, intervals: pl.LazyFrame) -> pl.DataFrame:
-    """The steps that give a number with `ips`, rows inserted (in l.x: indexed) in a second of the step, by all
-    clients; and `met`, whether that is 95 % of the rate where the step has one."""
-    inserted = intervals.filter(pl.col("kind") == "insert", pl.col("second") >= 0)
-    rows = inserted.group_by("run", "step").agg(pl.col("operations").sum().alias("inserted")).collect()
-    found = usable(steps).join(rows, on=["run", "step"], how="left", maintain_order="left")
+def with_insert_rate(study: Study) -> pl.DataFrame:
+    """The usable steps with `ips`, rows inserted (in l.x: indexed) per second of the step by all clients."""
+    inserted = study.intervals.filter(pl.col("kind") == "insert", pl.col("second") >= 0)
+    rows = inserted.group_by(_OF_STEP).agg(pl.col("operations").sum().alias("inserted")).collect()
+    found = usable(study.steps).join(rows, on=_OF_STEP, how="left", maintain_order="left")
     achieved = pl.col("inserted").fill_null(0) / pl.col("elapsed_s")
-    return found.with_columns(
-        pl.when(reads()).then(achieved).otherwise("operations_per_s").alias("ips")
-    ).with_columns((pl.col("ips") >= HELD * pl.col("target_per_s")).alias("met"))
+    return found.with_columns(pl.when(asks_queries()).then(achieved).otherwise("operations_per_s").alias("ips"))
+
+
+def over_rounds(steps: pl.DataFrame, metrics: Iterable[str], study: Study) -> pl.DataFrame:
+    """Columns of steps as the tidy frame: one row per step, dbms and `metric`."""
+    return absolute(tidy(steps, metrics, study.runs))
+
+
+def throughput(study: Study) -> pl.DataFrame:
+    """Rows inserted (or indexed) or queries per second. `on_target` is null for a step that has no rate of inserts."""
+    found = over_rounds(study.steps.pipe(usable), ["operations_per_s"], study)
+    rates = insert_rates(study).select("host", "step", "dbms", "on_target")
+    return found.join(rates, on=["host", "step", "dbms"], how="left", maintain_order="left")
+
+
+def insert_rates(study: Study) -> pl.DataFrame:
+    """Rows inserted per second in steps that have a rate for it, `target`, and whether it was reached.
+
+    By the published rule: 95 % of it in the whole step. `missed` counts the rounds that did not, and `on_target` is of
+    their median.
+    """
+    steps = with_insert_rate(study).filter(pl.col("target_per_s").is_not_null(), asks_queries())
+    missed = pl.col("ips") < ON_TARGET * pl.col("target_per_s")
+    targets = steps.group_by("host", "step", "dbms").agg(
+        pl.col("target_per_s").first().alias("target"), missed.sum().alias("missed")
+    )
+    return (
+        over_rounds(steps, ["ips"], study)
+        .join(targets, on=["host", "step", "dbms"], how="left", maintain_order="left")
+        .with_columns((pl.col("median") >= ON_TARGET * pl.col("target")).alias("on_target"))
+    )
 
 
 def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) -> pl.DataFrame:
-    """Operations of each kind, and client where the rows tell it, in every whole second of a step.
+    """Operations of each kind, and client where the rows have it, in every whole second of a step.
 
     A second in which nothing was done has no row of its own in the raw tables, and is 0 here: a stall is to be seen.
     """
     who = ["kind", "client"] if "client" in rows.collect_schema() else ["kind"]
-    keys = ["run", "step"]
     done = (
         rows.filter(pl.col("kind").is_in(list(kinds)), pl.col("second") >= 0)
-        .group_by(*keys, *who, "second")
+        .group_by(*_OF_STEP, *who, "second")
         .agg(pl.col("operations").sum())
         .collect()
     )
     whole = pl.int_ranges(0, pl.col("elapsed_s").floor().cast(pl.Int32), dtype=pl.Int32).alias("second")
-    every = steps.select("host", "dbms", "position", "round", *keys, whole).explode("second").drop_nulls("second")
-    there = done.select(*keys, *who).unique(maintain_order=True)
+    every = steps.select("host", "dbms", "position", "round", "unit", *_OF_STEP, whole)
+    there = done.select(*_OF_STEP, *who).unique(maintain_order=True)
     return (
-        every.join(there, on=keys, maintain_order="left_right")
-        .join(done, on=[*keys, *who, "second"], how="left", maintain_order="left")
+        every.explode("second")
+        .drop_nulls("second")
+        .join(there, on=_OF_STEP, maintain_order="left_right")
+        .join(done, on=[*_OF_STEP, *who, "second"], how="left", maintain_order="left")
         .with_columns(pl.col("operations").fill_null(0))
     )
 
 
-def over_rounds(wide: pl.DataFrame, names: Iterable[str], runs: pl.DataFrame) -> pl.DataFrame:
-    """Columns of steps as one row a step, dbms and `metric`: the median of the rounds with its interval."""
-    return estimates(tidy(wide, names, runs), KEYS, "value")
+def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
+    """Operations of each client in every second, of the kind that gives the step its throughput."""
+    main = pl.when(asks_queries()).then(pl.lit("query")).otherwise(pl.lit("insert"))
+    return seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main)
+
+
+def seconds_on_target(study: Study) -> pl.DataFrame:
+    """Longest stall, and share of seconds on target, since the mean of a step need not show a stall of many seconds.
+
+    `share` is of all clients together, `share_of_worst_client` of the worst of them; `stall_s` is the longest row of
+    seconds below the rate; `latest_insert_s` the longest time from when an insert was due until it was done.
+    """
+    steps = usable(study.steps).filter(pl.col("target_per_s").is_not_null(), asks_queries())
+    rate = steps.select(*_OF_STEP, "target_per_s", "clients")
+    of_all = seconds_of(study.intervals, steps, ["insert"]).with_columns(pl.lit(0).alias("client"))
+    of_each = seconds_of(study.clients, steps, ["insert"])
+    target = pl.col("target_per_s")
+    together = stalls(marked(of_all.join(rate, on=_OF_STEP), target))
+    alone = stalls(marked(of_each.join(rate, on=_OF_STEP), target / pl.col("clients")))
+    worst = alone.group_by(_OF_STEP).agg(pl.col("share").min().alias("share_of_worst_client"))
+    due = study.latencies.filter(pl.col("kind") == "insert due", pl.col("transactions") > 0)
+    latest = due.group_by(_OF_STEP).agg((pl.col("below_us").max() / 1e6).alias("latest_insert_s")).collect()
+    for more in (together.drop("client"), worst, latest):
+        steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
+    return over_rounds(steps, ("share", "share_of_worst_client", "stall_s", "latest_insert_s"), study)
+
+
+def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
+    """With `on_target`. What slipped over the edge of a second counts: a surplus in its neighbour makes up for it."""
+    rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
+    around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
+    reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate
+    return seconds.with_columns(reached.alias("on_target")).sort(*of_line, "second")
+
+
+def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
+    """Per step and client: the `share` of seconds on target, and `stall_s`, the longest row of seconds below it."""
+    keys = [*_OF_STEP, "client"]
+    longest = (
+        seconds.with_columns(pl.col("on_target").rle_id().over(keys).alias("row"))
+        .filter(~pl.col("on_target"))
+        .group_by(*keys, "row")
+        .len()
+        .group_by(keys)
+        .agg(pl.col("len").max().cast(pl.Float64).alias("stall_s"))
+    )
+    return (
+        seconds.group_by(keys, maintain_order=True)
+        .agg(pl.col("on_target").mean().alias("share"))
+        .join(longest, on=keys, how="left", maintain_order="left")
+        .with_columns(pl.col("stall_s").fill_null(0.0))
+    )
+
+
+def debt(study: Study) -> pl.DataFrame:
+    """Inherited by each step with queries: rows to purge, dirty pages, the checkpoint's age, and the wait for them."""
+    before = study.engine.filter(pl.col("moment") == "before").select(*_OF_STEP, **_DEBT).collect()
+    steps = study.steps.filter(asks_queries()).join(before, on=_OF_STEP, how="left", maintain_order="left")
+    return over_rounds(steps, _DEBT, study)
+
+
+def settling(study: Study) -> pl.DataFrame:
+    """The debt during the wait before a step: `second` of the wait, `measure` and `value`, one line per run."""
+    index = ["host", "dbms", "round", *_OF_STEP, "second"]
+    rows = study.engine.filter(pl.col("moment") == "settling", pl.col("second").is_not_null())
+    values = rows.select(*index, **{name: _DEBT[name] for name in _SETTLING}).collect()
+    long = values.unpivot(index=index, variable_name="measure", value_name="value").drop_nulls("value")
+    of_line = [*_OF_STEP, "measure"]
+    every = (pl.len().over(of_line) + MOST_POINTS - 1) // MOST_POINTS
+    ordered = long.sort("measure", "dbms", "round", "second", maintain_order=True)
+    return ordered.filter(pl.int_range(pl.len()).over(of_line) % every == 0)
+
+
+def reads(study: Study) -> pl.DataFrame:
+    """Read per operation (a row in l.*, a query in q*): counted, since sizes alone do not show what reads the disk.
+
+    `misses` are pages that were not in the server's buffer pool; `device_reads` and `read_kb` are of the device.
+    `tables_mb` are on disk when the step ends, `pool_mb` fit in memory.
+    """
+    counted = study.status.filter(name=_POOL_READS).with_columns(pl.col("value").cast(pl.Float64, strict=False))
+    before, after = (pl.col("value").filter(moment=moment).first() for moment in ("before", "after"))
+    misses = counted.group_by(_OF_STEP).agg((after - before).alias("misses")).collect()
+    sizes = study.engine.filter(moment="after").select(
+        *_OF_STEP, tables_mb=pl.col("tables_kb") / MB, pool_mb=pl.col("buffer_pool_kb") / MB
+    )
+    steps = usable(study.steps)
+    for more in (misses, sizes.unique(_OF_STEP, keep="last").collect()):
+        steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
+    steps = steps.with_columns(device_reads="host_reads", read_kb="host_read_kb")
+    per_operation = pl.col("misses", "device_reads", "read_kb") / pl.col("operations")
+    return over_rounds(steps.with_columns(per_operation), _READS, study)
+
+
+def where_pages_come_from(found: pl.DataFrame) -> pl.DataFrame:
+    """One row per step and dbms with `reads_from` in words: memory, the disk, or the page cache of the system."""
+    wide = found.pivot("metric", _READS, index=["host", "position", "step", "dbms"], values="median")
+    misses, device = pl.coalesce("misses", "device_reads"), pl.col("device_reads").fill_null(0)
+    words = (
+        pl.when(misses < FEW)
+        .then(pl.lit("memory"))
+        .when(misses < MANY)
+        .then(pl.lit("mostly memory"))
+        .when(device >= misses / 2)
+        .then(pl.lit("the disk"))
+        .otherwise(pl.lit("the system's page cache"))
+    )
+    return wide.with_columns(words.alias("reads_from"))
+
+
+def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
+    """Throughput of every second, all clients together: of the steps with queries, or of those that only write."""
+    steps = _timed(study.steps).filter(asks_queries() == queries)
+    found = throughput_over_time(study.intervals, steps)
+    positions = steps.select("step", "position").unique()
+    return found.join(positions, on="step", maintain_order="left").sort("host", "position", maintain_order=True)
+
+
+def clients_over_time(study: Study) -> pl.DataFrame:
+    """Rows inserted or queries per second of each step, dbms, client and piece of time.
+
+    `median` of the rounds' means; `low` and `high` are the lowest and highest single second of all rounds, so that a
+    stall is not lost in a mean.
+    """
+    seconds = main_seconds(study, _timed(usable(study.steps)))
+    pieces = _PIECES if seconds["client"].n_unique() <= FEW_CLIENTS else _PIECES_OF_MANY
+    length = pl.col("second").max().over("host", "step", "dbms") + 1
+    keys = ["host", "position", "step", "dbms", "kind", "client", "piece_s", "second"]
+    done = pl.col("operations")
+    return (
+        seconds.with_columns(((length + pieces - 1) // pieces).alias("piece_s"))
+        .with_columns(pl.col("second") // pl.col("piece_s") * pl.col("piece_s"))
+        .group_by(*keys, "round")
+        .agg(done.mean().alias("mean"), done.min().alias("low"), done.max().alias("high"))
+        .group_by(keys)
+        .agg(pl.col("mean").median().alias("median"), pl.col("low").min(), pl.col("high").max(), pl.len().alias("n"))
+        .sort("host", "dbms", "position", "client", "second")
+    )
+
+
+def _timed(steps: pl.DataFrame) -> pl.DataFrame:
+    """Steps that have a course in time: all but those that make indexes."""
+    return steps.filter(pl.col("kind") != "l.x")

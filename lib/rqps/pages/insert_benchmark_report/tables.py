@@ -1,80 +1,50 @@
-"""Tables of a row a dbms in groups of steps, a column a number with its interval."""
+"""Tables of numbers with their intervals: a row per dbms in groups of steps, a column per metric."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from great_tables import GT, loc, style
+from great_tables import GT
 
-from rqps.view.tables import plain_table
-from rqps.view.text import Sentences
-from rqps.view.theme import MUTED, by_host, coverage_of, rounds_of
+from rqps.pages.insert_benchmark_report.columns import columns_over_rounds
+from rqps.pages.insert_benchmark_report.response_times import LONGEST, PERCENTILES, STATEMENTS, percentiles
+from rqps.pages.insert_benchmark_report.steps import debt, reads, seconds_on_target
+from rqps.store.read import Study
+from rqps.view import Column, Row, Sentences, by_host, coverage_of, rounds_of, spread, table, two_lines
 
-SMALL = f"font-size:11px;color:{MUTED};white-space:nowrap"
 Form = Callable[[float], str]
 
 
-@dataclass(frozen=True)
-class Column:
-    """A metric as a column: what it is called, and how a number of it is written."""
-
-    label: str
-    form: Form
-    under: str = ""
-    """A heading that it shares with its neighbours."""
-
-
 def numbers_table(
-    found: pl.DataFrame,
-    columns: Mapping[str, Column],
-    name: str,
-    note: str,
-    base: str,
-    *,
-    title: str = "",
-    by: str = "step",
+    found: pl.DataFrame, columns: Sequence[Column], name: str, note: str, base: str, *, title: str = "", by: str = "step"
 ) -> GT:
-    """`found` has a row a step, dbms and metric. The base stands first in each step; or, by dbms, before the rest."""
-    rows = found.filter(pl.col("metric").is_in(list(columns)))
-    order: list[str | pl.Expr] = (
-        ["position", pl.col("dbms") != base] if by == "step" else [pl.col("dbms") != base, "dbms", "position"]
-    )
-    ordered = rows.sort("host", *order, maintain_order=True)
-    wide = by_host(ordered).with_columns(
-        pl.struct("metric", "median", "low", "high")
-        .map_elements(lambda row: _cell(row, columns[row["metric"]].form), pl.String)
-        .alias("cell")
-    )
-    wide = wide.pivot("metric", index=["step", "dbms"], values="cell", maintain_order=True)
-    shown = [metric for metric in columns if metric in wide.columns]
-    counts = medians_of(rows)
-    table = plain_table(wide.select("step", "dbms", *shown), name, f"{note} {counts}".strip())
-    row = "dbms" if by == "step" else "step"
-    table = table.tab_stub(rowname_col=row, groupname_col=by).fmt(as_it_is, columns=shown)
-    table = table.cols_align("right", columns=shown).tab_style(style.css("white-space: nowrap"), loc.stub())
-    for under in dict.fromkeys(columns[each].under for each in shown):
-        if under:
-            table = table.tab_spanner(under, columns=[each for each in shown if columns[each].under == under])
-    table = table.cols_label(cases={each: columns[each].label for each in shown})
-    return table.tab_header(title=title) if title else table
+    """The columns are metrics of the tidy frame. The base stands first in each step; or, by dbms, before the rest."""
+    rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
+    other = pl.col("dbms") != base
+    order = ["position", other] if by == "step" else [other, "dbms", "position"]
+    wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
+    shown = [each for each in columns if each.name in wide[0]]
+    note = f"{note} {medians_of(rows)}".strip()
+    of_row = "dbms" if by == "step" else "step"
+    return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=note)
 
 
-def nothing(text: str) -> Sentences:
-    """In place of a table without rows."""
-    return Sentences([text])
+def with_interval(form: Form) -> Callable[[Row], str]:
+    """A cell of the median, written by `form`, above its interval."""
 
+    def cell(row: Row) -> str:
+        reach = "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
+        return two_lines(form(row["median"]), reach, muted=True)
 
-def _cell(row: dict[str, Any], form: Form) -> str:
-    reach = "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
-    return f'{form(row["median"])}<br><span style="{SMALL}">{reach}</span>'
+    return cell
 
 
 def medians_of(rows: pl.DataFrame) -> str:
-    """How many rounds are behind the numbers of a table, and what stands below them."""
+    """The rounds behind the numbers of a table, and the intervals below them, in words."""
     if rows["n"].max() == 1:
         return "One round, so there is no interval."
-    return f"Medians of {rounds_of(rows['n'].to_list())}, below them the {coverage_of(rows['coverage'].to_list())}."
+    return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
 
 
 def reach_of(low: str, high: str) -> str:
@@ -87,10 +57,6 @@ def reach_of(low: str, high: str) -> str:
         return "±0"
     number, _, unit = low.partition(" ")
     return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
-
-
-def as_it_is(value: str | None) -> str:
-    return value or "–"  # made here, from numbers
 
 
 def whole(value: float) -> str:
@@ -129,3 +95,150 @@ def duration_us(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value:.3g} µs"
+
+
+def _columns(*described: tuple[str, str, Form] | tuple[str, str, Form, str]) -> tuple[Column, ...]:
+    """Metric, label, how a number is written, and a heading that it shares with its neighbours."""
+    return tuple(
+        Column(name, label, with_interval(form), align="right", under="".join(under))
+        for name, label, form, *under in described
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    numbers: Callable[[Study], pl.DataFrame]
+    name: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    empty: str = "No step of this study gave a number."
+
+
+_CPU, _SWITCHES, _RATES, _LONGEST = "cpupq, µs", "cspq", "p50 and p99 of the rate", "maxop, s"
+_TABLES = {
+    "corrected CPU": _Table(
+        columns_over_rounds,
+        "insert-corrected-cpu",
+        "CPU and context switches, as published and counted",
+        "For an operation: as published, of the whole host; counted at the step's ends; of the server, of all "
+        "clients, and of whatever else ran.",
+        _columns(
+            ("elapsed_s", "elapsed, s", sized),
+            ("cpupq", "published", sized, _CPU),
+            ("exact_cpupq", "host", sized, _CPU),
+            ("server_us", "server", sized, _CPU),
+            ("client_us", "clients", sized, _CPU),
+            ("others_us", "others", sized, _CPU),
+            ("cspq", "published", sized, _SWITCHES),
+            ("exact_cspq", "counted", sized, _SWITCHES),
+        ),
+    ),
+    "corrected rates": _Table(
+        columns_over_rounds,
+        "insert-corrected-rates",
+        "Rates and longest responses, as published and of all",
+        "The rate that is reached in 50 and in 99 percent of the seconds. Done again: transactions that met a "
+        "deadlock or waited for a lock too long.",
+        _columns(
+            ("p50", "client 1, p50", whole, _RATES),
+            ("p50_all", "all, p50", whole, _RATES),
+            ("p99", "client 1, p99", whole, _RATES),
+            ("p99_all", "all, p99", whole, _RATES),
+            ("maxop", "published", sized, _LONGEST),
+            ("max_insert_s", "insert", sized, _LONGEST),
+            ("max_delete_s", "delete", sized, _LONGEST),
+            ("max_query_s", "query", sized, _LONGEST),
+            ("done_again", "done again", whole),
+        ),
+    ),
+    "seconds on target": _Table(
+        seconds_on_target,
+        "insert-on-target",
+        "Seconds on target",
+        "A second is on target if 95 % of its rows were inserted in it; what slipped into its neighbour counts. "
+        "A stall is the longest row of seconds below that. The latest insert is from when the limiter "
+        "wanted it to its end.",
+        _columns(
+            ("share", "seconds on target, all clients", percent),
+            ("share_of_worst_client", "the worst client", percent),
+            ("stall_s", "longest stall, s", whole),
+            ("latest_insert_s", "latest insert", lambda seconds: duration_us(1e6 * seconds)),
+        ),
+        "No step of this study had a rate of inserts to reach.",
+    ),
+    "debt": _Table(
+        debt,
+        "insert-debt",
+        "Debt that each step with queries inherited",
+        "Just before the step: transactions that wait to be purged, pages to flush, redo log since the checkpoint.",
+        _columns(
+            ("waited_s", "waited, s", sized),
+            ("history_length", "to purge", whole),
+            ("dirty_mb", "MB", sized, "dirty pages"),
+            ("dirty_share", "of the pool", percent, "dirty pages"),
+            ("checkpoint_age_mb", "MB", sized, "checkpoint age"),
+            ("age_share", "of the redo log", percent, "checkpoint age"),
+        ),
+        "The runs of this study do not say what debt their steps inherited.",
+    ),
+    "reads": _Table(
+        reads,
+        "insert-reads",
+        "Reads of an operation",
+        "An operation is a row in l.*, a query in q*; what the background writes read there is in its number.",
+        _columns(
+            ("misses", "pages not in the buffer pool/o", sized),
+            ("device_reads", "reads of the device/o", sized),
+            ("read_kb", "KB read/o", sized),
+            ("tables_mb", "tables, MB", whole),
+            ("pool_mb", "buffer pool, MB", whole),
+        ),
+    ),
+}
+_OF_DBMS = _columns(
+    ("ips", "ips", whole),
+    ("qps", "qps", whole),
+    ("server_us", "server", sized, "CPU, µs/o"),
+    ("client_us", "clients", sized, "CPU, µs/o"),
+    ("rpq", "reads/o", sized),
+    ("wkbpi", "KB written/row", sized),
+    ("insert p99", "insert p99", duration_us),
+    ("query p99", "query p99", duration_us),
+    ("share", "seconds on target", percent),
+    ("dbgb1", "tables, GB", sized),
+)
+
+
+def number_table(study: Study, what: str) -> Any:
+    """One of the tables `corrected CPU`, `corrected rates`, `seconds on target`, `debt` and `reads`."""
+    chosen = _TABLES[what]
+    found = chosen.numbers(study)
+    if found.is_empty():
+        return Sentences([chosen.empty])
+    return numbers_table(found, chosen.columns, chosen.name, chosen.note, study.card.base, title=chosen.title)
+
+
+def dbms_tables(study: Study) -> Iterator[GT]:
+    """A table per dbms: all its steps, one below the other."""
+    p99 = percentiles(study).filter(pl.col("statement").is_in(["insert", "query"]), percentile="p99")
+    named = p99.with_columns(pl.format("{} p99", "statement").alias("metric"))
+    found = pl.concat([columns_over_rounds(study), seconds_on_target(study), named], how="diagonal_relaxed")
+    for (host, dbms), rows in found.group_by("host", "dbms", maintain_order=True):
+        name = f"insert-dbms-{host}-{dbms}".replace(".", "-")
+        yield numbers_table(rows, _OF_DBMS, name, "", study.card.base, by="dbms")
+
+
+def percentile_table(study: Study, statement: str) -> GT | Sentences:
+    """The time of one kind of statement by itself and, where a limiter sets its moment, the time since that."""
+    due = f"{statement} due"
+    found = percentiles(study).filter(pl.col("statement").is_in([statement, due]))
+    if found.is_empty():
+        return Sentences([f"No step of this study has a {statement} that was timed."])
+    columns = _columns(
+        *((f"{statement} {name}", name, duration_us, f"the {statement} itself") for name in (*PERCENTILES, LONGEST)),
+        *((f"{due} {name}", name, duration_us, "since it was due") for name in (*PERCENTILES, LONGEST)),
+    )
+    named = found.with_columns(pl.format("{} {}", "statement", "percentile").alias("metric"))
+    name, title = f"insert-percentiles-{statement}", f"Time of {STATEMENTS[statement]}"
+    return numbers_table(named, columns, name, "", study.card.base, title=title)

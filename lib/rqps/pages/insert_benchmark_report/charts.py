@@ -1,0 +1,136 @@
+"""Work of every client in the course of every step, one chart per dbms, and how a step's debt went away."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from rqps.pages.insert_benchmark_report.steps import FEW_CLIENTS, clients_over_time, settling, steps_over_time
+from rqps.store.read import Study
+from rqps.view import INK, SERIES, Sentences, by_host, in_order, rounds_of, slim, throughput, titled
+
+PANEL_PX, HEIGHT_PX, STRIP_PX, AXES_PX = 190, 84, 9, 52
+STALL = "#a63c06"
+_AXIS = alt.Axis(tickCount=3, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')", title=None)
+_SECONDS = alt.X("second:Q", axis=alt.Axis(grid=False, tickCount=4, tickMinStep=1, format="~g", title=None))
+
+
+def over_time(study: Study) -> list[Any]:
+    """Throughput of each second of the steps that only write, of those with queries, and of each client by dbms."""
+    by_client = client_charts(clients_over_time(study))
+    return [*(throughput(steps_over_time(study, queries=queries)) for queries in (False, True)), *by_client]
+
+
+def client_charts(pieces: pl.DataFrame) -> Iterator[Any]:
+    """One line per client for up to four; of more, a strip each, which is dark where a client did much."""
+    words = {"insert": "rows/s", "query": "queries/s"}
+    share = pl.col("median") / pl.col("median").median().over("step")
+    panels = pl.format("{}, {}", "step", pl.col("kind").replace_strict(words, return_dtype=pl.String))
+    for (dbms,), of_dbms in by_host(pieces).group_by("dbms", maintain_order=True):
+        few = of_dbms["client"].n_unique() <= FEW_CLIENTS
+        shown = of_dbms.with_columns(share.alias("share"), panels.alias("panel"))
+        drawn = _panels(_lines(shown) if few else _strips(shown), in_order(shown["panel"]))
+        drawn = drawn.resolve_scale(x="independent", y="independent")
+        yield _on_the_page(drawn, _claim(str(dbms), of_dbms), _how(of_dbms, few))
+
+
+def _panels(panel: Any, names: list[str]) -> Any:
+    header = alt.Header(title=None, labelAnchor="start", labelFontSize=11, labelPadding=2)
+    return panel.facet(facet=alt.Facet("panel:N", sort=names, header=header), columns=3, spacing=14)
+
+
+def _on_the_page(drawn: Any, claim: str, how: str) -> Any:
+    whole: Any = alt.vconcat(drawn)
+    made = titled(whole, claim, how)
+    made.usermeta["rqps"] |= {"panel": PANEL_PX + AXES_PX, "minWidth": 300}
+    return made
+
+
+def _lines(pieces: pl.DataFrame) -> Any:
+    kept = slim(pieces, "panel", "client", "second", "median", "low", "high", "n")
+    clients = sorted(pieces["client"].unique())
+    colour = alt.Color("client:N", title="client", scale=alt.Scale(domain=clients, range=list(SERIES)))
+    tooltip: list[Any] = ["client:N", "second:Q", alt.Tooltip("n:Q", title="rounds")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low", "high")]
+    base = alt.Chart().encode(x=_SECONDS, color=colour, tooltip=tooltip)
+    y = alt.Y("median:Q", scale=alt.Scale(zero=True), axis=_AXIS)
+    return alt.layer(
+        base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", axis=_AXIS), y2="high:Q"),
+        base.mark_line(strokeWidth=1.6).encode(y=y),
+        data=kept,
+    ).properties(width=PANEL_PX, height=HEIGHT_PX)
+
+
+def _strips(pieces: pl.DataFrame) -> Any:
+    until = pieces.with_columns((pl.col("second") + pl.col("piece_s")).alias("until"))
+    kept = slim(until, "panel", "client", "second", "until", "share", "median", "low", "n")
+    tooltip: list[Any] = ["client:O", "second:Q", alt.Tooltip("n:Q", title="rounds")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low")]
+    shades = alt.Scale(domain=[0, 1.5], range=["#ffffff", "#0b3c5d"], clamp=True)
+    legend = alt.Legend(title="of the middle client", format=".1f", gradientLength=140, direction="horizontal")
+    labels = _labels(int(pieces["client"].max() or 1))  # type: ignore[arg-type]
+    clients = alt.Axis(values=labels, title=None, ticks=False, domain=False)
+    x = _SECONDS.copy().scale(nice=False)
+    base = alt.Chart().encode(x=x, x2="until:Q", y=alt.Y("client:O", axis=clients), tooltip=tooltip)
+    return alt.layer(
+        base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=legend)),
+        base.transform_filter("datum.low === 0").mark_rect(color=STALL, height=3),
+        data=kept,
+    ).properties(width=PANEL_PX, height=STRIP_PX * pieces["client"].n_unique())
+
+
+def _labels(clients: int) -> list[int]:
+    """
+    >>> _labels(20), _labels(6)
+    ([1, 5, 10, 15, 20], [1, 6])
+    """
+    return [1, *range(5, clients + 1, 5)] if clients >= 10 else [1, clients]
+
+
+def _claim(dbms: str, pieces: pl.DataFrame) -> str:
+    still = pieces.filter(pl.col("low") == 0).group_by("step", maintain_order=True).agg(pl.col("client").n_unique())
+    if still.is_empty():
+        return f"{dbms}: no client did nothing for a whole second."
+    each = [f"{step} ({count} client{'' if count == 1 else 's'})" for step, count in still.rows()]
+    return f"{dbms}: in some seconds a client did nothing, in {', '.join(each)}."
+
+
+def _how(pieces: pl.DataFrame, few: bool) -> str:
+    lengths = sorted(set(pieces["piece_s"]))
+    length = f"{lengths[0]} s" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} s"
+    what = f"Operations of each client per second: median of {rounds_of(pieces['n'])}, over {length}"
+    if few:
+        what += "; the band reaches from the lowest to the highest single second."
+    else:
+        what += ", as a share of those of the client in the middle; a row is a client, the first on top. Orange marks "
+        what += "a piece with a second in which it did nothing."
+    return f"{what} By seconds since the step began."
+
+
+def settling_chart(study: Study) -> Any:
+    """The debt while the server settled before the first step with queries, one line per run."""
+    lines = by_host(settling(study))
+    if lines.is_empty():
+        return Sentences(["No step of this study was waited for."])
+    names = {"history_length": "to purge", "dirty_mb": "dirty pages, MB", "checkpoint_age_mb": "checkpoint age, MB"}
+    shown = lines.with_columns(pl.col("measure").replace(names).alias("panel"))
+    colours = alt.Scale(domain=in_order(shown["dbms"].sort()), range=list(SERIES))
+    panel = (
+        alt.Chart(slim(shown, "panel", "dbms", "round", "run", "second", "value"))
+        .mark_line(strokeWidth=1.2, opacity=0.8, color=INK)
+        .encode(
+            x=_SECONDS,
+            y=alt.Y("value:Q", axis=_AXIS),
+            color=alt.Color("dbms:N", title=None, scale=colours),
+            detail="run:N",
+            tooltip=["dbms:N", "round:Q", "second:Q", alt.Tooltip("value:Q", format=",.1f")],
+        )
+        .properties(width=PANEL_PX, height=1.4 * HEIGHT_PX)
+    )
+    drawn = _panels(panel, list(names.values())).resolve_scale(y="independent")
+    last = sorted(lines.group_by("run").agg(pl.col("second").max())["second"])
+    reach = " to ".join(in_order(f"{each:,.0f}" for each in (last[0], last[-1])))
+    claim = f"The server settled for {reach} seconds before the first step with queries."
+    counts = rounds_of(shown.group_by("dbms").agg(pl.col("round").n_unique())["round"])
+    return _on_the_page(drawn, claim, f"A line is a run, of {counts}. By seconds since the wait began.")

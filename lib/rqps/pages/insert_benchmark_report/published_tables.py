@@ -1,0 +1,248 @@
+"""Tables in the published colours: throughput, relative throughput, the rate of inserts, and response times.
+
+The colours know no noise: a verdict stands beside each number of throughput that they paint.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+from great_tables import GT
+
+from rqps.pages.insert_benchmark_report.response_times import KEYS, LONGEST, STATEMENTS, buckets
+from rqps.pages.insert_benchmark_report.steps import insert_rates, throughput
+from rqps.pages.insert_benchmark_report.tables import medians_of, percentile_table, reach_of
+from rqps.stats import compare, measured, rounds
+from rqps.store.read import Study
+from rqps.view import Column, Row, Sentences, by_host, in_order, legend_of, signs_of, spread, table, two_lines
+
+THROUGHPUT = "operations_per_s"
+TARGET = "target"
+RED, GREY, GREEN = "#FF9A9A", "#D7D7D7", "#81FFA6"
+YELLOW, BLUE = "#FFDD81", "#81FFF9"
+QUARTER = 0.25
+CLOSE = 0.80
+GREYS = 20
+"""Of grey, beside white: one for every 5 percent."""
+
+Colour = str | None
+
+
+def of_throughput(values: Sequence[float], on_target: Sequence[bool | None]) -> list[Colour]:
+    """One column of absolute throughput: red near its least, grey where the rate was missed, green near its most.
+
+    The most is that of those that met the rate. Nothing is red where the least is at least 80 % of the most.
+
+    >>> of_throughput([100, 120, 170, 200], [None] * 4)
+    ['#FF9A9A', '#FF9A9A', None, '#81FFA6']
+    >>> of_throughput([90, 95, 100], [True, False, True])
+    [None, '#D7D7D7', '#81FFA6']
+    """
+    of_met = [value for value, each in zip(values, on_target, strict=True) if each is not False]
+    least, most = min(values, default=0.0), max(of_met, default=None)
+    return [_of_throughput(value, each is False, least, most) for value, each in zip(values, on_target, strict=True)]
+
+
+def _of_throughput(value: float, missed: bool, least: float, most: float | None) -> Colour:
+    if most is None:
+        return GREY
+    gap = most - least
+    if value <= least + QUARTER * gap and least < CLOSE * most:
+        return RED
+    if missed:
+        return GREY
+    return GREEN if value >= most - QUARTER * gap else None
+
+
+def of_ratio(value: float) -> Colour:
+    """Relative throughput.
+
+    >>> of_ratio(0.94), of_ratio(0.95), of_ratio(1.05), of_ratio(1.06)
+    ('#FFDD81', None, None, '#81FFF9')
+    """
+    return YELLOW if value < 0.95 else BLUE if value > 1.05 else None
+
+
+def of_rate(value: float, target: float) -> Colour:
+    """The rate of inserts: red where it was missed.
+
+    >>> of_rate(95, 100), of_rate(94.9, 100)
+    (None, '#FF9A9A')
+    """
+    return RED if value < 0.95 * target else None
+
+
+def of_share(percent: float) -> str:
+    """The grey of a bucket: the darker, the more responses it holds.
+
+    >>> of_share(0), of_share(4.9), of_share(50), of_share(100)
+    ('#ffffff', '#ffffff', '#c8c8c8', '#919191')
+    """
+    level = min(GREYS, int(percent // (100 / GREYS)))
+    shade = 255 - round(5.5 * level)
+    return f"#{shade:02x}{shade:02x}{shade:02x}"
+
+
+def of_longest(values: Sequence[float]) -> list[Colour]:
+    """The column of longest responses: red near the most, and green near the least where they are apart.
+
+    >>> of_longest([0.1, 0.5, 1.0]), of_longest([0.9, 1.0])
+    (['#81FFA6', None, '#FF9A9A'], [None, '#FF9A9A'])
+    """
+    if not values:
+        return []
+    least, most = min(values), max(values)
+    gap = most - least
+    return [
+        RED
+        if value >= most - QUARTER * gap
+        else GREEN
+        if value <= least + QUARTER * gap and least < CLOSE * most
+        else None
+        for value in values
+    ]
+
+def summary_table(study: Study, what: str) -> Any:
+    """One of the three tables of the published summary: `throughput`, `relative throughput` and `rate of inserts`."""
+    of = {"throughput": _throughput, "relative throughput": _relative, "rate of inserts": _insert_rate}
+    return of[what](study)
+
+
+def response_times(study: Study, statement: str) -> list[Any]:
+    """Tables of the percentiles of one kind of statement, and of its published buckets."""
+    found = buckets(study).filter(statement=statement)
+    return [percentile_table(study, statement), *([] if found.is_empty() else [_histogram(found, statement)])]
+
+
+def _compared(study: Study) -> pl.DataFrame:
+    values = measured(study.steps, study.runs, [THROUGHPUT])
+    return compare(rounds(values, study.runs, study.card.base))
+
+
+def _throughput(study: Study) -> GT:
+    found, base = throughput(study), study.card.base
+    verdicts = _compared(study).select("host", "step", "dbms", "verdict")
+    signs, cells = signs_of(THROUGHPUT), []
+    rows = found.join(verdicts, on=["host", "step", "dbms"], how="left", maintain_order="left")
+    for _, column in rows.group_by("host", "step", maintain_order=True):
+        colours = of_throughput(column["median"].to_list(), column["on_target"].to_list())
+        for row, colour in zip(column.to_dicts(), colours, strict=True):
+            number = f"{_number(row['median'])} {signs.get(row['verdict'], '')}"
+            cells.append({**row, "cell": two_lines(number, _reach(row, _number), muted=True), "colour": colour})
+    note = (
+        "l.i0, l.i1, l.i2: rows inserted per second; l.x: rows indexed; q…: queries. "
+        "In each column red is within a quarter of the gap of the least, unless that is 80 % of the most; green "
+        "within a quarter of the most; grey where the rate of inserts was missed. "
+        f"{medians_of(found)} The sign is the verdict against {base}: {legend_of(THROUGHPUT)}"
+    )
+    return _by_step(cells, base, "insert-throughput", note)
+
+
+def _relative(study: Study) -> GT:
+    """Throughput relative to the first row, the base."""
+    rows, base, signs = _compared(study), study.card.base, signs_of(THROUGHPUT)
+    first = rows.unique(["host", "step"], maintain_order=True).select("host", "step", "position", dbms=pl.lit(base))
+    cells = [{**row, "cell": "1.00", "colour": None} for row in first.to_dicts()]
+    for row in rows.to_dicts():
+        number = f"{signs[row['verdict']]} {row['median']:.2f}"
+        cell = two_lines(number, _reach(row, "{:.2f}".format), muted=True)
+        cells.append({**row, "cell": cell, "colour": of_ratio(row["median"])})
+    note = (
+        f"Relative to {base}: the median of the ratios within each round. Yellow below 0.95, blue above 1.05. "
+        f"{medians_of(rows)} {legend_of(THROUGHPUT)}"
+    )
+    return _by_step(cells, base, "insert-relative", note)
+
+
+def _insert_rate(study: Study) -> GT | Sentences:
+    """Rows inserted per second while queries were asked, and in the last row the rate that was asked for."""
+    rates, cells = insert_rates(study), []
+    if rates.is_empty():
+        return Sentences(["No step of this study had a rate of inserts to reach."])
+    for row in rates.to_dicts():
+        cell = two_lines(_number(row["median"]), _reach(row, _number), muted=True)
+        if row["missed"]:
+            cell = two_lines(cell, f"missed in {row['missed']} of {row['n']}", muted=True)
+        cells.append({**row, "cell": cell, "colour": of_rate(row["median"], row["target"])})
+    targets = [{**row, "dbms": TARGET, "cell": _number(row["target"]), "colour": GREY} for row in cells]
+    note = (
+        "Rows inserted per second of the whole step, all clients together; as many were deleted where the step "
+        "deletes. Red below 95 % of the target, which is the rate of each client times their number. "
+        f"{medians_of(rates)}"
+    )
+    return _by_step([*cells, *targets], study.card.base, "insert-rate", note)
+
+
+def _by_step(cells: Sequence[Row], base: str, name: str, note: str) -> GT:
+    """One row per dbms, the base first, and a column per step with `cell` on its `colour`."""
+    kept = pl.DataFrame(
+        [{name: cell[name] for name in ("host", "step", "position", "dbms", "cell", "colour")} for cell in cells],
+        schema_overrides={"colour": pl.String},
+    )
+    ordered = by_host(kept.sort("host", pl.col("dbms") == TARGET, pl.col("dbms") != base, maintain_order=True))
+    steps = in_order(kept.sort("position", maintain_order=True)["step"])
+    columns = [Column(step, form=lambda row: str(row["cell"]), colour=_colour, align="right") for step in steps]
+    return table(spread(ordered, "step", ["dbms"]), [Column("dbms"), *columns], name=name, note=note)
+
+
+def _colour(row: Row | None) -> Colour:
+    return row["colour"] if row else None
+
+
+def _number(value: float) -> str:
+    """
+    >>> _number(123456.7), _number(9.87)
+    ('123,457', '9.9')
+    """
+    return f"{value:,.{0 if value >= 100 else 1}f}"
+
+
+def _reach(row: Row, form: Callable[[float], str]) -> str:
+    return "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
+
+
+def _histogram(found: pl.DataFrame, statement: str) -> GT:
+    rows = by_host(found)
+    note = (
+        f"Percent of the {statement} statements up to so long, empty where there was none; {LONGEST} is the longest in "
+        "seconds, of all clients, red within a quarter of the gap of the most in its step, green within a quarter of "
+        "the least, but not where that is 80 % of the most. The darker a cell, the more it holds, in steps of 5 %. "
+        f"{medians_of(rows)}"
+    )
+    wide = spread(_painted(rows), "bucket", ["step", "dbms"])
+    shown = [
+        Column(bucket, form=_bucket, colour=_colour, align="right")
+        for bucket in in_order(rows["bucket"])
+    ]
+    title, name = f"Published buckets, {STATEMENTS[statement]}", f"insert-histogram-{statement}"
+    return table(wide, shown, name=name, group="step", rows="dbms", title=title, note=note)
+
+
+def _painted(rows: pl.DataFrame) -> pl.DataFrame:
+    """With the published `colour` of each bucket, and of the longest in each step."""
+    longest = pl.col("bucket") == LONGEST
+    of_step = pl.col("median").map_batches(lambda column: pl.Series(of_longest(column.to_list()), dtype=pl.String))
+    colours = rows.filter(longest).select(*KEYS, "bucket", longest=of_step.over("host", "step"))
+    grey = pl.col("median").map_elements(of_share, pl.String)
+    return rows.join(colours, on=[*KEYS, "bucket"], how="left", maintain_order="left").with_columns(
+        colour=pl.when(longest).then("longest").otherwise(grey)
+    )
+
+
+def _bucket(row: Row) -> str:
+    low, high = row["low"], row["high"]
+    value = _share(row["median"]) if row["bucket"] != LONGEST else f"{row['median']:.3f}"
+    if not value and not high:
+        return " "
+    reach = "no interval" if low is None else reach_of(f"{low:.3f}", f"{high:.3f}")
+    return two_lines(value or "0", reach)
+
+
+def _share(percent: float) -> str:
+    """
+    >>> _share(0.0), _share(0.0002), _share(12.3456)
+    ('', 'nonzero', '12.346')
+    """
+    if percent == 0:
+        return ""
+    return f"{percent:.3f}" if percent >= 0.0005 else "nonzero"

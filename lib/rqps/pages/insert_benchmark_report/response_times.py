@@ -1,0 +1,107 @@
+"""Response times from full histograms: percentiles with and without the limiter, and the published buckets."""
+
+from math import inf
+
+import polars as pl
+
+from rqps.stats import absolute, usable
+from rqps.store.read import Study
+
+STATEMENTS = {"insert": "inserts", "delete": "deletes", "query": "queries"}
+_IN_ORDER = [name for statement in STATEMENTS for name in (statement, f"{statement} due")]
+BUCKETS: dict[str, float] = {
+    "256us": 256.0,
+    "1ms": 1e3,
+    "4ms": 4e3,
+    "16ms": 16e3,
+    "64ms": 64e3,
+    "256ms": 256e3,
+    "1s": 1e6,
+    "4s": 4e6,
+    "16s": 16e6,
+    "gt": inf,
+}
+"""Of the published tables: each with the µs up to which it reaches, the last with all that is longer."""
+LONGEST = "max"
+PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+KEYS = ["host", "step", "position", "statement", "dbms"]
+
+
+def percentiles(study: Study) -> pl.DataFrame:
+    """One row per step, statement, dbms and percentile, in µs. The statements `insert due` and `delete due` count
+    from when the limiter wanted them, and so with all the time that they waited for their turn."""
+    keys = [*KEYS, "run"]
+    longest = _longest(study)
+    counted = (
+        _counted(study)
+        .join(longest.select(*keys, "max_us"), on=keys, how="left", maintain_order="left")
+        .with_columns(pl.min_horizontal("below_us", "max_us").alias("below_us"))
+        .sort(*keys, "from_us")
+        .with_columns(below=pl.col("transactions").cum_sum().over(keys), all=pl.col("transactions").sum().over(keys))
+    )
+    found = []
+    for name, share in PERCENTILES.items():
+        rank = share * pl.col("all")
+        first = counted.filter(pl.col("below") >= rank).group_by(keys, maintain_order=True).first()
+        width = (pl.col("below_us") - pl.col("from_us")).clip(0)
+        inside = (rank - (pl.col("below") - pl.col("transactions"))) / pl.col("transactions")
+        value = (pl.col("from_us") + width * inside.clip(0, 1)).alias("value")
+        found.append(first.select(*keys, pl.lit(name).alias("percentile"), value))
+    last = counted.group_by(keys, maintain_order=True).agg(pl.col("below_us").last().alias("value"))
+    found.append(last.select(*keys, pl.lit(LONGEST).alias("percentile"), "value"))
+    return _in_order(absolute(pl.concat(found), keys=[*KEYS, "percentile"]), study.card.base)
+
+
+def buckets(study: Study) -> pl.DataFrame:
+    """One row per step, statement, dbms and published bucket: the percent of the statements in it; and `max`, the
+    longest in seconds. A bucket of ours lies where its middle does."""
+    counted = _counted(study)
+    counted = counted.with_columns(buckets_of((counted["from_us"] + counted["below_us"]) / 2))
+    keys = [*KEYS, "run"]
+    of_bucket = counted.group_by(*keys, "bucket").agg(pl.col("transactions").sum())
+    names = pl.DataFrame({"bucket": list(BUCKETS)})
+    every = counted.select(keys).unique(maintain_order=True).join(names, how="cross")
+    percent = 100 * pl.col("transactions") / pl.col("transactions").sum().over(keys)
+    shares = (
+        every.join(of_bucket, on=[*keys, "bucket"], how="left", maintain_order="left")
+        .with_columns(pl.col("transactions").fill_null(0))
+        .select(*keys, "bucket", value=percent)
+    )
+    longest = _longest(study).select(*keys, bucket=pl.lit(LONGEST), value=pl.col("max_us") / 1e6)
+    both = pl.concat([shares, longest], how="vertical_relaxed")
+    return _in_order(absolute(both, keys=[*KEYS, "bucket"]), study.card.base)
+
+
+def buckets_of(times_us: pl.Series) -> pl.Series:
+    """
+    >>> buckets_of(pl.Series([12.0, 256.0, 257.0, 16e6, 2e7])).to_list()
+    ['256us', '256us', '1ms', '16s', 'gt']
+    """
+    places = pl.Series(list(BUCKETS.values())[:-1]).search_sorted(times_us, side="left")
+    return pl.Series("bucket", list(BUCKETS), dtype=pl.String).gather(places)
+
+
+def _counted(study: Study) -> pl.DataFrame:
+    """Statements of each kind in each bucket of a step."""
+    counted = study.latencies.filter(
+        pl.col("second") >= 0, pl.col("transactions") > 0, pl.col("kind").is_in(_IN_ORDER)
+    )
+    keys = ["run", "step", pl.col("kind").alias("statement"), "from_us", "below_us"]
+    return _placed(study, counted.group_by(keys).agg(pl.col("transactions").sum()))
+
+
+def _longest(study: Study) -> pl.DataFrame:
+    timed = study.intervals.filter(pl.col("second") >= 0, pl.col("kind").is_in(list(STATEMENTS)))
+    keys = ["run", "step", pl.col("kind").alias("statement")]
+    return _placed(study, timed.group_by(keys).agg(pl.col("latency_max_us").max().alias("max_us"))).drop_nulls()
+
+
+def _placed(study: Study, rows: pl.LazyFrame) -> pl.DataFrame:
+    places = usable(study.steps).select("host", "step", "position", "dbms", "run")
+    return places.join(rows.collect(), on=["run", "step"], maintain_order="left")
+
+
+def _in_order(found: pl.DataFrame, base: str) -> pl.DataFrame:
+    """Statements as in the published tables, then steps as they were run, the base first."""
+    place = pl.col("statement").replace_strict(_IN_ORDER, range(len(_IN_ORDER)))
+    return found.sort("host", place, "position", pl.col("dbms") != base, "dbms", maintain_order=True)

@@ -1,0 +1,172 @@
+"""The report in sentences. Each number has its interval and its rounds, and a verdict says what these support."""
+
+import re
+
+import polars as pl
+
+from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, seconds_on_target, where_pages_come_from
+from rqps.stats import compare, config_changes, measured, rounds, rounds_within_build
+from rqps.store.read import Study
+from rqps.view import Row, Sentences, in_order, interval_of, rounds_of
+
+_SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
+_SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECASE)
+
+
+def findings(study: Study) -> Sentences:
+    """Speed of each dbms, whether the servers kept up with the rate of inserts, and whether they read from the disk."""
+    return Sentences(
+        [
+            *insert_findings(study),
+            *rate_findings(insert_rates(study), seconds_on_target(study)),
+            *read_findings(reads(study)),
+        ]
+    )
+
+
+def insert_findings(study: Study) -> list[str]:
+    """A finding for each dbms, from its ratios to the study's base.
+
+    One with another config is compared with the base of its own build: that is the question it was measured for.
+    """
+    values = measured(study.steps, study.runs, ["operations_per_s"])
+    within = compare(rounds_within_build(values, study.runs, study.card.base))
+    of_builds = compare(rounds(values, study.runs, study.card.base)).filter(
+        ~pl.col("dbms").is_in(within["dbms"].to_list())
+    )
+    named = config_changes(study.conditions).select("dbms", "instead_of", "change").rows()
+    changes = {(me, of): str(change) for me, of, change in named}
+    hosts = in_order(values["host"])
+    sentences = []
+    for host in hosts:
+        where = f"On {host}: " if len(hosts) > 1 else ""
+        for rows in (within.filter(host=host), of_builds.filter(host=host)):
+            for pair, found in rows.group_by("dbms", "base", maintain_order=True):
+                sentences.append(where + _finding(found.to_dicts(), changes.get(pair, "")))
+    return sentences
+
+
+def _finding(rows: list[Row], change: str) -> str:
+    me, base = rows[0]["dbms"], rows[0]["base"]
+    with_it, whom = _words(change, me, base)
+    by = {kind: [row for row in rows if row["verdict"] == kind] for kind in ("faster", "slower", "same", "unsure")}
+    sure = sorted(by["faster"] + by["slower"], key=lambda row: abs(row["median"] - 1), reverse=True)
+    counts = rounds_of(row["n"] for row in rows)
+    if not sure:
+        begin = f"{with_it[0].upper()}{with_it[1:]} ({whom}), no step is shown to be faster or slower"
+        return f"{begin}: {_ratios(rows)}; {counts}. It would take {rows[0]['needs']}."
+    first = sure[0]
+    text = f"{_changed(first, with_it)} ({whom}: {interval_of(first)}, {counts})."
+    for kind in ("faster", "slower"):
+        if more := [row for row in by[kind] if row is not first]:
+            text += f" {kind.capitalize()}{' too' if first['verdict'] == kind else ''}: {_ratios(more)}."
+    if by["same"]:
+        text += f" The same within 2 %: {_ratios(by['same'])}."
+    if by["unsure"]:
+        text += f" Unsure: {_ratios(by['unsure'])}."
+    return text
+
+
+def _words(change: str, me: str, base: str) -> tuple[str, str]:
+    """The difference, and the dbms that are compared.
+
+    >>> _words("performance_schema=OFF", "my8033.ps0", "my8033.base")
+    ('without the performance schema', 'my8033.ps0 against my8033.base')
+    """
+    if found := _SWITCH.fullmatch(change):
+        words = f"{_SWITCHED[found[1].upper()]} the performance schema"
+    else:
+        words = f"with {change or me}"
+    return words, f"{me} against {base}" if change else f"against {base}"
+
+
+def _changed(row: Row, with_it: str) -> str:
+    """
+    >>> _changed({"step": "l.x", "median": 1.49, "verdict": "faster"}, "without it")
+    'l.x is 1.49 times faster without it'
+    >>> _changed({"step": "l.i0", "median": 0.63, "verdict": "slower"}, "with my80.base")
+    'l.i0 is slower with my80.base, at 0.63 of the throughput'
+    """
+    if row["verdict"] == "faster":
+        return f"{row['step']} is {row['median']:.2f} times faster {with_it}"
+    return f"{row['step']} is slower {with_it}, at {row['median']:.2f} of the throughput"
+
+
+def _ratios(rows: list[Row]) -> str:
+    return ", ".join(f"{row['step']} {row['median']:.2f}{_in_brackets(row)}" for row in rows)
+
+
+def _in_brackets(row: Row, form: str = ".2f") -> str:
+    return "" if row["low"] is None else f" ({interval_of(row, form)})"
+
+
+def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
+    """Sentences on the rate of inserts: by the published rule, and second by second."""
+    if rates.is_empty():
+        return ["No step of this study had a rate of inserts to reach."]
+    missed = rates.filter(~pl.col("on_target"))
+    said = [_missed(rows.to_dicts()) for _, rows in missed.group_by("host", "dbms", maintain_order=True)]
+    if not said:
+        some = [
+            f"{row['dbms']} missed it in {row['step']} in {row['missed']} of {rounds_of([row['n']])}"
+            for row in rates.filter(pl.col("missed") > 0).to_dicts()
+        ]
+        but = f", though not in every round: {', '.join(some)}" if some else ""
+        said.append(f"Every dbms reached the rate of inserts in every step, by the published rule{but}.")
+    share = seconds.filter(metric="share").sort("median", "position", maintain_order=True).to_dicts()
+    stall = seconds.filter(metric="stall_s").sort("median", descending=True, maintain_order=True).to_dicts()
+    if stall and not any(row["median"] or row["high"] for row in stall):
+        said.append(f"Every second of every step was on target, {rounds_of(row['n'] for row in stall)}.")
+    elif stall:
+        least, longest = share[0], stall[0]
+        reach = "" if least["low"] is None else f" ({100 * least['low']:.1f}–{100 * least['high']:.1f})"
+        said.append(
+            f"At least {100 * least['median']:.1f} %{reach} of a step's seconds were on target (least: "
+            f"{least['dbms']} in {least['step']}); the longest stall is {longest['median']:.0f} s "
+            f"({interval_of(longest, '.0f')}, {longest['dbms']} in {longest['step']}), "
+            f"{rounds_of(row['n'] for row in share)}."
+        )
+    return said
+
+
+def _missed(rows: list[Row]) -> str:
+    each = [
+        f"{row['step']} {row['median']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
+        for row in rows
+    ]
+    counts = rounds_of(row["n"] for row in rows)
+    return f"{rows[0]['dbms']} missed the rate of inserts: {', '.join(each)}, {counts}."
+
+
+def read_findings(found: pl.DataFrame) -> list[str]:
+    """Where the pages of each step came from, and the counts that show it."""
+    if found.is_empty():
+        return ["No step of this study gave a number."]
+    named = where_pages_come_from(found)
+    said = []
+    for (where,), steps in named.group_by("reads_from", maintain_order=True):
+        mine = found.join(steps.select("host", "step", "dbms"), on=["host", "step", "dbms"], how="semi")
+        source = str(where).replace("memory", "from memory") if "memory" in str(where) else f"from {where}"
+        said.append(f"{_of_steps(steps, named)} read {source}: {_counted(mine)}.")
+    return said
+
+
+def _of_steps(some: pl.DataFrame, every: pl.DataFrame) -> str:
+    """Steps by name, each with its dbms unless those are all."""
+    names = []
+    for (step,), rows in some.group_by("step", maintain_order=True):
+        whom = "" if rows.height == every.filter(step=step).height else f" ({', '.join(rows['dbms'])})"
+        names.append(f"{step}{whom}")
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _counted(found: pl.DataFrame) -> str:
+    each = []
+    for metric, what in (
+        ("misses", "pages not in the buffer pool"),
+        ("device_reads", "reads of the device by the whole host"),
+    ):
+        if values := sorted(found.filter(metric=metric)["median"]):
+            reach = " to ".join(in_order(f"{value:.3f}" for value in (values[0], values[-1])))
+            each.append(f"{reach} {what} per operation")
+    return f"{' and '.join(each) or 'not counted'} (medians of {rounds_of(found['n'])})"
