@@ -9,13 +9,13 @@ import synthetic
 import synthetic_inserts as made_up
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps import analysis
-from rqps.pages import insert_benchmark_report as inserts
-from rqps.pages.insert_benchmark_report import shown as shown
-from rqps.pages.insert_benchmark_report.colours import GREEN, GREY, RED, of_longest, of_throughput
-from rqps.pages.insert_benchmark_report.held import _by_step, _marked
-from rqps.pages.insert_benchmark_report.histograms import BUCKETS, buckets_of
-from rqps.pages.insert_benchmark_report.positions import _at
+from rqps import stats
+from rqps.pages import insert_benchmark_report as page
+from rqps.pages.insert_benchmark_report import columns as published_columns
+from rqps.pages.insert_benchmark_report import steps
+from rqps.pages.insert_benchmark_report.published_tables import GREEN, GREY, RED, of_longest, of_throughput
+from rqps.pages.insert_benchmark_report.response_times import BUCKETS, buckets, buckets_of, percentiles
+from rqps.pages.insert_benchmark_report.sentences import insert_findings, rate_findings, read_findings
 from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
 from rqps.store import Study
 
@@ -29,26 +29,16 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 @pytest.fixture(scope="module")
-def summary(study: Study) -> pl.DataFrame:
-    return analysis.summarise(analysis.relative(study.steps, study.runs, study.card.base))
-
-
-@pytest.fixture(scope="module")
 def columns(study: Study) -> pl.DataFrame:
-    return inserts.columns_over_rounds(inserts.columns(study), study.card.base)
+    return published_columns.columns_over_rounds(study)
 
 
 def median(found: pl.DataFrame, step: str, dbms: str, metric: str) -> float:
     return float(found.filter(step=step, dbms=dbms, metric=metric)["median"].item())
 
 
-def findings(study: Study, summary: pl.DataFrame) -> tuple[str, ...]:
-    effects = analysis.summarise(analysis.config_effect(study.steps, study.runs, study.card.base))
-    return inserts.insert_findings(summary, effects, analysis.config_changes(study.conditions))
-
-
-def test_findings_say_how_much_faster_without_the_performance_schema(study: Study, summary: pl.DataFrame) -> None:
-    without, other = findings(study, summary)
+def test_findings_say_how_much_faster_without_the_performance_schema(study: Study) -> None:
+    without, other = insert_findings(study)
     assert without.startswith(
         "l.i2 is 1.11 times faster without the performance schema (my1.ps0 against my1.base: 1.10"
     )
@@ -59,8 +49,7 @@ def test_findings_say_how_much_faster_without_the_performance_schema(study: Stud
 
 def test_a_finding_claims_no_more_than_few_rounds_support(tmp_path: Path) -> None:
     few = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=2)))
-    summary = analysis.summarise(analysis.relative(few.steps, few.runs, BASE))
-    without, other = findings(few, summary)
+    without, other = insert_findings(few)
     assert without.startswith(
         "Without the performance schema (my1.ps0 against my1.base), no step is shown to be faster"
     )
@@ -69,35 +58,36 @@ def test_a_finding_claims_no_more_than_few_rounds_support(tmp_path: Path) -> Non
 
 
 def test_the_rate_of_inserts_is_judged_by_the_step_and_by_the_second(study: Study) -> None:
-    rates, held = inserts.insert_rates(study), inserts.held(study)
-    missed = rates.filter(~pl.col("met")).select("step", "dbms", "missed").rows()
+    rates, seconds = steps.insert_rates(study), steps.seconds_on_target(study)
+    missed = rates.filter(~pl.col("on_target")).select("step", "dbms", "missed").rows()
     assert missed == [("qr100", OTHER, 6), ("qp100", OTHER, 6)]
-    assert median(held, "qr100", OTHER, "share") == pytest.approx(0.7)
-    assert median(held, "qr100", OTHER, "stall_s") == 3
-    assert median(held, "qr100", BASE, "share") == 1
-    said = inserts.rate_findings(rates, held)
+    assert median(seconds, "qr100", OTHER, "share") == pytest.approx(0.7)
+    assert median(seconds, "qr100", OTHER, "stall_s") == 3
+    assert median(seconds, "qr100", BASE, "share") == 1
+    said = rate_findings(rates, seconds)
     assert said[0].startswith(
         "my2.base missed the rate of inserts: qr100 166 of 200 rows/s (166–166), qp100 156 of 200"
     )
     assert "the longest stall is 10 s (10–10, my2.base in qp100), 6 rounds" in said[-1]
 
 
-def test_a_rate_that_all_held_always_is_told_in_short(tmp_path: Path) -> None:
+def test_a_rate_that_all_reached_always_is_short(tmp_path: Path) -> None:
     quiet = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
-    said = inserts.rate_findings(inserts.insert_rates(quiet), inserts.held(quiet))
-    assert said[0] == "Every dbms held the rate of inserts in every step, by the published rule."
-    assert said[1] == "Second by second it was held in every step from beginning to end, 1 round."
+    said = rate_findings(steps.insert_rates(quiet), steps.seconds_on_target(quiet))
+    assert said[0] == "Every dbms reached the rate of inserts in every step, by the published rule."
+    assert said[1] == "Every second of every step was on target, 1 round."
 
 
-def test_steps_without_a_rate_are_told(tmp_path: Path) -> None:
+def test_missing_rates_and_debts_are_named(tmp_path: Path) -> None:
     loads = made_up.Shape(rounds=1, steps=("l.i0", "l.x"))
     study = rqps.load("inserts", data=made_up.write(tmp_path, loads))
-    rates, held = inserts.insert_rates(study), inserts.held(study)
-    assert inserts.rate_findings(rates, held) == ("No step of this study had a rate of inserts to hold.",)
-    assert "rate of inserts" in repr(shown.insert_rate_table(rates, BASE))
-    assert "rate of inserts" in repr(shown.held_table(held, BASE))
-    assert "began with" in repr(shown.debt_table(inserts.debt(study), BASE))
-    assert "was waited for" in repr(shown.settling_chart(inserts.settling(study)))
+    said = repr(page.findings(study))
+    assert "No step of this study had a rate of inserts to reach." in said
+    assert "rate of inserts" in repr(page.summary_table(study, "rate of inserts"))
+    assert "rate of inserts" in repr(page.number_table(study, "seconds on target"))
+    assert "inherited" in repr(page.number_table(study, "debt"))
+    assert "was waited for" in repr(page.settling_chart(study))
+    assert "query that was timed" in repr(page.response_times(study, "query"))
 
 
 seconds_of_inserts = st.lists(st.integers(0, 400), min_size=1, max_size=60)
@@ -107,12 +97,12 @@ def marked(rows: list[int], rate: float = 100.0) -> pl.DataFrame:
     frame = pl.DataFrame({"operations": rows}).with_columns(
         second=pl.int_range(pl.len()), run=pl.lit("r"), step=pl.lit("q"), client=pl.lit(0), rate=pl.lit(rate)
     )
-    return _marked(frame, pl.col("rate"))
+    return steps.marked(frame, pl.col("rate"))
 
 
 @given(seconds_of_inserts)
 def test_a_second_that_did_its_rows_is_held_and_one_without_any_near_is_not(rows: list[int]) -> None:
-    held = marked(rows)["held"].to_list()
+    held = marked(rows)["on_target"].to_list()
     for at, count in enumerate(rows):
         around = rows[max(0, at - 1) : at] + rows[at + 1 : at + 2]
         if count >= 95:
@@ -124,20 +114,20 @@ def test_a_second_that_did_its_rows_is_held_and_one_without_any_near_is_not(rows
 @given(seconds_of_inserts)
 def test_the_longest_stall_is_the_longest_row_of_seconds_not_held(rows: list[int]) -> None:
     seconds = marked(rows)
-    words = "".join("x" if held else "." for held in seconds["held"])
-    (found,) = _by_step(seconds).to_dicts()
+    words = "".join("x" if reached else "." for reached in seconds["on_target"])
+    (found,) = steps.stalls(seconds).to_dicts()
     assert found["stall_s"] == max(map(len, words.split("x")))
     assert found["share"] == pytest.approx(words.count("x") / len(words))
 
 
 def test_a_batch_that_slipped_over_the_edge_of_a_second_is_no_stall() -> None:
-    assert marked([100, 50, 150, 100])["held"].all()
-    assert marked([100, 0, 100])["held"].to_list() == [True, False, True], "what was never done is"
+    assert marked([100, 50, 150, 100])["on_target"].all()
+    assert marked([100, 0, 100])["on_target"].to_list() == [True, False, True], "what was never done is"
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300))
 def test_p99_is_reached_in_99_of_100_seconds_and_no_higher_rate_is(rates: list[int]) -> None:
-    (found,) = pl.DataFrame({"rate": rates}).select(_at("rate", "")).to_dicts()
+    (found,) = pl.DataFrame({"rate": rates}).select(published_columns.rates_reached("rate")).to_dicts()
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         reached = sum(rate >= found[name] for rate in rates)
         above = sum(rate > found[name] for rate in rates)
@@ -165,9 +155,8 @@ def test_headers_of_vmstat_count_as_lines_without_load_as_published(tmp_path: Pa
     """105 seconds are 21 lines of five: with a 22nd of zeros, the mean is 21/22 of what it was."""
     short = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=100, steps=("l.i0",))
     long = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=105, steps=("l.i0",))
-    found = [
-        inserts.columns(rqps.load("inserts", data=made_up.write(tmp_path / str(s.seconds), s))) for s in (short, long)
-    ]
+    studies = [rqps.load("inserts", data=made_up.write(tmp_path / str(each.seconds), each)) for each in (short, long)]
+    found = [published_columns.columns(each) for each in studies]
     first, second = (float(each.filter(metric="csps")["value"].item()) for each in found)
     assert second == pytest.approx(first * 21 / 22, rel=0.001)
 
@@ -181,9 +170,9 @@ def test_every_statement_is_in_the_published_bucket_that_reaches_so_far(times_us
 
 
 def test_response_times_are_percents_that_add_up(study: Study) -> None:
-    found = inserts.response_times(study)
+    found = buckets(study)
     by_bucket = {
-        row["bucket"]: row["median"] for row in found.filter(step="l.i1", dbms=BASE, kind="insert").to_dicts()
+        row["bucket"]: row["median"] for row in found.filter(step="l.i1", dbms=BASE, statement="insert").to_dicts()
     }
     assert list(by_bucket) == [*BUCKETS, "max"]
     assert sum(value for name, value in by_bucket.items() if name != "max") == pytest.approx(100, abs=0.3)
@@ -193,59 +182,56 @@ def test_response_times_are_percents_that_add_up(study: Study) -> None:
 
 
 def test_latency_since_it_was_due_has_the_wait_for_the_limiter(study: Study) -> None:
-    found = inserts.percentiles(study)
-    of = {row["kind"]: row["median"] for row in found.filter(step="qr100", dbms=BASE, percentile="p50").to_dicts()}
+    found = percentiles(study)
+    middle = found.filter(step="qr100", dbms=BASE, percentile="p50")
+    of = dict(middle.select("statement", "median").rows())
     assert of["insert"] == pytest.approx(700, rel=0.1)
     assert of["insert due"] == pytest.approx(3700, rel=0.1)
     assert "query due" not in of, "queries have no limiter"
-    assert set(found.filter(step="l.i1")["kind"]) == {"insert", "delete"}
+    assert set(found.filter(step="l.i1")["statement"]) == {"insert", "delete"}
 
 
 def test_percentiles_rise_to_the_longest(study: Study) -> None:
-    found = inserts.percentiles(study)
-    for _, rows in found.group_by("step", "kind", "dbms"):
+    found = percentiles(study)
+    for _, rows in found.group_by("step", "statement", "dbms"):
         names = rows["percentile"].to_list()
         assert names == ["p50", "p95", "p99", "p99.9", "max"]
         assert rows["median"].is_sorted(), rows
 
 
 def test_debt_is_that_of_the_moment_before_a_step(study: Study) -> None:
-    found = inserts.debt(study)
+    found = steps.debt(study)
     assert median(found, "qr100", BASE, "waited_s") == 5
     assert median(found, "qr100", BASE, "history_length") == 0
     assert median(found, "qp100", BASE, "history_length") == 1000
     assert median(found, "qp100", BASE, "checkpoint_age_mb") == 16
     assert found.filter(step="qp100", metric="waited_s").is_empty(), "nothing was to settle there"
-    lines = inserts.settling(study)
+    lines = steps.settling(study)
     assert set(lines["step"]) == {"qr100"}
     assert lines.filter(measure="dirty_mb", run="r01@my1.base@here")["value"].to_list()[-1] == 0
 
 
 @pytest.mark.parametrize(("misses", "word"), [(0.0, "memory"), (0.05, "mostly memory"), (2.5, "the disk")])
-def test_bound_by_the_disk_is_counted(misses: float, word: str, tmp_path: Path) -> None:
+def test_reads_of_the_disk_are_counted(misses: float, word: str, tmp_path: Path) -> None:
     study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=misses)))
-    found = inserts.bound(study)
-    assert set(inserts.where_pages_come_from(found)["reads_from"]) == {word}
-    (said,) = inserts.bound_findings(found)
+    found = steps.reads(study)
+    assert set(steps.where_pages_come_from(found)["reads_from"]) == {word}
+    (said,) = read_findings(found)
     how = "mostly from memory" if word == "mostly memory" else f"from {word}"
-    assert f"read {how}: {misses:.3f} pages not in the buffer pool an operation" in said
+    assert f"read {how}: {misses:.3f} pages not in the buffer pool per operation" in said
 
 
 def test_pages_that_the_server_read_but_the_device_did_not_came_from_the_page_cache(tmp_path: Path) -> None:
     study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=2.5)))
-    quiet = inserts.bound(study).with_columns(
+    quiet = steps.reads(study).with_columns(
         pl.when(metric="device_reads").then(0.0).otherwise("median").alias("median")
     )
-    assert set(inserts.where_pages_come_from(quiet)["reads_from"]) == {"the system's page cache"}
+    assert set(steps.where_pages_come_from(quiet)["reads_from"]) == {"the system's page cache"}
 
 
 def test_every_column_can_be_followed_to_its_rows(study: Study) -> None:
-    values = inserts.columns(study)
-    told = set(inserts.column_sources()["column"])
-    assert set(values["metric"]) - told <= {"elapsed_s", "exact_cpups", "exact_csps", "done_again"} | {
-        name for name in values["metric"].unique() if name.startswith("max_")
-    }
-    rows = inserts.rounds_of_column(values, study, "qr100", OTHER, "cpupq")
+    assert set(published_columns.PUBLISHED) <= set(published_columns.SOURCES)
+    rows = published_columns.rounds_of_column(study, "qr100", OTHER, "cpupq")
     assert rows.height == 6
     assert rows["file"][0] == "run=r01@my2.base@here/counters.parquet"
     for name in rows["file"]:
@@ -285,11 +271,11 @@ def test_the_longest_response_is_red(values: list[float]) -> None:
 
 def test_curves_end_with_the_last_whole_second_of_what_a_step_is_named_for(study: Study) -> None:
     late = study.steps.with_columns(pl.col("elapsed_s") - 0.5)
-    for steps, seconds in ((study.steps, 10), (late, 9)):
-        found = analysis.throughput_over_time(study.intervals, steps).filter(step="qr100", dbms=BASE)
+    for rows, seconds in ((study.steps, 10), (late, 9)):
+        found = stats.throughput_over_time(study.intervals, rows).filter(step="qr100", dbms=BASE)
         assert found["second"].to_list() == list(range(seconds))
         assert found["median"][0] == pytest.approx(16_000, rel=0.02), "queries, without the rows beside them"
-    writes = inserts.steps_over_time(study, queries=False)
+    writes = steps.steps_over_time(study, queries=False)
     assert writes["step"].unique(maintain_order=True).to_list() == ["l.i0", "l.i1", "l.i2"]
     assert writes.filter(step="l.i1", dbms=BASE)["median"][0] == pytest.approx(18_000, rel=0.02), (
         "inserted, not deleted"
@@ -305,4 +291,4 @@ def test_only_a_study_of_the_insert_benchmark_has_its_page(study: Study, tmp_pat
 
 def test_a_missed_rate_of_rows_is_no_warning_on_queries(study: Study) -> None:
     assert study.steps.filter(target_held=False).height
-    assert "target" not in set(analysis.all_warnings(study)["kind"])
+    assert "target" not in set(stats.all_warnings(study)["kind"])

@@ -10,12 +10,16 @@ import pytest
 import rqps
 import synthetic_inserts as made_up
 from great_tables import GT
-from rqps import analysis
-from rqps.pages import insert_benchmark_report as inserts
-from rqps.pages.insert_benchmark_report import shown as tables
+from rqps.pages import insert_benchmark_report as page
+from rqps.pages.insert_benchmark_report.published_tables import (
+    histogram,
+    insert_rate_table,
+    relative_table,
+    throughput_table,
+)
 from rqps.pages.insert_benchmark_report.tables import percent
 from rqps.store import Study
-from rqps.view.text import Sentences
+from rqps.view import Sentences
 
 BASE = "my1.base"
 COLOURS = {
@@ -30,7 +34,7 @@ HOSTILE = "my2.<img src=x onerror=alert(1)>"
 
 
 def cells_of(table: GT | Sentences) -> list[list[str]]:
-    """Each row as its cells: what they say, lines apart by a slash, and their colour."""
+    """Each row as its cells: their text, with a slash between lines, and their colour."""
     assert isinstance(table, GT)
     body = table.as_raw_html().split("<tbody", 1)[1].split("</tbody>", 1)[0]
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)
@@ -44,7 +48,7 @@ def _cell(style: str, text: str) -> str:
 
 
 def numbers(rows: list[tuple[Any, ...]], **more: Any) -> pl.DataFrame:
-    """One row a step, dbms and median; its interval reaches a hundredth to both sides."""
+    """One row per step, dbms and median; its interval reaches a hundredth to both sides."""
     frame = pl.DataFrame(rows, schema=["step", "position", "dbms", "median"], orient="row")
     reach = {"low": pl.col("median") * 0.99, "high": pl.col("median") * 1.01}
     usual = {"host": pl.lit("here"), "n": pl.lit(6), "coverage": pl.lit(0.97), "metric": pl.lit("operations_per_s")}
@@ -60,7 +64,7 @@ FOUND = numbers(
         ("qr100", 1, "my1.ps0", 100.0),
         ("qr100", 1, "my2.base", 99.0),
     ]
-).with_columns(met=pl.Series([None, None, None, True, True, False]))
+).with_columns(on_target=pl.Series([None, None, None, True, True, False]))
 RATIOS = numbers(
     [
         ("l.i0", 0, "my1.ps0", 1.5),
@@ -71,12 +75,12 @@ RATIOS = numbers(
     base=BASE,
 ).with_columns(verdict=pl.Series(["faster", "unsure", "same", "slower"]))
 RATES = numbers([("qr100", 1, BASE, 190.0), ("qr100", 1, "my2.base", 189.9)], target=200.0).with_columns(
-    missed=pl.Series([1, 6]), met=pl.Series([True, False])
+    missed=pl.Series([1, 6]), on_target=pl.Series([True, False])
 )
 
 
 def test_throughput_is_in_the_published_colours_with_the_verdict_beside() -> None:
-    assert cells_of(tables.throughput_table(FOUND, RATIOS)) == [
+    assert cells_of(throughput_table(FOUND, RATIOS)) == [
         ["my1.base", "1,000  / 990–1,010 red", "95.0  / 94.0–96.0"],
         ["my1.ps0", "1,500 ▲ / 1,485–1,515 green", "100 = / 99.0–101 green"],
         ["my2.base", "1,200 ? / 1,188–1,212", "99.0 ▼ / 98.0–100.0 grey"],
@@ -84,7 +88,7 @@ def test_throughput_is_in_the_published_colours_with_the_verdict_beside() -> Non
 
 
 def test_relative_throughput_begins_with_the_base() -> None:
-    assert cells_of(tables.relative_throughput_table(RATIOS)) == [
+    assert cells_of(relative_table(RATIOS)) == [
         ["my1.base", "1.00", "1.00"],
         ["my1.ps0", "▲ 1.50 / 1.48–1.52 blue", "= 1.05 / 1.04–1.06"],
         ["my2.base", "? 1.20 / 1.19–1.21 blue", "▼ 0.94 / 0.93–0.95 yellow"],
@@ -92,7 +96,7 @@ def test_relative_throughput_begins_with_the_base() -> None:
 
 
 def test_the_rate_of_inserts_ends_with_its_target() -> None:
-    assert cells_of(tables.insert_rate_table(RATES, BASE)) == [
+    assert cells_of(insert_rate_table(RATES, BASE)) == [
         ["my1.base", "190 / 188–192 / missed in 1 of 6"],
         ["my2.base", "190 / 188–192 / missed in 6 of 6 red"],
         ["target", "200 grey"],
@@ -101,7 +105,7 @@ def test_the_rate_of_inserts_ends_with_its_target() -> None:
 
 def test_each_host_has_colours_of_its_own() -> None:
     other = FOUND.with_columns(pl.col("median", "low", "high") * 10, host=pl.lit("there"))
-    both = cells_of(tables.throughput_table(pl.concat([FOUND, other]), RATIOS))
+    both = cells_of(throughput_table(pl.concat([FOUND, other]), RATIOS))
     assert [row[0] for row in both] == [
         f"{dbms} on {host}" for host in ("here", "there") for dbms in FOUND["dbms"][:3]
     ]
@@ -117,12 +121,12 @@ def test_each_host_has_colours_of_its_own() -> None:
 
 def test_response_times_are_shaded_by_their_share_and_red_where_they_are_longest() -> None:
     shares = [(dbms, bucket, value) for dbms in (BASE, "my2.base") for bucket, value in SHARES]
-    frame = numbers([("l.i0", 0, dbms, value) for dbms, _, value in shares], kind="insert")
+    frame = numbers([("l.i0", 0, dbms, value) for dbms, _, value in shares], statement="insert")
     found = frame.with_columns(
         pl.Series("bucket", [bucket for _, bucket, _ in shares]),
         pl.when(pl.col("dbms") == BASE).then("median").otherwise(pl.col("median") * 0.9).alias("median"),
     )
-    heading, first, second = cells_of(tables.histogram_table(found, "insert", BASE))
+    heading, first, second = cells_of(histogram(found, "insert"))
     assert heading == ["l.i0"]
     assert first == [
         "my1.base",
@@ -132,8 +136,6 @@ def test_response_times_are_shaded_by_their_share_and_red_where_they_are_longest
         "0.500 / 0.495–0.505 red",
     ]
     assert second[-1] == "0.450 / 0.495–0.505", "not green where the times are near each other"
-    assert "no query" not in repr(tables.histogram_table(found, "insert", BASE))
-    assert "query that was timed" in repr(tables.histogram_table(found, "query", BASE))
 
 
 SHARES = (("256us", 0.0), ("1ms", 75.0), ("4ms", 0.0004), ("max", 0.5))
@@ -145,16 +147,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return rqps.load("inserts", data=made_up.write(tmp_path_factory.mktemp("data"), shape))
 
 
-@pytest.fixture(scope="module")
-def columns(study: Study) -> pl.DataFrame:
-    return inserts.columns_over_rounds(inserts.columns(study), BASE)
-
-
-def test_the_columns_are_those_that_are_published_in_their_order(columns: pl.DataFrame) -> None:
-    text = str(tables.columns_text(columns.filter(step="qr100")))
-    note, _, step, head, first, reach, *_ = text.splitlines()
-    assert note.startswith("Medians of 6 rounds; ± how far the 97 % intervals reach. Lines in the order my1.base, ")
-    assert step == "qr100"
+def test_the_columns_are_those_that_are_published_in_their_order(study: Study) -> None:
+    found = page.columns_text(study)
+    assert found.note.startswith(
+        "Medians of 6 rounds; ± how far the 97 % intervals reach. Lines in the order my1.base, "
+    )
+    head, first, reach, *others = found.texts["qr100"].splitlines()
     published = (
         "ips qps rps rmbps wps wmbps rpq rkbpq wpi wkbpi csps cpups cspq cpupq dbgb1 dbgb2 rss maxop p50 p99 tag"
     )
@@ -162,75 +160,50 @@ def test_the_columns_are_those_that_are_published_in_their_order(columns: pl.Dat
     line = "195 15610 0 0.0 1 0.2 0.000 0.000 0.005 1.024 48000 20.0 3.075 26 0.2 2.0 0.5 0.002 8000 8000 my1.base"
     assert first.split() == line.split()
     assert set(reach.split()) == {"±0"}
-    relative = [line.split() for line in text.split("relative to my1.base\n")[1].splitlines()]
-    assert relative[0][:4] == ["1.00", "1.10", "-", "-"], "nothing is divided by 0"
-    assert relative[0][-1] == "my1.ps0"
+    relative = others[others.index("relative to my1.base") + 1].split()
+    assert relative[:4] == ["1.00", "1.10", "-", "-"], "nothing is divided by 0"
+    assert relative[-1] == "my1.ps0"
 
 
-def test_a_step_is_opened_by_a_click_and_hostile_names_stay_text(columns: pl.DataFrame) -> None:
-    html = tables.columns_text(columns.with_columns(pl.col("dbms").replace("my2.base", HOSTILE)))._repr_html_()
+def test_corrected_numbers_stand_beside_the_published_ones(study: Study) -> None:
+    cpu, rates = (cells_of(page.number_table(study, f"corrected {what}")) for what in ("CPU", "rates"))
+    first = cpu[cpu.index(["qr100"]) + 1]
+    other = rates[rates.index(["qr100"]) + 3]
+    values = ["10.2", "25.6", "23.9", "20", "2", "1.88", "3.08"]
+    assert first[:8] == ["my1.base", *(f"{value} / ±0" for value in values)]
+    assert other[1:5] == ["5,600 / ±0", "11,200 / ±0", "0 / ±0", "5,600 / ±0"], "the first client stood still"
+
+
+def tables_of(study: Study) -> list[GT]:
+    shown = [page.summary_table(study, what) for what in ("throughput", "relative throughput", "rate of inserts")]
+    for what in ("corrected CPU", "corrected rates", "seconds on target", "debt", "reads"):
+        shown.append(page.number_table(study, what))
+    for statement in ("insert", "delete", "query"):
+        shown += page.response_times(study, statement)
+    return shown
+
+
+def test_every_table_of_the_report_has_its_base_first_and_names_stay_text(tmp_path: Path) -> None:
+    shape = made_up.Shape(rounds=2, dbms={BASE: 1.0, HOSTILE: 0.7})
+    study = rqps.load("inserts", data=made_up.write(tmp_path, shape))
+    for table in tables_of(study):
+        rows = [row for row in cells_of(table) if len(row) > 1]
+        assert [rows[0][0], rows[1][0]] == [BASE, HOSTILE]
+        assert "http" not in table.as_raw_html()
+        assert "<img" not in table.as_raw_html()
+    for dbms, table in zip((BASE, HOSTILE), page.dbms_tables(study), strict=True):
+        rows = cells_of(table)
+        assert rows[0] == [dbms]
+        assert [row[0] for row in rows[1:]] == ["l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100"]
+    html = page.columns_text(study)._repr_html_()
     assert html.count("<details") == html.count("</details>") == 6
     assert "<img" not in html
 
 
-def test_corrected_numbers_stand_beside_the_published_ones(columns: pl.DataFrame) -> None:
-    cpu, rates = (cells_of(of(columns, BASE)) for of in (tables.corrected_cpu_table, tables.corrected_rates_table))
-    first = cpu[cpu.index(["qr100"]) + 1]
-    other = rates[rates.index(["qr100"]) + 3]
-    assert first[:8] == [
-        "my1.base",
-        "10.2 / ±0",
-        "25.6 / ±0",
-        "23.9 / ±0",
-        "20 / ±0",
-        "2 / ±0",
-        "1.88 / ±0",
-        "3.08 / ±0",
-    ]
-    assert other[1:5] == ["5,600 / ±0", "11,200 / ±0", "0 / ±0", "5,600 / ±0"], "the first client stood still"
-
-
-def test_every_table_of_the_report_has_its_base_first_and_no_markup_of_others(
-    study: Study, columns: pl.DataFrame
-) -> None:
-    percentiles = inserts.percentiles(study)
-    held = inserts.held(study)
-    shown = [
-        tables.corrected_cpu_table(columns, BASE),
-        tables.corrected_rates_table(columns, BASE),
-        tables.held_table(held, BASE),
-        tables.debt_table(inserts.debt(study), BASE),
-        tables.bound_table(inserts.bound(study), BASE),
-        *(tables.percentile_table(percentiles, kind, BASE) for kind in ("insert", "delete", "query")),
-        *(
-            tables.histogram_table(inserts.response_times(study), kind, BASE)
-            for kind in ("insert", "delete", "query")
-        ),
-    ]
-    for table in shown:
-        rows = cells_of(table)
-        assert rows[1][0] == BASE
-        assert "http" not in table._repr_html_()
-    for dbms, table in zip(made_up.DBMS, tables.dbms_tables(columns, held, percentiles, BASE), strict=True):
-        rows = cells_of(table)
-        assert rows[0] == [dbms]
-        assert [row[0] for row in rows[1:]] == ["l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100"]
-
-
-def test_names_of_dbms_stay_text(study: Study) -> None:
-    named = inserts.throughput(study).with_columns(pl.col("dbms").replace("my2.base", HOSTILE))
-    summary = analysis.summarise(analysis.relative(study.steps, study.runs, BASE))
-    evil = summary.with_columns(pl.col("dbms").replace("my2.base", HOSTILE))
-    for table in (tables.throughput_table(named, evil), tables.relative_throughput_table(evil)):
-        assert "<img" not in table.as_raw_html()
-
-
 def test_one_round_has_no_interval(tmp_path: Path) -> None:
     study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
-    summary = analysis.summarise(analysis.relative(study.steps, study.runs, BASE))
-    assert "no interval" in tables.throughput_table(inserts.throughput(study), summary).as_raw_html()
-    columns = inserts.columns_over_rounds(inserts.columns(study), BASE)
-    assert str(tables.columns_text(columns)).startswith("One round, which has no interval.")
+    assert "no interval" in page.summary_table(study, "throughput").as_raw_html()
+    assert str(page.columns_text(study)).startswith("One round, which has no interval.")
 
 
 @pytest.mark.parametrize(("clients", "lines"), [(2, True), (20, False)])
@@ -238,7 +211,7 @@ def test_few_clients_are_lines_and_many_are_strips(clients: int, lines: bool, tm
     stalls = {(BASE, "qp100"): range(2, 4)}
     shape = made_up.Shape(clients=clients, stalls=stalls, rounds=2, dbms={BASE: 1.0, "my2.base": 0.7})
     study = rqps.load("inserts", data=made_up.write(tmp_path, shape))
-    charts = [chart.to_dict() for chart in tables.client_charts(inserts.clients_over_time(study))]
+    charts = [chart.to_dict() for chart in page.over_time(study)[2:]]
     assert [chart["usermeta"]["rqps"]["claim"] for chart in charts] == [
         "my1.base: in some seconds a client did nothing, in qp100 (1 client).",
         "my2.base: no client did nothing for a whole second.",

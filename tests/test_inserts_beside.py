@@ -7,7 +7,7 @@ import pytest
 import rqps
 import synthetic_inserts as made_up
 from rqps import published
-from rqps.pages.insert_benchmark_report import shown as tables
+from rqps.pages import insert_benchmark_report as page
 from rqps.store import Study
 
 VERSIONS = {"my5614": "5.6.14", "my5624": "5.6.24-log", "my8033": "8.0.33", "my97": "9.7.0"}
@@ -60,7 +60,7 @@ def test_where_nothing_is_alike_that_is_told(tmp_path: Path) -> None:
     alone = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
     beside = published.inserts_beside(published.read(), alone)
     assert beside.is_empty()
-    assert "nothing in common" in repr(tables.beside_table(beside))
+    assert "nothing in common" in repr(page.beside(alone))
 
 
 def test_what_differs_is_told(study: Study) -> None:

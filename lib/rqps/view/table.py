@@ -42,7 +42,8 @@ class Column:
     """One column of a table.
 
     `form` writes a value: a format such as `.2f`, or a function that returns HTML, which is shown as it is. `colour`
-    gives the colour behind a value, if any. Values that are null are dashes.
+    gives the colour behind a value, if any. Values that are null are dashes. `under` is a heading that it shares with
+    its neighbours.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Column:
     colour: Callable[[Any], str | None] | None = None
     align: str = ""
     note: str = ""
+    under: str = ""
 
 
 def table(
@@ -78,6 +80,8 @@ def table(
         made = made.fmt(_as_it_is, columns=written)
     for align in {each.align for each in shown if each.align}:
         made = made.cols_align(align, columns=[each.name for each in shown if each.align == align])
+    for under in in_order(each.under for each in shown if each.under):
+        made = made.tab_spanner(under, columns=[each.name for each in shown if each.under == under])
     if rows:
         made = made.tab_style(style.css("white-space: nowrap"), loc.stub())
     for each in shown:

@@ -103,7 +103,9 @@ def _how(pieces: pl.DataFrame, few: bool) -> str:
     if few:
         what += "; the band reaches from the lowest to the highest single second."
     else:
-        what += ", as a share of those of the client in the middle; a row is a client, the first on top. Orange marks "
+        what += (
+            ", as a share of those of the client in the middle; a row is a client, the first on top. Orange marks "
+        )
         what += "a piece with a second in which it did nothing."
     return f"{what} By seconds since the step began."
 

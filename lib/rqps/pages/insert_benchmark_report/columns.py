@@ -233,7 +233,7 @@ def columns_text(study: Study) -> Folded:
     note += f" Lines in the order {', '.join(in_order(rows['dbms']))}."
     texts = {}
     for (host, step), of_step in rows.group_by("host", "step", maintain_order=True):
-        lines = [list((*PUBLISHED, "tag")), *_lines(of_step, None)]
+        lines = [[*PUBLISHED, "tag"], *_lines(of_step, None)]
         if relative := list(_lines(ratios.filter(host=host, step=step), 2)):
             lines += [[f"relative to {base}"], *relative]
         widths = [max(len(line[at]) for line in lines if len(line) > 1) + 2 for at in range(len(PUBLISHED))]

@@ -102,27 +102,27 @@ def of_longest(values: Sequence[float]) -> list[Colour]:
         for value in values
     ]
 
+
 def summary_table(study: Study, what: str) -> Any:
     """One of the three tables of the published summary: `throughput`, `relative throughput` and `rate of inserts`."""
-    of = {"throughput": _throughput, "relative throughput": _relative, "rate of inserts": _insert_rate}
-    return of[what](study)
+    base = study.card.base
+    if what == "rate of inserts":
+        return insert_rate_table(insert_rates(study), base)
+    values = measured(study.steps, study.runs, [THROUGHPUT])
+    compared = compare(rounds(values, study.runs, base))
+    return throughput_table(throughput(study), compared) if what == "throughput" else relative_table(compared)
 
 
 def response_times(study: Study, statement: str) -> list[Any]:
     """Tables of the percentiles of one kind of statement, and of its published buckets."""
     found = buckets(study).filter(statement=statement)
-    return [percentile_table(study, statement), *([] if found.is_empty() else [_histogram(found, statement)])]
+    return [percentile_table(study, statement), *([] if found.is_empty() else [histogram(found, statement)])]
 
 
-def _compared(study: Study) -> pl.DataFrame:
-    values = measured(study.steps, study.runs, [THROUGHPUT])
-    return compare(rounds(values, study.runs, study.card.base))
-
-
-def _throughput(study: Study) -> GT:
-    found, base = throughput(study), study.card.base
-    verdicts = _compared(study).select("host", "step", "dbms", "verdict")
-    signs, cells = signs_of(THROUGHPUT), []
+def throughput_table(found: pl.DataFrame, compared: pl.DataFrame) -> GT:
+    """Rows inserted, rows indexed or queries per second; the sign is the verdict of the ratio."""
+    base, signs, cells = compared["base"][0], signs_of(THROUGHPUT), []
+    verdicts = compared.select("host", "step", "dbms", "verdict")
     rows = found.join(verdicts, on=["host", "step", "dbms"], how="left", maintain_order="left")
     for _, column in rows.group_by("host", "step", maintain_order=True):
         colours = of_throughput(column["median"].to_list(), column["on_target"].to_list())
@@ -138,9 +138,9 @@ def _throughput(study: Study) -> GT:
     return _by_step(cells, base, "insert-throughput", note)
 
 
-def _relative(study: Study) -> GT:
+def relative_table(rows: pl.DataFrame) -> GT:
     """Throughput relative to the first row, the base."""
-    rows, base, signs = _compared(study), study.card.base, signs_of(THROUGHPUT)
+    base, signs = rows["base"][0], signs_of(THROUGHPUT)
     first = rows.unique(["host", "step"], maintain_order=True).select("host", "step", "position", dbms=pl.lit(base))
     cells = [{**row, "cell": "1.00", "colour": None} for row in first.to_dicts()]
     for row in rows.to_dicts():
@@ -154,9 +154,9 @@ def _relative(study: Study) -> GT:
     return _by_step(cells, base, "insert-relative", note)
 
 
-def _insert_rate(study: Study) -> GT | Sentences:
+def insert_rate_table(rates: pl.DataFrame, base: str) -> GT | Sentences:
     """Rows inserted per second while queries were asked, and in the last row the rate that was asked for."""
-    rates, cells = insert_rates(study), []
+    cells: list[Row] = []
     if rates.is_empty():
         return Sentences(["No step of this study had a rate of inserts to reach."])
     for row in rates.to_dicts():
@@ -170,7 +170,7 @@ def _insert_rate(study: Study) -> GT | Sentences:
         "deletes. Red below 95 % of the target, which is the rate of each client times their number. "
         f"{medians_of(rates)}"
     )
-    return _by_step([*cells, *targets], study.card.base, "insert-rate", note)
+    return _by_step([*cells, *targets], base, "insert-rate", note)
 
 
 def _by_step(cells: Sequence[Row], base: str, name: str, note: str) -> GT:
@@ -201,19 +201,16 @@ def _reach(row: Row, form: Callable[[float], str]) -> str:
     return "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
 
 
-def _histogram(found: pl.DataFrame, statement: str) -> GT:
+def histogram(found: pl.DataFrame, statement: str) -> GT:
     rows = by_host(found)
     note = (
-        f"Percent of the {statement} statements up to so long, empty where there was none; {LONGEST} is the longest in "
-        "seconds, of all clients, red within a quarter of the gap of the most in its step, green within a quarter of "
-        "the least, but not where that is 80 % of the most. The darker a cell, the more it holds, in steps of 5 %. "
-        f"{medians_of(rows)}"
+        f"Percent of the {statement} statements up to so long, empty where there was none; {LONGEST} is the longest "
+        "in seconds, of all clients: red within a quarter of the gap of the most in its step, green within a quarter "
+        "of the least, but not where that is 80 % of the most. The darker a cell, the more it holds, in steps of "
+        f"5 %. {medians_of(rows)}"
     )
     wide = spread(_painted(rows), "bucket", ["step", "dbms"])
-    shown = [
-        Column(bucket, form=_bucket, colour=_colour, align="right")
-        for bucket in in_order(rows["bucket"])
-    ]
+    shown = [Column(bucket, form=_bucket, colour=_colour, align="right") for bucket in in_order(rows["bucket"])]
     title, name = f"Published buckets, {STATEMENTS[statement]}", f"insert-histogram-{statement}"
     return table(wide, shown, name=name, group="step", rows="dbms", title=title, note=note)
 

@@ -1,6 +1,7 @@
 """The report in sentences. Each number has its interval and its rounds, and a verdict says what these support."""
 
 import re
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -14,7 +15,7 @@ _SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECA
 
 
 def findings(study: Study) -> Sentences:
-    """Speed of each dbms, whether the servers kept up with the rate of inserts, and whether they read from the disk."""
+    """Sentences on the speed of each dbms, on the rate of inserts, and on where pages were read from."""
     return Sentences(
         [
             *insert_findings(study),
@@ -46,7 +47,7 @@ def insert_findings(study: Study) -> list[str]:
     return sentences
 
 
-def _finding(rows: list[Row], change: str) -> str:
+def _finding(rows: Sequence[Row], change: str) -> str:
     me, base = rows[0]["dbms"], rows[0]["base"]
     with_it, whom = _words(change, me, base)
     by = {kind: [row for row in rows if row["verdict"] == kind] for kind in ("faster", "slower", "same", "unsure")}
@@ -92,7 +93,7 @@ def _changed(row: Row, with_it: str) -> str:
     return f"{row['step']} is slower {with_it}, at {row['median']:.2f} of the throughput"
 
 
-def _ratios(rows: list[Row]) -> str:
+def _ratios(rows: Sequence[Row]) -> str:
     return ", ".join(f"{row['step']} {row['median']:.2f}{_in_brackets(row)}" for row in rows)
 
 
@@ -129,7 +130,7 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     return said
 
 
-def _missed(rows: list[Row]) -> str:
+def _missed(rows: Sequence[Row]) -> str:
     each = [
         f"{row['step']} {row['median']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
         for row in rows

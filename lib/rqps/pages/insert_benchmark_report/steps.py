@@ -51,7 +51,7 @@ def over_rounds(steps: pl.DataFrame, metrics: Iterable[str], study: Study) -> pl
 
 
 def throughput(study: Study) -> pl.DataFrame:
-    """Rows inserted (or indexed) or queries per second. `on_target` is null for a step that has no rate of inserts."""
+    """Rows inserted (or indexed) or queries per second; `on_target` is null for a step without a rate of inserts."""
     found = over_rounds(study.steps.pipe(usable), ["operations_per_s"], study)
     rates = insert_rates(study).select("host", "step", "dbms", "on_target")
     return found.join(rates, on=["host", "step", "dbms"], how="left", maintain_order="left")
@@ -60,7 +60,7 @@ def throughput(study: Study) -> pl.DataFrame:
 def insert_rates(study: Study) -> pl.DataFrame:
     """Rows inserted per second in steps that have a rate for it, `target`, and whether it was reached.
 
-    By the published rule: 95 % of it in the whole step. `missed` counts the rounds that did not, and `on_target` is of
+    By the published rule: 95 % of it in the whole step. `missed` counts the rounds below that, and `on_target` is of
     their median.
     """
     steps = with_insert_rate(study).filter(pl.col("target_per_s").is_not_null(), asks_queries())
@@ -154,7 +154,7 @@ def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
 
 
 def debt(study: Study) -> pl.DataFrame:
-    """Inherited by each step with queries: rows to purge, dirty pages, the checkpoint's age, and the wait for them."""
+    """Debt that each step with queries inherited: rows to purge, dirty pages, the checkpoint's age; and the wait."""
     before = study.engine.filter(pl.col("moment") == "before").select(*_OF_STEP, **_DEBT).collect()
     steps = study.steps.filter(asks_queries()).join(before, on=_OF_STEP, how="left", maintain_order="left")
     return over_rounds(steps, _DEBT, study)

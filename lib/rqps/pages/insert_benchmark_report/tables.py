@@ -17,12 +17,19 @@ Form = Callable[[float], str]
 
 
 def numbers_table(
-    found: pl.DataFrame, columns: Sequence[Column], name: str, note: str, base: str, *, title: str = "", by: str = "step"
+    found: pl.DataFrame,
+    columns: Sequence[Column],
+    base: str,
+    *,
+    name: str,
+    title: str = "",
+    note: str = "",
+    by: str = "step",
 ) -> GT:
     """The columns are metrics of the tidy frame. The base stands first in each step; or, by dbms, before the rest."""
     rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
-    other = pl.col("dbms") != base
-    order = ["position", other] if by == "step" else [other, "dbms", "position"]
+    order: list[str | pl.Expr] = ["position"] if by == "step" else ["dbms", "position"]
+    order.insert(1 if by == "step" else 0, pl.col("dbms") != base)
     wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
     shown = [each for each in columns if each.name in wide[0]]
     note = f"{note} {medians_of(rows)}".strip()
@@ -216,7 +223,9 @@ def number_table(study: Study, what: str) -> Any:
     found = chosen.numbers(study)
     if found.is_empty():
         return Sentences([chosen.empty])
-    return numbers_table(found, chosen.columns, chosen.name, chosen.note, study.card.base, title=chosen.title)
+    return numbers_table(
+        found, chosen.columns, study.card.base, name=chosen.name, note=chosen.note, title=chosen.title
+    )
 
 
 def dbms_tables(study: Study) -> Iterator[GT]:
@@ -226,7 +235,7 @@ def dbms_tables(study: Study) -> Iterator[GT]:
     found = pl.concat([columns_over_rounds(study), seconds_on_target(study), named], how="diagonal_relaxed")
     for (host, dbms), rows in found.group_by("host", "dbms", maintain_order=True):
         name = f"insert-dbms-{host}-{dbms}".replace(".", "-")
-        yield numbers_table(rows, _OF_DBMS, name, "", study.card.base, by="dbms")
+        yield numbers_table(rows, _OF_DBMS, study.card.base, name=name, by="dbms")
 
 
 def percentile_table(study: Study, statement: str) -> GT | Sentences:
@@ -241,4 +250,4 @@ def percentile_table(study: Study, statement: str) -> GT | Sentences:
     )
     named = found.with_columns(pl.format("{} {}", "statement", "percentile").alias("metric"))
     name, title = f"insert-percentiles-{statement}", f"Time of {STATEMENTS[statement]}"
-    return numbers_table(named, columns, name, "", study.card.base, title=title)
+    return numbers_table(named, columns, study.card.base, name=name, title=title)
