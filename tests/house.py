@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rqps.execute import RunState, state
+from rqps.run.state import RunState, state
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from house import House
-from rqps.execute.host import this_host
 from rqps.overview import status_text, summary
+from rqps.run.state import this_host
 
 COMMANDS = ("doctor", "servers", "plan", "run", "status", "report")
 RQPS = (sys.executable, "-m", "rqps.cli")

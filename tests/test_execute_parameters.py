@@ -6,15 +6,15 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from rqps.errors import RqpsError
-from rqps.execute.parameters_check import check_parameters
+from rqps.notebook import check_parameters
 
 GIVEN = {"runs_yaml": "runs.yaml", "study": "demo"}
 PYTHON = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 
 
-def notebook(path: Path, source: str, *, tags: tuple[str, ...] = ("parameters",), metadata: object = None) -> Path:
+def notebook(path: Path, source: str, *, tags: tuple[str, ...] = ("parameters",)) -> Path:
     cell = new_code_cell(source, metadata={"tags": list(tags)})
-    nbformat.write(new_notebook(cells=[cell], metadata=PYTHON if metadata is None else metadata), path / "one.ipynb")
+    nbformat.write(new_notebook(cells=[cell], metadata=PYTHON), path / "one.ipynb")
     return path / "one.ipynb"
 
 
@@ -48,11 +48,7 @@ def test_one_that_takes_something_else(tmp_path: Path, source: str, said: str) -
 def test_one_without_the_tag(tmp_path: Path) -> None:
     text = refusal(notebook(tmp_path, "runs_yaml: str = ''\nstudy: str = ''", tags=()))
     assert "no cell tagged `parameters`" in text
-    assert "one line `name: type = default` for each of: runs_yaml, study" in text
-
-
-def test_one_without_a_language(tmp_path: Path) -> None:
-    assert "give it the kernel python3" in refusal(notebook(tmp_path, "runs_yaml = ''", metadata={}))
+    assert "one line `name: str = default` for each of: runs_yaml, study" in text
 
 
 def test_none_at_all_and_something_else(tmp_path: Path) -> None:
@@ -61,9 +57,3 @@ def test_none_at_all_and_something_else(tmp_path: Path) -> None:
     assert "not a notebook" in refusal(tmp_path / "text.ipynb")
     (tmp_path / "list.ipynb").write_text("[]")
     assert "not a notebook" in refusal(tmp_path / "list.ipynb")
-
-
-def test_braces_in_a_path_are_only_letters(tmp_path: Path) -> None:
-    folder = tmp_path / "{study}"
-    folder.mkdir()
-    check_parameters(notebook(folder, "runs_yaml: str = ''\nstudy: str = ''"), GIVEN)

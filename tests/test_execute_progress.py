@@ -5,9 +5,9 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.execute.console import Console
-from rqps.execute.estimate import FIRST_GUESS_S, Estimate
-from rqps.execute.progress import doing, progress_line
+from rqps.run.estimate import FIRST_GUESS_S, Estimate
+from rqps.run.watch import noted
+from rqps.terminal import Terminal
 
 
 def test_the_plan_and_a_guess_come_first_and_measured_overhead_after() -> None:
@@ -37,23 +37,20 @@ def test_the_share_is_1_only_at_the_end(planned: list[float], elapsed_s: float) 
     assert estimate.left_s() == 0
 
 
-@given(st.text(max_size=40), st.text(max_size=40), st.floats(0, 1), st.integers(1, 200))
-def test_a_line_is_never_wider_than_the_terminal(head: str, doing: str, share: float, width: int) -> None:
-    assert len(progress_line(head, doing, share, "5 min 10 s", width)) <= width
-
-
 def test_what_a_run_says_is_one_printable_line(tmp_path: Path) -> None:
-    assert doing(tmp_path) == "starting"
+    assert noted(tmp_path) == "starting"
     (tmp_path / "progress.txt").write_text("")
-    assert doing(tmp_path) == "starting"
+    assert noted(tmp_path) == "starting"
     (tmp_path / "progress.txt").write_bytes(b"insert\x1b[2J 2/4 \xff\nmore")
-    assert doing(tmp_path) == "insert[2J 2/4 \ufffd"
+    assert noted(tmp_path) == "insert[2J 2/4 \ufffd"
 
 
-def test_a_stream_that_is_no_terminal_and_knows_no_blocks() -> None:
+def test_a_stream_that_is_no_terminal_and_knows_few_letters() -> None:
     raw = io.BytesIO()
-    console = Console(io.TextIOWrapper(raw, encoding="ascii"))
-    assert not console.terminal
-    assert not console.blocks
-    console.say("5 µs – done")
-    assert raw.getvalue() == b"5 ?s ? done\n"
+    terminal = Terminal(io.TextIOWrapper(raw, encoding="ascii"), plain_every_s=100)
+    assert not terminal.is_live
+    terminal.show("in between")
+    terminal.show("at once", at_once=True)
+    terminal.say("5 µs – done")
+    terminal.close()
+    assert raw.getvalue() == b"at once\n5 ?s ? done\n"

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 import synthetic_scenarios as made_up
 import yaml
-from rqps.execute.levels import file_of_level, levels_file, run_levels
 from rqps.pages import perf_schema_instruments as page
+from rqps.run.levels import file_of_level, levels_file, run_levels
 from rqps.stats.perf_schema import events_per_statement
 from rqps.stats.perf_schema_parts import costly, parts_by_kind, recorded_events, split_by_name
 from rqps.store import load
@@ -45,14 +45,14 @@ def measure(data: Path, noise: float = 0.001, *, counted: bool = False) -> list[
     """Measures the study and all its levels, made up; the levels in their order."""
     done: list[str] = []
 
-    def run(runs_file: RunsFile, study: str, _runs_yaml: Path) -> int:
+    def run(runs_file: RunsFile, study: str) -> int:
         runs = {each.dbms: each for each in unfold(runs_file, study, "here")}
         servers = {dbms: each.perf_schema for dbms, each in runs.items() if each.perf_schema}
         made_up.write(data, servers, study=study, base=runs_file.studies[study].base, noise=noise, counted=counted)
         done.append(study)
         return 0
 
-    run(read_runs_file(data.parent / "runs.yaml", PARAMETERS), "apart", data.parent / "runs.yaml")
+    run(read_runs_file(data.parent / "runs.yaml", PARAMETERS), "apart")
     assert run_levels(data.parent / "runs.yaml", "apart", data, run, lambda _: None) == 0
     return done[1:]
 
@@ -129,7 +129,7 @@ def test_what_was_begun_goes_on_with_the_levels_that_are_written_down(data: Path
     before = levels_file(data, "apart").read_text()
     again: list[str] = []
 
-    def note(_file: RunsFile, study: str, _runs_yaml: Path) -> int:
+    def note(_file: RunsFile, study: str) -> int:
         again.append(study)
         return 0
 

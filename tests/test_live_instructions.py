@@ -15,7 +15,9 @@ from rqps.engines.mysql.prepared import PreparedServer
 from rqps.errors import RqpsError
 from rqps.observe import callgrind
 from rqps.observe.callgrind_profile import is_counted
-from rqps.run import finish, measure, open_run, start, stop
+from rqps.run.job import Job, read_job
+from rqps.run.measure import measure
+from rqps.run.ready import make_ready
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -73,16 +75,14 @@ class Place:
 
     def count(self, again: str = "") -> rqps.store.Study:
         """The first run as its notebook does it."""
-        run = self.runs[0].run
-        folder = self.study / f"run={run}{again}"
-        job = open_run(str(self.runs_yaml), "counted", run, str(folder))
-        serving = start(job)
-        try:
-            measured = measure(job, serving)
-        finally:
-            stop(job, serving)
-        finish(job, serving, measured)
-        return rqps.load_run(folder)
+        job = self.job(again)
+        measure(job)
+        return rqps.load_run(job.folder)
+
+    def job(self, again: str = "") -> Job:
+        run = self.runs[0]
+        job = make_ready([run], print)[run.dbms].job(run, self.study / f"run={run.run}{again}", None)
+        return read_job(job.write())
 
 
 @pytest.fixture
@@ -154,12 +154,12 @@ def test_a_second_start_counts_the_same(short: Path) -> None:
 
 def test_what_does_not_start_under_callgrind_shows_both_logs(short: Path) -> None:
     place = Place(short, "my5624", "point-query")
-    job = open_run(str(place.runs_yaml), "counted", place.runs[0].run, str(place.study / "run=x"))
+    job = place.job()
     assert isinstance(job.prepared, PreparedServer)
     translated = replace(job.prepared.translated, arguments=("--no-such-option=1",))
-    broken = replace(job, prepared=replace(job.prepared, translated=translated))
+    broken = job.model_copy(update={"prepared": replace(job.prepared, translated=translated)})
     with pytest.raises(RqpsError, match=r"(?s)did not start.*under callgrind, which said:.*no-such-option"):
-        start(broken)
+        measure(broken)
     assert not list((short / "scratch").iterdir())
 
 

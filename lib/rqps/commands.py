@@ -58,7 +58,7 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
 
 def _of_level(study: str, data: Path) -> Path | None:
     """The file that has a study which took another one apart."""
-    from rqps.execute.levels import file_of_level
+    from rqps.run.levels import file_of_level
 
     return file_of_level(data, study)
 
@@ -138,8 +138,8 @@ def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
 
 
 def plan(arguments: argparse.Namespace) -> Call:
-    from rqps.execute import state
     from rqps.overview import plan_text
+    from rqps.run.state import state
 
     asked = _asked(arguments)
     sources = _sources(asked.runs_file, arguments.study)
@@ -172,20 +172,15 @@ def run(arguments: argparse.Namespace) -> Call:
     _sources(asked.runs_file, arguments.study)
 
     def call() -> int:
-        from rqps.execute import run_study
-        from rqps.execute.levels import run_levels
+        from rqps.run.levels import run_levels
+        from rqps.run.run_study import run_study
+        from rqps.run.runner import Here
 
-        def measure(runs_file: "RunsFile", study: str, runs_yaml: Path) -> int:
-            return run_study(
-                runs_file,
-                study,
-                runs_yaml=runs_yaml,
-                data=asked.data,
-                notebooks=asked.notebooks,
-                archive=arguments.archive,
-            ).exit_code
+        def measure(runs_file: "RunsFile", study: str) -> int:
+            runner = Here(asked.notebooks, asked.runs_yaml)
+            return run_study(runs_file, study, data=asked.data, runner=runner, archive=arguments.archive).exit_code
 
-        code = measure(asked.runs_file, arguments.study, asked.runs_yaml)
+        code = measure(asked.runs_file, arguments.study)
         if code or arguments.rounds is not None or asked.runs_file.studies[arguments.study].take_apart is None:
             return code
         return run_levels(asked.runs_yaml, arguments.study, asked.data, measure, _say)
@@ -194,8 +189,8 @@ def run(arguments: argparse.Namespace) -> Call:
 
 
 def status(arguments: argparse.Namespace) -> Call:
-    from rqps.execute import state
     from rqps.overview import status_text, summary
+    from rqps.run.state import state
 
     asked = _asked(arguments)
     if arguments.study is not None:

@@ -6,8 +6,8 @@ from itertools import groupby
 
 from rqps.amounts import duration, megabytes
 from rqps.engines import Row
-from rqps.execute.estimate import Estimate, planned_s
-from rqps.execute.state import RunState
+from rqps.run.estimate import Estimate, planned_s
+from rqps.run.state import RunState
 from rqps.study import Option, Run, in_words
 from rqps.workloads import workload
 

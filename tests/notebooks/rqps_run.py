@@ -1,30 +1,41 @@
 """`rqps run` with the scripted notebook: python rqps_run.py HOUSE STUDY [--archive]."""
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rqps.errors import RqpsError
-from rqps.execute import run_study
+from rqps.run.run_study import run_study
+from rqps.run.runner import Here
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 
 
-def main(house: Path, study: str, *options: str) -> int:
-    def make_ready(runs: Sequence[Run], _say: Callable[[str], None]) -> None:
-        with (house / "order.log").open("a") as log:
+class Scripted(Here):
+    """Runs that need no server: their file says where the script is."""
+
+    def make_ready(self, runs: Sequence[Run], say: Callable[[str], None]) -> None:  # noqa: ARG002
+        with (self.runs_yaml.parent / "order.log").open("a") as log:
             log.write(f"setup {len(runs)}\n")
 
+    def write_job(self, run: Run, folder: Path) -> Path:
+        file = folder / "logs" / "job.json"
+        asked = {name: getattr(run, name) for name in ("study", "run", "dbms", "round", "identity")}
+        file.write_text(json.dumps({"house": str(self.runs_yaml.parent), "folder": str(folder), **asked}))
+        return file
+
+
+def main(house: Path, study: str, *options: str) -> int:
+    runs_yaml = house / "runs.yaml"
     try:
         outcome = run_study(
-            read_runs_file(house / "runs.yaml", PARAMETERS),
+            read_runs_file(runs_yaml, PARAMETERS),
             study,
-            runs_yaml=house / "runs.yaml",
             data=house / "data",
-            notebooks=house / "notebooks",
+            runner=Scripted(house / "notebooks", runs_yaml),
             archive="--archive" in options,
             host="here",
-            make_ready=make_ready,
         )
     except RqpsError as error:
         print(f"rqps: {error}", file=sys.stderr)

@@ -11,8 +11,6 @@ from typing import Any
 
 from rqps.errors import RqpsError
 from rqps.store import write_manifest
-from rqps.study import read_runs_file, unfold
-from rqps.workloads import PARAMETERS
 from synthetic import manifest
 
 # Stands for a keeper: when the pipe from its owner closes, it takes a while to end, and says so.
@@ -25,21 +23,20 @@ with open(sys.argv[1], "a") as log: log.write(f"stopped {sys.argv[2]}\\n")
 
 
 class Act:
-    def __init__(self, runs_yaml: str, study: str, run: str, folder: str) -> None:
-        house = Path(runs_yaml).parent
+    def __init__(self, job: str) -> None:
+        self.asked = json.loads(Path(job).read_text())
+        house = Path(self.asked["house"])
         self.log = house / "order.log"
-        self.folder = Path(folder)
-        runs = unfold(read_runs_file(Path(runs_yaml), PARAMETERS), study, run.rpartition("@")[2])
-        self.run = next(each for each in runs if each.run == run)
-        self.name = f"r{self.run.round} {self.run.dbms}"
+        self.folder = Path(self.asked["folder"])
+        self.name = f"r{self.asked['round']} {self.asked['dbms']}"
         self.fault = json.loads((house / "script.json").read_text()).get(self.name)
 
-    def tell(self, what: str) -> None:
+    def note(self, what: str) -> None:
         with self.log.open("a") as log:
             log.write(f"{what} {self.name}\n")
 
     def prepare(self) -> None:
-        self.tell("prepare")
+        self.note("prepare")
         if self.fault == "dies at once":
             os._exit(3)
         self.keeper = subprocess.Popen(
@@ -51,7 +48,7 @@ class Act:
             pids.write(f"{self.keeper.pid}\n")
 
     def measure(self) -> None:
-        self.tell("run")
+        self.note("run")
         (self.folder / "progress.txt").write_text("point-query 1/1")
         try:
             self._go_wrong()
@@ -59,7 +56,7 @@ class Act:
             assert self.keeper.stdin
             self.keeper.stdin.close()
             self.keeper.wait()
-            self.tell("cleanup")
+            self.note("cleanup")
 
     def _go_wrong(self) -> None:
         if self.fault == "raise":
@@ -86,9 +83,9 @@ class Act:
         if self.fault == "says failed":
             changes |= {"outcome": "failed", "error": "my1 did not start"}
         whole = manifest(
-            self.run.dbms,
-            self.run.round,
-            **{"study": self.run.study, "run": self.run.run, "identity": self.run.identity, **changes},
+            self.asked["dbms"],
+            self.asked["round"],
+            **{**{name: self.asked[name] for name in ("study", "run", "identity")}, **changes},
         )
         write_manifest(self.folder, whole)
         if self.fault == "garbage":

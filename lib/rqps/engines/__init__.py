@@ -145,6 +145,10 @@ class Engine(Protocol):
     title: str
     """Its name for people: `MySQL`."""
 
+    @property
+    def prepared(self) -> type[Prepared]:
+        """The dataclass that `prepare` gives, of plain values: it is written to a run's file and read from it."""
+
     def source(self, name: str, spec: "BuildSpec") -> "Source":
         """The source of a build."""
 

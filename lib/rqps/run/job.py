@@ -1,43 +1,56 @@
-"""What a run is about to do, with everything looked up."""
+"""One run as a file that says everything: written by the command, read by the run's notebook.
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+Names of runs.yaml are looked up, builds found and options translated once, by the command.
+"""
+
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rqps.engines import Prepared, prepare
-from rqps.engines.cache import cache_dir
-from rqps.errors import RqpsError
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
+
+from rqps.engines import Prepared, engine_of
 from rqps.observe import placement
-from rqps.observe.machine import describe_machine
 from rqps.store.manifest import Placement
-from rqps.study import Run, read_runs_file, unfold
+from rqps.study import Run
 from rqps.workloads import PARAMETERS, workload
 from rqps.workloads.protocol import Workload
 
-Say = Callable[[str], None]
+JOB = "job.json"
 
 
-@dataclass(frozen=True)
-class Job:
-    """A run with its build found, its config in the form of that version, and its CPUs chosen."""
+def _written(prepared: Prepared) -> Any:
+    return TypeAdapter(type(prepared)).dump_python(prepared, mode="json")
+
+
+def _read(value: Any, info: ValidationInfo) -> Any:
+    kind = engine_of(info.data["run"].build_spec).prepared
+    return value if isinstance(value, kind) else TypeAdapter(kind).validate_python(value)
+
+
+class Job(BaseModel):
+    """A run with its build found, its config in the form of that version, its tables loaded and its CPUs chosen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: Run
     folder: Path
-    runs_yaml: Path
-    prepared: Prepared
-    placements: Mapping[int, Placement]
+    """Tables and manifest are written there."""
+    prepared: Annotated[Prepared, PlainValidator(_read), PlainSerializer(_written)]
+    """The dbms, in the form of its engine."""
+    data: Path
+    """Loaded tables; the run's server starts on a copy of them."""
+    placements: dict[int, Placement]
     """By how many clients a step has."""
-    workload: Workload
-    machine: Mapping[str, Any]
-    """As it was before the server started."""
-    started_at: datetime
+    git_revision: str | None
+    """Of the folder that has the runs.yaml."""
+
+    @property
+    def workload(self) -> Workload:
+        return workload(self.run.workload)
 
     @property
     def placement(self) -> Placement:
-        """Of the whole run: what the server starts with."""
+        """Of the whole run: where its server starts."""
         return placement.of_run(self.placements)
 
     def placement_of(self, step: str) -> Placement:
@@ -47,39 +60,14 @@ class Job:
     def logs(self) -> Path:
         return self.folder / "logs"
 
-    def doing(self, what: str) -> None:
-        """Tells whoever watches what is being done now."""
-        unfinished = self.folder / ".progress.txt"
-        unfinished.write_text(what)
-        unfinished.rename(self.folder / "progress.txt")
-
-    def note_process(self, pid: int) -> None:
-        """Tells whoever cleans up after us that this process has to be waited for."""
-        with (self.folder / "pids.txt").open("a") as pids:
-            pids.write(f"{pid}\n")
+    def write(self) -> Path:
+        """Writes it among the logs of its folder; gives back the file."""
+        file = self.logs / JOB
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        return file
 
 
-def open_run(runs_yaml: str, study: str, run: str, folder: str) -> Job:
-    """Look up one run of a study; from here on this process keeps off the CPUs that are measured."""
-    host = run.rpartition("@")[2]
-    runs = {each.run: each for each in unfold(read_runs_file(Path(runs_yaml), PARAMETERS), study, host)}
-    if run not in runs:
-        raise RqpsError(f"{runs_yaml}: study {study!r} has no run {run!r}", fix=f"give one of {', '.join(runs)}")
-    asked = runs[run]
-    machine = describe_machine(cache_dir())
-    load = workload(asked.workload)
-    clients = [load.clients(step, asked.parameters) for step in load.steps(asked.parameters)]
-    placements = placement.by_clients(asked.placement, clients)
-    placement.apply(os.getpid(), placement.of_run(placements).observer_cpus)
-    path = Path(folder).resolve()
-    (path / "logs").mkdir(parents=True, exist_ok=True)
-    return Job(
-        run=asked,
-        folder=path,
-        runs_yaml=Path(runs_yaml),
-        prepared=prepare(asked, print),
-        placements=placements,
-        workload=load,
-        machine=machine,
-        started_at=datetime.now(UTC),
-    )
+def read_job(file: str | Path) -> Job:
+    """Reads the file that a run's notebook is given."""
+    return Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)

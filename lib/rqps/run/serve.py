@@ -3,6 +3,8 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,14 +16,14 @@ from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
 from rqps.observe.perf_events import HARDWARE, EventCounters
-from rqps.run.count import callgrind_of
 from rqps.run.job import Job
-from rqps.run.ready import loaded_data
+from rqps.run.modes import callgrind_of
+from rqps.run.watch import RunWatcher
 
 
 @dataclass(frozen=True)
 class Serving:
-    """A server that has what was asked for, and what it says of itself."""
+    """A server that has what was asked for, and its own words on that."""
 
     server: Opened
     version: str
@@ -31,31 +33,33 @@ class Serving:
     events: EventCounters
     """The CPU's own counters of it, where there are any."""
     callgrind: Callgrind | None = None
-    """What it runs under, where its instructions are counted one by one."""
+    """The callgrind that it runs under, where its instructions are counted."""
 
 
-def start(job: Job) -> Serving:
-    """Starts the server of a run on its own copy of the tables, and verifies all that was asked for."""
-    job.doing("starting the server")
+@contextmanager
+def serving(job: Job, watcher: RunWatcher) -> Iterator[Serving]:
+    """A server for as long as the block lasts, on its own copy of the tables, with all that was asked for verified.
+    Its data directory goes with it."""
+    watcher.doing("starting the server")
     scratch = _scratch()
     callgrind = callgrind_of(job, scratch)
-    server = _start_on_a_copy(job, loaded_data(job.run, job.prepared, print), scratch, callgrind)
-    try:
-        serving = _verify(job, server, callgrind)
-        job.doing("warming up the server")
+    server = _start_on_a_copy(job, scratch, callgrind, watcher)
+    with ExitStack() as at_the_end:
+        at_the_end.callback(server.close)
+        found = _verify(job, server, callgrind)
+        at_the_end.callback(found.events.close)
+        watcher.doing("warming up the server")
         job.workload.prepare(server, job.run.parameters)
-    except BaseException:
-        server.close()
-        raise
-    return serving
+        yield found
+        watcher.doing("stopping the server")
 
 
-def _start_on_a_copy(job: Job, loaded: Path, scratch: Path, callgrind: Callgrind | None) -> Opened:
+def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None, watcher: RunWatcher) -> Opened:
     asked = Start(
         log=job.logs / "mysqld.err",
         cpus=job.placement.server_cpus,
         scratch=(scratch,),
-        started=job.note_process,
+        started=watcher.process,
     )
     if callgrind:
         asked = replace(
@@ -65,20 +69,13 @@ def _start_on_a_copy(job: Job, loaded: Path, scratch: Path, callgrind: Callgrind
             patience_s=callgrind.start_patience_s,
         )
     try:
-        copy_folder(loaded, scratch / "data")
+        copy_folder(job.data, scratch / "data")
         return job.prepared.open(scratch / "data", asked)
     except BaseException as error:
         shutil.rmtree(scratch, ignore_errors=True)
         if callgrind and isinstance(error, RqpsError):
             raise callgrind.explained(error) from error
         raise
-
-
-def stop(job: Job, serving: Serving) -> None:
-    """Stops the server in order; its data directory goes with it."""
-    job.doing("stopping the server")
-    serving.events.close()
-    serving.server.close()
 
 
 def _scratch() -> Path:

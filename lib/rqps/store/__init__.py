@@ -1,8 +1,12 @@
 """The raw tables: one schema each, written whole, read lazily."""
 
-from rqps.store.manifest import Manifest, Placement, StudyCard, Warning_
-from rqps.store.read import Study, load, load_run, read_manifest, read_study_card
-from rqps.store.write import write_manifest, write_study_card, write_table
+from typing import TYPE_CHECKING, Any
+
+from rqps.store.manifest import Manifest, Placement, StudyCard, Warning_, read_manifest, read_study_card
+
+if TYPE_CHECKING:
+    from rqps.store.read import Study, load, load_run
+    from rqps.store.write import write_manifest, write_study_card, write_table
 
 __all__ = [
     "Manifest",
@@ -18,3 +22,16 @@ __all__ = [
     "write_study_card",
     "write_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # polars takes a third of a second to import, and a plan has no tables.
+    if name in ("Study", "load", "load_run"):
+        from rqps.store import read
+
+        return getattr(read, name)
+    if name in ("write_manifest", "write_study_card", "write_table"):
+        from rqps.store import write
+
+        return getattr(write, name)
+    raise AttributeError(f"module 'rqps.store' has no attribute {name!r}")

@@ -1,12 +1,18 @@
 """The manifest of a run, written last: a folder without one did not happen. And the card of a study."""
 
+import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rqps.store.schemas import SCHEMA_VERSION
+from rqps.errors import RqpsError
+from rqps.store.find import CARD, MANIFEST
 from rqps.study import Mode
+
+SCHEMA_VERSION = 2
+"""Version 1 had of a step its name and threads only; upgrade.py reads it."""
 
 
 class _Frozen(BaseModel):
@@ -84,3 +90,49 @@ class StudyCard(_Frozen):
     parameters: dict[str, Any]
     absent: dict[str, str] = Field(default_factory=dict)
     """Reasons by dbms, where a version lacks what its config asks for: those of `dbms` that have no runs."""
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a run's manifest."""
+    path = folder / MANIFEST
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        right_version(path, _json(path).get("schema_version"))  # one of another version may have other keys
+        raise damaged(path, str(error)) from error
+    right_version(path, manifest.schema_version)
+    return manifest
+
+
+def read_study_card(folder: Path) -> StudyCard:
+    """Read the card of a study: its question, base and dbms."""
+    path = folder / CARD
+    try:
+        return StudyCard.model_validate(_json(path))
+    except ValidationError as error:
+        raise damaged(path, str(error)) from error
+
+
+def right_version(path: Path, version: object) -> None:
+    if str(version) not in map(str, range(1, SCHEMA_VERSION + 1)):
+        raise RqpsError(
+            f"{path}: schema version {version}, and this rqps reads 1 to {SCHEMA_VERSION}",
+            fix="read it with the rqps that wrote it (the manifest says which), or measure it again",
+        )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise damaged(path, str(error)) from error
+    if not isinstance(found, dict):
+        raise damaged(path, "not a JSON object")
+    return found
+
+
+def damaged(path: Path, why: str) -> RqpsError:
+    return RqpsError(
+        f"{path}: can't be read: {why}",
+        fix=f"move {path.parent} away and run the study again: only what is missing is measured",
+    )

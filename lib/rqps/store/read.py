@@ -1,6 +1,5 @@
 """Studies as plain polars frames; the first columns of each say which run a row is from."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +8,19 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars.exceptions import PolarsError
 from polars.io.plugins import register_io_source
-from pydantic import ValidationError
 
-from rqps.errors import RqpsError
-from rqps.store.find import CARD, MANIFEST, data_folder, failed_runs, finished_runs, study_folder
+from rqps.store.find import CARD, data_folder, failed_runs, finished_runs, study_folder
 from rqps.store.flat import IDENTITY, conditions_frame, identity, runs_frame, warnings_frame
-from rqps.store.manifest import Manifest, StudyCard
-from rqps.store.schemas import MODE_TABLES, SCHEMA_VERSION, TABLES, WORKLOAD_TABLES
+from rqps.store.manifest import (
+    SCHEMA_VERSION,
+    Manifest,
+    StudyCard,
+    damaged,
+    read_manifest,
+    read_study_card,
+    right_version,
+)
+from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 from rqps.store.upgrade import LATER_TABLES, upgraded
 from rqps.store.write import VERSION_KEY
 from rqps.study import Mode
@@ -85,27 +90,6 @@ def load_run(folder: str | Path) -> Study:
     return _study(card, above, (folder,), (), None)
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read a run's manifest."""
-    path = folder / MANIFEST
-    try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        _right_version(path, _json(path).get("schema_version"))  # one of another version may have other keys
-        raise _damaged(path, str(error)) from error
-    _right_version(path, manifest.schema_version)
-    return manifest
-
-
-def read_study_card(folder: Path) -> StudyCard:
-    """Read the card of a study: its question, base and dbms."""
-    path = folder / CARD
-    try:
-        return StudyCard.model_validate(_json(path))
-    except ValidationError as error:
-        raise _damaged(path, str(error)) from error
-
-
 def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence[Path], mode: Mode | None) -> Study:
     ok = [(path, manifest) for path in runs if mode in (None, (manifest := read_manifest(path)).mode)]
     return Study(
@@ -173,9 +157,9 @@ def _form(path: Path, manifest: Manifest) -> _Form | None:
     except (OSError, PolarsError) as error:
         if _may_lack(path.stem, manifest) and not path.exists():
             return None
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     version = str(metadata.get(VERSION_KEY))
-    _right_version(path, version)
+    right_version(path, version)
     return _Form(version, manifest.workload, metadata.get("ARROW:schema", str(path)))
 
 
@@ -191,28 +175,3 @@ def _scan(name: str, form: _Form, paths: list[Path], whose: pl.LazyFrame) -> pl.
         rows = upgraded(name, rows, form.workload)
     joined = rows.join(whose, on=_FILE, how="left", maintain_order="left")
     return joined.select(*IDENTITY, *TABLES[name].names())
-
-
-def _right_version(path: Path, version: object) -> None:
-    if str(version) not in map(str, range(1, SCHEMA_VERSION + 1)):
-        raise RqpsError(
-            f"{path}: schema version {version}, and this rqps reads 1 to {SCHEMA_VERSION}",
-            fix="read it with the rqps that wrote it (the manifest says which), or measure it again",
-        )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise _damaged(path, str(error)) from error
-    if not isinstance(found, dict):
-        raise _damaged(path, "not a JSON object")
-    return found
-
-
-def _damaged(path: Path, why: str) -> RqpsError:
-    return RqpsError(
-        f"{path}: can't be read: {why}",
-        fix=f"move {path.parent} away and run the study again: only what is missing is measured",
-    )

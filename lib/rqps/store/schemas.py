@@ -4,9 +4,6 @@ from typing import Any
 
 import polars as pl
 
-SCHEMA_VERSION = 2
-"""Version 1 had of a step its name and threads only; upgrade.py reads it."""
-
 _Columns = dict[str, Any]  # of polars types; their own class is not public
 
 _PROCESS_COUNTERS: _Columns = {
@@ -61,6 +58,7 @@ STEPS = pl.Schema(
         "writes": pl.Boolean,  # whether rows change in it, also beside its queries
         "storage_engine": pl.String,  # of the table, where the step is named for it
         "unit": pl.String,  # what an operation is: query, row
+        "threads": pl.Int32,  # the same as clients, until nobody reads it
         "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
         "warmup_s": pl.Float64,
         "elapsed_s": pl.Float64,

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.store.manifest import Manifest, StudyCard
-from rqps.store.schemas import SCHEMA_VERSION, TABLES
+from rqps.store.manifest import SCHEMA_VERSION, Manifest, StudyCard
+from rqps.store.schemas import TABLES
 
 VERSION_KEY = "rqps_schema_version"
 

@@ -17,8 +17,9 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
-    field_validator,
+    WrapValidator,
     model_serializer,
     model_validator,
 )
@@ -135,6 +136,24 @@ Workloads = Mapping[str, type[Parameters]]
 """The workloads there are, by name, each with the model of its parameters."""
 
 
+def _of_the_workload(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Takes a workload's parameters for those of the workload that is named before, out of the context's."""
+    model = (info.context or {}).get(info.data.get("workload"))
+    if isinstance(value, Parameters) or not isinstance(value, dict):
+        return handler(value)
+    if model is None:  # an unknown workload is a mistake of its own
+        return value
+    # As JSON, since a strict model takes its lists for tuples only from there.
+    return model.model_validate_json(json.dumps(value))
+
+
+WorkloadParameters = Annotated[
+    SerializeAsAny[Parameters],
+    WrapValidator(_of_the_workload),
+    WithJsonSchema({"type": "object", "additionalProperties": True}),
+]
+
+
 class StudySpec(_Strict):
     """A question, and the runs that answer it."""
 
@@ -152,11 +171,7 @@ class StudySpec(_Strict):
     """How often each dbms runs once more while its call stacks are sampled; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
     """How often each dbms runs once more under callgrind, which counts instructions; it takes long."""
-    parameters: Annotated[
-        SerializeAsAny[Parameters],
-        Field(default_factory=dict, validate_default=True),
-        WithJsonSchema({"type": "object", "additionalProperties": True}),
-    ]
+    parameters: Annotated[WorkloadParameters, Field(default_factory=dict, validate_default=True)]
     """What the workload may be told: its steps, sizes and times."""
     placement: Literal["same-cpu", "split", "free"] | None = None
     """Which CPUs server and load generator share; chosen for the host if not given."""
@@ -167,17 +182,6 @@ class StudySpec(_Strict):
     that are studies of their own, as far as it costs something."""
     extends: Name | None = None
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
-
-    @field_validator("parameters", mode="wrap")
-    @classmethod
-    def _of_the_workload(cls, value: Any, handler: Any, info: ValidationInfo) -> Any:
-        model = (info.context or {}).get(info.data.get("workload"))
-        if isinstance(value, Parameters) or not isinstance(value, dict):
-            return handler(value)
-        if model is None:  # an unknown workload is a mistake of its own
-            return value
-        # As JSON, since a strict model takes its lists for tuples only from there.
-        return model.model_validate_json(json.dumps(value))
 
 
 class RunsFile(_Strict):

@@ -10,7 +10,7 @@ from rqps.errors import RqpsError
 from rqps.study.configs import Option, resolve, resolve_scenario
 from rqps.study.document import instead
 from rqps.study.perf_schema import Scenario, absent
-from rqps.study.runs_file import BuildSpec, Parameters, RunsFile, StudySpec
+from rqps.study.runs_file import BuildSpec, RunsFile, StudySpec, WorkloadParameters
 
 Mode = Literal["throughput", "stacks", "instructions"]
 """The purpose of a run. Sampling and counting slow a run down, so only the throughput of the first is compared."""
@@ -51,7 +51,7 @@ class Run:
     """Its place in the study's random order, from 0."""
     seed: int
     workload: str
-    parameters: Parameters
+    parameters: WorkloadParameters
     placement: Literal["same-cpu", "split", "free"] | None
     identity: str
     """Digest of all that is asked for; runs that differ in it can't be pooled."""

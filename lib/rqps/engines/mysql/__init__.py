@@ -15,6 +15,12 @@ class Mysql:
 
     title = "MySQL"
 
+    @property
+    def prepared(self) -> type[Prepared]:
+        from rqps.engines.mysql.prepared import PreparedServer
+
+        return PreparedServer
+
     def source(self, name: str, spec: "BuildSpec") -> "Source":
         from rqps.engines.mysql.build import source
 

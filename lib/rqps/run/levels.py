@@ -39,7 +39,7 @@ def file_of_level(data: Path, study: str) -> Path | None:
 
 
 def run_levels(
-    runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str, Path], int], say: Callable[[str], None]
+    runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str], int], say: Callable[[str], None]
 ) -> int:
     """Measures level after level with `run`, those already written down first; ends with the first that fails."""
     file = levels_file(data, study)
@@ -53,7 +53,7 @@ def run_levels(
                 return 0
             levels = (*levels, added)
         say(f"{study}: what costs something is taken apart, as {levels[done]}")
-        code = run(read_runs_file(file, PARAMETERS), levels[done], file)
+        code = run(read_runs_file(file, PARAMETERS), levels[done])
         done += 1
     return code
 

@@ -1,4 +1,4 @@
-"""How long runs take: what the plan says, and what came on top of it so far."""
+"""The time that runs take: what the plan says, and what came on top of it so far."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ FIRST_GUESS_S = 10.0
 
 def planned_s(run: Run) -> float:
     """Seconds in the measured steps of a run and their warm-up."""
-    return float(getattr(run.parameters, "estimated_seconds", 0.0))
+    return run.parameters.estimated_seconds
 
 
 @dataclass
 class Estimate:
-    """Of the runs still to be done. A run's set-up and end are taken from the runs that finished before."""
+    """The time left for runs. Their set-up and end are taken to be those of the runs that finished before."""
 
     planned: Sequence[float]
     overheads_s: list[float] = field(default_factory=list)

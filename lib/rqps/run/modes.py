@@ -1,0 +1,180 @@
+"""A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from rqps.engines import Opened, Say
+from rqps.engines.sources.programs import perf, valgrind
+from rqps.errors import RqpsError
+from rqps.observe import placement
+from rqps.observe.callgrind import Callgrind
+from rqps.observe.callgrind_profile import COUNTED, incomplete, instruction_rows
+from rqps.observe.host_counters import device_of, read_busy_s
+from rqps.observe.perf_events import EventCounters, Reading
+from rqps.observe.stacks import choose_sampling, profiling, sampled_event
+from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
+from rqps.run.job import Job
+from rqps.store.manifest import Warning_
+from rqps.store.schemas import COUNTERS
+from rqps.study import Run
+from rqps.workloads import workload
+from rqps.workloads.protocol import CountedWorkload, Load
+
+INCOMPLETE_WORTH_A_WARNING = 0.001
+"""Of the instructions, those of stacks whose beginning is not known."""
+
+
+def find_tools(runs: Sequence[Run], say: Say) -> None:
+    """Finds what samples or counts in these runs, before anything is measured."""
+    if any(run.mode == "stacks" for run in runs):
+        perf(say)
+        sampled_event()
+    counted = [run for run in runs if run.mode == "instructions"]
+    if counted:
+        valgrind(say)
+    for run in counted:
+        if not isinstance(workload(run.workload), CountedWorkload):
+            raise _can_not_be_counted(run)
+
+
+def mode_tools(job: Job) -> dict[str, str]:
+    """The tools of a run's mode, with their versions and settings."""
+    if job.run.mode == "stacks":
+        sampling = choose_sampling(job.prepared.build.program, len(job.placement.server_cpus))
+        return {"perf": f"{perf().version}, {sampling.words}"}
+    if job.run.mode == "instructions":
+        version = valgrind().version
+        return {"valgrind": f"{version}, callgrind, of {COUNTED} and all that it calls, without the kernel's"}
+    return {}
+
+
+def callgrind_of(job: Job, scratch: Path) -> Callgrind | None:
+    """The callgrind that the server of a run is started under; None where it runs by itself."""
+    if job.run.mode != "instructions":
+        return None
+    return Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log")
+
+
+def load_of(
+    job: Job, server: Opened, step: str, *, seed: int, cpus: tuple[int, ...], log: Path
+) -> AbstractContextManager[Load]:
+    """The load of a step: for some seconds, or a number of times where instructions are counted."""
+    if job.run.mode != "instructions":
+        return job.workload.generating(server, step, job.run.parameters, seed=seed, cpus=cpus, log=log)
+    if not isinstance(job.workload, CountedWorkload):
+        raise _can_not_be_counted(job.run)
+    return job.workload.counting(server, step, job.run.parameters, seed=seed, cpus=cpus, log=log)
+
+
+def _can_not_be_counted(run: Run) -> RqpsError:
+    return RqpsError(
+        f"the steps of {run.workload} can't be done a number of times: their instructions can't be counted",
+        fix=f"set instructions_rounds of study {run.study!r} to 0",
+    )
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Columns of the step's row in `steps`, and rows of tables of its own."""
+
+    columns: dict[str, Any]
+    tables: dict[str, pl.DataFrame]
+    warnings: tuple[Warning_, ...]
+    busy_s: float | None = None
+    """Of the CPUs on which server and load generator may run, whoever used them; None where nobody looked."""
+
+
+class Beside(Protocol):
+    """Whatever else looks on while a step is measured."""
+
+    def begin(self, origin_ns: int) -> None:
+        """The measured part has begun, at that moment of CLOCK_MONOTONIC."""
+
+    def end(self) -> None:
+        """It has ended; the load's threads are still there."""
+
+
+def observe(
+    job: Job, server: Opened, events: EventCounters, load: Load, step: str, beside: Beside | None = None
+) -> Observed:
+    """Reads all counters at the two ends of the measured part, and one row per second between them."""
+    device, pids = device_of(server.directory), server.pids
+    where = job.placement_of(step)
+    cpus = {*where.server_cpus, *where.client_cpus}
+    origin_ns = load.wait_for_begin()
+    if beside:
+        beside.begin(origin_ns)
+    first, first_busy_s, first_events = read_counters(pids, load.pid, device), read_busy_s(cpus), events.read()
+    started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
+    placement.verify(load.pid, where.client_cpus)
+    with Sampler(pids, load.pid, device, origin_ns) as sampler:
+        load.wait_for_end()
+        last, last_busy_s, last_events = read_counters(pids, load.pid, device), read_busy_s(cpus), events.read()
+        if beside:
+            beside.end()
+    counted = {f"server_{name}": count for name, count in (last_events - first_events).items()}
+    return Observed(
+        columns={"started_at": started_at, **used_between(first, last), **counted},
+        tables={"counters": sampler.frame(step)},
+        warnings=(*warnings_between(first, last, step), *_events_shared(last_events, step)),
+        busy_s=last_busy_s - first_busy_s,
+    )
+
+
+def _events_shared(events: Reading, step: str) -> Iterator[Warning_]:
+    for name in sorted(events.shared):
+        text = f"{name} of the server are unknown: others had the CPU's counter for a part of the time"
+        yield Warning_(kind="counters", text=text, step=step)
+
+
+def sample(job: Job, server: Opened, events: EventCounters, load: Load, step: str) -> Observed:
+    """Observes a step as in any run, and samples stacks of the server meanwhile."""
+    where = job.placement_of(step)
+    sampling = choose_sampling(server.build.program, len(where.server_cpus))
+    with profiling(server, where, sampling) as profiling_step:
+        observed = observe(job, server, events, load, step, profiling_step)
+        profile = profiling_step.profile(step, observed.columns["server_cpu_s"])
+    return replace(
+        observed,
+        tables={**observed.tables, "stacks": profile.stacks, "threads": profile.threads},
+        warnings=(*observed.warnings, *profile.warnings),
+    )
+
+
+def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
+    """Counts every instruction that the server spends on the load's commands.
+
+    The counters read meanwhile are those of the server under callgrind: they show how long this took, no more.
+    """
+    device = device_of(server.directory)
+    load.wait_for_begin()
+    callgrind.begin(server.pids[0])
+    first = read_counters(server.pids, load.pid, device)
+    started_at = datetime.now(UTC)
+    load.wait_for_end()
+    last = read_counters(server.pids, load.pid, device)
+    rows = instruction_rows(callgrind.end(server.pids[0]), step)
+    if rows.is_empty():
+        raise RqpsError(
+            f"{step}: not one instruction was counted: callgrind saw no call of {COUNTED} in this server",
+            fix="take a build that has its symbols: one that was not stripped",
+        )
+    return Observed(
+        columns={"started_at": started_at, **used_between(first, last)},
+        tables={"counters": COUNTERS.to_frame(), "instructions": rows},
+        warnings=tuple(_incomplete(rows, step)),
+    )
+
+
+def _incomplete(rows: pl.DataFrame, step: str) -> Iterator[Warning_]:
+    share = incomplete(rows)
+    if share > INCOMPLETE_WORTH_A_WARNING:
+        text = f"{share:.1%} of the instructions are in stacks that do not begin with {COUNTED}"
+        yield Warning_(kind="instructions", text=text, step=step)

@@ -1,0 +1,202 @@
+"""A run's folder from its beginning to where it stays: whole under its name, or among the failed ones."""
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rqps.engines.cache import cache_dir, locked
+from rqps.errors import RqpsError
+from rqps.notebook import LOGS, PIDS, is_alive, listed, names_of, wait_until_gone
+from rqps.run.state import FAILURE, StudyFolder, write_asked
+from rqps.run.watch import DOING
+from rqps.store.find import MANIFEST
+from rqps.store.manifest import read_manifest
+from rqps.store.write import flush
+from rqps.study import Run
+
+OWNER = "owner.json"
+PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
+SHOWN_LINES = 20
+Say = Callable[[str], None]
+
+
+@contextmanager
+def measuring(study: str) -> Iterator[None]:
+    """Holds this host's lock, since two measurements at once would both be wrong; RqpsError names the other one."""
+    # A home directory may be shared between hosts.
+    path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
+
+    def refuse() -> None:
+        raise RqpsError(
+            f"another rqps run ({_holder(path)}) is measuring on this host",
+            fix="wait until it has ended, or stop it with Ctrl-C in its terminal; then run this again",
+        )
+
+    with locked(path, refuse):
+        since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        path.write_text(json.dumps({"pid": os.getpid(), "study": study, "since": since}), encoding="utf-8")
+        yield
+
+
+def _holder(path: Path) -> str:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:  # it has only just taken the lock
+        return "just started"
+    return f"pid {found['pid']}, study {found['study']}, since {found['since']}"
+
+
+def begin(folder: StudyFolder, run: Run) -> Path:
+    """Makes the hidden folder that a run is measured into."""
+    partial = folder.partial(run.run)
+    try:
+        partial.mkdir(parents=True)
+    except FileExistsError:
+        raise RqpsError(
+            f"{partial}: this run is being measured by another process now",
+            fix="let it end, or give this one a data folder of its own",
+        ) from None
+    try:
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "started_at_s": psutil.Process().create_time()}
+        (partial / OWNER).write_text(json.dumps(owner), encoding="utf-8")
+        (partial / LOGS).mkdir()
+        write_asked(partial, run)
+    except OSError:
+        remove(partial)
+        raise
+    return partial
+
+
+def remove(partial: Path) -> None:
+    """Removes a run's hidden folder, unless processes of it are left: then the next start has to see it."""
+    if not listed(partial / PIDS):
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def publish(folder: StudyFolder, run: Run) -> Path:
+    """Gives a whole run its name. Before this it did not happen; after it, it is there whatever happens."""
+    partial, whole = folder.partial(run.run), folder.whole(run.run)
+    if whole.exists():  # without a manifest, or we would not have measured it again
+        _set_aside(folder, run, whole)
+    for name in (PIDS, DOING, OWNER):
+        (partial / name).unlink(missing_ok=True)
+    for path in (*partial.rglob("*"), partial):
+        flush(path)
+    partial.rename(whole)
+    flush(folder.path)
+    return whole
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A try that failed: what `failure.json` holds, and its folder."""
+
+    run: str
+    dbms: str
+    round: int
+    started_at: str
+    failed_at: str
+    doing: str
+    """The last note of the run before it failed."""
+    error: str
+    folder: Path
+
+    @property
+    def in_short(self) -> str:
+        return self.error.strip().splitlines()[0]
+
+    @property
+    def shown(self) -> str:
+        lines = self.error.strip().splitlines()
+        return "\n".join(lines[:SHOWN_LINES] + ["…"] * (len(lines) > SHOWN_LINES))
+
+
+def keep_failed(folder: StudyFolder, run: Run, failure: Callable[[Path], Failure]) -> Failure:
+    """Keeps the folder of a failed try, with a record of the error."""
+    partial = folder.partial(run.run)
+    for name in (PIDS, OWNER):
+        (partial / name).unlink(missing_ok=True)
+    kept = failure(_set_aside(folder, run, partial))
+    facts = {key: value for key, value in asdict(kept).items() if key != "folder"}
+    (kept.folder / FAILURE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return kept
+
+
+def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
+    """None if the run's own manifest says that it went well; papermill's word on that is not taken."""
+    if not (folder / MANIFEST).is_file():
+        return error or "the notebook ended without having written a manifest"
+    try:
+        manifest = read_manifest(folder)
+    except RqpsError as damaged:
+        return damaged.message
+    if manifest.outcome == "failed":
+        return manifest.error or error or "the manifest says failed, and not why"
+    if (manifest.run, manifest.identity) != (run.run, run.identity):
+        return (
+            f"the manifest is that of {manifest.run} with identity {manifest.identity}, "
+            f"not of {run.run} with identity {run.identity}"
+        )
+    return None
+
+
+def clear_stale(folder: StudyFolder, say: Say) -> None:
+    """Removes what an rqps left half done that was killed, once its processes have ended."""
+    for partial in folder.partials():
+        owner = _owner(partial)
+        if owner.get("host", socket.gethostname()) != socket.gethostname() or _is_living(owner):
+            continue
+        if left := wait_until_gone(listed(partial / PIDS), PATIENCE_S, say):
+            raise still_running(left)
+        say(f"removing the half-done {partial.name.removeprefix('.')} of an rqps that was killed")
+        shutil.rmtree(partial)
+
+
+def still_running(processes: set[psutil.Process]) -> RqpsError:
+    return RqpsError(
+        f"processes of a run that has ended are still there: {names_of(processes)}",
+        fix="end them with kill, then run this again; nothing is measured beside them",
+    )
+
+
+def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
+    manifest = path / MANIFEST
+    if manifest.is_file() and not _says_failed(path):
+        # A reader takes a manifest among the failed ones at its word.
+        manifest.rename(path / "manifest.refused.json")
+    failed = folder.next_failure(run.run)
+    failed.parent.mkdir(exist_ok=True)
+    path.rename(failed)
+    return failed
+
+
+def _says_failed(folder: Path) -> bool:
+    try:
+        return read_manifest(folder).outcome == "failed"
+    except RqpsError:
+        return False
+
+
+def _owner(partial: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((partial / OWNER).read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # killed before it had written it
+        return {}
+
+
+def _is_living(owner: dict[str, Any]) -> bool:
+    """True if the process that made a folder is still there, and its id is not another one's by now."""
+    try:
+        process = psutil.Process(owner["pid"])
+        return is_alive(process) and abs(process.create_time() - owner["started_at_s"]) < 1
+    except (KeyError, psutil.NoSuchProcess):
+        return False

@@ -1,0 +1,181 @@
+"""Measures the runs of a study that are missing: one after the other, each whole or not at all."""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rqps.amounts import duration
+from rqps.errors import RqpsError
+from rqps.notebook import LOGS
+from rqps.run import run_folder
+from rqps.run.run_folder import Failure
+from rqps.run.runner import Runner
+from rqps.run.state import StudyFolder, refuse_mixture, run_state, this_host
+from rqps.run.watch import InTerminal, Stopped, Watcher, noted
+from rqps.store.find import SET_ASIDE
+from rqps.store.manifest import StudyCard
+from rqps.store.write import write_study_card
+from rqps.study import Run, RunsFile, StudySpec, unfold
+
+NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+AGAIN = "then run the same command again: what was measured before is whole"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one `rqps run`."""
+
+    study: str
+    measured: tuple[str, ...]
+    failed: tuple[Failure, ...]
+    already: int
+    missing: int
+    elapsed_s: float
+    stopped_by: signal.Signals | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.stopped_by if self.stopped_by else int(bool(self.failed))
+
+
+def run_study(
+    runs_file: RunsFile, study: str, *, data: Path, runner: Runner, archive: bool = False, host: str | None = None
+) -> Outcome:
+    """Measures what is missing of a study and nothing twice. A run that fails is kept, and the study goes on."""
+    runs = unfold(runs_file, study, host or this_host())
+    folder = StudyFolder.of(data.absolute(), study)
+    runner.check(runs)
+    with InTerminal() as watcher:
+        try:
+            with run_folder.measuring(study):
+                _prepare(folder, runs_file.studies[study], runs, archive, watcher)
+                outcome = _measure(folder, runs, runner, watcher)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise RqpsError(
+                f"{error.filename or folder.path}: could not be written: {error.strerror or error}",
+                fix=f"see that the disk has room and the folder is yours, {AGAIN}",
+            ) from error
+        _sum_up(outcome, watcher)
+    return outcome
+
+
+def _prepare(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], archive: bool, watcher: Watcher) -> None:
+    """Clears the study's folder of what was left half done, and writes the study's card."""
+    path = folder.path
+    run_folder.clear_stale(folder, watcher.say)
+    if archive and path.exists():
+        old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+        path.rename(old)
+        watcher.say(f"set aside: {old}")
+    else:
+        refuse_mixture(folder, runs)
+    card = StudyCard(
+        study=runs[0].study,
+        question=spec.question,
+        workload=spec.workload,
+        base=spec.base,
+        dbms=tuple(spec.dbms),
+        rounds=spec.rounds,
+        parameters=runs[0].parameters.model_dump(mode="json"),
+        absent={run.dbms: run.absent for run in runs if run.absent},
+    )
+    write_study_card(path, card)
+
+
+def _measure(folder: StudyFolder, runs: Sequence[Run], runner: Runner, watcher: Watcher) -> Outcome:
+    began = time.monotonic()
+    todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
+    already = len(runs) - len(todo) - _report_absent(runs, watcher)
+    measured: list[str] = []
+    failed: list[Failure] = []
+    try:
+        if todo:
+            with watcher.raising():
+                runner.make_ready(todo, watcher.say)
+        watcher.plan(todo, already)
+        for run in todo:
+            failure = _one_run(folder, run, runner, watcher)
+            if failure is None:
+                measured.append(run.run)
+            else:
+                failed.append(failure)
+    except Stopped:
+        pass
+    return Outcome(
+        study=runs[0].study,
+        measured=tuple(measured),
+        failed=tuple(failed),
+        already=already,
+        missing=len(todo) - len(measured),
+        elapsed_s=time.monotonic() - began,
+        stopped_by=watcher.stopped_by,
+    )
+
+
+def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
+    """Says once of each dbms whose version lacks what is asked for that its runs are left out; counts those."""
+    absent = [run for run in runs if run.absent]
+    for dbms, run in {run.dbms: run for run in absent}.items():
+        if dbms == run.base:
+            fix = "choose another base, or another scenario for its config"
+            raise RqpsError(f"the base {dbms} is not in this version: {run.absent}", fix=fix)
+        watcher.say(f"{dbms}: not in this version: {run.absent}")
+    return len(absent)
+
+
+def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) -> Failure | None:
+    """Measures one run; gives back the failure, if it failed."""
+    if watcher.stopped_by:
+        raise Stopped
+    partial = run_folder.begin(folder, run)
+    try:
+        started_at = _now()
+        watcher.begin()
+        error = runner.measure(run, partial, watcher)
+        if watcher.stopped_by:
+            raise Stopped
+        reason = run_folder.why_failed(partial, run, error)
+        # When the disk is full, the notebook may be cut off even if the manifest is whole.
+        if any(words in f"{error} {reason}" for words in NO_ROOM):
+            raise RqpsError(f"{run.run}: {reason or error}", fix=f"make room for {folder.path}, {AGAIN}")
+        watcher.end(ok=reason is None)
+        if reason is None:
+            whole = run_folder.publish(folder, run)
+            if error:
+                watcher.say(f"{run.run} is measured; its notebook failed afterwards, see {whole}: {error}")
+            return None
+        at = noted(partial)
+        failure = run_folder.keep_failed(
+            folder, run, lambda kept: Failure(run.run, run.dbms, run.round, started_at, _now(), at, reason, kept)
+        )
+        watcher.say(f"{run.run} failed at {at}: {failure.shown}\n  logs: {failure.folder / LOGS}")
+        return failure
+    finally:
+        run_folder.remove(partial)
+
+
+def _sum_up(outcome: Outcome, watcher: Watcher) -> None:
+    for failure in outcome.failed:
+        watcher.say(f"failed: {failure.run}: {failure.in_short}\n  logs: {failure.folder / LOGS}")
+    counted = f"{len(outcome.measured)} {'run' if len(outcome.measured) == 1 else 'runs'} measured"
+    parts = [f"{outcome.study}: {counted} in {duration(outcome.elapsed_s)}"]
+    if outcome.already:
+        parts.append(f"{outcome.already} there already")
+    if outcome.failed:
+        parts.append(f"{len(outcome.failed)} failed")
+    if outcome.stopped_by:
+        parts.append(f"stopped by {outcome.stopped_by.name} with {outcome.missing} missing")
+    again = outcome.failed or outcome.stopped_by
+    following = f"rqps run {outcome.study}" if again else f"rqps report {outcome.study}"
+    watcher.say(f"{', '.join(parts)}; next: {following}")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

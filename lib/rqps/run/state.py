@@ -1,0 +1,163 @@
+"""A study's folder, and the runs of the study that are there already."""
+
+import json
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rqps.errors import RqpsError
+from rqps.store.find import MANIFEST, finished_runs
+from rqps.store.manifest import read_manifest
+from rqps.study import Option, Run, RunsFile, unfold
+
+PARTIAL = ".partial"
+ASKED = "asked.json"
+FAILURE = "failure.json"
+
+
+def this_host() -> str:
+    """The host's short name, in letters that a folder's name may have."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname().partition(".")[0]) or "localhost"
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """`data/raw/study=S`: a folder for each run, hidden until it is whole, and those of the tries that failed."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, data: Path, study: str) -> "StudyFolder":
+        return cls(data / "raw" / f"study={study}")
+
+    def whole(self, run: str) -> Path:
+        return self.path / f"run={run}"
+
+    def partial(self, run: str) -> Path:
+        return self.path / f".run={run}{PARTIAL}"
+
+    def partials(self) -> tuple[Path, ...]:
+        return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
+
+    def failures(self, run: str) -> tuple[Path, ...]:
+        """The tries of a run that failed, the earliest first."""
+        return tuple(path for _, path in sorted(self._numbered(run)))
+
+    def next_failure(self, run: str) -> Path:
+        number = max((number for number, _ in self._numbered(run)), default=0) + 1
+        return self.path / "failed" / f"run={run}.{number}"
+
+    def _numbered(self, run: str) -> Iterator[tuple[int, Path]]:
+        start = f"run={run}."
+        failed = self.path / "failed"
+        for path in failed.iterdir() if failed.is_dir() else ():
+            number = path.name.removeprefix(start)
+            if path.name.startswith(start) and number.isdecimal():
+                yield int(number), path
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One run of a study as it stands. `other`: measured, but not under the conditions asked for now; `absent`: its
+    version does not have what is asked for, so it is never made."""
+
+    run: Run
+    state: Literal["done", "failed", "missing", "other", "absent"]
+    attempts: int = 0
+    """Tries that failed."""
+    last_error: str | None = None
+
+
+def state(runs_file: RunsFile, study: str, data: Path, host: str | None = None) -> tuple[RunState, ...]:
+    """Every run of a study, in the order to run them."""
+    folder = StudyFolder.of(data, study)
+    return tuple(run_state(folder, run) for run in unfold(runs_file, study, host or this_host()))
+
+
+def run_state(folder: StudyFolder, run: Run) -> RunState:
+    failures = folder.failures(run.run)
+    error = _last_error(failures[-1]) if failures else None
+    if (folder.whole(run.run) / MANIFEST).is_file():
+        same = read_manifest(folder.whole(run.run)).identity == run.identity
+        return RunState(run, "done" if same else "other", len(failures), error)
+    if run.absent:
+        return RunState(run, "absent")
+    return RunState(run, "failed" if failures else "missing", len(failures), error)
+
+
+def _last_error(folder: Path) -> str:
+    """The error of a failed try, in one line."""
+    try:
+        error = json.loads((folder / FAILURE).read_text(encoding="utf-8"))["error"]
+    except (OSError, ValueError, KeyError):
+        return f"not recorded, see {folder}"
+    return str(error).strip().splitlines()[0]
+
+
+def refuse_mixture(folder: StudyFolder, runs: Iterable[Run]) -> None:
+    """Data measured under other conditions than asked for now is never added to: also not other hosts' or rounds'."""
+    asked = {run.dbms: run for run in runs}
+    changed: dict[str, tuple[str, ...]] = {}
+    count = 0
+    for path in finished_runs(folder.path):
+        manifest = read_manifest(path)
+        run = asked.get(manifest.dbms)
+        if run and manifest.identity != run.identity:
+            count += 1
+            changed[manifest.dbms] = _differences(path, run) or ("other conditions, not recorded which",)
+    if not count:
+        return
+    lines = [f"  {dbms}: {'; '.join(how)}" for dbms, how in changed.items()]
+    raise RqpsError(
+        f"{folder.path}: {count} {'run was' if count == 1 else 'runs were'} measured under other conditions "
+        "than runs.yaml asks for now:\n" + "\n".join(lines),
+        fix="set what was measured aside with --archive, or undo the change in runs.yaml, "
+        "or give the changed study another name",
+    )
+
+
+def write_asked(folder: Path, run: Run) -> None:
+    """Keeps all that is asked of a run beside it, so that a later change in runs.yaml can be named."""
+    (folder / ASKED).write_text(json.dumps(_asked(run), indent=2) + "\n", encoding="utf-8")
+
+
+def _asked(run: Run) -> dict[str, Any]:
+    """All that a run's identity stands for, as plain values."""
+    scenario = {"perf_schema": run.perf_schema.asked()} if run.perf_schema else {}
+    return scenario | {
+        "build": run.build_spec.model_dump(mode="json", exclude_none=True),
+        "options": {name: _option(option) for name, option in sorted(run.options.items())},
+        "workload": run.workload,
+        "parameters": run.parameters.model_dump(mode="json"),
+        "placement": run.placement or "chosen for the host",
+    }
+
+
+def _option(option: Option) -> Any:
+    return f"{option.value} where there is one" if option.optional else option.value
+
+
+def _differences(folder: Path, run: Run) -> tuple[str, ...]:
+    """The values that were asked for when a run was measured and are others now."""
+    try:
+        then = json.loads((folder / ASKED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    before, now = dict(_flat(then)), dict(_flat(_asked(run)))
+    names = sorted(name for name in before | now if before.get(name) != now.get(name))
+    return tuple(f"{name} was {_shown(before, name)}, is now {_shown(now, name)}" for name in names)
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return json.dumps(values[name]) if name in values else "not set"
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value

@@ -1,0 +1,159 @@
+"""Whoever follows the runs of a study: what is being done, the time left, and Ctrl-C."""
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+from rqps.amounts import duration
+from rqps.notebook import PIDS
+from rqps.run.estimate import Estimate, planned_s
+from rqps.study import Run, in_words
+from rqps.terminal import Terminal
+
+DOING = "progress.txt"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class RunWatcher(Protocol):
+    """Follows one run, from inside."""
+
+    def doing(self, what: str) -> None:
+        """Takes note of what is being done now."""
+
+    def process(self, pid: int) -> None:
+        """Takes note of a process that has to end before the run has."""
+
+
+class InFolder:
+    """Writes its notes into the run's folder, for a watcher in another process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def doing(self, what: str) -> None:
+        unfinished = self.folder / ".progress.txt"
+        unfinished.write_text(what)
+        unfinished.rename(self.folder / DOING)
+
+    def process(self, pid: int) -> None:
+        with (self.folder / PIDS).open("a") as pids:
+            pids.write(f"{pid}\n")
+
+
+def noted(folder: Path) -> str:
+    """The last note of what a run is doing."""
+    try:
+        lines = (folder / DOING).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "starting"
+    return "".join(each for each in lines[0] if each.isprintable()) if lines else "starting"
+
+
+class Watcher(Protocol):
+    """Follows the runs of a study, one after the other, and may ask for their end."""
+
+    stopped_by: signal.Signals | None
+    """The signal that asked for the end."""
+
+    def say(self, text: str) -> None:
+        """Takes note of something that does not happen in every run."""
+
+    def plan(self, runs: Sequence[Run], before: int) -> None:
+        """These runs will be measured; `before` others are there already."""
+
+    def begin(self) -> None:
+        """The next run begins."""
+
+    def doing(self, what: str) -> None:
+        """The run that has begun is at this now; called several times a second."""
+
+    def end(self, ok: bool) -> None:
+        """The run has ended."""
+
+    def raising(self) -> AbstractContextManager[None]:
+        """Lets a signal raise `Stopped`, in work that knows how to clean up after a KeyboardInterrupt."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Raised by a signal, inside `Watcher.raising` only."""
+
+
+class InTerminal:
+    """Shows the runs in a terminal or a log. While it is entered, a stopping signal sets `stopped_by`, no more: it is
+    acted on where nothing can be torn. A second one changes nothing, since a clean end is under way already."""
+
+    def __init__(self, terminal: Terminal | None = None) -> None:
+        self.terminal = terminal or Terminal()
+        self.stopped_by: signal.Signals | None = None
+        self._runs: Sequence[Run] = ()
+        self._before = 0
+        self._estimate = Estimate([])
+        self._began = 0.0
+        self._raise = False
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "InTerminal":
+        for number in STOPPING:
+            handler = signal.getsignal(number)
+            if handler is not signal.SIG_IGN:  # nohup, or a shell's background job
+                self._handlers[number] = handler
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.terminal.close()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        first = self.stopped_by is None
+        self.stopped_by = self.stopped_by or signal.Signals(number)
+        if self._raise and first:
+            raise Stopped
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        if self.stopped_by:
+            raise Stopped
+        self._raise = True
+        try:
+            yield
+        finally:
+            self._raise = False
+
+    def say(self, text: str) -> None:
+        self.terminal.say(text)
+
+    def plan(self, runs: Sequence[Run], before: int) -> None:
+        self._runs, self._before = runs, before
+        self._estimate = Estimate([planned_s(run) for run in runs])
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+        self._show("starting", at_once=True)
+
+    def doing(self, what: str) -> None:
+        self._show(what)
+
+    def end(self, ok: bool) -> None:
+        elapsed_s = time.monotonic() - self._began
+        if ok and not self.terminal.is_live:
+            self.say(f"{self._head()}  measured in {duration(elapsed_s)}")
+        self._estimate.finished(elapsed_s, ok)
+
+    def _show(self, what: str, *, at_once: bool = False) -> None:
+        elapsed_s = time.monotonic() - self._began
+        share, left = self._estimate.share(elapsed_s), duration(self._estimate.left_s(elapsed_s))
+        # The time left comes before what may be cut off in a narrow terminal.
+        self.terminal.show(f"{self._head()}  {left} left, {share:.0%}  {what}", share, at_once=at_once)
+
+    def _head(self) -> str:
+        run = self._runs[self._estimate.done]
+        position = self._before + self._estimate.done + 1
+        return f"run {position}/{self._before + len(self._runs)}  {run.dbms} {in_words(run.mode, run.round)}"
