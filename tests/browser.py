@@ -59,7 +59,7 @@ class Browser:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._out.close()  # that is how it is told to end
+        self._out.close()  # that makes it end
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:

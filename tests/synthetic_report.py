@@ -7,8 +7,8 @@ from typing import Any
 import nbformat
 import rqps
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from rqps import charts
-from rqps.analysis import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps import view
+from rqps.stats import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.store import write_manifest, write_study_card
 from rqps.view.renderer import bundle
 from synthetic import Shape, card, manifest, write_study
@@ -29,9 +29,9 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
     run = study.runs["run"][0]
     steps = study.steps.filter(run=run)
     shown = [
-        charts.throughput(throughput_over_time(study.intervals.filter(run=run))),
-        charts.counters(counters_over_time(study.counters.filter(run=run), steps)),
-        charts.latency(latencies_of_steps(steps)),
+        view.throughput(throughput_over_time(study.intervals.filter(run=run))),
+        view.counters(counters_over_time(study.counters.filter(run=run), steps)),
+        view.latencies(latencies_of_steps(steps)),
     ]
     nbformat.write(notebook_of(shown), first / "notebook.ipynb")
     return data

@@ -32,7 +32,7 @@ def frame(*rows: Row) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"dbms": pl.String, **STACKS})
 
 
-def told(stacks: pl.DataFrame) -> set[tuple[str, str, int, int]]:
+def rows_of(stacks: pl.DataFrame) -> set[tuple[str, str, int, int]]:
     return {
         (" ".join(one["frames"]), one["ending"], one["samples"], one["weight"])
         for one in stacks.iter_rows(named=True)
@@ -51,7 +51,7 @@ def test_a_broken_stack_comes_under_the_path_that_was_seen_to_lead_to_it() -> No
         way("do_command", "net_flush", "vio_write", "send", samples=3),
     )
     to_send = "clone3 start_thread do_command net_flush vio_write send"
-    assert told(repaired(stacks)) == {
+    assert rows_of(repaired(stacks)) == {
         ("start_thread do_command row_search", "root", 7, 70),
         (f"{to_send} do_syscall_64 tcp_sendmsg", "repaired", 5, 50),
         (to_send, "repaired", 2, 20),
@@ -76,7 +76,7 @@ def test_several_paths_share_a_broken_stack_as_often_as_each_was_seen() -> None:
         way("do_command", "my_malloc", "malloc", samples=3),
         way("row_search", "malloc", samples=1),
     )
-    assert told(repaired(stacks)) == {
+    assert rows_of(repaired(stacks)) == {
         ("clone3 start_thread do_command my_malloc malloc", "repaired", 30, 300),
         ("clone3 start_thread row_search malloc", "repaired", 10, 100),
     }
@@ -84,11 +84,11 @@ def test_several_paths_share_a_broken_stack_as_often_as_each_was_seen() -> None:
 
 def test_another_step_of_the_same_dbms_shows_the_way_where_the_own_one_has_none() -> None:
     seen_elsewhere = way("do_command", "send", samples=1, step="other")
-    assert told(repaired(frame(row("send", samples=2), seen_elsewhere))) == {
+    assert rows_of(repaired(frame(row("send", samples=2), seen_elsewhere))) == {
         ("clone3 start_thread do_command send", "repaired", 2, 20)
     }
     nearer = way("net_flush", "send", samples=1)
-    assert told(repaired(frame(row("send", samples=2), seen_elsewhere, nearer))) == {
+    assert rows_of(repaired(frame(row("send", samples=2), seen_elsewhere, nearer))) == {
         ("clone3 start_thread net_flush send", "repaired", 2, 20)
     }
 
@@ -102,7 +102,7 @@ def test_where_no_way_is_known_it_comes_visibly_under_what_its_role_begins_with(
         row("free", samples=4, role="purge"),
         row("free", samples=8, role="unknown"),
     )
-    assert {one for one in told(repaired(stacks)) if "free" in one[0]} == {
+    assert {one for one in rows_of(repaired(stacks)) if "free" in one[0]} == {
         (f"start_thread do_command {CALLERS_UNKNOWN} free", "repaired", 2, 20),
         ("free", "broken", 4, 40),
         ("free", "broken", 8, 80),
@@ -115,7 +115,7 @@ def test_what_was_taken_for_addresses_is_left_out_of_a_repaired_stack() -> None:
         | {"frames": ["[unknown]", "[unknown]", "send"], "modules": ["[data]", "[unknown]", "libc.so.6"]},
         way("do_command", "send", samples=1),
     )
-    assert told(repaired(stacks)) == {("clone3 start_thread do_command send", "repaired", 2, 20)}
+    assert rows_of(repaired(stacks)) == {("clone3 start_thread do_command send", "repaired", 2, 20)}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_stack_is_whole_that_begins_as_threads_do(frames: list[str], modules: 
     assert repaired(one)["ending"].to_list() == [ending]
 
 
-def test_completeness_tells_the_shares_of_each_step() -> None:
+def test_completeness_has_the_shares_of_each_step() -> None:
     stacks = frame(
         row("start_thread", "do_command", samples=6),
         row("send", samples=3),

@@ -11,9 +11,8 @@ import pytest
 import rqps
 from browser import Browser, opened
 from markupsafe import Markup
-from rqps import charts
-from rqps.analysis import relative, summarise
-from rqps.pages.relative_throughput import worst_table
+from rqps import view
+from rqps.pages.relative_throughput import relate, worst_table
 from rqps.report.profiles import Links, links_to_profiles, profiled
 from rqps.report.render import json_in_html, notebook_page
 from rqps.store import write_study_card
@@ -86,7 +85,7 @@ def test_a_study_with_profiles_leads_to_its_own(tmp_path: Path) -> None:
     assert links_to_profiles("counted", tmp_path, None, tmp_path / "report").cells == ""
 
 
-def test_a_study_leads_to_the_profiles_of_another_of_the_same_work_once_they_are_rendered(tmp_path: Path) -> None:
+def test_a_study_links_to_the_profiles_of_another_of_the_same_work_once_they_are_rendered(tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", {"seconds": 99, "counted_operations": 10})
     report = tmp_path / "report"
@@ -121,13 +120,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A heatmap and all kinds of tables of a made-up study, one of whose numbers has a profile."""
     folder = tmp_path_factory.mktemp("profiled")
     study = rqps.load("synthetic", data=write_study(folder))
-    summary = summarise(relative(study.steps, study.runs, BASE))
-    notebook = notebook_of([charts.heatmap(summary)])
-    stub = charts.plain_table(summary.filter(metric="operations_per_s").select("step", "dbms", "median"), "stub")
-    stubbed = stub.tab_stub(rowname_col="dbms", groupname_col="step")
+    _, summary = relate(study)
+    notebook = notebook_of([view.heatmap(summary)])
+    few = summary.filter(metric="operations_per_s").select("step", "dbms", "median")
+    stubbed = view.table(few, [view.Column("median")], name="stub", group="step", rows="dbms")
     wide = pl.DataFrame({"dbms": ["my2.base"], "insert": ["0.9"], "point-query": ["0.7"]})
-    by_dbms = charts.plain_table(wide, "wide")
-    for table in (charts.relative_table(summary), stubbed, worst_table(summary), by_dbms):
+    by_dbms = view.table(wide, name="wide")
+    for table in (view.ratio_table(summary), stubbed, worst_table(summary), by_dbms):
         output = nbformat.v4.new_output("execute_result", {"text/html": table.as_raw_html()})
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")

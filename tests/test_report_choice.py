@@ -7,8 +7,12 @@ import rqps
 import synthetic
 import synthetic_inserts
 import synthetic_scenarios
+from rqps.report import build
 from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
 from rqps.study.perf_schema import named
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOK = "cost_per_operation"
 
 
 def chosen(data: Path, study: str = "synthetic") -> set[str]:
@@ -42,3 +46,14 @@ def test_a_study_that_was_taken_apart_gets_the_page_of_its_parts(levels: int, tm
         name = f"apart-{number}" if number else "apart"
         synthetic_scenarios.write(tmp_path, servers, study=name, rounds=1)
     assert ("perf_schema_instruments" in chosen(tmp_path, "apart")) == bool(levels)
+
+
+def test_steps_of_less_than_a_second_have_a_page_too(tmp_path: Path) -> None:
+    """A scan of the MEMORY engine is over before vmstat would show a line of it."""
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / f"notebooks/{NOTEBOOK}.ipynb").symlink_to(ROOT / f"notebooks/analysis/{NOTEBOOK}.ipynb")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/sample").symlink_to(ROOT / "data/sample")
+    index = build("point-lookups", tmp_path / "data", tmp_path / "report", tmp_path / "notebooks")
+    assert (index.parent / f"{NOTEBOOK}.html").is_file()
+    assert "This study has no profiles." in index.read_text()

@@ -85,7 +85,7 @@ class Patterns:
             known[pattern] = meaning
 
         def rank(pattern: str) -> tuple[int, int]:
-            """Of as many letters, a whole name comes before a beginning, and that before any other pattern."""
+            """Most letters first; of as many, a whole name, then a beginning, then any other pattern."""
             star = pattern.find("*")
             return -len(pattern.replace("*", "")), 0 if star < 0 else 1 if star == len(pattern) - 1 else 2
 

@@ -30,7 +30,7 @@ _KEPT_SPACE = "\x00"
 
 
 def readable(name: str) -> str:
-    """The name without its noise; one that can't be taken apart stays as it is.
+    """The name without its noise; one that can't be parsed stays as it is.
 
     >>> readable("bool RefIterator<false>::Read(THD*) const [clone .isra.0]")
     'RefIterator::Read'

@@ -33,7 +33,7 @@ class Pair:
     counted: bool
     """The costs are counts of instructions, and not shares of samples."""
     totals: dict[str, list[float]]
-    """By side, the cost of an operation in each of the rounds."""
+    """The cost of an operation in each of the rounds, by side."""
     samples: dict[str, list[float]]
 
     @property

@@ -19,7 +19,7 @@ MACHINE = {
     "distribution": "distribution",
 }
 MOST_NAMED = 12
-"""Of more values only the first and the last are named."""
+"""The first and the last only are named of more values."""
 
 
 def facts_of(study: Study) -> list[tuple[str, str]]:

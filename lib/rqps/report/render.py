@@ -68,7 +68,7 @@ class Part:
     html: Markup = _NOTHING
     text: str = ""
     number: int = 0
-    """Of a chart; of a folded table its rows."""
+    """The number of a chart, or the rows of a folded table."""
     claim: str = ""
     how: str = ""
     min_width_px: int = 0
@@ -87,7 +87,7 @@ class Spec(NamedTuple):
 
 @dataclass
 class Content:
-    """A notebook taken apart."""
+    """The parts of a notebook's page."""
 
     title: str = ""
     parts: list[Part] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Content:
 
 
 def content_of(notebook: NotebookNode) -> Content:
-    """Take a notebook apart: its first heading is the title of the page."""
+    """The parts of a notebook's page; its first heading is the title."""
     content = Content()
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

@@ -18,7 +18,7 @@ from rqps.view.text import Sentences
 MOST_PARTS = 4
 MOST_FUNCTIONS = 1
 WORTH_NAMING = 0.02
-"""Of the whole difference: where instructions are counted, the smallest part is certain, and no answer."""
+"""The least share of the whole difference: of counted instructions the smallest part is certain, and no answer."""
 
 Row = dict[str, Any]
 _ADVICE = {
