@@ -68,7 +68,7 @@ def _tables(steps: int, seconds: int, speed: float, chance: random.Random) -> di
         }
     ).with_columns(
         pl.lit("query").alias("unit"),
-        pl.lit(1).alias("threads"),
+        pl.lit(1).alias("clients"),
         pl.lit(float(seconds)).alias("elapsed_s"),
         pl.col("operations").alias("transactions"),
         pl.lit(0).alias("errors"),

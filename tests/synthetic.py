@@ -167,7 +167,6 @@ def _add_step(
             "position": position,
             "unit": "query",
             "clients": 1,
-            "threads": 1,
             "started_at": facts.started_at + timedelta(seconds=10 * position),
             "warmup_s": 1.0,
             "elapsed_s": float(SECONDS),

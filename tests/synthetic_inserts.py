@@ -163,7 +163,6 @@ class _Step:
                 "position": self.position,
                 "unit": "query" if rate else "row",
                 "clients": shape.clients,
-                "threads": shape.clients,
                 "started_at": self.facts.started_at + timedelta(seconds=20 * self.position),
                 "warmup_s": 0.0,
                 "elapsed_s": seconds + 0.25,

@@ -127,11 +127,11 @@ def _write_run(
     rows = synthetic.tables(facts, shape)
     for step in rows["steps"]:
         name, _, clients = step["step"].partition("@")
-        step["clients"] = step["threads"] = int(clients or 1)
+        step["clients"] = int(clients or 1)
         chance = random.Random(f"{facts.run} {step['step']} {noise}")
         us = server.cpu_us() * (10 if name == "scan" else 1) * math.exp(chance.gauss(0, noise))
         step["operations"] = 10_000
-        step["operations_per_s"] = step["threads"] * 1e6 / (us + 10)
+        step["operations_per_s"] = step["clients"] * 1e6 / (us + 10)
         step["server_cpu_s"] = us * 10_000 / 1e6
     status = [row for row in rows["status"] if row["name"] != "questions"]
     for name_of_step in shape.steps:

@@ -26,7 +26,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 USED = (
     "step",
     "position",
-    "threads",
+    "clients",
     "unit",
     "errors",
     "retries",
@@ -81,7 +81,6 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
         "step": "insert",
         "position": 0,
         "clients": 1,
-        "threads": 1,
         "unit": "query",
         "operations": 5,
         "operations_per_s": 2.5,

@@ -201,7 +201,7 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
     facts = manifest(BASE, 1, SHAPE)
     identity = {name: [getattr(facts, name)] for name in ("study", "run", "host", "dbms", "build", "config", "round")}
     steps = pl.DataFrame(
-        {**identity, "step": ["s"], "position": [0], "threads": [1], "operations": [operations], "errors": [0]}
+        {**identity, "step": ["s"], "position": [0], "clients": [1], "operations": [operations], "errors": [0]}
         | {"retries": [0], "operations_per_s": [1.0]}
     )
     rows = pl.DataFrame({"instructions": parts}).with_columns(

@@ -191,7 +191,7 @@ def test_all_is_told_by_second_and_client(house: House) -> None:
     house.do_all(parameters, "l.i2")
     told = house.do("qp100", parameters)
     columns = told.columns
-    assert (columns["unit"], columns["threads"], columns["target_per_s"], columns["errors"]) == ("query", 2, 200.0, 0)
+    assert (columns["unit"], columns["clients"], columns["target_per_s"], columns["errors"]) == ("query", 2, 200.0, 0)
     inserts = [row for row in told.intervals if row["kind"] == "insert"]
     assert [row["operations"] for row in inserts if row["operations"]] == [200, 200], "its share in each second"
     for kind in ("insert", "delete", "query"):

@@ -100,7 +100,7 @@ def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str
             clients = find(step).clients
             assert answer.columns["operations"] == clients * (2 if scanned else 40)
             assert answer.columns["errors"] == 0
-            assert answer.columns["threads"] == clients
+            assert answer.columns["clients"] == clients
             assert answer.columns["operations_per_s"] == answer.columns["operations"] / answer.columns["elapsed_s"]
             assert (answer.columns["warmup_s"] > 0, answer.columns["latency_mean_us"]) == (True, None)
             assert (answer.intervals, answer.latencies) == ([], [])

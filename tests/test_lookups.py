@@ -64,7 +64,7 @@ def _write_run(run: Path, facts: Manifest, dbms: str, round_: int, changes: dict
     for position, (engine, kind, clients) in enumerate(STEPS):
         seconds = elapsed_s(dbms, engine, kind, round_)
         step = f"{engine}.{kind}@{clients}"
-        usual = {"step": step, "position": position, "unit": "query", "clients": clients, "threads": clients}
+        usual = {"step": step, "position": position, "unit": "query", "clients": clients}
         usual |= {
             "operations": 1000,
             "errors": 0,

@@ -76,7 +76,7 @@ def test_a_number_is_the_printed_one_and_ours_has_its_interval(numbers: Publishe
     assert ours["printed"] == "0.70"
     assert ours["low"] <= ours["value"] <= ours["high"]
     assert ours["rounds"] == 6
-    table = beside_table(found.numbers)
+    table = beside_table(found)
     assert isinstance(table, GT)
     html = table.as_raw_html()
     assert re.search(r"<b>0\.70</b><br>.*?0\.70–0\.7\d · n=6", html)
@@ -141,7 +141,7 @@ def test_without_a_study_of_ours_the_page_says_so(numbers: Published) -> None:
     assert published.what_differs(found) == [
         "No study of sysbench has been measured here: there is nothing to set beside theirs."
     ]
-    assert "no number of ours" in repr(beside_table(found.numbers))
+    assert "no number of ours" in repr(beside_table(found))
 
 
 def test_a_build_of_a_published_name_is_that_build() -> None:
@@ -171,7 +171,7 @@ def test_a_later_release_stands_against_an_earlier_one_and_none_is_nearer(here: 
 def test_a_number_stands_on_its_colour(numbers: Published, tmp_path: Path) -> None:
     """White on white, it would not be seen."""
     found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
-    table = beside_table(found.numbers)
+    table = beside_table(found)
     assert isinstance(table, GT)
     html = table.as_raw_html()
     painted = [style for style in re.findall(r'<td style="([^"]*)"', html) if "background-color" in style]

@@ -82,8 +82,8 @@ def test_a_step_that_no_workload_has_is_kept_behind_the_others() -> None:
 def test_errors_of_before_retries_were_counted_are_retries(tmp_path: Path) -> None:
     facts, folder = manifest("my1.base", 1, schema_version=1), tmp_path / "raw/study=synthetic"
     rows = [row | {"errors": 7} for row in tables(facts, Shape())["steps"]]
-    later = [*(name for name in COLUMNS), "retries", "server_instructions", "server_cycles"]
-    old = pl.DataFrame(rows, schema=STEPS).drop(later)
+    later = [*(name for name in COLUMNS if name != "clients"), "retries", "server_instructions", "server_cycles"]
+    old = pl.DataFrame(rows, schema=STEPS).drop(later).rename({"clients": "threads"})
     run = folder / f"run={facts.run}"
     run.mkdir(parents=True)
     old.write_parquet(run / "steps.parquet", metadata={"rqps_schema_version": "1"})

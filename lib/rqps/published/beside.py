@@ -64,12 +64,14 @@ class Beside:
             for column in self.columns
         ]
         frame = pl.concat([whole, *frames], how="diagonal")
-        ours = frame.filter(pl.col("whose") == "ours", pl.col("step").is_in(list(self.steps("theirs"))))
-        steps = ours.group_by("step").agg(pl.col("group").first(), pl.col("table_position").min())
-        first = pl.col("table_position").min().over("group")
-        steps = steps.sort(first, "table_position").select("step", "group").with_row_index("row")
-        shown = frame.drop("group", "table_position").join(steps, on="step", maintain_order="left")
-        return shown.sort("row", maintain_order=True).drop("row")
+        # The study with most steps says in which order they stand.
+        ours = sorted((column.numbers for column in self.of("ours")), key=len, reverse=True)
+        every = pl.concat([whole, *(numbers.sort("table_position") for numbers in ours)], how="diagonal")
+        both = every.filter(pl.col("step").is_in(list(self.steps("theirs"))))
+        steps = both.unique("step", keep="first", maintain_order=True).select("step", "group").with_row_index("row")
+        order = steps.with_columns(pl.col("row").min().over("group").alias("group_row"))
+        shown = frame.drop("group", "table_position").join(order, on="step", maintain_order="left")
+        return shown.sort("group_row", "row", maintain_order=True).drop("group_row", "row")
 
     @property
     def conditions(self) -> pl.DataFrame:

@@ -64,7 +64,7 @@ def _step(job: Job, serving: Serving, watcher: RunWatcher, position: int, name: 
                 observed = observe(job, server, serving.events, load, name)
             load.wait_until_gone()
         answer = job.workload.answer(name, parameters, load)
-        after = watch.end(answer.columns["transactions"], answer.columns["threads"])
+        after = watch.end(answer.columns["transactions"], answer.columns["clients"])
     row = {"step": name, "position": position, "retries": 0, **observed.columns, **answer.columns}
     return Measured(
         tables={

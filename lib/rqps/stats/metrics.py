@@ -72,7 +72,7 @@ DESCRIBED: dict[str, pl.Expr] = {
     "kind": pl.lit(None, pl.String),
     "range": pl.lit(None, pl.Int64),
     "group": pl.lit("", pl.String),
-    "clients": pl.col("threads"),
+    "clients": pl.lit(None, pl.Int32),
 }
 """What a step is, beside its name; and what stands for it where steps are made up without."""
 
@@ -107,7 +107,7 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
         .join(version_order(runs).lazy(), on="dbms")
         .unpivot(
             on=names,
-            index=[*IDENTITY, "step", "position", *DESCRIBED, "threads", "rank"],
+            index=[*IDENTITY, "step", "position", *DESCRIBED, "rank"],
             variable_name="metric",
             value_name="value",
         )

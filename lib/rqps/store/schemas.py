@@ -58,7 +58,6 @@ STEPS = pl.Schema(
         "writes": pl.Boolean,  # whether rows change in it, also beside its queries
         "storage_engine": pl.String,  # of the table, where the step is named for it
         "unit": pl.String,  # what an operation is: query, row
-        "threads": pl.Int32,  # the same as clients, until nobody reads it
         "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
         "warmup_s": pl.Float64,
         "elapsed_s": pl.Float64,

@@ -16,7 +16,7 @@ LATER_TABLES = ("plans", "threads", "clients", "engine")
 """Tables that came into being while the version was 1: a run of that version may be without their files."""
 
 _LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles")}
-_STEP_COLUMNS = ("clients", "kind", "range", "group", "writes", "storage_engine", "table_position")
+_STEP_COLUMNS = ("kind", "range", "group", "writes", "storage_engine", "table_position")
 _GROUPS = {
     "Point queries": (
         *("point-query", "hot-points", "random-points"),
@@ -56,6 +56,7 @@ def upgraded(name: str, rows: pl.LazyFrame, workload: str) -> pl.LazyFrame:
     rows = rows.with_columns(pl.lit(None, TABLES[name][column]).alias(column) for column in later)
     if name != "steps":
         return rows
+    rows = rows.rename({"threads": "clients"})
     return rows.map_batches(
         lambda steps: _with_step_columns(steps, workload),
         schema=pl.Schema({**rows.collect_schema(), **{name: TABLES["steps"][name] for name in _STEP_COLUMNS}}),
@@ -82,7 +83,7 @@ def _with_step_columns(steps: pl.DataFrame, workload: str) -> pl.DataFrame:
     names = steps.sort("position", maintain_order=True)["step"].unique(maintain_order=True)
     found = [{"step": step, **columns} for step, columns in step_columns(workload, names).items()]
     described = pl.DataFrame(found, schema_overrides=TABLES["steps"], infer_schema_length=None)
-    return steps.with_columns(clients="threads").join(described, on="step", how="left", maintain_order="left")
+    return steps.join(described, on="step", how="left", maintain_order="left")
 
 
 def _place(step: str) -> tuple[int, int, bool, int]:

@@ -88,14 +88,16 @@ def beside(numbers: Published, study: str, data: str | Path | None = None) -> tu
     """Ours beside theirs: what differs, the numbers, and what each column was measured on."""
     found = published.beside(numbers, study, data)
     conditions = table(found.conditions, name="beside-conditions")
-    return Sentences(published.what_differs(found)), beside_table(found.numbers), conditions
+    return Sentences(published.what_differs(found)), beside_table(found), conditions
 
 
-def beside_table(numbers: pl.DataFrame) -> GT | Sentences:
+def beside_table(found: published.Beside) -> GT | Sentences:
     """One row per step, one column per comparison: theirs as printed, ours the median of the rounds."""
+    numbers = found.numbers
     if numbers.is_empty():
         return Sentences(["There is no number of ours to set beside them."])
-    names = in_order(numbers.sort("whose", descending=True, maintain_order=True)["column"])
+    there = set(numbers["column"])
+    names = [name for name in in_order(found.conditions["column"]) if name in there]
     columns = [Column(name, form=_beside_cell, colour=_beside_colour, align="center") for name in names]
     made = table(
         spread(numbers, "column", ["group", "step"]),

@@ -117,7 +117,6 @@ def _columns(
         "table_position": parameters.measured.index(step.name),
         "writes": True,
         "unit": step.unit,
-        "threads": parameters.clients,
         "warmup_s": 0.0,
         "elapsed_s": elapsed_s,
         "operations": counted.operations,

@@ -98,7 +98,6 @@ class PointLookups:
             "writes": False,
             "storage_engine": load.step.engine,
             "unit": "query",
-            "threads": clients,
             "warmup_s": load.warmup_s,
             "elapsed_s": elapsed_s,
             "operations": done,

@@ -97,7 +97,6 @@ class Sysbench:
             "table_position": parameters.in_tables.index(step),
             "writes": described.writes,
             "unit": described.unit,
-            "threads": asked.clients,
             "warmup_s": load.warmup_s,
             "elapsed_s": load.elapsed_s,
             "operations": whole.operations,
