@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from rqps.analysis import all_warnings
 from rqps.errors import RqpsError
+from rqps.stats import all_warnings
 from rqps.store import Placement, load_run, read_manifest, write_manifest, write_study_card, write_table
 from rqps.store.find import studies
 from rqps.store.schemas import STEPS, TABLES

@@ -14,7 +14,6 @@ import sys
 # JupyterLab. That takes more than a second in every run, and no chart has an address to check.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
-from rqps.stats import most_changed
 from rqps.view import renderer
 from rqps.view.conditions import builds_table, conditions_table, differences_table, warnings_table
 from rqps.view.heatmap import heatmap
@@ -42,7 +41,6 @@ from rqps.view.table import (
     spread,
     table,
     two_lines,
-    unbroken,
 )
 from rqps.view.theme import (
     COLOURS,
@@ -53,7 +51,6 @@ from rqps.view.theme import (
     SERIES,
     VERDICT_COLOURS,
     colour_of,
-    ink_on_colour,
     titled,
 )
 from rqps.view.words import (
@@ -63,12 +60,10 @@ from rqps.view.words import (
     Sentences,
     by_host,
     coverage_of,
-    groups_of,
     in_order,
     interval_of,
     legend_of,
     number_of,
-    own_warnings,
     rounds_of,
     signs_of,
     verdict_words,
@@ -100,19 +95,15 @@ __all__ = [
     "coverage_of",
     "differences_table",
     "dots",
-    "groups_of",
     "heatmap",
     "height_of",
     "in_order",
-    "ink_on_colour",
     "interval_of",
     "interval_ticks",
     "latencies",
     "legend_of",
-    "most_changed",
     "number_of",
     "over_releases",
-    "own_warnings",
     "ratio_cell",
     "ratio_colour",
     "ratio_table",
@@ -127,7 +118,6 @@ __all__ = [
     "throughput",
     "titled",
     "two_lines",
-    "unbroken",
     "verdict_colour",
     "verdict_words",
     "warnings_table",

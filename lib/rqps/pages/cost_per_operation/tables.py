@@ -9,9 +9,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps.stats import PUBLISHED
-from rqps.view.table import Column, spread, table
-from rqps.view.theme import MUTED
-from rqps.view.words import by_host, coverage_of, in_order, rounds_of, signs_of
+from rqps.view import MUTED, Column, by_host, coverage_of, in_order, rounds_of, signs_of, spread, table
 
 OURS = {
     "server_cpu_us_per_operation": "server, µs/o",

@@ -8,8 +8,7 @@ from great_tables import GT
 from rqps import stats
 from rqps.stats import MEDIAN, Statistic, verdict
 from rqps.store import Study
-from rqps.view.table import Column, ratio_cell, spread, table, two_lines
-from rqps.view.words import Sentences, coverage_of, legend_of, rounds_of
+from rqps.view import Column, Sentences, coverage_of, legend_of, ratio_cell, rounds_of, spread, table, two_lines
 
 
 def configs(

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from rqps.pages.relative_throughput.groups import MANY, by_group
+from rqps.view import Sentences, interval_of, number_of, rounds_of
 from rqps.view.names import short_steps
-from rqps.view.words import Sentences, interval_of, number_of, rounds_of
 
 MOST_STEPS = 3
 MOST_DBMS = 5

@@ -8,9 +8,22 @@ from great_tables import GT
 from rqps import view
 from rqps.stats import version_order
 from rqps.stats.verdict import VERDICTS
-from rqps.view.table import Column, ratio_cell, ratio_colour, spread, table, two_lines
-from rqps.view.theme import colour_of
-from rqps.view.words import by_host, coverage_of, in_order, interval_of, legend_of, rounds_of, signs_of
+from rqps.view import (
+    Column,
+    by_host,
+    colour_of,
+    coverage_of,
+    in_order,
+    interval_of,
+    legend_of,
+    ratio_cell,
+    ratio_colour,
+    rounds_of,
+    signs_of,
+    spread,
+    table,
+    two_lines,
+)
 
 THROUGHPUT = "operations_per_s"
 CPU = "server_cpu_us_per_operation"
