@@ -102,7 +102,8 @@ def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str
             assert answer.columns["errors"] == 0
             assert answer.columns["clients"] == clients
             assert answer.columns["operations_per_s"] == answer.columns["operations"] / answer.columns["elapsed_s"]
-            assert (answer.columns["warmup_s"] > 0, answer.columns["latency_mean_us"]) == (True, None)
+            assert answer.columns["warmup_s"] > 0
+            assert "latency_mean_us" not in answer.columns
             assert (answer.intervals, answer.latencies) == ([], [])
             assert not generator.complaints(load.lines)
         assert here.ask("SHOW GLOBAL STATUS LIKE 'Ssl_accepts'")[0][1] == "0"

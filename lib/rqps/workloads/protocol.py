@@ -22,8 +22,8 @@ class Answer:
     """The result of a step, as columns and rows of the raw tables."""
 
     columns: dict[str, Any]
-    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies; and null for each
-    counter that can't be had."""
+    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies. A column
+    that is not given is null; a counter that can't be had is given as null."""
     intervals: list[dict[str, Any]]
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()

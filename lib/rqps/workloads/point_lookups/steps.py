@@ -27,32 +27,15 @@ class Kind:
     """True if the index alone answers, as its name says; the primary key of InnoDB is the row itself."""
 
 
+J, K = f"select j from {TABLE}", f"select k from {TABLE}"
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("pk", "PK", f"select j from {TABLE} where i = {ROW}", "PRIMARY", covers=False),
-        Kind(
-            "pk-force",
-            "PK-force",
-            f"select j from {TABLE} FORCE INDEX(`PRIMARY`) where i = {ROW}",
-            "PRIMARY",
-            covers=False,
-        ),
-        Kind("cover-noforce", "cover-noforce", f"select k from {TABLE} where j = {ROW}", "xjk", covers=True),
-        Kind(
-            "nocover-force",
-            "nocover-force",
-            f"select k from {TABLE} FORCE INDEX(`xj`) where j = {ROW}",
-            "xj",
-            covers=False,
-        ),
-        Kind(
-            "cover-force",
-            "cover-force",
-            f"select k from {TABLE} FORCE INDEX(`xjk`) where j = {ROW}",
-            "xjk",
-            covers=True,
-        ),
+        Kind("pk", "PK", f"{J} where i = {ROW}", "PRIMARY", covers=False),
+        Kind("pk-force", "PK-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", "PRIMARY", covers=False),
+        Kind("cover-noforce", "cover-noforce", f"{K} where j = {ROW}", "xjk", covers=True),
+        Kind("nocover-force", "nocover-force", f"{K} FORCE INDEX(`xj`) where j = {ROW}", "xj", covers=False),
+        Kind("cover-force", "cover-force", f"{K} FORCE INDEX(`xjk`) where j = {ROW}", "xjk", covers=True),
     )
 }
 """The order is that of the published study."""

@@ -8,7 +8,6 @@ from rqps.engines.mysql.instance import Server
 from rqps.engines.mysql.reports import check_connections
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
-from rqps.store.schemas import STEPS
 from rqps.workloads.point_lookups import table
 from rqps.workloads.point_lookups.generator import Generator, Report, ask_once, complaints, failed, read_report
 from rqps.workloads.point_lookups.mysqlslap import mysqlslap
@@ -103,10 +102,7 @@ class PointLookups:
             "operations": done,
             "transactions": done,
             "operations_per_s": done / elapsed_s if done else None,
-            **dict.fromkeys(name for name in STEPS if name.startswith("latency_")),  # single queries are not timed
             "errors": asked - done + load.counted.refused,
-            "target_per_s": None,
-            "target_held": None,
             "client_context_switches": None,  # its threads have ended, and their counts with them
             **({"server_context_switches": None} if load.counted.threads_ended else {}),
         }

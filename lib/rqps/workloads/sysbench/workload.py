@@ -105,8 +105,6 @@ class Sysbench:
             **summary(whole),
             "errors": 0,  # any other than those that are done again ends sysbench, and the run
             "retries": whole.retries,
-            "target_per_s": None,
-            "target_held": None,
         }
         return Answer(
             columns=columns,
