@@ -126,7 +126,7 @@ def test_nothing_counted_is_no_row() -> None:
         ("Samples: 12\n??\n", r"line 2: '\?\?' is not in callgrind's format"),
     ],
 )
-def test_what_is_not_whole_is_told_with_its_line(text: str, why: str) -> None:
+def test_an_error_about_a_broken_file_names_its_line(text: str, why: str) -> None:
     with pytest.raises(RqpsError, match=f"callgrind.out.3, .*{why}"):
         read_profile(text.splitlines(), "callgrind.out.3")
 
@@ -165,11 +165,11 @@ class Writer:
             yield f"{word}={self.name('fn', chr(39).join(self.name('fn', each) for each in chain))}"
 
     def position(self, line: int) -> str:
-        told = f"+{line - self.last}" if self.relative and line > self.last else str(line)
+        place = f"+{line - self.last}" if self.relative and line > self.last else str(line)
         if self.relative and line == self.last:
-            told = "*"
+            place = "*"
         self.last = line
-        return f"0x{line:x} {told}" if self.instr else told
+        return f"0x{line:x} {place}" if self.instr else place
 
     def cost(self, line: int, instructions: int) -> str:
         place = self.position(line)

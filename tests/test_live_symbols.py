@@ -1,4 +1,4 @@
-"""The tables of names are held to the symbols of real servers: no name is made up, no rename is a guess."""
+"""The tables of names are checked against the symbols of real servers: no name is made up, no rename is a guess."""
 
 import re
 from collections.abc import Mapping

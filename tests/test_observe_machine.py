@@ -105,7 +105,7 @@ def test_a_missing_file_costs_its_own_facts_only(tmp_path: Path, missing: str) -
         ),
     ],
 )
-def test_other_machines_tell_it_elsewhere(tmp_path: Path, files: dict[str, str], facts: dict[str, object]) -> None:
+def test_other_machines_say_it_elsewhere(tmp_path: Path, files: dict[str, str], facts: dict[str, object]) -> None:
     assert describe_machine(tmp_path, root=write_tree(tmp_path, files)).items() >= facts.items()
 
 

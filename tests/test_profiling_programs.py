@@ -71,7 +71,7 @@ def test_a_valgrind_without_callgrind_is_not_taken(tmp_path: Path, monkeypatch: 
 
 
 def test_only_the_function_that_receives_a_command_switches_counting_on() -> None:
-    """Not what a compiler set apart from it: that would switch counting off again in the middle."""
+    """Not the parts that a compiler split off: they would switch counting off again in the middle."""
     (pattern,) = (option.partition("=")[2] for option in OPTIONS if option.startswith("--toggle-collect"))
     for named in (f"{COUNTED}(THD*, COM_DATA const*, enum_server_command)", f"{COUNTED}(enum_server_command, THD*)"):
         assert fnmatchcase(named, pattern)

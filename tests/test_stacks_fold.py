@@ -70,7 +70,7 @@ def test_a_sample_without_callers_and_one_without_a_stack_count() -> None:
     assert by_path(found) == {("main",): (1, 5), (): (1, 6), ("[unknown]",): (1, 7)}
 
 
-def test_threads_with_odd_names_are_told_apart() -> None:
+def test_threads_with_odd_names_stay_different_threads() -> None:
     leaf = b"\n\t    55d0c8a1b2c3 f (/m)\n\n"
     names = [b"my thread", b"kworker/0:1", b"", b"a 1/2 b", b"%s;\"'<script>"]
     found = folded(b"".join(name + b" 7/%d 1.0: 1 cycles:" % number + leaf for number, name in enumerate(names, 8)))
@@ -163,7 +163,7 @@ def test_threads_of_one_role_are_one_in_the_table() -> None:
     assert table("point-query", [], {}).schema == STACKS
 
 
-def test_a_million_distinct_stacks_are_kept_apart() -> None:
+def test_a_million_distinct_stacks_stay_distinct() -> None:
     """No more than a tenth of them here; what each needs is the same."""
     count = 100_000
 

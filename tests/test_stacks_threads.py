@@ -173,7 +173,7 @@ STEP = pl.DataFrame(
 )
 
 
-def told(threads: pl.DataFrame) -> dict[str, float]:
+def microseconds(threads: pl.DataFrame) -> dict[str, float]:
     frame = thread_time(threads, STEP)
     assert frame["share"].sum() == pytest.approx(1)
     return {str(kind): round(us, 6) for kind, us in frame.select("kind", "us_per_operation").rows()}
@@ -182,7 +182,7 @@ def told(threads: pl.DataFrame) -> dict[str, float]:
 def test_the_time_of_a_connection_is_divided_and_adds_up() -> None:
     looks = dict.fromkeys((f"seen_{kind}" for kind in KINDS), 0)
     seen = {**looks, "seen_running": 100, "seen_network": 30, "seen_lock": 10}
-    assert told(of_step(**seen)) == {
+    assert microseconds(of_step(**seen)) == {
         "running": 6.0,
         "waiting for a CPU": 1.0,
         "waiting for the client": 9.75,
@@ -191,7 +191,7 @@ def test_the_time_of_a_connection_is_divided_and_adds_up() -> None:
 
 
 def test_what_threads_wait_for_stays_open_where_we_may_not_look() -> None:
-    assert told(of_step()) == {"running": 6.0, "waiting for a CPU": 1.0, "waiting": 13.0}
+    assert microseconds(of_step()) == {"running": 6.0, "waiting for a CPU": 1.0, "waiting": 13.0}
 
 
 def test_only_threads_of_connections_serve_operations() -> None:
