@@ -17,7 +17,7 @@ VERSIONS = ("5.5.34", "5.6.14", "5.6.24", "8.0.33", "9.7")
 NEVER = ("mysql-test", "mysqld-debug", "sql-bench")
 
 
-def told(*command: str | Path, environment: dict[str, str] | None = None) -> str:
+def answer_of(*command: str | Path, environment: dict[str, str] | None = None) -> str:
     """What a program says that must succeed."""
     return subprocess.run(
         command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=True
@@ -74,10 +74,10 @@ def test_a_server_of_the_catalogue_is_what_it_promises(version: str) -> None:
     build = have(version)
     assert build.version == version or build.version.startswith(f"{version}.")
     command = [*build.argv, "--no-defaults", *build.options, f"--basedir={build.directory}", "--version"]
-    told = subprocess.run(
+    reported = subprocess.run(
         command, env={**os.environ, **build.environment}, capture_output=True, text=True, check=True
     )
-    assert build.version in told.stdout
+    assert build.version in reported.stdout
     assert (build.directory / "share").is_dir()
     assert all(Path(option.partition("=")[2]).is_dir() for option in build.options if "-dir=" in option)
 
@@ -101,7 +101,7 @@ def test_only_what_is_needed_is_kept(version: str) -> None:
 @pytest.mark.parametrize("version", ["5.5.34", "5.6.14", "8.0.33"])
 def test_mysqlslap_comes_with_the_server_and_runs(version: str) -> None:
     build = have(version)
-    assert build.version in told(build.program.with_name("mysqlslap"), "--no-defaults", "--version")
+    assert build.version in answer_of(build.program.with_name("mysqlslap"), "--no-defaults", "--version")
 
 
 @pytest.mark.live
@@ -136,12 +136,12 @@ def test_fetched_servers_are_listed_with_their_version_and_size() -> None:
 
 @pytest.mark.live
 def test_a_library_that_the_machine_lacks_is_given_to_the_server_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine without libaio1 and libnuma1: the loader is told to be unable to find them."""
+    """As on a machine without libaio1 and libnuma1: the loader finds neither."""
     build = have("8.0.33")
     monkeypatch.setattr(programs, "missing_libraries", lambda *_: ["libaio.so.1", "libnuma.so.1"])
     folders = have("8.0.33").environment["LD_LIBRARY_PATH"].split(":")
     search = {"LD_LIBRARY_PATH": ":".join(folders)}
-    listed = told(programs.SYSTEM_LOADER, "--list", build.program, environment=search)
+    listed = answer_of(programs.SYSTEM_LOADER, "--list", build.program, environment=search)
     for library in catalogue()["8.0.33"].libraries:
         line = next(line for line in listed.splitlines() if line.strip().startswith(library))
         assert any(f"=> {folder}/" in line for folder in folders), line
@@ -169,7 +169,7 @@ def test_sysbench_is_unpacked_where_the_machine_has_none(tmp_path: Path, monkeyp
     tool = programs.sysbench()
     assert tuple(map(int, tool.version.split("."))) >= programs.OLDEST_SYSBENCH
     assert tool.argv[0].startswith(str(debian.place("sysbench", None)))
-    assert "--table_size" in told(*tool.argv, "oltp_point_select", "help", environment=tool.environment)
+    assert "--table_size" in answer_of(*tool.argv, "oltp_point_select", "help", environment=tool.environment)
 
 
 def test_an_old_sysbench_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_an_unsigned_repository_is_refused(
     assert left(cache) == []
 
 
-def test_a_machine_without_a_debian_mirror_is_told_what_to_do(
+def test_a_machine_without_a_debian_mirror_gets_an_error_that_says_what_to_do(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources_of_this_machine(tmp_path, monkeypatch, "deb http://127.0.0.1:1/debian-security sid-security main")

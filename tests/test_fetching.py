@@ -162,7 +162,7 @@ def test_an_interrupted_fetch_can_be_done_again(
 
 
 @pytest.mark.parametrize("filling", [bytes(3_000_000), os.urandom(3_000_000)], ids=["unpacking", "downloading"])
-def test_a_full_disk_is_told_and_leaves_nothing(site: Site, cache: Path, filling: bytes) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing(site: Site, cache: Path, filling: bytes) -> None:
     content = site.pages["/a.tar.gz"] = packed({"bin/mysqld": mysqld_script("8.0.40"), "share/filling": filling})
     process = child({"url": f"{site.url}/a.tar.gz", "sha256": digest(content)}, limit_bytes=1_000_000)
     _, errors = process.communicate(timeout=60)
@@ -171,7 +171,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(site: Site, cache: Path, filling
     assert kept(cache) == []
 
 
-def test_too_little_room_is_told_before_anything_is_fetched(cache: Path, said: list[str]) -> None:
+def test_too_little_room_is_reported_before_anything_is_fetched(cache: Path, said: list[str]) -> None:
     wish = Wish("a large one", archive_bytes=1 << 60, kept_bytes=1)
     asked: list[Path] = []
 
@@ -186,7 +186,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(cache: Path, said: l
     assert kept(cache) == []
 
 
-def test_a_cache_that_can_not_be_written_is_told(
+def test_a_cache_that_can_not_be_written_is_reported(
     tmp_path: Path, site: Site, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a file").touch()

@@ -1,4 +1,4 @@
-"""Every scenario on a real server of each generation: told, verified, and found in what the load's events say."""
+"""Every scenario on a real server of each generation: set, verified, and found in the load's events."""
 
 import shutil
 import time
@@ -53,7 +53,7 @@ def own(**asked: object) -> Scenario:
 
 @contextmanager
 def serving(run: Run, folder: Path) -> Iterator[tuple[MeasuredServer, Realised]]:
-    """The server of a run on its own copy of the loaded tables, told its scenario."""
+    """The server of a run on its own copy of the loaded tables, with its scenario set."""
     prepared = prepare(run, print)
     asked = prepared.scenario
     assert asked is not None
@@ -101,7 +101,7 @@ HAS = [
 
 
 @pytest.mark.parametrize(("version", "name"), HAS)
-def test_a_scenario_is_told_verified_and_shows_in_the_events_of_a_load(
+def test_a_scenario_is_set_verified_and_shows_in_the_events_of_a_load(
     version: str, name: str, tmp_path: Path
 ) -> None:
     with serving(asking(version, named(name)), tmp_path) as (server, _asked):
@@ -204,14 +204,14 @@ def test_actors_objects_and_threads_that_are_not_watched_are_found(tmp_path: Pat
         objects = "'TABLE', 'rqps', 'sbtest1', 'NO', 'NO'"
         query(connection, f"INSERT INTO performance_schema.setup_objects VALUES ({objects})")
         query(connection, "UPDATE performance_schema.threads SET instrumented = 'NO' WHERE name = 'thread/sql/main'")
-        with pytest.raises(RqpsError) as told:
+        with pytest.raises(RqpsError) as reported:
             perf_schema.verify(connection, asked, "my97.ps")
     for words in (
         "actor %@%: enabled NO, history YES: the server has it, and the release does not",
         "object TABLE rqps.sbtest1: enabled NO, timed NO: the server has it",
         "the thread thread/sql/main: asked to be watched, the server does not",
     ):
-        assert words in told.value.message
+        assert words in reported.value.message
 
 
 def test_a_scenario_set_by_update_on_5_6_would_count_few_mutexes_and_is_not_done_so(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_set_of_one_s_own_with_sizes_is_what_the_server_has(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("version", "pattern", "told"),
+    ("version", "pattern", "reported"),
     [
         ("8.0.33", "wait/synch/mutx/%", "fits no instrument; did you mean wait/synch/mutex/%"),
         ("8.0.33", "statement/sql/selct", "did you mean statement/sql/select"),
@@ -259,15 +259,15 @@ def test_a_set_of_one_s_own_with_sizes_is_what_the_server_has(tmp_path: Path) ->
         ("5.6.14", "wait/synch/rwlock/innodb/buf_block_lock", "unless InnoDB is compiled without PFS_SKIP"),
     ],
 )
-def test_a_pattern_that_this_build_does_not_know_is_told_with_near_names(
-    version: str, pattern: str, told: str
+def test_a_pattern_that_this_build_does_not_know_is_reported_with_near_names(
+    version: str, pattern: str, reported: str
 ) -> None:
     run = asking(version, own(instruments={pattern: "timed"}))
-    with pytest.raises(RqpsError, match=told):
+    with pytest.raises(RqpsError, match=reported):
         prepare(run, print)
 
 
-def test_a_build_whose_version_nobody_promised_is_told_to_promise_it() -> None:
+def test_a_build_whose_version_nobody_promised_is_refused_with_the_promise_to_make() -> None:
     run = asking("5.6.14", named("memory-only"))
     with pytest.raises(RqpsError, match="memory-only is not in this version: MySQL 5"):
         prepare(run, print)
@@ -280,20 +280,20 @@ def test_histories_too_large_for_this_machine_are_refused_before_any_server_star
         prepare(asked, print)
 
 
-def test_a_user_without_the_rights_is_told_which_ones(tmp_path: Path) -> None:
+def test_a_user_without_the_rights_learns_which_ones(tmp_path: Path) -> None:
     with serving(asking("8.0.33", named("default")), tmp_path) as (server, asked):
         query(server.connect(), "CREATE USER joe@localhost")
         connection = pymysql.connect(unix_socket=str(server.socket), user="joe", ssl_disabled=True)
-        with pytest.raises(RqpsError) as told:
+        with pytest.raises(RqpsError) as reported:
             perf_schema.verify(connection, asked, "my8033.ps")
         with pytest.raises(RqpsError, match="UPDATE command denied to user 'joe'"):
             stop_recording(connection)
-    assert "can't be verified: Access denied for user 'joe'@'localhost'" in told.value.message
-    assert "GRANT SELECT, UPDATE ON performance_schema.* TO joe" in told.value.fix
+    assert "can't be verified: Access denied for user 'joe'@'localhost'" in reported.value.message
+    assert "GRANT SELECT, UPDATE ON performance_schema.* TO joe" in reported.value.fix
 
 
 @pytest.mark.parametrize("version", ["5.5.34", "9.7"])
-def test_a_table_that_a_version_does_not_have_is_told_by_name(version: str, tmp_path: Path) -> None:
+def test_a_table_that_a_version_does_not_have_is_named(version: str, tmp_path: Path) -> None:
     with serving(asking(version, named("default")), tmp_path) as (server, _):
         connection = server.connect()
         missing = {"5.5.34": "setup_actors", "9.7": "setup_timers"}[version]

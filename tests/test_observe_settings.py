@@ -69,7 +69,7 @@ def test_the_clocks_are_recorded_with_what_reading_them_costs(server: tuple[str,
     version, connection = server
     timers = dict(settings(connection).filter(kind="timer").select("name", "value").iter_rows())
     assert int(timers["CYCLE frequency"]) > 10**8
-    assert 0 < int(timers["CYCLE overhead"]) < int(timers["CYCLE frequency"])
+    assert 0 <= int(timers["CYCLE overhead"]) < int(timers["CYCLE frequency"])
     assert int(timers["NANOSECOND frequency"]) > 10**8
     chosen = {"5.5.34": "CYCLE", "5.6.24": "CYCLE"}  # later ones can't choose
     assert timers.get("wait") == chosen.get(version)

@@ -127,13 +127,13 @@ def test_what_can_t_be_timed_is_counted_when_all_is_enabled() -> None:
     assert asked.instruments["wait/synch/mutex/sql/LOCK_open"] == "timed"
 
 
-def test_default_is_what_the_release_has_and_tells_the_server_nothing() -> None:
+def test_default_is_what_the_release_has_and_needs_no_option() -> None:
     asked = put(named("default"))
     assert (asked.instruments, asked.consumers) == (INSTRUMENTS, CONSUMERS)
     assert (asked.arguments, asked.statements) == ((), ())
 
 
-def test_at_the_start_threads_stay_watched_and_every_consumer_is_told() -> None:
+def test_at_the_start_threads_stay_watched_and_every_consumer_is_set() -> None:
     arguments = put(named("waits-only")).arguments
     assert arguments[:3] == (
         "--performance-schema-instrument=%=OFF",
@@ -145,11 +145,11 @@ def test_at_the_start_threads_stay_watched_and_every_consumer_is_told() -> None:
     assert "--performance-schema-consumer-statements-digest=OFF" in arguments
 
 
-def test_a_version_whose_threads_are_no_instruments_is_not_told_of_them() -> None:
+def test_a_version_whose_threads_are_no_instruments_is_not_asked_for_them() -> None:
     assert not any("thread/" in each for each in put(named("waits-only"), Known(INSTRUMENTS, CONSUMERS)).arguments)
 
 
-def test_5_5_is_told_afterwards_and_consumers_go_off_first() -> None:
+def test_5_5_is_set_afterwards_and_consumers_go_off_first() -> None:
     asked = put(named("all-disabled"), OF_5_5, "5.5.34")
     assert asked.arguments == ()
     assert [statement.split()[1] for statement in asked.statements] == [
@@ -227,7 +227,7 @@ def test_a_set_from_nothing_keeps_the_two_consumers_that_all_others_hang_on() ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "reported"),
     [
         ({"instruments": {"wait/synch/mutx/%": "timed"}}, "fits no instrument; did you mean wait/synch/mutex/%"),
         ({"instruments": {"statement/sql/selct": "timed"}}, "did you mean statement/sql/select"),
@@ -257,14 +257,14 @@ def test_a_set_from_nothing_keeps_the_two_consumers_that_all_others_hang_on() ->
         ),
     ],
 )
-def test_what_a_build_can_t_do_is_told_with_what_may_be_meant(asked: dict[str, object], told: str) -> None:
+def test_what_a_build_can_t_do_is_reported_with_what_may_be_meant(asked: dict[str, object], reported: str) -> None:
     with pytest.raises(RqpsError) as caught:
         put(own(**asked))
-    assert told in caught.value.message
+    assert reported in caught.value.message
     assert "perf_schema of config 'ps'" in caught.value.fix
 
 
-def test_all_that_a_build_can_t_do_is_told_at_once() -> None:
+def test_all_that_a_build_can_t_do_is_reported_at_once() -> None:
     with pytest.raises(RqpsError) as caught:
         put(own(instruments={"foo/%": "timed", "stag/%": "timed"}, consumers={"events_waits_history": True}))
     assert [word in caught.value.message for word in ("foo/%", "stag/%", "events_waits_history")] == [True] * 3
@@ -295,18 +295,18 @@ def test_a_build_without_any_performance_schema_can_do_no_other_scenario() -> No
     assert put(named("off"), Known()).arguments == ()
 
 
-def test_differences_name_both_values_and_tell_alike_ones_as_one() -> None:
+def test_differences_name_both_values_and_show_alike_ones_as_one() -> None:
     asked = put(named("all-enabled"))
     changed: dict[str, State] = {**dict.fromkeys(INSTRUMENTS, "off"), "transaction": "counted"}
     consumers = {**asked.consumers, "statements_digest": False}
     found = Found(changed, consumers, (), {"thread/sql/main": False}, ("x", "y"))
-    told = differences(asked, found)
-    assert "instrument transaction: asked for timed, the server has counted" in told
-    assert "consumer statements_digest: asked for on, the server has off" in told
-    assert "threads of the class thread/sql/main: asked to be watched, the server does not" in told
-    assert "the thread x and 1 more: asked to be watched, the server does not" in told
+    reported = differences(asked, found)
+    assert "instrument transaction: asked for timed, the server has counted" in reported
+    assert "consumer statements_digest: asked for on, the server has off" in reported
+    assert "threads of the class thread/sql/main: asked to be watched, the server does not" in reported
+    assert "the thread x and 1 more: asked to be watched, the server does not" in reported
     memory = "memory/sql/THD::main_mem_root, and 1 more of memory: asked for counted, the server has off"
-    assert f"instrument {memory}" in told
+    assert f"instrument {memory}" in reported
 
 
 @pytest.mark.parametrize("name", NINE)
@@ -337,10 +337,10 @@ def test_what_was_to_be_recorded_and_was_is_right() -> None:
     assert list(mistaken(asked, {**EVENTS, DIGEST: 1000}, Work(1000, 1, 1000))) == []
 
 
-def test_what_was_to_be_recorded_and_was_not_is_told() -> None:
+def test_what_was_to_be_recorded_and_was_not_is_reported() -> None:
     asked = put(named("stages-and-statements"))
-    told = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, Work(1000, 1, 900)))
-    assert told == [
+    reported = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, Work(1000, 1, 900)))
+    assert reported == [
         "stage: asked for, and 90 events were recorded in 1000 transactions",
         "digest: asked for, and 0 events were recorded in 900 statements",
     ]
@@ -363,13 +363,13 @@ def test_events_are_held_against_the_scenario_by_kind() -> None:
     assert by_kind(events) == {"wait/synch/mutex": 7, "transaction": 1, DIGEST: 2}
 
 
-def test_what_was_not_to_be_recorded_and_was_is_told() -> None:
-    told = list(mistaken(put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, Work(10, 1, 10)))
-    assert told == [
+def test_what_was_not_to_be_recorded_and_was_is_reported() -> None:
+    reported = list(mistaken(put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, Work(10, 1, 10)))
+    assert reported == [
         "stage: nothing was to be recorded, and 13000 events were",
         "statement: nothing was to be recorded, and 1000 events were",
     ]
-    assert list(mistaken(put(named("off")), EVENTS, Work(10, 1, 10))) == told[::-1]
+    assert list(mistaken(put(named("off")), EVENTS, Work(10, 1, 10))) == reported[::-1]
 
 
 def test_bytes_that_sockets_count_as_clients_come_and_go_are_no_events() -> None:

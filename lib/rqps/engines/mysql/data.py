@@ -14,7 +14,7 @@ from pathlib import Path
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, copy_folder, made_once
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.instance import Server, as_this_user, query, running
+from rqps.engines.mysql.instance import Server, mysqld, query, running
 from rqps.engines.mysql.options import Asked, argument
 from rqps.errors import RqpsError
 
@@ -132,16 +132,7 @@ def _call(source: Origin, work: Path, mode: list[str], sql: bytes = b"") -> None
     build = source.build
     shape = [f"--{name.replace('_', '-')}={value}" for name, value in source.shape.items()]
     done = subprocess.run(
-        [
-            *build.argv,
-            "--no-defaults",
-            f"--basedir={build.directory}",
-            *build.options,
-            f"--datadir={work / 'data'}",
-            *as_this_user(),
-            *(shape if mode == ["--initialize-insecure"] else []),
-            *mode,
-        ],
+        [*mysqld(build, work / "data"), *(shape if mode == ["--initialize-insecure"] else []), *mode],
         input=sql,
         capture_output=True,
         env={"PATH": "/usr/bin:/bin", **build.environment},

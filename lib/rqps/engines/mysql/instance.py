@@ -155,25 +155,24 @@ def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = (
 def server_command(build: Build, data: Path, private: Path, log: Path, arguments: tuple[str, ...]) -> list[str]:
     """The whole command line. Options of the package come before those of the config, which may differ."""
     return [
-        *build.argv,
-        "--no-defaults",
-        f"--basedir={build.directory}",
-        *build.options,
-        f"--datadir={data}",
+        *mysqld(build, data),
         f"--socket={private / 'mysqld.sock'}",
         f"--pid-file={private / 'mysqld.pid'}",
         f"--log-error={log}",
         "--skip-networking",
         "--loose-mysqlx=OFF",
         f"--tmpdir={data.parent}",
-        *as_this_user(),
         *arguments,
     ]
 
 
-def as_this_user() -> tuple[str, ...]:
-    """A server refuses to run as root unless an option allows it."""
-    return ("--user=root",) if os.geteuid() == 0 else ()
+def mysqld(build: Build, data: Path) -> list[str]:
+    """The part of a command line that every start on a data directory has. As root, mysqld insists on an option."""
+    as_root = ("--user=root",) if os.geteuid() == 0 else ()
+    return [
+        *(*build.argv, "--no-defaults", f"--basedir={build.directory}"),
+        *(*build.options, f"--datadir={data}", *as_root),
+    ]
 
 
 def _wait_until_it_answers(server: Server, patience_s: float) -> None:

@@ -1,7 +1,7 @@
 """A server's own reports: its variables, its status, its settings, and how it will read."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pymysql.cursors import DictCursor
@@ -69,33 +69,15 @@ def plan_row(step: str, statement: str, plan: Plan) -> Plan:
     }
 
 
-def _plain(row: Row) -> Row:
-    return {"name": row["NAME"], "value": row["ENABLED"], "timed": row.get("TIMED")}
-
-
-def _timer(row: Row) -> Row:
-    return {"name": row["NAME"], "value": row["TIMER_NAME"]}
-
-
-def _actor(row: Row) -> Row:
-    # Before 5.7 there is no switch: who is listed is watched.
-    return {"name": f"{row['HOST']}/{row['USER']}/{row['ROLE']}", "value": row.get("ENABLED", "YES")}
-
-
-def _object(row: Row) -> Row:
-    name = f"{row['OBJECT_TYPE']}/{row['OBJECT_SCHEMA']}/{row['OBJECT_NAME']}"
-    return {"name": name, "value": row["ENABLED"], "timed": row["TIMED"]}
-
-
-SETUP_TABLES: dict[str, tuple[str, Callable[[Row], Row]]] = {
-    "setup_instruments": ("instrument", _plain),
-    "setup_consumers": ("consumer", _plain),
-    "setup_timers": ("timer", _timer),
-    "setup_actors": ("actor", _actor),
-    "setup_objects": ("object", _object),
-    "setup_threads": ("thread", _plain),
+SETUP_TABLES = {
+    "setup_instruments": ("instrument", "{NAME}", "ENABLED"),
+    "setup_consumers": ("consumer", "{NAME}", "ENABLED"),
+    "setup_timers": ("timer", "{NAME}", "TIMER_NAME"),
+    "setup_actors": ("actor", "{HOST}/{USER}/{ROLE}", "ENABLED"),
+    "setup_objects": ("object", "{OBJECT_TYPE}/{OBJECT_SCHEMA}/{OBJECT_NAME}", "ENABLED"),
+    "setup_threads": ("thread", "{NAME}", "ENABLED"),
 }
-"""From 5.5 (instruments, consumers and timers) to 9.7 (no timers any more)."""
+"""Kind, name and value of their rows, from 5.5 (instruments, consumers and timers) to 9.7 (no timers any more)."""
 
 
 def read_settings(connection: Connection) -> list[Row]:
@@ -128,8 +110,9 @@ def _setup(cursor: "DictCursor") -> Iterator[Row]:
     there = {str(row["name"]).lower() for row in cursor.fetchall()}
     if "performance_timers" in there:
         yield from _timers(cursor)
-    for table, (kind, columns) in SETUP_TABLES.items():
+    for table, (kind, name, column) in SETUP_TABLES.items():
         if table in there:
             cursor.execute(f"SELECT * FROM performance_schema.{table}")
             for row in cursor.fetchall():
-                yield {"kind": kind, **columns(row)}
+                value = row.get(column, "YES")  # before 5.7 actors have no switch: one that is listed is watched
+                yield {"kind": kind, "name": name.format(**row), "value": value, "timed": row.get("TIMED")}
