@@ -22,7 +22,7 @@ Whoever has intervals of another making gets the words from `verdict.decided`, a
 """
 
 from rqps.stats import verdict
-from rqps.stats.comparison import absolute, compare, grouped, in_tables, most_changed, strongest
+from rqps.stats.comparison import absolute, compare, in_tables, most_changed, strongest
 from rqps.stats.conditions import (
     all_warnings,
     builds,
@@ -63,7 +63,6 @@ __all__ = [
     "compare",
     "config_changes",
     "counters_over_time",
-    "grouped",
     "hidden_differences",
     "in_tables",
     "latencies_of_steps",

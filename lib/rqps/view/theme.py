@@ -5,14 +5,6 @@ from typing import Any
 
 import altair as alt
 
-# Until the last page takes them from rqps.view.
-from rqps.view.words import by_host as by_host
-from rqps.view.words import coverage_of as coverage_of
-from rqps.view.words import in_order as in_order
-from rqps.view.words import legend_of as legend_of
-from rqps.view.words import rounds_of as rounds_of
-from rqps.view.words import signs_of as signs_of
-
 # As published: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green, and a sign
 # stands beside every colour, so that a print in grey can be read too.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)

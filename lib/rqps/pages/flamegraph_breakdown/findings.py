@@ -13,7 +13,7 @@ from rqps.profile.tree import flame_trees
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study
 from rqps.study import Mode
-from rqps.view.text import Sentences
+from rqps.view import Sentences
 
 MOST_PARTS = 4
 MOST_FUNCTIONS = 1
