@@ -1,7 +1,6 @@
 """The insert benchmark on a real server, for tests: steps one after the other, and what reaches the server."""
 
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,21 +8,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
+from live_server import runs_of, server_of
 from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.engines.mysql.prepared import prepare
-from rqps.run.ready import loaded_data
-from rqps.study import Run, read_runs_file, unfold
-from rqps.workloads import PARAMETERS
+from rqps.study import Run
 from rqps.workloads.insert_benchmark import generator
 from rqps.workloads.insert_benchmark.generator import Generator
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.workload import InsertBenchmark
 from rqps.workloads.protocol import Answer
 
-RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
+RUNS = runs_of("releases")
 SMALL: dict[str, Any] = {
     "load_rows": 3000,
     "write_rows": 1000,
@@ -124,13 +118,7 @@ def _logged(log: Path) -> Sequence[str]:
 
 @contextmanager
 def empty_server(folder: Path, dbms: str = "my8033.base", *more: str) -> Iterator[House]:
-    """A server as a run starts it; all of it is gone afterwards. `more` are arguments beside those of its config."""
+    """A server with an empty database. `more` are arguments beside those of its config."""
     run = Run(**{**vars(RUNS[dbms]), "workload": "insert-benchmark", "parameters": asked()})
-    prepared = prepare(run, print)
-    build, translated = prepared.build, prepared.translated
-    copied = folder / "data"
-    copy_folder(loaded_data(run, prepared, print), copied)
-    arguments = (*translated.arguments, *more)
-    with instance.running(build, copied, arguments=arguments, log=folder / "mysqld.err") as server:
+    with server_of(run, folder, *more) as server:
         yield House(server, folder)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -1,27 +1,21 @@
 """sysbench on a real server with its general log on, for tests: what reaches the server, and in what shape."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
+from live_server import runs_of, server_of
 from rqps.engines.mysql.instance import Server, query
-from rqps.engines.mysql.prepared import prepare
-from rqps.run.ready import loaded_data
-from rqps.study import Run, read_runs_file, unfold
-from rqps.workloads import PARAMETERS
+from rqps.study import Run
 from rqps.workloads.protocol import Answer
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import expand, is_measured
 from rqps.workloads.sysbench.workload import Sysbench
 
-RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
+RUNS = runs_of("releases")
 ROWS = 20_000
 LABELS = [name for name in expand(("all",)) if is_measured(name)]
 
@@ -95,20 +89,9 @@ def done(logged: dict[str, list[Logged]]) -> list[str]:
     return [entry.statement for entry in entries if entry.command != "Prepare"]
 
 
-def prepared_data(dbms: str, folder: Path) -> tuple[Any, tuple[str, ...], Path]:
-    asked = SysbenchParameters(steps=("insert",), tables=2, table_rows=ROWS)
-    run = Run(**{**vars(RUNS[dbms]), "parameters": asked})
-    prepared = prepare(run, print)
-    build, translated = prepared.build, prepared.translated
-    copied = folder / "data"
-    copy_folder(loaded_data(run, prepared, print), copied)
-    return build, translated.arguments, copied
-
-
 @contextmanager
 def logging_server(folder: Path, dbms: str = "my8033.base") -> Iterator[House]:
-    """A server with loaded tables, its general log in the folder; all of it is gone afterwards."""
-    build, arguments, copied = prepared_data(dbms, folder)
-    with instance.running(build, copied, arguments=arguments, log=folder / "mysqld.err") as server:
+    """A server with loaded tables, its general log in the folder."""
+    asked = SysbenchParameters(steps=("insert",), tables=2, table_rows=ROWS)
+    with server_of(Run(**{**vars(RUNS[dbms]), "parameters": asked}), folder) as server:
         yield House(server, folder)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -1,18 +1,14 @@
 """Point lookups on a real server, for tests."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
+from live_server import RUNS_YAML, runs_of, server_of
 from rqps.engines.mysql.instance import Server, query
-from rqps.engines.mysql.prepared import prepare
-from rqps.run.ready import loaded_data
-from rqps.study import Run, read_runs_file, unfold
+from rqps.study import Run, read_runs_file
 from rqps.study.configs import Option
 from rqps.workloads import PARAMETERS
 from rqps.workloads.point_lookups.generator import Generator
@@ -20,8 +16,7 @@ from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.workload import PointLookups
 from rqps.workloads.protocol import Answer
 
-RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "point-lookups", "test")}
+RUNS = runs_of("point-lookups")
 ROWS = 2000
 BUILDS = ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"]
 
@@ -74,13 +69,7 @@ def serving(
         name = dbms.partition(".")[0]
         run |= {"dbms": dbms, "build": name, "build_spec": read_runs_file(RUNS_YAML, PARAMETERS).builds[name]}
     run["options"] = {**of_build.options, **{name: Option(value) for name, value in (options or {}).items()}}
-    prepared = prepare(Run(**run), print)
-    build, translated = prepared.build, prepared.translated
-    copy_folder(loaded_data(Run(**run), prepared, print), folder / "data")
-    with instance.running(
-        build, folder / "data", arguments=translated.arguments, log=folder / "mysqld.err"
-    ) as server:
+    with server_of(Run(**run), folder) as server:
         if checked:
             PointLookups().prepare(server, parameters)
         yield House(server, folder)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a real server refuses: a deadlock is done again and told, anything else fails the step."""
+"""Refusals of a real server: a deadlock is done again and reported, anything else fails the step."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every step on a real server: which statements reach it, how many, and on which tables and rows.
+"""Every step on a real server: the statements that reach it, their number, tables and rows; the same of one seed.
 
 What is expected is in `published_statements`.
 """
@@ -107,3 +107,31 @@ def test_uniform_ids_reach_all_of_the_table(house: House) -> None:
     assert 1 <= min(ids) < ROWS / 100
     assert ROWS * 99 / 100 < max(ids) <= ROWS
     assert abs(sum(ids) / len(ids) - ROWS / 2) < 5 * ROWS / (12 * len(ids)) ** 0.5
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["point-query", "random-points_range=10", "read-write_range=10", "update-zipf", "insert", "update-inlist"],
+)
+def test_a_seed_gives_the_same_statements_again(label: str, house: House) -> None:
+    one, again, unprepared, other = (
+        done(house.do(label, seed=seed, prepared=prepared, counted=counted, counted_operations=300)[1])
+        for seed, prepared, counted in ((7, True, False), (7, True, True), (7, False, True), (8, True, True))
+    )
+    both = min(len(one), len(again), len(unprepared))
+    assert both > 20
+    assert one[:both] == again[:both] == unprepared[:both]
+    assert one[:both] != other[:both]
+
+
+def test_each_thread_has_a_sequence_of_its_own_and_has_it_again(house: House) -> None:
+    first, again = (house.do("random-points_range=10", seed=7, threads=2)[1] for _ in range(2))
+    begins = [
+        {
+            tuple(entry.statement for entry in entries if entry.command != "Prepare")[:20]
+            for entries in logged.values()
+        }
+        for logged in (first, again)
+    ]
+    assert begins[0] == begins[1]
+    assert len(begins[0]) == 2, "two threads that draw the same would ask for the same"

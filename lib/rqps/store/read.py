@@ -100,17 +100,7 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
         conditions=conditions_frame([manifest for _, manifest in ok]),
         warnings=warnings_frame([manifest for _, manifest in ok]),
         steps=_rows("steps", ok).collect(),
-        intervals=_table("intervals", ok),
-        latencies=_table("latencies", ok),
-        counters=_table("counters", ok),
-        status=_table("status", ok),
-        settings=_table("settings", ok),
-        plans=_table("plans", ok),
-        stacks=_table("stacks", ok),
-        threads=_table("threads", ok),
-        instructions=_table("instructions", ok),
-        clients=_table("clients", ok),
-        engine=_table("engine", ok),
+        **{name: _table(name, ok) for name in TABLES if name != "steps"},
     )
 
 
