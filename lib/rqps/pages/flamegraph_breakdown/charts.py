@@ -5,27 +5,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from rqps import view
 from rqps.pages.flamegraph_breakdown.findings import Profile
 from rqps.profile.tree import FOLD_BELOW
 from rqps.stats import most_changed, usable
-from rqps.view import (
-    GRID,
-    INK,
-    SERIES,
-    Sentences,
-    by_host,
-    flame,
-    height_of,
-    rounds_of,
-    row_axis,
-    slim,
-    titled,
-    with_rows,
-)
 from rqps.view.flame import figure, with_error
 
 MOST_ROWS = 48
-NAMED = len(SERIES)
+NAMED = len(view.SERIES)
 REST = "the rest"
 
 CONNECTION = "connection"
@@ -48,34 +35,34 @@ def components(profile: Profile) -> Any:
     """Stacked bars of an operation's components, base first, relative to the whole operation's cost for its base."""
     parts = profile.components
     if parts.is_empty():
-        return Sentences(["No profile, so there is nothing to divide."])
+        return view.Sentences(["No profile, so there is nothing to divide."])
     bars = _by_dbms(parts)
     ratios = parts.select(*_CELL, (pl.col("me_measured") / pl.col("base_measured")).alias("median")).unique(
         maintain_order=True
     )
     shown = most_changed(ratios, MOST_ROWS // bars.select("dbms", "host").n_unique())
     named = _named(bars)
-    bars = with_rows(by_host(bars.filter(pl.col("step").is_in(shown)))).with_columns(
+    bars = view.with_rows(view.by_host(bars.filter(pl.col("step").is_in(shown)))).with_columns(
         pl.when(pl.col("part").is_in(named)).then("part").otherwise(pl.lit(REST)).alias("kind")
     )
     bars = bars.group_by("step", "dbms", "row", "kind", maintain_order=True).agg(pl.col("cost", "share").sum())
     totals = bars.group_by("row", maintain_order=True).agg(pl.col("share", "cost").sum())
     totals = totals.with_columns(pl.col("cost").map_elements(figure, pl.String).alias("label"))
-    colours = dict(zip([*named, REST], [*SERIES[: len(named)], GRID], strict=True))
+    colours = dict(zip([*named, REST], [*view.SERIES[: len(named)], view.GRID], strict=True))
     unit, most = parts["unit"][0], float(totals["share"].max() or 1)  # type: ignore[arg-type]
     chart = _stacked(bars, totals, colours, f"{unit}, base = 1", room=1.12 * most, unit=unit)
     how = (
         f"Each bar is the measured cost, divided as the profile of its stacks is; means of "
-        f"{rounds_of(parts['n'].to_list())}. Figures are {unit}. What is small everywhere is in “{REST}”; errors "
-        "stand in the tables below."
+        f"{view.rounds_of(parts['n'].to_list())}. Figures are {unit}. Parts that are small everywhere are in "
+        f"“{REST}”; errors stand in the tables below."
     )
-    return titled(chart, _greatest(parts), how, min_width_px=700)
+    return view.titled(chart, _greatest(parts), how, min_width_px=700)
 
 
 def explorer(profile: Profile, by: str = "") -> Any:
     """The map of all comparisons, with the breakdown and the flame graph of each. `by` names it in addresses."""
     frames = (profile.operations, profile.components, profile.functions, profile.trees)
-    return flame.explorer(*frames, by=by, fold_below=FOLD_BELOW)
+    return view.flame.explorer(*frames, by=by, fold_below=FOLD_BELOW)
 
 
 def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> Any:
@@ -85,14 +72,14 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     """
     time, nameless = time_of_threads(threads, steps), without_connections(threads)
     if time.is_empty():
-        return Sentences(["What the threads did with their time was not recorded."])
+        return view.Sentences(["What the threads did with their time was not recorded."])
     shown = (
         time["step"]
         .unique(maintain_order=True)
         .head(max(1, MOST_ROWS_OF_TIME // time.select("dbms", "host").n_unique()))
         .to_list()
     )
-    parts = with_rows(by_host(_means(time)).filter(pl.col("step").is_in(shown))).with_columns(
+    parts = view.with_rows(view.by_host(_means(time)).filter(pl.col("step").is_in(shown))).with_columns(
         pl.col("kind").cast(pl.String)
     )
     running, whole = pl.col("cost").filter(pl.col("kind") == RUNNING).sum(), pl.col("cost").sum()
@@ -102,7 +89,10 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     labels = [f"{row['running']:,.1f} of {row['all']:,.1f} µs" for row in totals.to_dicts()]
     totals = totals.with_columns(pl.Series("label", labels, pl.String))
     kinds = [kind for kind in ORDER if kind in parts["kind"].to_list()]
-    colours = {kind: INK if kind == RUNNING else (GRID, *SERIES)[place % 10] for place, kind in enumerate(kinds)}
+    colours = {
+        kind: view.INK if kind == RUNNING else (view.GRID, *view.SERIES)[place % 10]
+        for place, kind in enumerate(kinds)
+    }
     title = "of the time of its connection's thread"
     chart = _stacked(parts, totals, colours, title, room=1.3, unit="µs/operation", percent=True)
     rounds = time.group_by(_CELL).agg(pl.col("round").n_unique())["round"].to_list()
@@ -112,7 +102,7 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
         "divided by how often the thread was seen at it. Where the load generator has the same CPU (placement "
         "same-cpu), waiting for a CPU is mostly the client's turn: the thread is ready, and the client works. "
         f"Figures: µs running, of µs in all, per operation; "
-        f"{'means of ' * (max(rounds) > 1)}{rounds_of(rounds)}.{without}"
+        f"{'means of ' * (max(rounds) > 1)}{view.rounds_of(rounds)}.{without}"
     )
     ordered = totals.sort("explained")
     least, most = (
@@ -120,7 +110,7 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
         for row in (ordered.row(0, named=True), ordered.row(-1, named=True))
     )
     claim = f"A profile of CPU explains from {least} to {most} of the time of the connections' threads."
-    return titled(chart, claim, how, min_width_px=420)
+    return view.titled(chart, claim, how, min_width_px=420)
 
 
 def time_of_threads(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -182,7 +172,7 @@ def _stacked(
 ) -> Any:
     """Bars of `share` by `kind`, one per `row`, in the order of `colours`; `totals` has their labels."""
     place = {kind: number for number, kind in enumerate(colours)}
-    axis, height = row_axis(bars), height_of(bars)
+    axis, height = view.row_axis(bars), view.height_of(bars)
     kinds = [kind for kind in colours if kind in bars["kind"].to_list()]
     x = alt.X(
         "share:Q",
@@ -194,7 +184,7 @@ def _stacked(
     legend = alt.Legend(title=None, columns=3 if percent else 4, labelLimit=180)
     placed = bars.with_columns(pl.col("kind").replace_strict(place, return_dtype=pl.Int32).alias("place"))
     return alt.layer(
-        alt.Chart(slim(placed, "row", "kind", "place", "cost", "share"))
+        alt.Chart(view.slim(placed, "row", "kind", "place", "cost", "share"))
         .mark_bar(height=14, stroke="#ffffff", strokeWidth=0.5)
         .encode(
             x=x,
@@ -213,8 +203,8 @@ def _stacked(
                 alt.Tooltip("share:Q", format=".1%"),
             ],
         ),
-        alt.Chart(slim(totals, "row", "share", "label"))
-        .mark_text(align="left", dx=5, fontSize=11, color=INK)
+        alt.Chart(view.slim(totals, "row", "share", "label"))
+        .mark_text(align="left", dx=5, fontSize=11, color=view.INK)
         .encode(x="share:Q", y=axis, text="label:N"),
     ).properties(width="container", height=height)
 

@@ -6,22 +6,11 @@ import polars as pl
 from great_tables import GT
 
 from rqps import profile as profile_room
+from rqps import view
 from rqps.pages.flamegraph_breakdown.findings import Profile, most_changed_part, rounds_of_part
 from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
 from rqps.stats import compare, measured, rounds, usable
 from rqps.store.read import Study
-from rqps.view import (
-    COST_SIGNS,
-    Column,
-    Sentences,
-    by_host,
-    coverage_of,
-    in_order,
-    rounds_of,
-    spread,
-    table,
-    two_lines,
-)
 from rqps.view.flame import figure, with_error
 
 NOT_COUNTED = (
@@ -62,24 +51,26 @@ def counted_beside(counted: Study, timed: Study) -> pl.DataFrame:
     return profile_room.instructions_beside(profile_room.instruction_ratios(values, counted.runs, base), compared)
 
 
-def beside(counted: Study, timed: Study) -> GT | Sentences:
+def beside(counted: Study, timed: Study) -> GT | view.Sentences:
     """One row per step and dbms: instructions per operation, their ratio to the base's, and that of CPU time."""
     found = counted_beside(counted, timed)
     if found.is_empty():
-        return Sentences(["No instructions of a dbms and of its base were counted, so nothing stands beside them."])
+        return view.Sentences(
+            ["No instructions of a dbms and of its base were counted, so nothing stands beside them."]
+        )
     names = ("counted", "ratio", *_BESIDE, "together")
-    rows = [{**dict.fromkeys(names, row), **row} for row in by_host(found).iter_rows(named=True)]
-    means = f"Instructions: {rounds_of(found['n'])}."
+    rows = [{**dict.fromkeys(names, row), **row} for row in view.by_host(found).iter_rows(named=True)]
+    means = f"Instructions: {view.rounds_of(found['n'])}."
     if not (measured_too := found.filter(pl.col("cpu_median").is_not_null())).is_empty():
-        sure = coverage_of(measured_too["cpu_coverage"])
-        means = f"{means} CPU time and rQPS: median of {rounds_of(measured_too['cpu_n'])}, {sure}."
-    return table(
+        sure = view.coverage_of(measured_too["cpu_coverage"])
+        means = f"{means} CPU time and rQPS: median of {view.rounds_of(measured_too['cpu_n'])}, {sure}."
+    return view.table(
         rows,
         [
-            Column("counted", "instructions/o", _counts, align="right"),
-            Column("ratio", "instructions", _exact, align="right"),
-            *(Column(name, label, _with_interval(name), align="right") for name, label in _BESIDE.items()),
-            Column("together", form=lambda row: _SIGNS.get(row["agreement"], row["agreement"] or "–")),
+            view.Column("counted", "instructions/o", _counts, align="right"),
+            view.Column("ratio", "instructions", _exact, align="right"),
+            *(view.Column(name, label, _with_interval(name), align="right") for name, label in _BESIDE.items()),
+            view.Column("together", form=lambda row: _SIGNS.get(row["agreement"], row["agreement"] or "–")),
         ],
         name="instructions",
         group="step",
@@ -88,22 +79,22 @@ def beside(counted: Study, timed: Study) -> GT | Sentences:
     )
 
 
-def completeness(stacks: pl.LazyFrame) -> GT | Sentences:
+def completeness(stacks: pl.LazyFrame) -> GT | view.Sentences:
     """One row per step and dbms: the number of samples, and how their stacks end."""
     found = profile_room.completeness(stacks.collect())
     if found.is_empty():
-        return Sentences(["No stacks were sampled."])
-    rows = by_host(found)
+        return view.Sentences(["No stacks were sampled."])
+    rows = view.by_host(found)
     least = rows.with_columns(whole=pl.col("root") + pl.col("repaired")).sort("whole").row(0, named=True)
     note = f"At least {least['whole']:.1%} of the samples of every step are under the root of their thread."
     if least["whole"] < WHOLE_ENOUGH:
         note = f"Of {least['step']} in {least['dbms']} only {least['whole']:.1%} are under the root of their thread."
-    shares = [Column(name, form=".1%", align="right") for name in ("root", "repaired", "broken", "unnamed")]
-    columns = [Column("samples", form=",", align="right"), *shares]
-    return table(rows, columns, name="completeness", group="step", rows="dbms", note=note)
+    shares = [view.Column(name, form=".1%", align="right") for name in ("root", "repaired", "broken", "unnamed")]
+    columns = [view.Column("samples", form=",", align="right"), *shares]
+    return view.table(rows, columns, name="completeness", group="step", rows="dbms", note=note)
 
 
-def explained(steps: pl.DataFrame) -> GT | Sentences:
+def explained(steps: pl.DataFrame) -> GT | view.Sentences:
     """One row per step and dbms: a client's time per operation, and the part of it that CPU time explains.
 
     `neither_us` is the rest: for a lock, a disk, the network, or until a CPU is free or awake. Threads in the
@@ -121,19 +112,19 @@ def explained(steps: pl.DataFrame) -> GT | Sentences:
         .sort("host", "position", maintain_order=True)
     )
     if found.is_empty():
-        return Sentences(["No step gave a number."])
+        return view.Sentences(["No step gave a number."])
     shares: list[float] = found["explained"].drop_nulls().to_list()
-    return table(
-        by_host(found),
+    return view.table(
+        view.by_host(found),
         [
-            *(Column(name, f"{words}, µs/o", figure, align="right") for name, words in _TIMES.items()),
-            Column("explained", form=".0%", align="right"),
-            Column("rounds", align="right"),
+            *(view.Column(name, f"{words}, µs/o", figure, align="right") for name, words in _TIMES.items()),
+            view.Column("explained", form=".0%", align="right"),
+            view.Column("rounds", align="right"),
         ],
         name="explained",
         group="step",
         rows="dbms",
-        note=f"Medians of {rounds_of(found['rounds'])}. Explained: server CPU of the response time, from "
+        note=f"Medians of {view.rounds_of(found['rounds'])}. Explained: server CPU of the response time, from "
         f"{min(shares):.0%} to {max(shares):.0%}. Neither: waiting for a lock, a disk, the network, or for a CPU.",
     )
 
@@ -142,14 +133,14 @@ def as_text(profile: Profile) -> str:
     """The map of steps by dbms as text: the cost, the sign of the verdict, and the difference with its error."""
     if profile.operations.is_empty():
         return "No operation was profiled on both sides."
-    rows = by_host(profile.operations)
-    dbms, base = in_order(rows["dbms"]), rows["base"][0]
+    rows = view.by_host(profile.operations)
+    dbms, base = view.in_order(rows["dbms"]), rows["base"][0]
     lines = [f"{rows['unit'][0]}, and the difference to {base}", f"col-1 : {base}"]
     lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 2)]
     first = max(len(step) for step in ("step", *rows["step"])) + 2
     heads = [f"col-{number}" for number in range(2, len(dbms) + 2)]
     written = [["step", "col-1", *heads]]
-    for row in spread(rows, "dbms", ["step"]):
+    for row in view.spread(rows, "dbms", ["step"]):
         of_base = next(figure(row[name]["base_median"]) for name in dbms if row[name])
         written.append([row["step"], of_base, *(_plain(row[name]) for name in dbms)])
     for step, of_base, *cells in written:
@@ -158,33 +149,33 @@ def as_text(profile: Profile) -> str:
     return "\n".join(lines)
 
 
-def check(sampled: Study, profile: Profile) -> GT | Sentences:
+def check(sampled: Study, profile: Profile) -> GT | view.Sentences:
     """The rounds behind one number, the surest great difference of a component."""
     step, dbms, part = most_changed_part(profile.components)
     base = sampled.card.base
     traced = rounds_of_part(profile.costs, sampled.steps, step, (base, dbms), part)
     if traced.is_empty():
-        return Sentences(["There is no profile, so there is no number to check."])
+        return view.Sentences(["There is no profile, so there is no number to check."])
     exact = ("its_cost", "all_cost", "server_cpu_s")
-    columns = [Column(name, form=",.3f" if name in exact else "", align="right") for name in traced.columns[1:]]
+    columns = [view.Column(name, form=",.3f" if name in exact else "", align="right") for name in traced.columns[1:]]
     note = f"{part} in {step}: {dbms}, and {base}, to which it is compared"
-    return table(traced, [Column("run"), *columns], name="part", note=note)
+    return view.table(traced, [view.Column("run"), *columns], name="part", note=note)
 
 
 def _plain(row: Row | None) -> str:
     if row is None:
         return "-"
     by = with_error(row["median"], (row["high"] - row["low"]) / 2)
-    return f"{figure(row['me_median'])} {COST_SIGNS[row['verdict']]} {by} n={row['n']}"
+    return f"{figure(row['me_median'])} {view.COST_SIGNS[row['verdict']]} {by} n={row['n']}"
 
 
 def _counts(row: Row) -> str:
-    return two_lines(f"{row['me_median']:,.0f}", f"base {row['base_median']:,.0f}", muted=True)
+    return view.two_lines(f"{row['me_median']:,.0f}", f"base {row['base_median']:,.0f}", muted=True)
 
 
 def _exact(row: Row) -> str:
     far = f"±{row['spread']:.2%}" if row["spread"] is not None else "1 round"
-    return two_lines(f"<b>{row['median']:.3f}</b>", far, muted=True)
+    return view.two_lines(f"<b>{row['median']:.3f}</b>", far, muted=True)
 
 
 def _with_interval(name: str) -> Any:
@@ -193,6 +184,6 @@ def _with_interval(name: str) -> Any:
             return "–"
         low, high = row[f"{name}_low"], row[f"{name}_high"]
         reach = "no interval" if low is None else f"{low:.2f}–{high:.2f}"
-        return two_lines(f"{row[f'{name}_median']:.2f}", reach, muted=True)
+        return view.two_lines(f"{row[f'{name}_median']:.2f}", reach, muted=True)
 
     return written

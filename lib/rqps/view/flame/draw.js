@@ -22,11 +22,10 @@ function draw(tree, view, pen) {
     }
     strip = null;
   };
-  const rest = (depth, left, right) => {
+  eachBox(tree, view, (i, left, right) => box(tree, view, pen, i, left, right), (depth, left, right) => {
     if (strip && (strip.depth !== depth || left > strip.right + 0.1)) finish();
     strip = { depth, left: strip ? strip.left : left, right };
-  };
-  eachBox(tree, view, (i, left, right) => box(tree, view, pen, i, left, right), rest);
+  });
   finish();
 }
 

@@ -42,26 +42,13 @@ class Drawing:
         return {"text/html": self.html + script_element(), "text/plain": repr(self)}
 
 
-def flame_graph(
-    tree: pl.DataFrame,
-    *,
-    base: str,
-    me: str,
-    unit: str = "µs/operation",
-    title: str = "flame",
-    beside: str = "",
-    fold_below: float | None = None,
-) -> Drawing | Sentences:
-    """Draw a tree in pre-order: costs per operation of each frame for both sides, with the error of the difference.
-
-    `beside` is HTML that stands below it, such as a table. `fold_below` is only mentioned: the share of the cost
-    below which frames were folded into one. `title` begins the names of files that are saved.
-    """
+def flame_graph(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> Drawing | Sentences:
+    """Draw a tree in pre-order: costs of each frame per operation on both sides, and the error of the difference."""
     if tree.is_empty() or not tree["base_total"][0] + tree["me_total"][0]:
         return Sentences([f"No stacks of {base} and {me} to draw."])
     read = tree_of(tree)
-    claim, how = claim_of(read, base, me, unit), how_of(unit, fold_below)
-    return Drawing(claim, how, figure_of(read, beside, claim, how, title=title, base=base, me=me, unit=unit))
+    claim, how = claim_of(read, base, me, unit), how_of(unit)
+    return Drawing(claim, how, figure_of(read, "", claim, how, title="flame", base=base, me=me, unit=unit))
 
 
 def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> str:
@@ -71,7 +58,7 @@ def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operat
     return picture.replace(">", f"><title>{xml(claim_of(read, base, me, unit))}</title>", 1)
 
 
-def how_of(unit: str, fold_below: float | None) -> str:
+def how_of(unit: str, fold_below: float | None = None) -> str:
     """A sentence or two on how to read it."""
     return f"{HOW.format(unit=unit)} {folded_of(fold_below)}".rstrip()
 
@@ -94,15 +81,18 @@ def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
     return f"{sides}: {with_error(abs(by), error).removeprefix('+')} {more}{percent}."
 
 
-def figure_of(tree: Tree, beside: str, claim: str, how: str, *, title: str, base: str, me: str, unit: str) -> str:
-    """A picture that the program replaces by the drawing, and the tree for the program."""
+def figure_of(tree: Tree, below: str, claim: str, how: str, *, title: str, base: str, me: str, unit: str) -> str:
+    """A picture that the program replaces by the drawing, HTML below it, and the tree for the program.
+
+    `title` begins the names of files that are saved.
+    """
     picture = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
     source = "data:image/svg+xml," + quote(picture, safe=" =:/;,.()*+-!@~")
     return (
         '<figure class="rqps-flame" style="margin:0 0 26px">'
         f"<p><strong>{escape(claim)}</strong> {escape(how)}</p>"
         f'<div style="overflow-x:auto"><img alt="Flame graph. {escape(claim)}" src="{source}" '
-        f'style="{_PICTURE}"></div>{beside}<script type="application/x-rqps-flame">'
+        f'style="{_PICTURE}"></div>{below}<script type="application/x-rqps-flame">'
         f"{packed(tree, title=title, base=base, me=me, unit=unit, claim=claim)}</script></figure>"
     )
 
