@@ -4,6 +4,7 @@ The colours know no noise: a verdict stands beside each number of throughput tha
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -18,12 +19,9 @@ from rqps.view import Column, Row, Sentences, by_host, in_order, legend_of, sign
 
 THROUGHPUT = "operations_per_s"
 TARGET = "target"
-RED, GREY, GREEN = "#FF9A9A", "#D7D7D7", "#81FFA6"
-YELLOW, BLUE = "#FFDD81", "#81FFF9"
-QUARTER = 0.25
-CLOSE = 0.80
-GREYS = 20
-"""Of grey, beside white: one for every 5 percent."""
+RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
+QUARTER, CLOSE = 0.25, 0.80
+SHADE_PERCENT = 5
 
 Colour = str | None
 
@@ -31,27 +29,24 @@ Colour = str | None
 def of_throughput(values: Sequence[float], on_target: Sequence[bool | None]) -> list[Colour]:
     """One column of absolute throughput: red near its least, grey where the rate was missed, green near its most.
 
-    The most is that of those that met the rate. Nothing is red where the least is at least 80 % of the most.
+    The most is of those that reached the rate. Nothing is red where the least is at least 80 % of the most.
 
     >>> of_throughput([100, 120, 170, 200], [None] * 4)
     ['#FF9A9A', '#FF9A9A', None, '#81FFA6']
     >>> of_throughput([90, 95, 100], [True, False, True])
     [None, '#D7D7D7', '#81FFA6']
     """
-    of_met = [value for value, each in zip(values, on_target, strict=True) if each is not False]
-    least, most = min(values, default=0.0), max(of_met, default=None)
-    return [_of_throughput(value, each is False, least, most) for value, each in zip(values, on_target, strict=True)]
-
-
-def _of_throughput(value: float, missed: bool, least: float, most: float | None) -> Colour:
-    if most is None:
-        return GREY
-    gap = most - least
-    if value <= least + QUARTER * gap and least < CLOSE * most:
-        return RED
-    if missed:
-        return GREY
-    return GREEN if value >= most - QUARTER * gap else None
+    both = list(zip(values, on_target, strict=True))
+    reached = [value for value, each in both if each is not False]
+    if not reached:
+        return [GREY] * len(both)
+    least, most = min(values), max(reached)
+    near = QUARTER * (most - least)
+    low = least + near if least < CLOSE * most else -inf
+    return [
+        RED if value <= low else GREY if each is False else GREEN if value >= most - near else None
+        for value, each in both
+    ]
 
 
 def of_ratio(value: float) -> Colour:
@@ -78,8 +73,7 @@ def of_share(percent: float) -> str:
     >>> of_share(0), of_share(4.9), of_share(50), of_share(100)
     ('#ffffff', '#ffffff', '#c8c8c8', '#919191')
     """
-    level = min(GREYS, int(percent // (100 / GREYS)))
-    shade = 255 - round(5.5 * level)
+    shade = 255 - round(5.5 * (percent // SHADE_PERCENT))
     return f"#{shade:02x}{shade:02x}{shade:02x}"
 
 
@@ -89,18 +83,10 @@ def of_longest(values: Sequence[float]) -> list[Colour]:
     >>> of_longest([0.1, 0.5, 1.0]), of_longest([0.9, 1.0])
     (['#81FFA6', None, '#FF9A9A'], [None, '#FF9A9A'])
     """
-    if not values:
-        return []
-    least, most = min(values), max(values)
-    gap = most - least
-    return [
-        RED
-        if value >= most - QUARTER * gap
-        else GREEN
-        if value <= least + QUARTER * gap and least < CLOSE * most
-        else None
-        for value in values
-    ]
+    least, most = min(values, default=0.0), max(values, default=0.0)
+    near = QUARTER * (most - least)
+    low = least + near if least < CLOSE * most else -inf
+    return [RED if value >= most - near else GREEN if value <= low else None for value in values]
 
 
 def summary_table(study: Study, what: str) -> Any:

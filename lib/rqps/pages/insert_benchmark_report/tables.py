@@ -71,7 +71,7 @@ def whole(value: float) -> str:
     >>> whole(12345.6), whole(-0.2)
     ('12,346', '0')
     """
-    return f"{value:,.0f}".replace("-0", "0") if abs(value) < 0.5 else f"{value:,.0f}"
+    return f"{round(value):,}"
 
 
 def sized(value: float) -> str:
@@ -80,8 +80,6 @@ def sized(value: float) -> str:
     >>> sized(1234.5), sized(12.345), sized(0.012345), sized(0)
     ('1,234', '12.3', '0.0123', '0')
     """
-    if value == 0:
-        return "0"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
 
 
