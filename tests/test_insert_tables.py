@@ -17,9 +17,9 @@ from rqps.pages.insert_benchmark_report.published_tables import (
     relative_table,
     throughput_table,
 )
-from rqps.pages.insert_benchmark_report.tables import percent
 from rqps.store import Study
 from rqps.view import Sentences
+from rqps.view.words import percent
 
 BASE = "my1.base"
 COLOURS = {

@@ -1,5 +1,7 @@
 """What happened second by second, summed up small enough to draw."""
 
+from collections.abc import Iterable
+
 import polars as pl
 
 MOST_POINTS_A_LINE = 120
@@ -36,6 +38,30 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame | None = N
         pl.len().alias("n"),
     ]
     return seconds.group_by(*keys, "second").agg(spread).sort(*keys, "second").collect()
+
+
+def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) -> pl.DataFrame:
+    """Operations of each kind, and client where the rows have it, in every whole second of a step.
+
+    A second in which nothing was done has no row of its own in the raw tables, and is 0 here: a stall is to be seen.
+    """
+    who = ["kind", "client"] if "client" in rows.collect_schema() else ["kind"]
+    done = (
+        rows.filter(pl.col("kind").is_in(list(kinds)), pl.col("second") >= 0)
+        .group_by("run", "step", *who, "second")
+        .agg(pl.col("operations").sum())
+        .collect()
+    )
+    whole = pl.int_ranges(0, pl.col("elapsed_s").floor().cast(pl.Int32), dtype=pl.Int32).alias("second")
+    every = steps.select("host", "dbms", "position", "round", "unit", "run", "step", whole)
+    there = done.select("run", "step", *who).unique(maintain_order=True)
+    return (
+        every.explode("second")
+        .drop_nulls("second")
+        .join(there, on=["run", "step"], maintain_order="left_right")
+        .join(done, on=["run", "step", *who, "second"], how="left", maintain_order="left")
+        .with_columns(pl.col("operations").fill_null(0))
+    )
 
 
 def _is_whole() -> pl.Expr:

@@ -16,7 +16,9 @@ from rqps.view.words import (
     in_order,
     interval_of,
     legend_of,
+    medians_of,
     own_warnings,
+    reach_of,
     rounds_of,
     signs_of,
 )
@@ -192,6 +194,40 @@ def _absolute_cell(row: Cell) -> str:
     form = ",.0f" if row["metric"] == "operations_per_s" or row["median"] >= 100 else ",.2f"
     number = f"{row['median']:{form}}"
     return number if row["low"] is None else two_lines(number, interval_of(row, form), muted=True)
+
+
+def numbers_table(
+    found: pl.DataFrame,
+    columns: Sequence[Column],
+    base: str,
+    *,
+    name: str,
+    title: str = "",
+    note: str = "",
+    by: str = "step",
+) -> GT:
+    """Metrics of the tidy frame as columns, below each number its interval, one row per step and dbms.
+
+    The base stands first in each step; or, by dbms, before the rest.
+    """
+    rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
+    order: list[str | pl.Expr] = ["position"] if by == "step" else ["dbms", "position"]
+    order.insert(1 if by == "step" else 0, pl.col("dbms") != base)
+    wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
+    shown = [each for each in columns if each.name in wide[0]]
+    note = f"{note} {medians_of(rows)}".strip()
+    of_row = "dbms" if by == "step" else "step"
+    return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=note)
+
+
+def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:
+    """A cell of the median, written by `form`, above its interval."""
+
+    def cell(row: Cell) -> str:
+        reach = "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
+        return two_lines(form(row["median"]), reach, muted=True)
+
+    return cell
 
 
 def _turned(rows: Sequence[Cell]) -> dict[str, list[Any]]:

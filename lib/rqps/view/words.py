@@ -1,6 +1,7 @@
 """Words for numbers, verdicts, warnings and names, the same in tables, charts and sentences."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -31,6 +32,25 @@ class Sentences:
 
     def _repr_html_(self) -> str:
         return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in self.sentences)}</ul>"
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Texts below headings that open them on a page; as lines elsewhere. What is in them stays text."""
+
+    note: str
+    texts: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return "\n\n".join([self.note, *(f"{heading}\n{text}" for heading, text in self.texts.items())])
+
+    def _repr_html_(self) -> str:
+        parts = [
+            f"<details class='long' style='margin:4px 0'><summary>{escape(heading)}</summary>"
+            f"<pre class='text' style='overflow-x:auto'>{escape(text)}</pre></details>"
+            for heading, text in self.texts.items()
+        ]
+        return f"<p>{escape(self.note)}</p>{''.join(parts)}"
 
 
 def interval_of(row: Row, form: str = ".2f") -> str:
@@ -71,6 +91,61 @@ def coverage_of(coverages: Iterable[float]) -> str:
     if not percent:
         return "no intervals"
     return f"{percent[0]} to {percent[-1]} % intervals" if len(percent) > 1 else f"{percent[0]} % intervals"
+
+
+def medians_of(rows: pl.DataFrame) -> str:
+    """The rounds behind the numbers of a table, and the intervals below them, in words."""
+    if rows["n"].max() == 1:
+        return "One round, so there is no interval."
+    return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
+
+
+def reach_of(low: str, high: str) -> str:
+    """An interval, with its unit once.
+
+    >>> reach_of("1.2 ms", "1.4 ms"), reach_of("900 µs", "1.4 ms"), reach_of("3", "3")
+    ('1.2–1.4 ms', '900 µs–1.4 ms', '±0')
+    """
+    if low == high:
+        return "±0"
+    number, _, unit = low.partition(" ")
+    return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
+
+
+def whole(value: float) -> str:
+    """
+    >>> whole(12345.6), whole(-0.2)
+    ('12,346', '0')
+    """
+    return f"{round(value):,}"
+
+
+def sized(value: float) -> str:
+    """Three digits or so, whatever the size.
+
+    >>> sized(1234.5), sized(12.345), sized(0.012345), sized(0)
+    ('1,234', '12.3', '0.0123', '0')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
+
+
+def percent(value: float) -> str:
+    """
+    >>> percent(1.0), percent(0.9837)
+    ('100 %', '98.4 %')
+    """
+    return f"{100 * value:.4g} %" if round(value, 4) in (0, 1) else f"{100 * value:.1f} %"
+
+
+def duration_us(value: float) -> str:
+    """
+    >>> duration_us(87.4), duration_us(1234.0), duration_us(1234567.0)
+    ('87.4 µs', '1.23 ms', '1.23 s')
+    """
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} µs"
 
 
 def is_throughput(metric: str) -> bool:

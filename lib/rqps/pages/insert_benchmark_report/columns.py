@@ -4,9 +4,7 @@ The published numbers come from a line of vmstat and iostat every five seconds, 
 first client prints each second. They are calculated in the same way here, from the same counters of the kernel.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -16,6 +14,7 @@ from rqps.pages.insert_benchmark_report.steps import asks_queries, main_seconds,
 from rqps.stats import absolute, compare, rounds, tidy
 from rqps.store.read import Study
 from rqps.view import Row, by_host, coverage_of, in_order, rounds_of, table
+from rqps.view.words import Folded
 
 PUBLISHED = (
     *("ips", "qps", "rps", "rmbps", "wps", "wmbps", "rpq", "rkbpq", "wpi", "wkbpi", "csps", "cpups", "cspq", "cpupq"),
@@ -196,25 +195,6 @@ def _longest(study: Study) -> pl.DataFrame:
     longest = [(pl.col("latency_max_us").filter(kind=kind).max() / 1e6).alias(f"max_{kind}_s") for kind in kinds]
     measured = study.intervals.filter(pl.col("second") >= 0, pl.col("kind").is_in(kinds))
     return measured.group_by(_OF_STEP).agg(longest).collect()
-
-
-@dataclass(frozen=True)
-class Folded:
-    """Texts below headings that open them on a page; as lines elsewhere. What is in them stays text."""
-
-    note: str
-    texts: Mapping[str, str]
-
-    def __repr__(self) -> str:
-        return "\n\n".join([self.note, *(f"{heading}\n{text}" for heading, text in self.texts.items())])
-
-    def _repr_html_(self) -> str:
-        parts = [
-            f"<details class='long' style='margin:4px 0'><summary>{escape(heading)}</summary>"
-            f"<pre class='text' style='overflow-x:auto'>{escape(text)}</pre></details>"
-            for heading, text in self.texts.items()
-        ]
-        return f"<p>{escape(self.note)}</p>{''.join(parts)}"
 
 
 def columns_text(study: Study) -> Folded:

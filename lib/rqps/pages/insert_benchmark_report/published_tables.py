@@ -12,10 +12,11 @@ from great_tables import GT
 
 from rqps.pages.insert_benchmark_report.response_times import KEYS, LONGEST, STATEMENTS, buckets
 from rqps.pages.insert_benchmark_report.steps import insert_rates, throughput
-from rqps.pages.insert_benchmark_report.tables import medians_of, percentile_table, reach_of
+from rqps.pages.insert_benchmark_report.tables import percentile_table
 from rqps.stats import compare, measured, rounds
 from rqps.store.read import Study
 from rqps.view import Column, Row, Sentences, by_host, in_order, legend_of, signs_of, spread, table, two_lines
+from rqps.view.words import medians_of, reach_of
 
 THROUGHPUT = "operations_per_s"
 TARGET = "target"

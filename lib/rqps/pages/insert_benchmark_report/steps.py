@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from rqps.stats import absolute, throughput_over_time, tidy, usable
+from rqps.stats.over_time import seconds_of
 from rqps.store.read import Study
 
 ON_TARGET = 0.95
@@ -72,30 +73,6 @@ def insert_rates(study: Study) -> pl.DataFrame:
         over_rounds(steps, ["ips"], study)
         .join(targets, on=["host", "step", "dbms"], how="left", maintain_order="left")
         .with_columns((pl.col("median") >= ON_TARGET * pl.col("target")).alias("on_target"))
-    )
-
-
-def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) -> pl.DataFrame:
-    """Operations of each kind, and client where the rows have it, in every whole second of a step.
-
-    A second in which nothing was done has no row of its own in the raw tables, and is 0 here: a stall is to be seen.
-    """
-    who = ["kind", "client"] if "client" in rows.collect_schema() else ["kind"]
-    done = (
-        rows.filter(pl.col("kind").is_in(list(kinds)), pl.col("second") >= 0)
-        .group_by(*_OF_STEP, *who, "second")
-        .agg(pl.col("operations").sum())
-        .collect()
-    )
-    whole = pl.int_ranges(0, pl.col("elapsed_s").floor().cast(pl.Int32), dtype=pl.Int32).alias("second")
-    every = steps.select("host", "dbms", "position", "round", "unit", *_OF_STEP, whole)
-    there = done.select(*_OF_STEP, *who).unique(maintain_order=True)
-    return (
-        every.explode("second")
-        .drop_nulls("second")
-        .join(there, on=_OF_STEP, maintain_order="left_right")
-        .join(done, on=[*_OF_STEP, *who, "second"], how="left", maintain_order="left")
-        .with_columns(pl.col("operations").fill_null(0))
     )
 
 

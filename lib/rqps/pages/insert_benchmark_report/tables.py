@@ -1,6 +1,6 @@
-"""Tables of numbers with their intervals: a row per dbms in groups of steps, a column per metric."""
+"""Tables of what each step did and cost, beside the published numbers where those mislead."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,103 +11,13 @@ from rqps.pages.insert_benchmark_report.columns import columns_over_rounds
 from rqps.pages.insert_benchmark_report.response_times import LONGEST, PERCENTILES, STATEMENTS, percentiles
 from rqps.pages.insert_benchmark_report.steps import debt, reads, seconds_on_target
 from rqps.store.read import Study
-from rqps.view import Column, Row, Sentences, by_host, coverage_of, rounds_of, spread, table, two_lines
-
-Form = Callable[[float], str]
-
-
-def numbers_table(
-    found: pl.DataFrame,
-    columns: Sequence[Column],
-    base: str,
-    *,
-    name: str,
-    title: str = "",
-    note: str = "",
-    by: str = "step",
-) -> GT:
-    """The columns are metrics of the tidy frame. The base stands first in each step; or, by dbms, before the rest."""
-    rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
-    order: list[str | pl.Expr] = ["position"] if by == "step" else ["dbms", "position"]
-    order.insert(1 if by == "step" else 0, pl.col("dbms") != base)
-    wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
-    shown = [each for each in columns if each.name in wide[0]]
-    note = f"{note} {medians_of(rows)}".strip()
-    of_row = "dbms" if by == "step" else "step"
-    return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=note)
+from rqps.view import Column, Sentences
+from rqps.view.table import numbers_table, with_interval
+from rqps.view.words import duration_us, percent, sized, whole
 
 
-def with_interval(form: Form) -> Callable[[Row], str]:
-    """A cell of the median, written by `form`, above its interval."""
-
-    def cell(row: Row) -> str:
-        reach = "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
-        return two_lines(form(row["median"]), reach, muted=True)
-
-    return cell
-
-
-def medians_of(rows: pl.DataFrame) -> str:
-    """The rounds behind the numbers of a table, and the intervals below them, in words."""
-    if rows["n"].max() == 1:
-        return "One round, so there is no interval."
-    return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
-
-
-def reach_of(low: str, high: str) -> str:
-    """An interval, with its unit once.
-
-    >>> reach_of("1.2 ms", "1.4 ms"), reach_of("900 µs", "1.4 ms"), reach_of("3", "3")
-    ('1.2–1.4 ms', '900 µs–1.4 ms', '±0')
-    """
-    if low == high:
-        return "±0"
-    number, _, unit = low.partition(" ")
-    return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
-
-
-def whole(value: float) -> str:
-    """
-    >>> whole(12345.6), whole(-0.2)
-    ('12,346', '0')
-    """
-    return f"{round(value):,}"
-
-
-def sized(value: float) -> str:
-    """Three digits or so, whatever the size.
-
-    >>> sized(1234.5), sized(12.345), sized(0.012345), sized(0)
-    ('1,234', '12.3', '0.0123', '0')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
-
-
-def percent(value: float) -> str:
-    """
-    >>> percent(1.0), percent(0.9837)
-    ('100 %', '98.4 %')
-    """
-    return f"{100 * value:.4g} %" if round(value, 4) in (0, 1) else f"{100 * value:.1f} %"
-
-
-def duration_us(value: float) -> str:
-    """
-    >>> duration_us(87.4), duration_us(1234.0), duration_us(1234567.0)
-    ('87.4 µs', '1.23 ms', '1.23 s')
-    """
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} µs"
-
-
-def _columns(*described: tuple[str, str, Form] | tuple[str, str, Form, str]) -> tuple[Column, ...]:
-    """Metric, label, how a number is written, and a heading that it shares with its neighbours."""
-    return tuple(
-        Column(name, label, with_interval(form), align="right", under="".join(under))
-        for name, label, form, *under in described
-    )
+def _number(name: str, label: str, form: Callable[[float], str], under: str = "") -> Column:
+    return Column(name, label, with_interval(form), align="right", under=under)
 
 
 @dataclass(frozen=True)
@@ -128,15 +38,15 @@ _TABLES = {
         "CPU and context switches, as published and counted",
         "For an operation: as published, of the whole host; counted at the step's ends; of the server, of all "
         "clients, and of whatever else ran.",
-        _columns(
-            ("elapsed_s", "elapsed, s", sized),
-            ("cpupq", "published", sized, _CPU),
-            ("exact_cpupq", "host", sized, _CPU),
-            ("server_us", "server", sized, _CPU),
-            ("client_us", "clients", sized, _CPU),
-            ("others_us", "others", sized, _CPU),
-            ("cspq", "published", sized, _SWITCHES),
-            ("exact_cspq", "counted", sized, _SWITCHES),
+        (
+            _number("elapsed_s", "elapsed, s", sized),
+            _number("cpupq", "published", sized, _CPU),
+            _number("exact_cpupq", "host", sized, _CPU),
+            _number("server_us", "server", sized, _CPU),
+            _number("client_us", "clients", sized, _CPU),
+            _number("others_us", "others", sized, _CPU),
+            _number("cspq", "published", sized, _SWITCHES),
+            _number("exact_cspq", "counted", sized, _SWITCHES),
         ),
     ),
     "corrected rates": _Table(
@@ -145,16 +55,16 @@ _TABLES = {
         "Rates and longest responses, as published and of all",
         "The rate that is reached in 50 and in 99 percent of the seconds. Done again: transactions that met a "
         "deadlock or waited for a lock too long.",
-        _columns(
-            ("p50", "client 1, p50", whole, _RATES),
-            ("p50_all", "all, p50", whole, _RATES),
-            ("p99", "client 1, p99", whole, _RATES),
-            ("p99_all", "all, p99", whole, _RATES),
-            ("maxop", "published", sized, _LONGEST),
-            ("max_insert_s", "insert", sized, _LONGEST),
-            ("max_delete_s", "delete", sized, _LONGEST),
-            ("max_query_s", "query", sized, _LONGEST),
-            ("done_again", "done again", whole),
+        (
+            _number("p50", "client 1, p50", whole, _RATES),
+            _number("p50_all", "all, p50", whole, _RATES),
+            _number("p99", "client 1, p99", whole, _RATES),
+            _number("p99_all", "all, p99", whole, _RATES),
+            _number("maxop", "published", sized, _LONGEST),
+            _number("max_insert_s", "insert", sized, _LONGEST),
+            _number("max_delete_s", "delete", sized, _LONGEST),
+            _number("max_query_s", "query", sized, _LONGEST),
+            _number("done_again", "done again", whole),
         ),
     ),
     "seconds on target": _Table(
@@ -164,11 +74,11 @@ _TABLES = {
         "A second is on target if 95 % of its rows were inserted in it; what slipped into its neighbour counts. "
         "A stall is the longest row of seconds below that. The latest insert is from when the limiter "
         "wanted it to its end.",
-        _columns(
-            ("share", "seconds on target, all clients", percent),
-            ("share_of_worst_client", "the worst client", percent),
-            ("stall_s", "longest stall, s", whole),
-            ("latest_insert_s", "latest insert", lambda seconds: duration_us(1e6 * seconds)),
+        (
+            _number("share", "seconds on target, all clients", percent),
+            _number("share_of_worst_client", "the worst client", percent),
+            _number("stall_s", "longest stall, s", whole),
+            _number("latest_insert_s", "latest insert", lambda seconds: duration_us(1e6 * seconds)),
         ),
         "No step of this study had a rate of inserts to reach.",
     ),
@@ -177,13 +87,13 @@ _TABLES = {
         "insert-debt",
         "Debt that each step with queries inherited",
         "Just before the step: transactions that wait to be purged, pages to flush, redo log since the checkpoint.",
-        _columns(
-            ("waited_s", "waited, s", sized),
-            ("history_length", "to purge", whole),
-            ("dirty_mb", "MB", sized, "dirty pages"),
-            ("dirty_share", "of the pool", percent, "dirty pages"),
-            ("checkpoint_age_mb", "MB", sized, "checkpoint age"),
-            ("age_share", "of the redo log", percent, "checkpoint age"),
+        (
+            _number("waited_s", "waited, s", sized),
+            _number("history_length", "to purge", whole),
+            _number("dirty_mb", "MB", sized, "dirty pages"),
+            _number("dirty_share", "of the pool", percent, "dirty pages"),
+            _number("checkpoint_age_mb", "MB", sized, "checkpoint age"),
+            _number("age_share", "of the redo log", percent, "checkpoint age"),
         ),
         "The runs of this study do not say what debt their steps inherited.",
     ),
@@ -192,26 +102,26 @@ _TABLES = {
         "insert-reads",
         "Reads of an operation",
         "An operation is a row in l.*, a query in q*; what the background writes read there is in its number.",
-        _columns(
-            ("misses", "pages not in the buffer pool/o", sized),
-            ("device_reads", "reads of the device/o", sized),
-            ("read_kb", "KB read/o", sized),
-            ("tables_mb", "tables, MB", whole),
-            ("pool_mb", "buffer pool, MB", whole),
+        (
+            _number("misses", "pages not in the buffer pool/o", sized),
+            _number("device_reads", "reads of the device/o", sized),
+            _number("read_kb", "KB read/o", sized),
+            _number("tables_mb", "tables, MB", whole),
+            _number("pool_mb", "buffer pool, MB", whole),
         ),
     ),
 }
-_OF_DBMS = _columns(
-    ("ips", "ips", whole),
-    ("qps", "qps", whole),
-    ("server_us", "server", sized, "CPU, µs/o"),
-    ("client_us", "clients", sized, "CPU, µs/o"),
-    ("rpq", "reads/o", sized),
-    ("wkbpi", "KB written/row", sized),
-    ("insert p99", "insert p99", duration_us),
-    ("query p99", "query p99", duration_us),
-    ("share", "seconds on target", percent),
-    ("dbgb1", "tables, GB", sized),
+_OF_DBMS = (
+    _number("ips", "ips", whole),
+    _number("qps", "qps", whole),
+    _number("server_us", "server", sized, "CPU, µs/o"),
+    _number("client_us", "clients", sized, "CPU, µs/o"),
+    _number("rpq", "reads/o", sized),
+    _number("wkbpi", "KB written/row", sized),
+    _number("insert p99", "insert p99", duration_us),
+    _number("query p99", "query p99", duration_us),
+    _number("share", "seconds on target", percent),
+    _number("dbgb1", "tables, GB", sized),
 )
 
 
@@ -242,9 +152,12 @@ def percentile_table(study: Study, statement: str) -> GT | Sentences:
     found = percentiles(study).filter(pl.col("statement").is_in([statement, due]))
     if found.is_empty():
         return Sentences([f"No step of this study has a {statement} that was timed."])
-    columns = _columns(
-        *((f"{statement} {name}", name, duration_us, f"the {statement} itself") for name in (*PERCENTILES, LONGEST)),
-        *((f"{due} {name}", name, duration_us, "since it was due") for name in (*PERCENTILES, LONGEST)),
+    columns = (
+        *(
+            _number(f"{statement} {name}", name, duration_us, f"the {statement} itself")
+            for name in (*PERCENTILES, LONGEST)
+        ),
+        *(_number(f"{due} {name}", name, duration_us, "since it was due") for name in (*PERCENTILES, LONGEST)),
     )
     named = found.with_columns(pl.format("{} {}", "statement", "percentile").alias("metric"))
     name, title = f"insert-percentiles-{statement}", f"Time of {STATEMENTS[statement]}"
