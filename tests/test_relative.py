@@ -399,4 +399,4 @@ def test_too_few_rounds_find_nothing_but_what_it_would_take(tmp_path: Path) -> N
     ratios, compared = relate(study)
     said = findings(compared, *configs(study, ratios)).sentences
     assert said[0].startswith("my2.base is not shown to be slower or faster than my1.base in any of 2 steps.")
-    assert "can't tell in 4 of 4 comparisons; it would take 6 rounds or more" in said[-1]
+    assert "leave 4 of 4 comparisons unsure; it would take 6 rounds or more" in said[-1]

@@ -45,7 +45,7 @@ def compare(
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
-    """The same frame of values as they were measured: no base and no verdict."""
+    """Values as they were measured, in the same frame: no base and no verdict."""
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
 
 

@@ -29,7 +29,7 @@ class Statistic(Protocol):
 
     @property
     def too_few(self) -> pl.Expr:
-        """What it takes where they are not, in words."""
+        """Words for what it takes where they are not."""
 
     def estimate(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
         """One row per group, in order: the keys and `n, median, low, high, coverage`."""

@@ -74,7 +74,7 @@ DESCRIBED: dict[str, pl.Expr] = {
     "group": pl.lit("", pl.String),
     "clients": pl.lit(None, pl.Int32),
 }
-"""What a step is, beside its name; and what stands for it where steps are made up without."""
+"""Columns that describe a step, and stand-ins for steps that are made up without them."""
 
 _USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
 
@@ -95,7 +95,7 @@ def usable(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.DataFrame) -> pl.DataFrame:
-    """The same of any steps that have one column per metric."""
+    """Any steps with one column per metric as one row per step, run and metric; unlike runs are refused."""
     comparable(runs)
     names = sorted(metrics)
     metric = pl.col("metric").cast(pl.Enum(names)).to_physical()  # numbers are sorted faster than words

@@ -1,4 +1,4 @@
-"""What happened second by second, summed up small enough to draw."""
+"""Series over time, summed up small enough to draw."""
 
 from collections.abc import Iterable
 
@@ -7,16 +7,16 @@ import polars as pl
 MOST_POINTS_A_LINE = 120
 CLOCKS_DIFFER_S = 0.05
 _BESIDE = pl.col("kind").replace_strict({"insert": 1, "delete": 2}, default=0)
-"""What a step does beside its main kind of operation has a greater number."""
+"""Operations beside a step's main kind have a greater number."""
 
 
 def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame | None = None) -> pl.DataFrame:
     """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
 
-    With `steps`, the second in whose middle a step ended is left out.
+    With `steps`, the last second of a step is left out where the step ended within it.
 
-    Long steps are cut into at most 120 pieces. Of a step that does several kinds of things, those count that give it
-    its throughput: queries, or rows inserted where there are none.
+    Long steps are cut into at most 120 pieces. Of several kinds of operations, those count that make the throughput:
+    queries, or rows inserted where there are no queries.
     """
     keys = ["host", "step", "dbms"]
     if steps is not None:

@@ -28,7 +28,7 @@ def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
 
 
 def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
-    """The same within each build: its other configs against the base's config, or against its first one."""
+    """Rounds within each build: its other configs against the base's config, or against its first one."""
     config = base.partition(".")[2]
     pairs = []
     for (build,), of_build in runs.sort("dbms").group_by("build", maintain_order=True):
@@ -39,7 +39,7 @@ def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> 
 
 
 def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """The same for given pairs of base and me.
+    """Rounds of given pairs of base and me.
 
     A dbms is me to one base at most, so that the rows stay in the order of the values.
     """

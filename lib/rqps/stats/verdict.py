@@ -65,7 +65,7 @@ def needs(
     high: pl.Expr | str = "high",
     middle: pl.Expr | str = "median",
 ) -> pl.Expr:
-    """What an `unsure` comparison would take, in words: `too_few` where the rounds are not enough; else empty.
+    """Rounds that an `unsure` comparison would take, in words, or `too_few`; empty for the others.
 
     An interval narrows with the square root of the rounds. More rounds than `most` are not named.
     """
@@ -83,7 +83,7 @@ def needs(
 
 
 def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
-    """Of all findings at least as sure as each one, the share expected to be chance (Benjamini and Hochberg, 1995).
+    """Expected share of chance among all findings at least as sure as each one (Benjamini and Hochberg, 1995).
 
     `t` is each difference divided by its standard error, with its degrees of freedom.
 

@@ -142,7 +142,7 @@ def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
 
 
 def _colour(cells: pl.DataFrame) -> alt.Color:
-    """By the ratio, in the steps of the published studies; what is worse is orange, also where that is more."""
+    """Colour by the ratio, in the steps of the published studies; worse is orange, also where that is more."""
     colours = COLOURS if is_throughput(cells["metric"][0]) else COLOURS[::-1]
     return alt.Color(
         "median:Q",

@@ -45,7 +45,7 @@ def png(spec: dict[str, Any]) -> bytes:
 
 
 def _repacked(png: bytes) -> bytes:
-    """The same picture in a third of the bytes: vl-convert packs quickly, and not as well as zlib can."""
+    """A picture in a third of its bytes: vl-convert packs quickly, and not as well as zlib can."""
     parts = list(_chunks(png))
     pixels = zlib.decompress(b"".join(body for kind, body in parts if kind == b"IDAT"))
     before = [(kind, body) for kind, body in parts if kind not in (b"IDAT", b"IEND")]

@@ -152,7 +152,7 @@ def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
 
 
 def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
-    """The same as text in its published form, with interval, verdict and rounds after each ratio."""
+    """Ratios as text in their published form, with interval, verdict and rounds after each ratio."""
     rows = by_host(compared.filter(metric=metric))
     dbms = in_order(rows["dbms"])
     cells = {(row["step"], row["dbms"]): _ratio_words(row) for row in rows.iter_rows(named=True)}

@@ -46,7 +46,7 @@ def ink_on(ratio: float) -> str:
 
 
 def ink_on_colour(colour: str) -> str:
-    """The same for a colour of the heatmap."""
+    """Black or white for a colour of the heatmap."""
     return "#ffffff" if colour in (COLOURS[0], COLOURS[-1]) else INK
 
 

@@ -149,7 +149,7 @@ def duration_us(value: float) -> str:
 
 
 def is_throughput(metric: str) -> bool:
-    """Whether the metric is a rate and not a cost."""
+    """True for a rate, false for a cost."""
     return metric in ("operations_per_s", "o/s")
 
 
@@ -168,7 +168,7 @@ def legend_of(metric: str) -> str:
     """The meaning of the signs."""
     words, signs = verdict_words(metric), signs_of(metric)
     worse, better = (f"{signs[each]} {words[each]}" for each in ("slower", "faster"))
-    return f"{worse}, {better}, = same within 2 %, ? the rounds can't tell."
+    return f"{worse}, {better}, = same within 2 %, ? unsure."
 
 
 def in_order(values: Iterable[str]) -> list[str]:

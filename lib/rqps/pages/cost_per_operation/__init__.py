@@ -44,7 +44,7 @@ _ALL = _USER + _SYSTEM + pl.col("host_cpu_idle_s") + pl.col("host_cpu_iowait_s")
 
 @dataclass(frozen=True)
 class Costs:
-    """What operations cost, in the frames that tables and charts read."""
+    """Costs of operations, in the frames that tables and charts read."""
 
     values: pl.DataFrame
     rounds: pl.DataFrame
@@ -189,7 +189,7 @@ def _digits(value: float) -> str:
 
 
 def _averages(counters: pl.LazyFrame) -> pl.DataFrame:
-    """What vmstat and iostat would have shown, averaged over the seconds of each step: one row per run and step."""
+    """Averages of vmstat and iostat over the seconds of each step: one row per run and step."""
     of_step = pl.col("second") - pl.col("interval_s") > -HALF_A_SECOND  # and not of its warm-up
     lines = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
     per_s = {

@@ -39,7 +39,7 @@ def cost_text(costs: pl.DataFrame) -> str:
 
 
 def cost_tables(costs: pl.DataFrame) -> Iterator[GT]:
-    """The same as tables to look at, one per group of steps, with the verdict at each ratio."""
+    """Tables of costs to look at, one per group of steps, with the verdict at each ratio."""
     for (group,), of_group in by_host(costs).group_by("group", maintain_order=True):
         yield _group_table(str(group or ""), of_group)
 

@@ -22,7 +22,7 @@ def configs(
 
 
 def gains_of(rounds: pl.DataFrame, within: pl.DataFrame, statistic: Statistic = MEDIAN) -> pl.DataFrame:
-    """By how much another config of a build moves rQPS: two ratios to one base, subtracted round by round."""
+    """Gains of rQPS by another config of a build: two ratios to one base, subtracted round by round."""
     keys = ["host", "step", "metric", "round"]
     mine = rounds.select(*keys, "base", "dbms", "ratio")
     of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})

@@ -119,7 +119,7 @@ def _unsure(throughput: pl.DataFrame) -> Iterator[str]:
     what = needs["needs"][0]
     most = "" if needs.height == 1 else f" for {needs['times'][0]} of them"
     count = f"{open_.height} of {throughput.height} comparisons"
-    yield f"The rounds can't tell in {count}; it would take{most} {what}."
+    yield f"The rounds leave {count} unsure; it would take{most} {what}."
 
 
 def _named(row: Row) -> str:
@@ -130,7 +130,7 @@ def _moved(row: Row) -> str:
     """The throughput that another config gives back, where the rounds show that it gives back any."""
     if row["verdict"] not in ("slower", "faster"):
         reach = "no interval" if row["low"] is None else f"{row['low']:+.2f} to {row['high']:+.2f}"
-        return f"whether {row['dbms']} changes that, the rounds can't tell ({row['median']:+.2f}, {reach})"
+        return f"whether {row['dbms']} changes that is unsure ({row['median']:+.2f}, {reach})"
     way = "gives back" if row["median"] > 0 else "takes another"
     low, high = sorted((abs(row["low"]), abs(row["high"])))
     return f"{row['dbms']} {way} {abs(row['median']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"
