@@ -87,7 +87,7 @@ class House:
 
     @contextmanager
     def holding(self, *statements: str) -> Iterator[Connection]:
-        """A connection that holds what these statements have locked, until it is told otherwise, or the end."""
+        """A connection that holds what these statements have locked, until the block ends."""
         connection = self.server.connect("rqps")
         try:
             for statement in statements:
@@ -111,9 +111,9 @@ class House:
 def _logged(log: Path) -> Sequence[str]:
     entry = re.compile(r"^(?:\S*[ \t].*?)?\s(\d+) Query\t(.*)$")
     lines = log.read_text(errors="replace").splitlines()
-    told = [(found[1], found[2]) for found in map(entry.match, lines) if found]
-    ours = {thread for thread, statement in told if statement.startswith(("SHOW", "EXPLAIN", "SET GLOBAL", "USE"))}
-    return [shape(statement) for thread, statement in told if thread not in ours and not statement.startswith("SET ")]
+    said = [(found[1], found[2]) for found in map(entry.match, lines) if found]
+    ours = {thread for thread, statement in said if statement.startswith(("SHOW", "EXPLAIN", "SET GLOBAL", "USE"))}
+    return [shape(statement) for thread, statement in said if thread not in ours and not statement.startswith("SET ")]
 
 
 @contextmanager

@@ -78,8 +78,8 @@ def _logged(log: Path) -> dict[str, list[Logged]]:
     found: dict[str, list[Logged]] = {}
     entry = re.compile(r"^(?:\S*[ \t].*?)?\s(\d+) (Execute|Query|Prepare)\t(.*)$")
     for line in log.read_text(errors="replace").splitlines():
-        if (told := entry.match(line)) and not told[3].startswith(("SET ", "SHOW ")):
-            found.setdefault(told[1], []).append(Logged(told[2], told[3]))
+        if (reported := entry.match(line)) and not reported[3].startswith(("SET ", "SHOW ")):
+            found.setdefault(reported[1], []).append(Logged(reported[2], reported[3]))
     return found
 
 

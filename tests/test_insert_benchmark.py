@@ -32,7 +32,7 @@ def test_the_steps_of_each_form_are_those_published() -> None:
 
 
 def test_what_a_client_does_in_each_step() -> None:
-    def told(form: str) -> dict[str, tuple[int, int, int, int]]:
+    def said(form: str) -> dict[str, tuple[int, int, int, int]]:
         parameters = asked(form=form, load_rows=30_000, write_rows=10_000, seconds=60, rates=(100,))
         steps = [find(name, form) for name in parameters.measured]
         return {
@@ -45,7 +45,7 @@ def test_what_a_client_does_in_each_step() -> None:
             for step in steps
         }
 
-    assert told("current") == {
+    assert said("current") == {
         "l.i0": (30_000, 100, 1, 0),
         "l.x": (100, 100, 1, 0),
         "l.i1": (8000, 50, 2, 0),
@@ -53,8 +53,8 @@ def test_what_a_client_does_in_each_step() -> None:
         "qr100": (6000, 50, 3, 3),
         "qp100": (6000, 50, 3, 1),
     }
-    assert told("2023")["l.i1"] == (10_000, 50, 2, 0), "there is no l.i2 that has a fifth of the rows"
-    assert told("2021")["q100.2"] == (6000, 50, 2, 3), "nothing is deleted"
+    assert said("2023")["l.i1"] == (10_000, 50, 2, 0), "there is no l.i2 that has a fifth of the rows"
+    assert said("2021")["q100.2"] == (6000, 50, 2, 3), "nothing is deleted"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_redo_log_is_read_as_every_release_writes_it() -> None:
     assert [each and int(each[1]) - int(each[2]) for each in found] == [675, 526]
 
 
-def test_what_is_left_to_settle_is_told_in_words() -> None:
+def test_what_is_left_to_settle_is_reported_in_words() -> None:
     row = {"dirty_kb": 10.0, "buffer_pool_kb": 1000.0, "history_length": 100}
     assert innodb.left(row) == ""
     assert innodb.left(row | {"dirty_kb": 25.0}).startswith("2.5% of the buffer pool is dirty, 1% may be")
@@ -126,7 +126,7 @@ def test_what_is_left_to_settle_is_told_in_words() -> None:
 
 def line(client: int, kind: str, second: int, buckets: dict[int, int], rows: int = 50) -> str:
     count = sum(buckets.values())
-    told = {
+    said = {
         "client": client,
         "kind": kind,
         "second": second,
@@ -138,7 +138,7 @@ def line(client: int, kind: str, second: int, buckets: dict[int, int], rows: int
         "max_us": 200.0 if count else 0.0,
         "buckets": list(buckets.items()),
     }
-    return json.dumps(told)
+    return json.dumps(said)
 
 
 COUNTS = st.dictionaries(st.integers(0, 400), st.integers(1, 50), max_size=4)
@@ -149,11 +149,11 @@ SECONDS = st.dictionaries(
 
 
 @given(SECONDS)
-def test_nothing_is_lost_or_counted_twice(told: dict[tuple[int, str, int], dict[int, int]]) -> None:
-    seconds = generator.read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in told.items())])
+def test_nothing_is_lost_or_counted_twice(said: dict[tuple[int, str, int], dict[int, int]]) -> None:
+    seconds = generator.read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in said.items())])
     together = list(by_second(seconds))
     statements = {
-        kind: sum(sum(counts.values()) for key, counts in told.items() if key[1] == kind) for _, kind, _ in told
+        kind: sum(sum(counts.values()) for key, counts in said.items() if key[1] == kind) for _, kind, _ in said
     }
     of_latencies: dict[str, int] = {}
     for row in latency_rows("qr100", together):
@@ -166,7 +166,7 @@ def test_nothing_is_lost_or_counted_twice(told: dict[tuple[int, str, int], dict[
             assert sum(row["transactions"] for row in of_kind) == statements[kind]
             assert sum(row["operations"] for row in of_kind) == 50 * statements[kind]
     seen = {(each.client, each.kind, each.second) for each in seconds}
-    assert seen == set(told), "also those in which nothing was done"
+    assert seen == set(said), "also those in which nothing was done"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def warned(lines: list[str], *, deleted: int = 0, **columns: Any) -> dict[str, s
     return {each.kind: each.text for each in found}
 
 
-def test_a_rate_that_was_not_held_is_told_with_what_was_left_undone() -> None:
+def test_a_rate_that_was_not_held_is_reported_with_what_was_left_undone() -> None:
     slow = [line(1, "insert", 0, {100: 12})]
     assert warned(slow, target_held=False, elapsed_s=30.0) == {
         "rate not held": "20 rows were inserted in a second, and 100 were asked for; "
@@ -215,7 +215,7 @@ def test_a_rate_that_was_not_held_is_told_with_what_was_left_undone() -> None:
     }
 
 
-def test_what_else_is_told_of_a_step() -> None:
+def test_what_else_is_reported_of_a_step() -> None:
     lines = [line(1, "insert", 0, {100: 20}), line(1, "delete", 0, {100: 20}), line(1, "insert due", 0, {100: 20})]
     assert warned(lines, deleted=1000) == {}
     assert warned(lines, deleted=1200) == {}, "the server deletes rows of its own tables, too"

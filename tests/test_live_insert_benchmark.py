@@ -1,4 +1,4 @@
-"""The insert benchmark on a real server: what reaches it, what it leaves there, and what is told of it."""
+"""The insert benchmark on a real server: what reaches it, what it leaves there, and what is reported of it."""
 
 import os
 import shutil
@@ -186,23 +186,23 @@ def test_older_forms_of_the_benchmark(house: House) -> None:
     assert {row["kind"] for row in found["q100.2"].intervals} == {"insert", "query"}
 
 
-def test_all_is_told_by_second_and_client(house: House) -> None:
+def test_all_is_reported_by_second_and_client(house: House) -> None:
     parameters = asked(clients=2, seconds=2)
     house.do_all(parameters, "l.i2")
-    told = house.do("qp100", parameters)
-    columns = told.columns
+    said = house.do("qp100", parameters)
+    columns = said.columns
     assert (columns["unit"], columns["clients"], columns["target_per_s"], columns["errors"]) == ("query", 2, 200.0, 0)
-    inserts = [row for row in told.intervals if row["kind"] == "insert"]
+    inserts = [row for row in said.intervals if row["kind"] == "insert"]
     assert [row["operations"] for row in inserts if row["operations"]] == [200, 200], "its share in each second"
     for kind in ("insert", "delete", "query"):
-        ours = sum(row["operations"] for row in told.more["clients"] if row["kind"] == kind)
-        assert ours == sum(row["operations"] for row in told.intervals if row["kind"] == kind)
-    due = {row["kind"]: 0 for row in told.latencies}
-    for row in told.latencies:
+        ours = sum(row["operations"] for row in said.more["clients"] if row["kind"] == kind)
+        assert ours == sum(row["operations"] for row in said.intervals if row["kind"] == kind)
+    due = {row["kind"]: 0 for row in said.latencies}
+    for row in said.latencies:
         due[row["kind"]] += row["transactions"]
     assert (due["insert"], due["delete"], due["insert due"], due["delete due"]) == (8, 8, 8, 8)
     assert due["query"] == columns["operations"] == columns["transactions"]
-    before, after = told.more["engine"]
+    before, after = said.more["engine"]
     assert (before["moment"], before["rows_low"], after["moment"], after["rows_low"]) == (
         "before",
         1001,
@@ -216,12 +216,12 @@ def test_all_is_told_by_second_and_client(house: House) -> None:
 
 
 def test_the_index_step_tells_its_own_time(house: House) -> None:
-    told = house.do_all(asked(clients=2), "l.x")["l.x"]
-    assert told.columns["operations"] == 2 * 3100
-    (first, second) = [row for row in told.more["clients"] if row["kind"] == "index" and row["transactions"]]
+    said = house.do_all(asked(clients=2), "l.x")["l.x"]
+    assert said.columns["operations"] == 2 * 3100
+    (first, second) = [row for row in said.more["clients"] if row["kind"] == "index" and row["transactions"]]
     assert (first["operations"], second["operations"]) == (3100, 3100)
     longest = max(first["latency_max_us"], second["latency_max_us"]) / 1e6
-    assert longest <= told.columns["elapsed_s"]
+    assert longest <= said.columns["elapsed_s"]
 
 
 @pytest.mark.parametrize("dbms", ["my5534.base", "my5624.base", "my97.base"])
@@ -230,14 +230,14 @@ def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
         parameters = asked(load_rows=2000)
         found = house.do_all(parameters)
         assert rows(house) == (2100, 1201, 3300)
-        for step, told in found.items():
-            *_, before, after = told.more["engine"]
+        for step, said in found.items():
+            *_, before, after = said.more["engine"]
             assert (before["moment"], after["moment"]) == ("before", "after")
             assert after["redo_capacity_kb"] == 256 * 1024, step
             assert 0 <= after["checkpoint_age_kb"] < 32 * 1024, step
             assert after["history_length"] >= 0
         assert found["qr100"].more["engine"][-2]["dirty_kb"] <= 0.01 * 256 * 1024
-        assert not [each for told in found.values() for each in told.warnings if each.kind in ("rows", "not settled")]
+        assert not [each for said in found.values() for each in said.warnings if each.kind in ("rows", "not settled")]
 
 
 def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -> None:
@@ -251,13 +251,13 @@ def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -
     assert study.steps["step"].to_list() == ["l.i0", "l.x", "l.i1", "qp100"]
     assert (study.steps["server_cpu_s"] > 0).all()
     by_kind = study.clients.group_by("step", "kind").agg(pl.col("operations").sum()).collect()
-    told = {(step, kind): operations for step, kind, operations in by_kind.iter_rows()}
+    said = {(step, kind): operations for step, kind, operations in by_kind.iter_rows()}
     due = {"l.i0": 4000, "l.x": 200, "l.i1": 1600, "qp100": 200}
-    assert {step: told[step, "insert"] for step in due} == due
-    assert {step: told[step, "delete"] for step in list(due)[2:]} == {step: due[step] for step in list(due)[2:]}
+    assert {step: said[step, "insert"] for step in due} == due
+    assert {step: said[step, "delete"] for step in list(due)[2:]} == {step: due[step] for step in list(due)[2:]}
     for step, operations in study.steps.select("step", "operations").iter_rows():
         kind = {"l.x": "index", "qp100": "query"}.get(step, "insert")
-        assert told[step, kind] == operations
+        assert said[step, kind] == operations
     moments = study.engine.group_by("step", maintain_order=True).agg(pl.col("moment").unique().sort()).collect()
     assert dict(moments.iter_rows()) == {step: ["after", "before"] for step in due} | {
         "qp100": ["after", "before", "settling"]

@@ -40,19 +40,19 @@ def put_off(house: House, parameters: InsertBenchmarkParameters, seconds: float)
     return house.workload.answer("qp100", parameters, load)
 
 
-def operations(told: Answer, kind: str) -> int:
-    return sum(row["operations"] for row in told.intervals if row["kind"] == kind)
+def operations(said: Answer, kind: str) -> int:
+    return sum(row["operations"] for row in said.intervals if row["kind"] == kind)
 
 
 def test_what_is_late_is_forgiven_or_made_up_for(house: House) -> None:
     house.do_all(asked(), "qr100")
     elapsed_s = {}
     for limiter in ("forgiving", "catching-up"):
-        told = put_off(house, asked(seconds=3, limiter=limiter), 1.5)
-        elapsed_s[limiter] = told.columns["elapsed_s"]
-        late = [row for row in told.latencies if row["kind"] == "insert due" and row["from_us"] > 1e6]
+        said = put_off(house, asked(seconds=3, limiter=limiter), 1.5)
+        elapsed_s[limiter] = said.columns["elapsed_s"]
+        late = [row for row in said.latencies if row["kind"] == "insert due" and row["from_us"] > 1e6]
         assert sum(row["transactions"] for row in late) >= 2, "all that was due while nobody could write"
-        assert operations(told, "insert") == 300
+        assert operations(said, "insert") == 300
     # The second that came too late begins anew; or those after it end when they would have.
     assert elapsed_s["forgiving"] > 3.4 > elapsed_s["catching-up"]
 
@@ -68,10 +68,10 @@ def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house
         load.wait_for_end()
         load.wait_until_gone()
     house.ask("SET GLOBAL innodb_lock_wait_timeout = 50")
-    told = house.workload.answer("l.i1", parameters, load)
-    assert told.columns["retries"] >= 1
-    assert sum(row["retries"] for row in told.more["clients"] if row["kind"] == "delete") == told.columns["retries"]
-    assert [each.kind for each in told.warnings] == ["retries"]
+    said = house.workload.answer("l.i1", parameters, load)
+    assert said.columns["retries"] >= 1
+    assert sum(row["retries"] for row in said.more["clients"] if row["kind"] == "delete") == said.columns["retries"]
+    assert [each.kind for each in said.warnings] == ["retries"]
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 
 
@@ -93,11 +93,11 @@ def test_a_deadlock_is_counted_and_done_again(house: House) -> None:
         query(holding, "ROLLBACK")
         load.wait_for_end()
         load.wait_until_gone()
-    told = house.workload.answer("l.i1", parameters, load)
+    said = house.workload.answer("l.i1", parameters, load)
     assert house.ask(met) == [(before + 1,)]
-    assert [(row["kind"], row["retries"]) for row in told.more["clients"] if row["retries"]] == [("delete", 1)]
-    assert told.columns["retries"] == 1
-    assert [each.kind for each in told.warnings] == ["retries"]
+    assert [(row["kind"], row["retries"]) for row in said.more["clients"] if row["retries"]] == [("delete", 1)]
+    assert said.columns["retries"] == 1
+    assert [each.kind for each in said.warnings] == ["retries"]
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 
 
@@ -111,26 +111,26 @@ def test_any_other_error_fails_the_step_with_what_the_server_said(house: House) 
     assert load.process.poll() is not None
 
 
-def test_too_few_connections_are_told_before_the_first_step(house: House) -> None:
+def test_too_few_connections_are_reported_before_the_first_step(house: House) -> None:
     house.ask("SET GLOBAL max_connections = 10")
     with pytest.raises(RqpsError, match="max_connections is 10, and 3 clients are asked for"):
         house.workload.prepare(house.server, asked(clients=3))
     house.ask("SET GLOBAL max_connections = 151")
 
 
-def test_what_can_not_settle_is_told(house: House) -> None:
+def test_what_can_not_settle_is_reported(house: House) -> None:
     parameters = asked(small_write_rows_per_transaction=1, wait_seconds=2)
     house.do_all(parameters, "l.i1")
     with house.holding("START TRANSACTION WITH CONSISTENT SNAPSHOT"):  # so that nothing is purged
         house.do("l.i2", parameters)
         had = house.ask("SHOW GLOBAL VARIABLES LIKE 'innodb%'")
-        told = house.do("qr100", parameters)
-    *settling, before, _ = told.more["engine"]
+        said = house.do("qr100", parameters)
+    *settling, before, _ = said.more["engine"]
     assert {row["moment"] for row in settling} == {"settling"}
     assert settling[-1]["second"] >= 2
     assert before["waited_s"] >= 2
     assert before["history_length"] > 100
-    (warning,) = told.warnings
+    (warning,) = said.warnings
     assert warning.kind == "not settled"
     assert warning.text.startswith("the writes before were not settled within 2 s")
     assert house.ask("SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had, "all is set back"
@@ -140,8 +140,8 @@ def test_the_wait_ends_when_all_is_settled_or_when_it_was_published_to_end(house
     for wait in ("settled", "published"):
         house.empty()
         parameters = asked(wait=wait, wait_seconds=3, steps=("l.i0", "l.x", "qp100"))
-        told = house.do_all(parameters)["qp100"]
-        *_, last, before, _ = told.more["engine"]
+        said = house.do_all(parameters)["qp100"]
+        *_, last, before, _ = said.more["engine"]
         if wait == "settled":
             assert left(last) == ""
         else:

@@ -48,8 +48,8 @@ def logged(house: House, step: str, **parameters: Any) -> dict[str, list[str]]:
     entry = re.compile(r"\s(\d+) (Connect|Init DB|Query|Execute|Prepare|Quit)\t(.*)$")
     found: dict[str, list[str]] = {}
     for line in log.read_text().splitlines():
-        if told := entry.search(line):
-            found.setdefault(told[1], []).append(f"{told[2]} {told[3]}".strip())
+        if reported := entry.search(line):
+            found.setdefault(reported[1], []).append(f"{reported[2]} {reported[3]}".strip())
     return found
 
 
@@ -111,8 +111,8 @@ def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str
 
 def test_tables_hold_what_is_asked_for_on_both_engines(house: House) -> None:
     for schema in ("rqps_innodb", "rqps_memory"):
-        told = house.ask(f"SELECT COUNT(*), SUM(i = j), SUM(i = k), SUM(l = 0) FROM {schema}.foo")
-        assert [int(number) for number in told[0]] == [ROWS] * 4
+        reported = house.ask(f"SELECT COUNT(*), SUM(i = j), SUM(i = k), SUM(l = 0) FROM {schema}.foo")
+        assert [int(number) for number in reported[0]] == [ROWS] * 4
 
 
 def test_rows_of_the_memory_engine_are_there_again_after_a_start(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_more_clients_than_connections_are_refused_before_anything(house: House)
     ("engine", "words"),
     [("innodbb", "'innodbb': it has no such engine"), ("federated", "'federated': it was built without it")],
 )
-def test_an_engine_that_the_server_does_not_have_is_told_with_those_it_has(
+def test_an_engine_that_the_server_does_not_have_is_reported_with_those_it_has(
     engine: str, words: str, house: House
 ) -> None:
     _is_refused(house, engine, words)
@@ -218,16 +218,16 @@ def _is_refused(house: House, engine: str, words: str) -> None:
     assert engine not in str(caught.value.fix).split("has ")[1].split(", ")
 
 
-def test_a_memory_table_that_grows_too_large_is_told(tmp_path: Path) -> None:
+def test_a_memory_table_that_grows_too_large_is_reported(tmp_path: Path) -> None:
     parameters = asked(engines=["memory"], table_rows=128_000)
     with (
         serving("my5624.base", tmp_path, parameters, {"max_heap_table_size": "1M"}, checked=False) as here,
         pytest.raises(
             RqpsError, match=r"a table of 128000 rows could not be made with engine memory: .* full"
-        ) as told,
+        ) as reported,
     ):
         PointLookups().prepare(here.server, parameters)
-    assert told.value.fix == "set max_heap_table_size in the config to more, or ask for fewer rows"
+    assert reported.value.fix == "set max_heap_table_size in the config to more, or ask for fewer rows"
 
 
 @pytest.fixture(scope="module")
@@ -283,12 +283,12 @@ def test_more_rows_than_were_loaded_are_missed(house: House) -> None:
         PointLookups().prepare(house.server, asked(engines=["innodb"], table_rows=4000))
 
 
-def test_a_mysqlslap_that_is_too_old_for_the_server_is_told(house: House) -> None:
+def test_a_mysqlslap_that_is_too_old_for_the_server_is_reported(house: House) -> None:
     with pytest.raises(
         RqpsError, match=r"mysqlslap 5\.5\.34 can't put load on MySQL 8\.0\.33: mysqlslap: Error"
-    ) as told:
+    ) as reported:
         PointLookups().prepare(house.server, asked(engines=["innodb"], mysqlslap="5.5.34"))
-    assert "give another mysqlslap in the study's parameters" in str(told.value.fix)
+    assert "give another mysqlslap in the study's parameters" in str(reported.value.fix)
 
 
 def test_a_mysqlslap_that_is_killed_fails_the_step(house: House) -> None:
@@ -302,7 +302,7 @@ def test_a_mysqlslap_that_is_killed_fails_the_step(house: House) -> None:
             load.wait_for_end()
 
 
-def test_a_server_that_dies_is_told_before_mysqlslap_that_lost_it(tmp_path: Path) -> None:
+def test_a_server_that_dies_is_reported_before_mysqlslap_that_lost_it(tmp_path: Path) -> None:
     slap, step = mysqlslap("8.0.33"), find("innodb.pk@1")
     with (
         serving("my5624.base", tmp_path) as here,

@@ -92,11 +92,11 @@ def test_kinds_are_neighbours_then_clients_then_engines() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told(parameters: dict[str, object], words: str) -> None:
+def test_a_mistake_is_reported(parameters: dict[str, object], words: str) -> None:
     assert refused(**parameters) == words
 
 
-def test_a_step_that_does_not_exist_is_told() -> None:
+def test_a_step_that_does_not_exist_is_reported() -> None:
     with pytest.raises(ValueError, match=r"unknown step 'innodb\.scan@1'; a step is ENGINE\.KIND@CLIENTS"):
         find("innodb.scan@1")
 
@@ -156,20 +156,20 @@ def plan(**changes: object) -> dict[str, object]:
     ],
 )
 def test_a_plan_is_held_against_the_name_of_the_kind(step: str, found: dict[str, object], words: str) -> None:
-    told = difference(find(step), found)
-    assert told.startswith(words)
-    assert bool(told) == bool(words)
-    assert not told or told.endswith(find(step).kind.query)
+    reported = difference(find(step), found)
+    assert reported.startswith(words)
+    assert bool(reported) == bool(words)
+    assert not reported or reported.endswith(find(step).kind.query)
 
 
-def test_a_mysqlslap_that_is_not_there_is_told() -> None:
+def test_a_mysqlslap_that_is_not_there_is_reported() -> None:
     with pytest.raises(RqpsError, match="mysqlslap: there is no /nowhere/mysqlslap") as caught:
         mysqlslap("/nowhere/mysqlslap")
     assert caught.value.fix == "give the path of one, or one of the versions 5.5.34, 5.6.14, 8.0.33"
 
 
 @pytest.mark.parametrize("version", ["5.6.24", "9.7.1", "4.1.0"])
-def test_a_version_without_one_is_told_before_it_is_fetched(version: str) -> None:
+def test_a_version_without_one_is_reported_before_it_is_fetched(version: str) -> None:
     assert with_mysqlslap() == ["5.5.34", "5.6.14", "8.0.33"]
     with pytest.raises(RqpsError, match=f"mysqlslap: the catalogue has none of version {version}") as caught:
         mysqlslap(version)
@@ -177,7 +177,7 @@ def test_a_version_without_one_is_told_before_it_is_fetched(version: str) -> Non
 
 
 @pytest.mark.parametrize("words", ["sysbench 1.0.20", ""])
-def test_a_file_that_is_no_mysqlslap_is_told(words: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_mysqlslap_is_reported(words: str, tmp_path: Path) -> None:
     program = tmp_path / "mysqlslap-that-is-none"
     program.write_text(f"#!/bin/sh\necho '{words}'\n")
     program.chmod(0o755)
@@ -195,7 +195,7 @@ def test_a_file_that_is_no_mysqlslap_is_told(words: str, tmp_path: Path) -> None
         ("mariadb-slap from 11.8.3-MariaDB, client 10.11 Ver 11.8.3 for Linux", "11.8.3", "--skip-ssl"),
     ],
 )
-def test_each_kind_of_mysqlslap_is_told_in_its_own_words_to_do_without_tls(
+def test_each_kind_of_mysqlslap_is_reported_in_its_own_words_to_do_without_tls(
     said: str, version: str, option: str, tmp_path: Path
 ) -> None:
     program = tmp_path / f"slap-{version}"

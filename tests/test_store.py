@@ -200,10 +200,10 @@ def test_a_run_whose_steps_were_placed_by_their_clients_says_so_for_each(tmp_pat
     write_run(folder, facts, Shape())
     study = rqps.load("synthetic", data=tmp_path)
     assert read_manifest(Path(study.runs["folder"][0])).placements == {1: one, 4: many}
-    told = dict(study.conditions.filter(kind="placement").select("name", "value").iter_rows())
-    kinds = [told[name] for name in ("kind", "with 1 client.kind", "with 4 clients.kind")]
+    reported = dict(study.conditions.filter(kind="placement").select("name", "value").iter_rows())
+    kinds = [reported[name] for name in ("kind", "with 1 client.kind", "with 4 clients.kind")]
     assert kinds == ["by-clients", "same-cpu", "free"]
-    assert (told["with 1 client.server_cpus"], told["with 4 clients.client_cpus"]) == ("1", "0, 1")
+    assert (reported["with 1 client.server_cpus"], reported["with 4 clients.client_cpus"]) == ("1", "0, 1")
 
 
 def test_what_was_set_aside_is_not_listed_and_can_still_be_read(tmp_path: Path) -> None:

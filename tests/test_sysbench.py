@@ -92,7 +92,7 @@ def test_a_range_that_is_read_can_be_any_and_one_that_is_a_label_can_not() -> No
         ("", "unknown step ''; the steps are "),
     ],
 )
-def test_an_unknown_step_is_told_with_the_nearest(name: str, words: str) -> None:
+def test_an_unknown_step_is_reported_with_the_nearest(name: str, words: str) -> None:
     assert refused(steps=["insert", name]).startswith(words)
 
 
