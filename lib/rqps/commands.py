@@ -1,7 +1,7 @@
-"""What each command does with its words.
+"""Turns the words of each command into a call.
 
-A command first reads what the words name, where bad input shows, and gives back the call to make. What it needs is
-imported only then: `rqps --help` must not wait for polars.
+A command first looks up what its words name, where bad input shows, and gives back the call to make. What that needs
+is imported only then: `rqps --help` must not wait for polars.
 """
 
 import argparse
@@ -26,7 +26,7 @@ Call = Callable[[], int]
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the words name."""
+    """The files that the words name."""
 
     runs_yaml: Path
     runs_file: "RunsFile"
@@ -214,7 +214,7 @@ def report(arguments: argparse.Namespace) -> Call:
 
 
 def _say(text: str) -> None:
-    """What goes on meanwhile; the answer alone goes to stdout."""
+    """Prints progress to stderr; the answer alone goes to stdout."""
     print(text, file=sys.stderr, flush=True)
 
 

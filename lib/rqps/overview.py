@@ -1,4 +1,4 @@
-"""What a study comes to and how far it is, as text for a terminal."""
+"""The plan of a study, and its progress, as text for a terminal."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +6,7 @@ from itertools import groupby
 
 from rqps.amounts import duration, megabytes
 from rqps.engines import Row
-from rqps.run.estimate import Estimate, planned_s
-from rqps.run.state import RunState
+from rqps.run.state import Estimate, RunState, planned_s
 from rqps.study import Option, Run, in_words
 from rqps.workloads import workload
 
@@ -16,20 +15,20 @@ _IN_WORDS = {"other": "measured under other conditions", "absent": "not in this 
 
 
 def plan_text(states: Sequence[RunState], servers: Mapping[str, str]) -> str:
-    """What a study's servers are (in words, by build) and what they are told, its runs in order, and their time."""
+    """A study's servers (in words, by build), their options, the runs in order, and the time that they take."""
     runs = [each.run for each in states]
     parts = [_head(runs), _servers(servers), _options(runs), _absent(runs), _order(states), _time(states)]
     return "\n\n".join(text for part in parts if (text := "\n".join(part)))
 
 
 def status_text(states: Sequence[RunState]) -> str:
-    """One line a run, with the error of those that failed."""
+    """One line per run, with the error of those that failed."""
     width = max(len(each.run.run) for each in states)
     return "\n".join([*(_run_line(each, width) for each in states), summary(states)])
 
 
 def servers_text(rows: Sequence[Row]) -> str:
-    """A line a server: name, version, whether it is here, size, source."""
+    """One line per server: name, version, whether it is here, size, source."""
     cells = [("NAME", "VERSION", "FETCHED", "SIZE", "SOURCE")]
     for row in rows:
         size = megabytes(row.size_bytes) if row.size_bytes else "-"
@@ -49,18 +48,19 @@ def summary(states: Sequence[RunState]) -> str:
     if not states:
         return "no runs"
     counts = Counter[str](each.state for each in states)
-    told = ", ".join(f"{counts[state]} {_IN_WORDS.get(state, state)}" for state in STATES if counts[state])
-    return f"{states[0].run.study}: {len(states)} runs, {told}"
+    counted = ", ".join(f"{counts[state]} {_IN_WORDS.get(state, state)}" for state in STATES if counts[state])
+    return f"{states[0].run.study}: {len(states)} runs, {counted}"
 
 
 def _head(runs: Sequence[Run]) -> Iterator[str]:
     run = runs[0]
     dbms = dict.fromkeys(each.dbms for each in runs)
     rounds = Counter(each.mode for each in runs if each.dbms == run.dbms)
-    told = ", ".join(f"{count} {'' if mode == 'throughput' else f'{mode} '}rounds" for mode, count in rounds.items())
+    of_mode = {mode: "rounds" if mode == "throughput" else f"{mode} rounds" for mode in rounds}
+    each_dbms = ", ".join(f"{count} {of_mode[mode]}" for mode, count in rounds.items())
     parameters = run.parameters.model_dump(mode="json")
     yield f"{run.study}: {run.question}"
-    yield f"  {len(dbms)} dbms × {told} = {len(runs)} runs on {run.host}; base is {run.base}"
+    yield f"  {len(dbms)} dbms × {each_dbms} = {len(runs)} runs on {run.host}; base is {run.base}"
     yield f"  {run.workload}: {', '.join(parameters.pop('steps', ())) or _made_of_parameters(run)}"
     yield f"  {', '.join(f'{name} {_plain(value)}' for name, value in parameters.items())}"
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
@@ -89,21 +89,21 @@ def _servers(servers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _options(runs: Sequence[Run]) -> Iterator[str]:
-    """What one config asks beyond another is told as a difference, since that is what a study compares."""
+    """Shows a config as its difference from another where it can, since that is what a study compares."""
     yield "options, as asked for; each version gets them in its own form, and those with ? where it has them"
     configs = {run.config: run for run in runs}
-    told: dict[str, Mapping[str, Option]] = {}
+    shown: dict[str, Mapping[str, Option]] = {}
     for config in sorted(configs, key=lambda name: (len(configs[name].options), name)):
         options = _asked_of(configs[config])
         users = sorted({run.dbms for run in runs if run.config == config})
-        near = min(told, key=lambda name: len(_differences(options, told[name])), default=None)
-        differences = _differences(options, told[near]) if near else options
+        near = min(shown, key=lambda name: len(_differences(options, shown[name])), default=None)
+        differences = _differences(options, shown[near]) if near else options
         if near and len(differences) < len(options):
             yield f"  {', '.join(users)}: as {near}, but" if differences else f"  {', '.join(users)}: as {near}"
         else:
             differences = options
             yield f"  {', '.join(users)}:" + ("" if options else " none, all its defaults")
-        told[config] = options
+        shown[config] = options
         yield from (f"    {_option(name, option)}" for name, option in sorted(differences.items()))
 
 
@@ -134,7 +134,7 @@ def _word(value: object) -> str:
 
 
 def _absent(runs: Sequence[Run]) -> Iterator[str]:
-    """What is asked for and can't be had is neither left out in silence nor made to look like something else."""
+    """Lists what is asked for and can't be had: it is never left out in silence."""
     if reasons := {run.dbms: run.absent for run in runs if run.absent}:
         yield "not in this version, so these have no runs"
         yield from (f"  {dbms}: {reason}" for dbms, reason in reasons.items())

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from rqps.amounts import duration
 from rqps.notebook import PIDS
-from rqps.run.estimate import Estimate, planned_s
+from rqps.run.state import Estimate, planned_s
 from rqps.study import Run, in_words
 from rqps.terminal import Terminal
 

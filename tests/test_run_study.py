@@ -1,11 +1,18 @@
-"""What a run comes to is what its own manifest says; what fails is kept, told, and tried again."""
+"""A run's result is what its own manifest says: failures are kept, shown and tried again, mixtures refused."""
 
 import json
+import os
+import resource
+import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from house import House
+
+ROOM_BYTES = 2_000_000
 
 
 @pytest.fixture
@@ -145,3 +152,78 @@ def test_a_folder_without_a_manifest_did_not_happen_and_is_not_lost(house: House
     assert house.run()[0] == 0
     assert (half / "manifest.json").is_file()
     assert (house.study / "failed/run=r01@my1.base@here.1/steps.parquet").read_bytes() == b"half"
+
+
+def test_changed_parameters_are_named_and_the_old_data_set_aside_on_request(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.ask(builds=1)
+    assert house.run()[0] == 0
+    before = {path: path.read_bytes() for path in house.study.rglob("*") if path.is_file()}
+    house.ask(builds=1, rounds=2, seconds=2)
+    assert [each.state for each in house.states()] == ["other", "missing"]
+
+    code, words = house.run()
+    assert code == 1
+    assert "1 run was measured under other conditions than runs.yaml asks for now" in words
+    assert "my1.base: parameters.seconds was 1, is now 2" in words
+    assert "--archive" in words
+    assert {path: path.read_bytes() for path in house.study.rglob("*") if path.is_file()} == before
+
+    code, words = house.run("--archive")
+    assert code == 0
+    assert [each.state for each in house.states()] == ["done", "done"]
+    old = next(house.study.parent.glob("study=demo.until-*"))
+    assert {old / path.relative_to(house.study): text for path, text in before.items()} == {
+        path: path.read_bytes() for path in old.rglob("*") if path.is_file()
+    }
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """A small file system for the data where we may mount one, else a limit on the size of a file."""
+    data = tmp_path / "data"
+    data.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM_BYTES}", "none", str(data)]
+    if os.geteuid() == 0 and subprocess.run(mount, stderr=subprocess.DEVNULL).returncode == 0:
+        yield {}
+        subprocess.run(["umount", str(data)], check=True)
+    else:
+        yield {"preexec_fn": limited_files}
+
+
+def limited_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM_BYTES, ROOM_BYTES))
+
+
+def the_study_ends_in_order(house: House, fault: str, **popen: Any) -> None:
+    house.script({house.name(house.states()[1].run): fault})
+    code, words = house.run(**popen)
+    assert code == 1
+    assert "No space left on device" in words or "File too large" in words
+    assert f"make room for {house.study}, then run the same command again" in words
+    assert "Traceback" not in words
+    assert house.partials() == []
+    assert house.kernels() == []
+    assert house.failures() == []
+    assert [each.state for each in house.states()] == ["done", "missing"]
+
+
+def test_while_tables_are_written_and_on_from_there(tmp_path: Path, small_disk: dict[str, Any]) -> None:
+    house = House(tmp_path)
+    the_study_ends_in_order(house, "fill", **small_disk)
+    house.script({})
+    assert house.run(**small_disk)[0] == 0
+    assert [each.state for each in house.states()] == ["done", "done"]
+
+
+def test_where_files_may_not_grow(tmp_path: Path) -> None:
+    the_study_ends_in_order(House(tmp_path), "big", preexec_fn=limited_files)
+
+
+def test_a_data_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    (tmp_path / "data").write_text("a file")
+    code, words = house.run()
+    assert code == 1
+    assert "Traceback" not in words
+    assert str(tmp_path / "data") in words
