@@ -3,7 +3,7 @@
 What is in a level follows from what the one before it measured: a part that costs nothing is not taken apart. So that
 base and part of a round are neighbours in time, every level measures its base anew. Where instructions are counted,
 they decide: what is below a kind is too small for time to show, and has one round for its events alone. Configs and
-studies of the levels are written beside the first level's data, where the runs' notebooks read them.
+studies of the levels are written beside the first level's data.
 """
 
 import re
