@@ -23,7 +23,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 def all_charts(study: Study) -> dict[str, Any]:
     base = study.card.base
-    rounds, compared = relate(study)
+    rounds, compared, _ = relate(study)
     costs = stats.absolute(stats.measured(study.steps, study.runs))
     run = study.runs["run"][0]
     of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run))
@@ -107,7 +107,7 @@ def test_a_cell_of_the_heatmap_has_sign_median_and_interval(small: Study) -> Non
 
 
 def test_what_warns_of_every_number_is_said_once(small: Study) -> None:
-    _, summary = relate(small)
+    _, summary, _ = relate(small)
     of_all = summary.with_columns(pl.concat_list(pl.lit("settings"), pl.col("warnings")).alias("warnings"))
     spec = view.heatmap(of_all).to_dict()
     (cells,) = spec["datasets"].values()

@@ -154,7 +154,7 @@ def test_names_stay_text(summary: pl.DataFrame) -> None:
 def test_one_round_has_no_interval_anywhere(tmp_path: Path) -> None:
     steps = MANY.steps[:14]
     study = rqps.load("synthetic", data=write_study(tmp_path, dbms=MANY.dbms[:3], steps=steps, rounds=1))
-    _, ratios = relate(study)
+    _, ratios, _ = relate(study)
     assert "no interval" in worst_table(ratios).as_raw_html()
     assert over_releases(ratios, study.runs).to_dict()["vconcat"]
     assert "1 round" in str(view.heatmap(ratios).to_dict()["datasets"])

@@ -120,7 +120,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A heatmap and all kinds of tables of a made-up study, one of whose numbers has a profile."""
     folder = tmp_path_factory.mktemp("profiled")
     study = rqps.load("synthetic", data=write_study(folder))
-    _, summary = relate(study)
+    _, summary, _ = relate(study)
     notebook = notebook_of([view.heatmap(summary)])
     few = summary.filter(metric="operations_per_s").select("step", "dbms", "median")
     stubbed = view.table(few, [view.Column("median")], name="stub", group="step", rows="dbms")

@@ -1,7 +1,6 @@
 """Relative throughput: what a change costs, in relative queries per second.
 
-rounds, compared = relate(study)                      the rounds, and the tidy frame with groups and warnings
-within, gains, changes = configs(study, rounds)       configs of one build against each other
+`rounds, compared, configs = relate(study)` gives the frames; the rest shows them.
 """
 
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import polars as pl
 from markupsafe import Markup
 
 from rqps import stats, view
-from rqps.pages.relative_throughput.configs import config_table, configs
+from rqps.pages.relative_throughput.configs import Configs, config_table, configs
 from rqps.pages.relative_throughput.findings import findings
 from rqps.pages.relative_throughput.groups import MANY, group_table, over_releases, worst_table
 from rqps.stats import MEDIAN, Statistic
@@ -20,7 +19,6 @@ from rqps.store import Study
 __all__ = [
     "conditions",
     "config_table",
-    "configs",
     "findings",
     "group_table",
     "in_short",
@@ -33,12 +31,13 @@ __all__ = [
 MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
 
 
-def relate(study: Study, statistic: Statistic = MEDIAN) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rounds against the study's base, and the tidy frame of them: in the order of tables, with warnings."""
+def relate(study: Study, statistic: Statistic = MEDIAN) -> tuple[pl.DataFrame, pl.DataFrame, Configs]:
+    """Rounds against the study's base, the tidy frame of them with warnings, and configs within each build."""
     values = stats.measured(study.steps, study.runs, stats.COMPARED)
     rounds = stats.rounds(values, study.runs, study.card.base)
     compared = stats.in_tables(stats.compare(rounds, statistic))
-    return rounds, stats.with_warnings(compared, stats.all_warnings(study))
+    warned = stats.with_warnings(compared, stats.all_warnings(study))
+    return rounds, warned, configs(study, rounds, statistic)
 
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
@@ -67,8 +66,8 @@ class InShort(NamedTuple):
 
 def in_short(study: Study) -> InShort:
     """The study in short, for the first page of its report."""
-    rounds, compared = relate(study)
-    sentences = findings(compared, *configs(study, rounds)).sentences
+    _, compared, found = relate(study)
+    sentences = findings(compared, *found).sentences
     if compared["step"].n_unique() <= MANY:
         return InShort(sentences, Markup(view.ratio_table(compared).as_raw_html()))
     by_group, worst = group_table(compared), worst_table(compared)

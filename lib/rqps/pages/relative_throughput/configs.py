@@ -10,10 +10,10 @@ from rqps.stats import MEDIAN, Statistic, verdict
 from rqps.store import Study
 from rqps.view import Column, Sentences, coverage_of, legend_of, ratio_cell, rounds_of, spread, table, two_lines
 
+Configs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
-def configs(
-    study: Study, rounds: pl.DataFrame, statistic: Statistic = MEDIAN
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+
+def configs(study: Study, rounds: pl.DataFrame, statistic: Statistic = MEDIAN) -> Configs:
     """Configs within each build compared, what they give back against the study's base, and their options."""
     values = stats.measured(study.steps, study.runs, stats.COMPARED)
     within = stats.rounds_within_build(values, study.runs, study.card.base)
