@@ -14,7 +14,7 @@ from rqps.store import Manifest, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
 
 DBMS = {"my1.base": 1.0, "my1.ps0": 1.1, "my2.base": 0.7}
-"""How fast each is, beside the first."""
+"""Speed of each, beside the first."""
 LOADS = {"l.i0": 60_000, "l.x": 400_000, "l.i1": 9_000, "l.i2": 3_000}
 QUERIES = {"qr": 8_000, "qp": 5_000}
 """Rows and queries in a second of one client of the first."""
@@ -27,7 +27,7 @@ Where = tuple[str, str]
 
 @dataclass(frozen=True)
 class Shape:
-    """How big it is, and what goes wrong where."""
+    """Its size, and its faults."""
 
     dbms: Mapping[str, float] = field(default_factory=lambda: DBMS)
     steps: tuple[str, ...] = ("l.i0", "l.x", "l.i1", "l.i2", "qr100", "qp100")
@@ -42,7 +42,7 @@ class Shape:
     misses: float = 0.0
     """Pages read from the disk for an operation."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """By build, where they matter."""
+    """Versions by build, where they matter."""
 
 
 def rate_of(step: str) -> int | None:
@@ -156,7 +156,7 @@ class _Step:
         counters |= {"host_reads": round(shape.misses * operations), "host_read_kb": 16 * shape.misses * operations}
         counters |= {"host_cpu_idle_s": 2.0 * seconds - counters["host_cpu_user_s"] - 0.35, "host_write_kb": 2048.0}
         target = rate * shape.clients if rate else None
-        held = shape.slow.get((self.facts.dbms, self.step), 1.0) >= 0.95
+        on_target = shape.slow.get((self.facts.dbms, self.step), 1.0) >= 0.95
         self.found["steps"].append(
             {
                 "step": self.step,
@@ -173,7 +173,7 @@ class _Step:
                 "errors": 0,
                 "retries": 0,
                 "target_per_s": target,
-                "target_held": held if rate else None,
+                "target_held": on_target if rate else None,
                 **counters,
             }
         )

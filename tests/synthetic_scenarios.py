@@ -31,7 +31,7 @@ MADE_UP: dict[str, tuple[float, float]] = {
 }
 """Events of a statement and nanoseconds of each."""
 DIGEST_US = 0.1
-"""Of a statement that is recorded, where digests are made of it."""
+"""Digests of a recorded statement, µs."""
 CONSUMERS = (
     "events_waits_current",
     "events_stages_current",
@@ -66,7 +66,7 @@ class Server:
 
 
 def _on(switches: Iterable[Switch], name: str) -> bool:
-    """By its switches, else as a release has it: neither locks nor stages."""
+    """Enabled by its switches, else as a release has it: neither locks nor stages."""
     found = decides(switches, name)
     return found.on if found else not name.startswith(("wait/synch", "stage", "events_waits", "events_stages"))
 

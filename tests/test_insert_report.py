@@ -102,13 +102,13 @@ def marked(rows: list[int], rate: float = 100.0) -> pl.DataFrame:
 
 @given(seconds_of_inserts)
 def test_a_second_that_did_its_rows_is_held_and_one_without_any_near_is_not(rows: list[int]) -> None:
-    held = marked(rows)["on_target"].to_list()
+    reached = marked(rows)["on_target"].to_list()
     for at, count in enumerate(rows):
         around = rows[max(0, at - 1) : at] + rows[at + 1 : at + 2]
         if count >= 95:
-            assert held[at]
+            assert reached[at]
         elif all(each <= 100 for each in around):
-            assert not held[at]
+            assert not reached[at]
 
 
 @given(seconds_of_inserts)

@@ -1,9 +1,11 @@
-"""What the performance schema costs, on made-up studies in which the cost of each event is known."""
+"""Costs of the performance schema, on made-up studies in which the cost of each event is known, and on the sample."""
 
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import rqps
 import synthetic_scenarios as made_up
@@ -13,11 +15,14 @@ from rqps.pages import perf_schema_overhead as page
 from rqps.pages.perf_schema_overhead.clients import by_clients
 from rqps.pages.perf_schema_overhead.parts import disjoint, scenario_parts
 from rqps.pages.perf_schema_overhead.recorded import clocks, memory_use
+from rqps.pages.perf_schema_overhead.sentences import instruction_costs
 from rqps.stats.perf_schema import events_per_statement, scenarios, with_events
 from rqps.store import Study
 from rqps.study.perf_schema import named
 from rqps.view import Sentences
 
+SAME = 0.006
+"""A share of an operation's instructions; two starts of one server differ by up to half of it."""
 DATA = Path(__file__).parent.parent / "data"
 
 
@@ -206,3 +211,43 @@ def test_every_chart_and_table_draws_what_there_is_and_says_what_is_missing(stud
     assert isinstance(page.cost_table(none), Sentences)
     assert page.cost_table(none, as_text=True).startswith("This study has no two scenarios")
     assert page.findings(none).sentences == ()
+
+
+@pytest.fixture(scope="module")
+def sample() -> pl.DataFrame:
+    return page.costs(rqps.load("ps-statements", data=DATA))
+
+
+@pytest.fixture(scope="module")
+def counted() -> pl.DataFrame:
+    return instruction_costs(rqps.load("ps-statements", data=DATA, mode="instructions"), "off")
+
+
+def test_time_puts_scenarios_of_point_queries_in_the_order_of_their_instructions(
+    sample: pl.DataFrame, counted: pl.DataFrame
+) -> None:
+    of_step = sample.filter(step="point-query").to_dicts()
+    instructions = dict(counted.filter(step="point-query").select("scenario", "median").rows())
+    assert set(instructions) == {row["scenario"] for row in of_step}
+    pairs = [(one, other) for one, other in permutations(of_step, 2) if one["low"] > other["high"]]
+    assert pairs
+    for one, other in pairs:
+        assert instructions[one["scenario"]] >= instructions[other["scenario"]] - SAME
+
+
+def test_what_time_leaves_unsure_is_not_ranked(sample: pl.DataFrame) -> None:
+    said = page.findings(sample).sentences
+    first = sample.filter(step="point-query")
+    unsure = first.filter(verdict="unsure")["scenario"].to_list()
+    assert first["scenario"].to_list()[first.height - len(unsure) :] == sorted(unsure)
+    for each in said[len(said) - len(unsure) :]:
+        assert "may or may not cost" in each
+    lines = page.cost_table(first, as_text=True).splitlines()[4:]
+    assert [line.startswith("?") for line in lines] == [verdict == "unsure" for verdict in first["verdict"]]
+
+
+def test_instructions_order_scenarios_by_what_they_record(counted: pl.DataFrame) -> None:
+    added = dict(counted.filter(step="point-query").select("scenario", "added").rows())
+    assert added["all-enabled"] == max(added.values())
+    assert added["all-enabled"] > added["waits-only"] > added["statements-only"] > added["all-disabled"]
+    assert added["stages-and-statements"] > max(added["stages-only"], added["statements-only"])

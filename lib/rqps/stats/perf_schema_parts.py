@@ -14,7 +14,7 @@ FEWEST_EVENTS = 0.01
 """Events per statement; what happens more seldom costs no statement anything."""
 
 COSTS_MORE = 1.01
-"""Times the instructions of the base; callgrind's counts of two starts of a server lie 0.3 % apart."""
+"""Times the instructions of the base; callgrind's counts of two starts of a server differ by 0.3 %."""
 
 Patterns = tuple[str, ...]
 

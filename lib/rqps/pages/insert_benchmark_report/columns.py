@@ -20,7 +20,7 @@ PUBLISHED = (
     *("ips", "qps", "rps", "rmbps", "wps", "wmbps", "rpq", "rkbpq", "wpi", "wkbpi", "csps", "cpups", "cspq", "cpupq"),
     *("dbgb1", "dbgb2", "rss", "maxop", "p50", "p99"),
 )
-"""In the published order, all but the last, which names the dbms."""
+"""The published columns in their order; after them stands the dbms."""
 CORRECTED = (
     *("elapsed_s", "exact_cspq", "exact_cpupq", "server_us", "client_us", "others_us", "p50_all", "p99_all"),
     *("max_insert_s", "max_delete_s", "max_query_s", "done_again"),
@@ -29,7 +29,7 @@ VMSTAT_S = 5
 LINES_BETWEEN_HEADERS = 21
 """vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""
 GB = 1024**2
-"""In KB."""
+"""KB of a GB."""
 _DIGITS = {
     **dict.fromkeys(("ips", "qps", "rps", "wps", "csps", "cpupq", "p50", "p99"), 0),
     **dict.fromkeys(("rmbps", "wmbps", "cpups", "dbgb1", "dbgb2", "rss"), 1),
@@ -78,7 +78,7 @@ _OF_STEP = ["run", "step"]
 def columns(study: Study) -> pl.DataFrame:
     """One row per step, run and column: `metric`, as it is published or corrected, and its `value`."""
     steps = with_insert_rate(study)
-    for more in (_sampled(study.counters), _sizes(study.engine), _longest(study), _rates_reached(study)):
+    for more in (_sampled(study.counters), _sizes(study), _longest(study), _rates_reached(study)):
         steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
     elapsed, rate = pl.col("elapsed_s"), pl.when(asks_queries()).then("operations_per_s").otherwise("ips")
     host_s = (_USER + _SYSTEM) / elapsed
@@ -148,7 +148,7 @@ def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
 
 
 def _rates_reached(study: Study) -> pl.DataFrame:
-    """Of the first client alone, as published, and of all of them."""
+    """Rates reached by the first client alone, as published, and by all of them."""
     seconds = main_seconds(study, study.steps.filter(pl.col("kind") != "l.x"))
     first = seconds.filter(client=1).group_by(_OF_STEP).agg(rates_reached("operations"))
     of_all = seconds.group_by(*_OF_STEP, "second").agg(pl.col("operations").sum())
@@ -181,11 +181,10 @@ def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
-def _sizes(engine: pl.LazyFrame) -> pl.DataFrame:
+def _sizes(study: Study) -> pl.DataFrame:
     """GB of the tables and of the whole data directory, at the end of a step."""
-    after = engine.filter(moment="after").select(
-        *_OF_STEP, dbgb1=pl.col("tables_kb") / GB, dbgb2=pl.col("datadir_kb") / GB
-    )
+    sizes = {"dbgb1": pl.col("tables_kb") / GB, "dbgb2": pl.col("datadir_kb") / GB}
+    after = study.engine.filter(moment="after").select(*_OF_STEP, **sizes)
     return after.unique(_OF_STEP, keep="last").collect()
 
 

@@ -203,7 +203,7 @@ def histogram(found: pl.DataFrame, statement: str) -> GT:
 
 
 def _painted(rows: pl.DataFrame) -> pl.DataFrame:
-    """With the published `colour` of each bucket, and of the longest in each step."""
+    """Rows with the published `colour` of each bucket, and of the longest in each step."""
     longest = pl.col("bucket") == LONGEST
     of_step = pl.col("median").map_batches(lambda column: pl.Series(of_longest(column.to_list()), dtype=pl.String))
     colours = rows.filter(longest).select(*KEYS, "bucket", longest=of_step.over("host", "step"))

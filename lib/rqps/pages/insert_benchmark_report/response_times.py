@@ -21,7 +21,7 @@ BUCKETS: dict[str, float] = {
     "16s": 16e6,
     "gt": inf,
 }
-"""Of the published tables: each with the µs up to which it reaches, the last with all that is longer."""
+"""Buckets of the published tables, each with the µs up to which it reaches."""
 LONGEST = "max"
 PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 KEYS = ["host", "step", "position", "statement", "dbms"]

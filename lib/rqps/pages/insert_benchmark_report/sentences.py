@@ -16,13 +16,8 @@ _SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECA
 
 def findings(study: Study) -> Sentences:
     """Sentences on the speed of each dbms, on the rate of inserts, and on where pages were read from."""
-    return Sentences(
-        [
-            *insert_findings(study),
-            *rate_findings(insert_rates(study), seconds_on_target(study)),
-            *read_findings(reads(study)),
-        ]
-    )
+    rates = rate_findings(insert_rates(study), seconds_on_target(study))
+    return Sentences([*insert_findings(study), *rates, *read_findings(reads(study))])
 
 
 def insert_findings(study: Study) -> list[str]:
@@ -32,19 +27,16 @@ def insert_findings(study: Study) -> list[str]:
     """
     values = measured(study.steps, study.runs, ["operations_per_s"])
     within = compare(rounds_within_build(values, study.runs, study.card.base))
-    of_builds = compare(rounds(values, study.runs, study.card.base)).filter(
-        ~pl.col("dbms").is_in(within["dbms"].to_list())
-    )
+    others = compare(rounds(values, study.runs, study.card.base)).join(within, on="dbms", how="anti")
     named = config_changes(study.conditions).select("dbms", "instead_of", "change").rows()
     changes = {(me, of): str(change) for me, of, change in named}
-    hosts = in_order(values["host"])
-    sentences = []
-    for host in hosts:
-        where = f"On {host}: " if len(hosts) > 1 else ""
-        for rows in (within.filter(host=host), of_builds.filter(host=host)):
-            for pair, found in rows.group_by("dbms", "base", maintain_order=True):
-                sentences.append(where + _finding(found.to_dicts(), changes.get(pair, "")))
-    return sentences
+    several = values["host"].n_unique() > 1
+    return [
+        (f"On {host}: " if several else "") + _finding(found.to_dicts(), changes.get((me, base), ""))
+        for (host, me, base), found in pl.concat([within, others])
+        .sort("host", maintain_order=True)
+        .group_by("host", "dbms", "base", maintain_order=True)
+    ]
 
 
 def _finding(rows: Sequence[Row], change: str) -> str:
@@ -140,7 +132,7 @@ def _missed(rows: Sequence[Row]) -> str:
 
 
 def read_findings(found: pl.DataFrame) -> list[str]:
-    """Where the pages of each step came from, and the counts that show it."""
+    """Sentences on the source of each step's pages, and the counts that show it."""
     if found.is_empty():
         return ["No step of this study gave a number."]
     named = where_pages_come_from(found)

@@ -15,7 +15,7 @@ FEW, MANY = 0.01, 0.1
 FEW_CLIENTS = 4
 """So many are drawn as lines; of more, each is a strip."""
 MB = 1024
-"""In KB."""
+"""KB of an MB."""
 MOST_POINTS = 60
 _PIECES, _PIECES_OF_MANY = 60, 30
 _DEBT = {
@@ -33,7 +33,7 @@ _OF_STEP = ["run", "step"]
 
 
 def asks_queries() -> pl.Expr:
-    """Whether a step asks queries while rows come and go (qr100, qp100, q100), or loads (l.i0, l.x, l.i1, l.i2)."""
+    """True for steps that ask queries while rows come and go (q100, qr100, qp100), false for loads (l.i0 to l.i2)."""
     return pl.col("unit") == "query"
 
 
@@ -104,7 +104,7 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
-    """With `on_target`. What slipped over the edge of a second counts: a surplus in its neighbour makes up for it."""
+    """Seconds with `on_target`; rows that slipped over the edge of a second count, where its neighbour has more."""
     rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
     around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
     reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate

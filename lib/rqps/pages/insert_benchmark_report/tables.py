@@ -152,13 +152,11 @@ def percentile_table(study: Study, statement: str) -> GT | Sentences:
     found = percentiles(study).filter(pl.col("statement").is_in([statement, due]))
     if found.is_empty():
         return Sentences([f"No step of this study has a {statement} that was timed."])
-    columns = (
-        *(
-            _number(f"{statement} {name}", name, duration_us, f"the {statement} itself")
-            for name in (*PERCENTILES, LONGEST)
-        ),
-        *(_number(f"{due} {name}", name, duration_us, "since it was due") for name in (*PERCENTILES, LONGEST)),
-    )
+    columns = [
+        _number(f"{kind} {name}", name, duration_us, under)
+        for kind, under in ((statement, f"the {statement} itself"), (due, "since it was due"))
+        for name in (*PERCENTILES, LONGEST)
+    ]
     named = found.with_columns(pl.format("{} {}", "statement", "percentile").alias("metric"))
     name, title = f"insert-percentiles-{statement}", f"Time of {STATEMENTS[statement]}"
     return numbers_table(named, columns, study.card.base, name=name, title=title)

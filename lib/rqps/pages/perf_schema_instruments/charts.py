@@ -113,7 +113,7 @@ def _line(row: Row) -> str:
 
 
 def sums_table(costs: pl.DataFrame) -> GT:
-    """What each part that was taken apart adds, beside the sum of its own parts."""
+    """A table of the cost of each part that was taken apart, beside the sum of its own parts."""
     return table(sums_of_parts(costs), name="sums")
 
 

@@ -33,7 +33,7 @@ def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> 
 
 
 def sums_of_parts(costs: pl.DataFrame) -> pl.DataFrame:
-    """Of every part that was taken apart: what it adds, what its own parts add together, and how many those are."""
+    """The cost of every part that was taken apart, beside the sum and the number of its own parts."""
     counted = pl.col("added_instructions")
     together = (
         costs.drop_nulls("parent")
@@ -87,7 +87,7 @@ def _label(scenario: str) -> str:
 
 
 def _parents(rows: pl.DataFrame) -> pl.Series:
-    """For each row the part of the level above that its first pattern fits; the whole for those of level 1."""
+    """The part of the level above that each row's first pattern fits; the whole for rows of level 1."""
     above: dict[int, list[str]] = {}
     for level, part in rows.select("level", "part").unique(maintain_order=True).rows():
         above.setdefault(level, []).append(part)

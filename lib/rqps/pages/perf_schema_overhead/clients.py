@@ -94,7 +94,7 @@ def _by_height(series: pl.DataFrame) -> list[str]:
 
 
 def _lowest(series: pl.DataFrame) -> str:
-    """With most clients: the scenario with the lowest throughput, beside all-disabled if that was measured."""
+    """The scenario with the lowest throughput at most clients, beside all-disabled if that was measured."""
     most = series.filter(pl.col("clients") == pl.col("clients").max()).sort("median")
     low = most.row(0, named=True)
     beside = most.filter(scenario=DISABLED, build=low["build"], step=low["step"]).to_dicts()

@@ -1,4 +1,4 @@
-"""Do the parts of the performance schema add up to the whole? CPU that each adds alone, and the rest."""
+"""Parts of the performance schema: the CPU that each adds alone, their sum, the whole, and the rest."""
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -55,7 +55,7 @@ def scenario_parts(study: Study) -> pl.DataFrame:
 
 
 def disjoint(enabled: Enabled) -> tuple[str, ...]:
-    """Of named sets those that share nothing and together hold the most; of equally good choices, that of most sets.
+    """Those of named sets that share nothing and together hold the most; of equally good choices, that of most sets.
 
     >>> disjoint({"mdl": frozenset("a"), "waits": frozenset("abc"), "stages": frozenset("d")})
     ('waits', 'stages')
@@ -174,7 +174,7 @@ def step_on_build(frame: pl.DataFrame) -> pl.Expr:
 
 
 def _claim(parts: pl.DataFrame) -> str:
-    """For the first step: whether the rounds separate the sum from the whole."""
+    """A sentence on the first step: whether the rounds separate the sum from the whole."""
     first = parts.filter(position=parts["position"].min(), build=in_order(parts["build"])[0])
     of_role = {row["role"]: row for row in first.to_dicts()}
     rest, whole = of_role["rest"], of_role["whole"]

@@ -67,7 +67,7 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
 
 
 def _shares(costs: pl.DataFrame) -> pl.DataFrame:
-    """With `share, low, high` of the CPU without the scenario, `label`, and the verdict in words."""
+    """Costs with `share, low, high` of the CPU without the scenario, `label`, and the verdict in words."""
     return costs.with_columns(
         pl.col("median").sub(1).alias("share"),
         pl.col("low", "high") - 1,
@@ -133,7 +133,7 @@ def _most_expensive(costs: pl.DataFrame) -> str:
 
 
 def _from_release_to_release(costs: pl.DataFrame) -> str:
-    """Of the first step, the cost of `default` in the release where it is least and in that where it is most."""
+    """The cost of `default` for the first step, in the releases where it is least and where it is most."""
     of_step = costs.filter(step=costs["step"][0])
     names = in_order(of_step["scenario"])
     name = "default" if "default" in names else names[0]

@@ -13,7 +13,7 @@ from rqps.store.read import Study
 from rqps.view import Column, Row, Sentences, rounds_of, table
 
 _SAME = 0.006
-"""Of an operation's instructions: two starts of one server lie up to half of this apart."""
+"""A share of an operation's instructions; two starts of one server differ by up to half of it."""
 _NOT_COUNTED = "No run of this study had its instructions counted."
 _SUBJECTS = {
     DISABLED: "Having the performance schema on, with nothing enabled,",
