@@ -71,7 +71,7 @@ class InsertBenchmarkParameters(Parameters):
         return form
 
     @model_validator(mode="after")
-    def _steps_stand_on_each_other(self) -> "InsertBenchmarkParameters":
+    def _steps_follow_each_other(self) -> "InsertBenchmarkParameters":
         if not self.rates or len(set(self.rates)) < len(self.rates):
             raise ValueError(f"rates {list(self.rates)}: needs at least one, and each only once")
         if self.steps is not None:

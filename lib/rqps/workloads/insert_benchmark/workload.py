@@ -16,7 +16,7 @@ from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, state
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.protocol import Answer, Checked, How
 
-HELD = 0.95
+ENOUGH_OF_RATE = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""
 FEWEST_FOUND = 0.9
 """A share of the rows that queries ask for: with fewer, most asked for rows that were deleted."""
@@ -126,7 +126,7 @@ def _columns(
         "errors": 0,  # any other than those that are done again ends sysbench, and the run
         "retries": sum(each.retries for each in seconds),
         "target_per_s": target,
-        "target_held": None if target is None else inserted / elapsed_s >= HELD * target,
+        "target_held": None if target is None else inserted / elapsed_s >= ENOUGH_OF_RATE * target,
     }
 
 
@@ -139,7 +139,7 @@ def warnings_of(
 ) -> Iterator[Warning_]:
     """The warnings of a step that came to its end; `deleted` are the rows that the server says it deleted."""
     if columns["target_held"] is False:
-        yield Warning_(kind="rate not held", text=_not_held(step, parameters, seconds, columns), step=step.name)
+        yield Warning_(kind="rate not held", text=_missed_rate(step, parameters, seconds, columns), step=step.name)
     statements = sum(each.transactions for each in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
     if deleted < (due := total(seconds, "delete").operations):  # more may be: those of the server's own tables
@@ -151,7 +151,7 @@ def warnings_of(
         yield Warning_(kind="rows", text=text, step=step.name)
 
 
-def _not_held(
+def _missed_rate(
     step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[Second], columns: Mapping[str, Any]
 ) -> str:
     inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)

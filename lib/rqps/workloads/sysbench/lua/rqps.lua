@@ -208,7 +208,7 @@ end
 local function run_by_the_clock(thread)
    local whole = sysbench.opt.whole
    local origin = now() + sysbench.opt.warmup_seconds * 1e9
-   local ends = origin + sysbench.opt.measured_seconds * 1e9
+   local end_ns = origin + sysbench.opt.measured_seconds * 1e9
    if thread == 0 then
       write_moment("origin_ns", thread, origin)
    end
@@ -233,7 +233,7 @@ local function run_by_the_clock(thread)
       if second <= last then -- one that ends after the measured part is not in it
          count(latency_us)
       end
-      if whole and to >= ends then
+      if whole and to >= end_ns then
          write_second(thread, second)
          write_moment("ended_ns", thread, to)
          io.stdin:read() -- until our observer has read the counters of all threads, and ends our input
