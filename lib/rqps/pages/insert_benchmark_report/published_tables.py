@@ -50,24 +50,6 @@ def of_throughput(values: Sequence[float], on_target: Sequence[bool | None]) -> 
     ]
 
 
-def of_ratio(value: float) -> Colour:
-    """Relative throughput.
-
-    >>> of_ratio(0.94), of_ratio(0.95), of_ratio(1.05), of_ratio(1.06)
-    ('#FFDD81', None, None, '#81FFF9')
-    """
-    return YELLOW if value < 0.95 else BLUE if value > 1.05 else None
-
-
-def of_rate(value: float, target: float) -> Colour:
-    """The rate of inserts: red where it was missed.
-
-    >>> of_rate(95, 100), of_rate(94.9, 100)
-    (None, '#FF9A9A')
-    """
-    return RED if value < 0.95 * target else None
-
-
 def of_share(percent: float) -> str:
     """The grey of a bucket: the darker, the more responses it holds.
 
@@ -133,7 +115,8 @@ def relative_table(rows: pl.DataFrame) -> GT:
     for row in rows.to_dicts():
         number = f"{signs[row['verdict']]} {row['median']:.2f}"
         cell = two_lines(number, _reach(row, "{:.2f}".format), muted=True)
-        cells.append({**row, "cell": cell, "colour": of_ratio(row["median"])})
+        colour = YELLOW if row["median"] < 0.95 else BLUE if row["median"] > 1.05 else None
+        cells.append({**row, "cell": cell, "colour": colour})
     note = (
         f"Relative to {base}: the median of the ratios within each round. Yellow below 0.95, blue above 1.05. "
         f"{medians_of(rows)} {legend_of(THROUGHPUT)}"
@@ -150,7 +133,7 @@ def insert_rate_table(rates: pl.DataFrame, base: str) -> GT | Sentences:
         cell = two_lines(_number(row["median"]), _reach(row, _number), muted=True)
         if row["missed"]:
             cell = two_lines(cell, f"missed in {row['missed']} of {row['n']}", muted=True)
-        cells.append({**row, "cell": cell, "colour": of_rate(row["median"], row["target"])})
+        cells.append({**row, "cell": cell, "colour": None if row["on_target"] else RED})
     targets = [{**row, "dbms": TARGET, "cell": _number(row["target"]), "colour": GREY} for row in cells]
     note = (
         "Rows inserted per second of the whole step, all clients together; as many were deleted where the step "
