@@ -63,8 +63,13 @@ class Component(BaseModel):
 
 @cache
 def renames() -> Renames:
-    """The table in renames.yaml."""
-    return Renames.model_validate(_read("renames.yaml"))
+    """The table in renames.yaml; functions that were renamed alike are among the others, one by one."""
+    table = _read("renames.yaml")
+    for each in table.pop("alike"):
+        for word in each["words"]:
+            older = table["functions"].setdefault(each["now"].replace("*", word), [])
+            older.append(each["before"].replace("*", word))
+    return Renames.model_validate(table)
 
 
 @cache
