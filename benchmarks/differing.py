@@ -22,8 +22,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 from rqps.profile import breakdown, flame_tree, stack_costs
-from rqps.store.flat import IDENTITY
-from rqps.store.schemas import STACKS, STEPS
+from rqps.store.schemas import IDENTITY, STACKS, STEPS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # where the made-up stacks are

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-from rqps.store.flat import IDENTITY
-from rqps.store.schemas import INSTRUCTIONS, STACKS, STEPS
+from rqps.store.schemas import IDENTITY, INSTRUCTIONS, STACKS, STEPS
 from rqps.store.upgrade import step_columns
 
 OPERATIONS = 1000

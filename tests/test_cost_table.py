@@ -17,8 +17,7 @@ from rqps.pages.cost_per_operation.tables import cost_tables, cost_text
 from rqps.report.render import content_of
 from rqps.stats import MEDIAN, PUBLISHED
 from rqps.store import Study
-from rqps.store.flat import IDENTITY
-from rqps.store.schemas import TABLES
+from rqps.store.schemas import IDENTITY, TABLES
 from synthetic import MANY, write_study
 
 BASE = "my1.base"

@@ -20,8 +20,7 @@ from rqps.observe.stacks.threads import (
 from rqps.pages.flamegraph_breakdown.charts import thread_time as thread_chart
 from rqps.pages.flamegraph_breakdown.charts import time_of_threads as thread_time
 from rqps.pages.flamegraph_breakdown.charts import without_connections
-from rqps.store.flat import IDENTITY
-from rqps.store.schemas import STEPS, THREADS
+from rqps.store.schemas import IDENTITY, STEPS, THREADS
 from synthetic_stacks import whose
 
 WAITING = """

@@ -10,7 +10,7 @@ import rqps
 from rqps.errors import RqpsError
 from rqps.stats import all_warnings
 from rqps.store import Placement, load_run, read_manifest, write_manifest, write_study_card, write_table
-from rqps.store.find import studies
+from rqps.store.manifest import studies
 from rqps.store.schemas import STEPS, TABLES
 from synthetic import Shape, card, manifest, write_run, write_study
 

@@ -39,7 +39,7 @@ def test_a_sample_has_the_columns_that_its_labels_stood_for(
     study: str, step: str, expected: tuple[object, ...]
 ) -> None:
     steps = rqps.load(study, data=SAMPLE, mode=None).steps
-    assert steps.columns[7:] == STEPS.names()
+    assert steps.columns[7:] == list(STEPS)
     assert steps.filter(step=step).select(COLUMNS).unique().rows() == [expected]
     assert steps.select("retries", "group", "table_position").null_count().row(0) == (0, 0, 0)
 

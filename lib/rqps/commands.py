@@ -200,7 +200,7 @@ def status(arguments: argparse.Namespace) -> Call:
 
 
 def report(arguments: argparse.Namespace) -> Call:
-    from rqps.store.find import study_folder
+    from rqps.store.manifest import study_folder
 
     data = _data(arguments, _nearest() or Path("runs.yaml"))
     study_folder(arguments.study, data)

@@ -13,7 +13,7 @@ from rqps.published.figures import Published
 from rqps.published.versions import Pair, Server, nearest, pairs_of, server
 from rqps.stats import compare, measured, rounds_of_pairs
 from rqps.store import Study, load
-from rqps.store.find import data_folder, studies
+from rqps.store.manifest import data_folder, studies
 
 WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
 NOT_SAID = "not said"

@@ -9,8 +9,7 @@ import polars as pl
 from markupsafe import Markup
 
 from rqps.report.render import json_in_html
-from rqps.store.find import studies, study_folder
-from rqps.store.manifest import StudyCard, read_study_card
+from rqps.store.manifest import StudyCard, read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 from rqps.view import by_host
 

@@ -21,7 +21,7 @@ from rqps.notebook import LOGS, Execution, check_parameters
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import notebook_page, render
-from rqps.store.find import data_folder
+from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
 from rqps.terminal import Terminal

@@ -168,7 +168,7 @@ def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observ
         )
     return Observed(
         columns={"started_at": started_at, **used_between(first, last)},
-        tables={"counters": COUNTERS.to_frame(), "instructions": rows},
+        tables={"counters": pl.DataFrame(schema=COUNTERS), "instructions": rows},
         warnings=tuple(_incomplete(rows, step)),
     )
 

@@ -18,8 +18,7 @@ from rqps.errors import RqpsError
 from rqps.notebook import LOGS, PIDS, is_alive, listed, names_of, wait_until_gone
 from rqps.run.state import FAILURE, StudyFolder, write_asked
 from rqps.run.watch import DOING
-from rqps.store.find import MANIFEST
-from rqps.store.manifest import read_manifest
+from rqps.store.manifest import MANIFEST, read_manifest
 from rqps.store.write import flush
 from rqps.study import Run
 

@@ -17,8 +17,7 @@ from rqps.run.run_folder import Failure
 from rqps.run.runner import Runner
 from rqps.run.state import StudyFolder, refuse_mixture, run_state, this_host
 from rqps.run.watch import InTerminal, Stopped, Watcher, noted
-from rqps.store.find import SET_ASIDE
-from rqps.store.manifest import StudyCard
+from rqps.store.manifest import SET_ASIDE, StudyCard
 from rqps.store.write import write_study_card
 from rqps.study import Run, RunsFile, StudySpec, unfold
 

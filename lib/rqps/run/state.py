@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
-from rqps.store.find import MANIFEST, finished_runs
-from rqps.store.manifest import read_manifest
+from rqps.store.manifest import MANIFEST, finished_runs, read_manifest
 from rqps.study import Option, Run, RunsFile, unfold
 
 PARTIAL = ".partial"

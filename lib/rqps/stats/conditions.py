@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 
 from rqps.stats.metrics import missed_targets, unusable
-from rqps.store.flat import IDENTITY
 from rqps.store.read import Study
+from rqps.store.schemas import IDENTITY
 
 # Of one instance, one moment or one directory: they differ between any two starts of the same server.
 _OF_THE_INSTANCE = (

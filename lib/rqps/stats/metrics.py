@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from rqps.stats.pairing import comparable
-from rqps.store.flat import IDENTITY
+from rqps.store.schemas import IDENTITY
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import polars as pl
 from rqps.stats.comparison import KEYS, compare
 from rqps.stats.metrics import COMPARED, measured
 from rqps.stats.pairing import rounds_of_pairs
-from rqps.store.flat import IDENTITY
 from rqps.store.read import Study
+from rqps.store.schemas import IDENTITY
 from rqps.study.perf_schema import class_of
 
 OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"

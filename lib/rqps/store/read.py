@@ -1,31 +1,57 @@
 """Studies as plain polars frames; the first columns of each say which run a row is from."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 from polars.exceptions import PolarsError
 from polars.io.plugins import register_io_source
 
-from rqps.store.find import CARD, data_folder, failed_runs, finished_runs, study_folder
-from rqps.store.flat import IDENTITY, conditions_frame, identity, runs_frame, warnings_frame
 from rqps.store.manifest import (
+    CARD,
     SCHEMA_VERSION,
     Manifest,
     StudyCard,
     damaged,
+    data_folder,
+    failed_runs,
+    finished_runs,
     read_manifest,
     read_study_card,
     right_version,
+    study_folder,
 )
-from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
+from rqps.store.schemas import IDENTITY, MODE_TABLES, TABLES, WORKLOAD_TABLES, Columns
 from rqps.store.upgrade import LATER_TABLES, upgraded
 from rqps.store.write import VERSION_KEY
 from rqps.study import Mode
 
 _FILE = "file"
+_RUN: Columns = {
+    "mode": pl.String,
+    "position": pl.Int32,
+    "seed": pl.Int64,
+    **dict.fromkeys(("workload", "identity", "version", "version_comment"), pl.String),
+    **dict.fromkeys(("build_source", "build_digest", "rqps_version", "git_revision"), pl.String),
+    **dict.fromkeys(("started_at", "ended_at"), pl.Datetime("ms", "UTC")),
+    "elapsed_s": pl.Float64,
+    "measured_s": pl.Float64,
+    "outcome": pl.String,
+    "error": pl.String,
+}
+"""Columns of `runs` that are fields of the manifest."""
+_RUNS = {
+    **IDENTITY,
+    **_RUN,
+    "placement": pl.String,
+    "parameters": pl.String,  # as JSON with sorted keys, so that equal ones are equal
+    "folder": pl.String,
+}
+_WARNINGS = {**IDENTITY, "kind": pl.String, "step": pl.String, "text": pl.String}
+_Runs = Sequence[tuple[Path, Manifest]]
 
 
 @dataclass(frozen=True)
@@ -95,16 +121,16 @@ def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence
     return Study(
         card=card,
         folder=folder,
-        runs=runs_frame(ok),
-        failed=runs_frame([(path, read_manifest(path)) for path in failed]),
-        conditions=conditions_frame([manifest for _, manifest in ok]),
-        warnings=warnings_frame([manifest for _, manifest in ok]),
+        runs=_runs_frame(ok),
+        failed=_runs_frame([(path, read_manifest(path)) for path in failed]),
+        conditions=_conditions_frame([manifest for _, manifest in ok]),
+        warnings=_warnings_frame([manifest for _, manifest in ok]),
         steps=_rows("steps", ok).collect(),
         **{name: _table(name, ok) for name in TABLES if name != "steps"},
     )
 
 
-def _table(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
+def _table(name: str, runs: _Runs) -> pl.LazyFrame:
     """The files of all runs as one frame. Each is opened only when rows are asked for: a study may have thousands."""
 
     def rows(
@@ -118,50 +144,101 @@ def _table(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
     return register_io_source(rows, schema={**IDENTITY, **TABLES[name]}, is_pure=True)
 
 
-def _rows(name: str, runs: Sequence[tuple[Path, Manifest]]) -> pl.LazyFrame:
+def _rows(name: str, runs: _Runs) -> pl.LazyFrame:
     """The rows of all files, those of an older version brought up to date. Files alike are one scan."""
     whose: list[dict[str, Any]] = []
-    alike: dict[_Form, list[Path]] = {}
+    alike: dict[tuple[str, str, str], list[Path]] = {}
     for folder, manifest in runs:
         path = folder / f"{name}.parquet"
-        if MODE_TABLES.get(name, manifest.mode) == manifest.mode and (form := _form(path, manifest)) is not None:
-            whose.append({_FILE: str(path), **identity(manifest)})
-            alike.setdefault(form, []).append(path)
+        if MODE_TABLES.get(name, manifest.mode) != manifest.mode or (metadata := _metadata(path, manifest)) is None:
+            continue
+        whose.append({_FILE: str(path), **_identity(manifest)})
+        form = str(metadata.get(VERSION_KEY)), manifest.workload, metadata.get("ARROW:schema", str(path))
+        alike.setdefault(form, []).append(path)
     known = pl.LazyFrame(whose, schema={_FILE: pl.String, **IDENTITY})
-    empty = pl.LazyFrame(schema={**IDENTITY, **TABLES[name]})
-    return pl.concat([empty, *(_scan(name, form, paths, known) for form, paths in alike.items())])
+    found = [pl.LazyFrame(schema={**IDENTITY, **TABLES[name]})]
+    for (version, workload, _), paths in alike.items():
+        rows = pl.scan_parquet(paths, glob=False, include_file_paths=_FILE)
+        if version != str(SCHEMA_VERSION):
+            rows = upgraded(name, rows, workload)
+        joined = rows.join(known, on=_FILE, how="left", maintain_order="left")
+        found.append(joined.select(*IDENTITY, *TABLES[name].names()))
+    return pl.concat(found)
 
 
-class _Form(NamedTuple):
-    """Facts that files have to share to be read in one scan."""
-
-    version: str
-    workload: str
-    columns: str
-
-
-def _form(path: Path, manifest: Manifest) -> _Form | None:
-    """A file's form as its metadata say; None where a run may be without the file."""
+def _metadata(path: Path, manifest: Manifest) -> Mapping[str, str] | None:
+    """The metadata of a run's table; None where the run may be without its file."""
     try:
         metadata = pl.read_parquet_metadata(path)
     except (OSError, PolarsError) as error:
-        if _may_lack(path.stem, manifest) and not path.exists():
+        of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
+        older = manifest.schema_version < SCHEMA_VERSION and path.stem in LATER_TABLES
+        if (manifest.outcome == "failed" or of_another or older) and not path.exists():
             return None
         raise damaged(path, str(error)) from error
-    version = str(metadata.get(VERSION_KEY))
-    right_version(path, version)
-    return _Form(version, manifest.workload, metadata.get("ARROW:schema", str(path)))
+    right_version(path, str(metadata.get(VERSION_KEY)))
+    return metadata
 
 
-def _may_lack(table: str, manifest: Manifest) -> bool:
-    of_another = WORKLOAD_TABLES.get(table, manifest.workload) != manifest.workload
-    older = manifest.schema_version < SCHEMA_VERSION and table in LATER_TABLES
-    return manifest.outcome == "failed" or of_another or older
+def _identity(manifest: Manifest) -> dict[str, Any]:
+    return {name: getattr(manifest, name) for name in IDENTITY}
 
 
-def _scan(name: str, form: _Form, paths: list[Path], whose: pl.LazyFrame) -> pl.LazyFrame:
-    rows = pl.scan_parquet(paths, glob=False, include_file_paths=_FILE)
-    if form.version != str(SCHEMA_VERSION):
-        rows = upgraded(name, rows, form.workload)
-    joined = rows.join(whose, on=_FILE, how="left", maintain_order="left")
-    return joined.select(*IDENTITY, *TABLES[name].names())
+def _runs_frame(runs: _Runs) -> pl.DataFrame:
+    rows = [
+        {
+            **{name: getattr(manifest, name) for name in (*IDENTITY, *_RUN)},
+            "placement": manifest.placement.kind,
+            "parameters": json.dumps(manifest.parameters, sort_keys=True),
+            "folder": str(folder),
+        }
+        for folder, manifest in runs
+    ]
+    return pl.DataFrame(rows, schema=_RUNS).sort("host", "position", "run")
+
+
+def _conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
+    """One row per run and fact; a nested fact has its path as its name: `cpu.model`."""
+    facts = pl.DataFrame(
+        [
+            (number, kind, *fact)
+            for number, manifest in enumerate(manifests)
+            for kind, facts in _facts(manifest).items()
+            for fact in _leaves(facts)
+        ],
+        schema={"number": pl.Int64, "kind": pl.String, "name": pl.String, "value": pl.String},
+        orient="row",
+    )
+    whose = pl.DataFrame([_identity(manifest) for manifest in manifests], schema=IDENTITY)
+    return pl.concat([whose[facts["number"]], facts.drop("number")], how="horizontal")
+
+
+def _facts(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    by_clients = {
+        f"with {number} client{'' if number == 1 else 's'}": placed.model_dump()
+        for number, placed in manifest.placements.items()
+    }
+    return {
+        "option": manifest.options,
+        "parameter": manifest.parameters,
+        "placement": manifest.placement.model_dump() | by_clients,
+        "machine": manifest.machine,
+        "tool": {"rqps": manifest.rqps_version, "revision": manifest.git_revision, **manifest.tools},
+    }
+
+
+def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str | None]]:
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        elif isinstance(value, list | tuple):
+            yield f"{above}{name}", ", ".join(map(str, value))
+        else:
+            yield f"{above}{name}", None if value is None else str(value)
+
+
+def _warnings_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
+    rows = [
+        {**_identity(manifest), **warning.model_dump()} for manifest in manifests for warning in manifest.warnings
+    ]
+    return pl.DataFrame(rows, schema=_WARNINGS)

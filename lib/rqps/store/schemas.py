@@ -4,9 +4,15 @@ from typing import Any
 
 import polars as pl
 
-_Columns = dict[str, Any]  # of polars types; their own class is not public
+Columns = dict[str, Any]
+"""Columns with their types of polars, whose own class is not public."""
 
-_PROCESS_COUNTERS: _Columns = {
+IDENTITY: Columns = dict.fromkeys(("study", "run", "host", "dbms", "build", "config"), pl.String) | {
+    "round": pl.Int32
+}
+"""The columns in front of every table when it is read: the run of a row."""
+
+_PROCESS_COUNTERS: Columns = {
     "cpu_s": pl.Float64,  # exact, in nanoseconds from the scheduler
     "cpu_user_s": pl.Float64,  # the kernel's own split, in ticks of 10 ms
     "cpu_system_s": pl.Float64,
@@ -17,12 +23,8 @@ _PROCESS_COUNTERS: _Columns = {
     "write_kb": pl.Float64,
 }
 
-_HOST_COUNTERS: _Columns = {
-    "cpu_user_s": pl.Float64,
-    "cpu_system_s": pl.Float64,
-    "cpu_idle_s": pl.Float64,
-    "cpu_iowait_s": pl.Float64,
-    "cpu_steal_s": pl.Float64,
+_HOST_COUNTERS: Columns = {
+    **{f"cpu_{name}_s": pl.Float64 for name in ("user", "system", "idle", "iowait", "steal")},
     "context_switches": pl.Int64,
     "interrupts": pl.Int64,
     "reads": pl.Int64,  # of the device that holds the data directory
@@ -31,119 +33,97 @@ _HOST_COUNTERS: _Columns = {
     "write_kb": pl.Float64,
 }
 
-_LATENCIES: _Columns = {
-    "latency_mean_us": pl.Float64,
-    "latency_p50_us": pl.Float64,
-    "latency_p95_us": pl.Float64,
-    "latency_p99_us": pl.Float64,
-    "latency_p99_9_us": pl.Float64,
-    "latency_max_us": pl.Float64,
-}
-
-_COUNTERS: _Columns = {
-    **{f"server_{name}": kind for name, kind in _PROCESS_COUNTERS.items()},
-    **{f"client_{name}": kind for name, kind in _PROCESS_COUNTERS.items()},
+_COUNTERS: Columns = {
+    **{f"{side}_{name}": kind for side in ("server", "client") for name, kind in _PROCESS_COUNTERS.items()},
     **{f"host_{name}": kind for name, kind in _HOST_COUNTERS.items()},
 }
 
-STEPS = pl.Schema(
-    {
-        "step": pl.String,
-        "position": pl.Int32,  # the order of steps in a run, from 0
-        "kind": pl.String,  # the name without range and clients: update-index, read-only.pre, qr
-        "range": pl.Int64,  # rows or values that a query asks for; null where no range belongs to the step
-        "clients": pl.Int32,
-        "group": pl.String,  # the heading in tables
-        "table_position": pl.Int32,  # the order of steps in tables, from 0: by group, kind, range and clients
-        "writes": pl.Boolean,  # whether rows change in it, also beside its queries
-        "storage_engine": pl.String,  # of the table, where the step is named for it
-        "unit": pl.String,  # what an operation is: query, row
-        "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
-        "warmup_s": pl.Float64,
-        "elapsed_s": pl.Float64,
-        "operations": pl.Int64,
-        "transactions": pl.Int64,
-        "operations_per_s": pl.Float64,
-        **_LATENCIES,  # of a transaction
-        "errors": pl.Int64,  # operations that failed for good: a step with any gives no number
-        "target_per_s": pl.Float64,  # null where the step has no rate to hold
-        "target_held": pl.Boolean,
-        **_COUNTERS,  # differences between the step's two ends
-        "server_instructions": pl.Int64,  # by the CPU's own counters, without the kernel's; null where it has none
-        "server_cycles": pl.Int64,
-        "retries": pl.Int64,  # transactions that were refused and done again
-    }
-)
+_LATENCIES: Columns = {f"latency_{name}_us": pl.Float64 for name in ("mean", "p50", "p95", "p99", "p99_9", "max")}
 
-INTERVALS = pl.Schema(
-    {
-        "step": pl.String,
-        "kind": pl.String,  # what was done: the step's own name, or query, insert, delete, index
-        "second": pl.Int32,  # 0 is the first measured one; the warm-up's are below 0
-        "operations": pl.Int64,
-        "transactions": pl.Int64,
-        "errors": pl.Int64,
-        **_LATENCIES,
-        "retries": pl.Int64,
-    }
-)
+STEPS: Columns = {
+    "step": pl.String,
+    "position": pl.Int32,  # the order of steps in a run, from 0
+    "kind": pl.String,  # the name without range and clients: update-index, read-only.pre, qr
+    "range": pl.Int64,  # rows or values that a query asks for; null where no range belongs to the step
+    "clients": pl.Int32,
+    "group": pl.String,  # the heading in tables
+    "table_position": pl.Int32,  # the order of steps in tables, from 0: by group, kind, range and clients
+    "writes": pl.Boolean,  # whether rows change in it, also beside its queries
+    "storage_engine": pl.String,  # of the table, where the step is named for it
+    "unit": pl.String,  # what an operation is: query, row
+    "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
+    "warmup_s": pl.Float64,
+    "elapsed_s": pl.Float64,
+    "operations": pl.Int64,
+    "transactions": pl.Int64,
+    "operations_per_s": pl.Float64,
+    **_LATENCIES,  # of a transaction
+    "errors": pl.Int64,  # operations that failed for good: a step with any gives no number
+    "target_per_s": pl.Float64,  # null where the step has no rate to hold
+    "target_held": pl.Boolean,
+    **_COUNTERS,  # differences between the step's two ends
+    "server_instructions": pl.Int64,  # by the CPU's own counters, without the kernel's; null where it has none
+    "server_cycles": pl.Int64,
+    "retries": pl.Int64,  # transactions that were refused and done again
+}
 
-LATENCIES = pl.Schema(
-    {
-        "step": pl.String,
-        "kind": pl.String,  # also insert due, delete due: since the moment when a limited rate had it begin
-        "second": pl.Int32,
-        "from_us": pl.Float64,  # a bucket holds from_us <= latency < below_us
-        "below_us": pl.Float64,
-        "transactions": pl.Int64,
-    }
-)
+INTERVALS: Columns = {
+    "step": pl.String,
+    "kind": pl.String,  # what was done: the step's own name, or query, insert, delete, index
+    "second": pl.Int32,  # 0 is the first measured one; the warm-up's are below 0
+    "operations": pl.Int64,
+    "transactions": pl.Int64,
+    "errors": pl.Int64,
+    **_LATENCIES,
+    "retries": pl.Int64,
+}
 
-COUNTERS = pl.Schema(
-    {
-        "step": pl.String,
-        "second": pl.Float64,  # seconds since the measured part began, at the end of this interval
-        "interval_s": pl.Float64,
-        **_COUNTERS,  # differences over the interval
-        "server_rss_kb": pl.Int64,
-        "client_rss_kb": pl.Int64,
-        "host_load_1min": pl.Float64,
-        "host_memory_available_kb": pl.Int64,
-        "host_frequency_mhz": pl.Float64,  # null where the machine does not report it
-    }
-)
+LATENCIES: Columns = {
+    "step": pl.String,
+    "kind": pl.String,  # also insert due, delete due: since the moment when a limited rate had it begin
+    "second": pl.Int32,
+    "from_us": pl.Float64,  # a bucket holds from_us <= latency < below_us
+    "below_us": pl.Float64,
+    "transactions": pl.Int64,
+}
 
-STATUS = pl.Schema(
-    {
-        "step": pl.String,
-        "moment": pl.String,  # before, after
-        "name": pl.String,  # lower case
-        "value": pl.String,
-    }
-)
+COUNTERS: Columns = {
+    "step": pl.String,
+    "second": pl.Float64,  # seconds since the measured part began, at the end of this interval
+    "interval_s": pl.Float64,
+    **_COUNTERS,  # differences over the interval
+    "server_rss_kb": pl.Int64,
+    "client_rss_kb": pl.Int64,
+    "host_load_1min": pl.Float64,
+    "host_memory_available_kb": pl.Int64,
+    "host_frequency_mhz": pl.Float64,  # null where the machine does not report it
+}
 
-SETTINGS = pl.Schema(
-    {
-        "kind": pl.String,  # variable, instrument, consumer, timer, actor, object, thread
-        "name": pl.String,
-        "value": pl.String,  # a variable's value; YES or NO for what can be enabled
-        "timed": pl.String,  # instruments and objects only
-    }
-)
+STATUS: Columns = {
+    "step": pl.String,
+    "moment": pl.String,  # before, after
+    "name": pl.String,  # lower case
+    "value": pl.String,
+}
 
-PLANS = pl.Schema(
-    {
-        "step": pl.String,
-        "statement": pl.String,
-        "access": pl.String,  # the column that EXPLAIN calls type: const, ref, ALL
-        "possible_keys": pl.String,
-        "key": pl.String,  # null where no index is used
-        "rows": pl.Int64,  # that the server expects to read
-        "extra": pl.String,
-    }
-)
+SETTINGS: Columns = {
+    "kind": pl.String,  # variable, instrument, consumer, timer, actor, object, thread
+    "name": pl.String,
+    "value": pl.String,  # a variable's value; YES or NO for what can be enabled
+    "timed": pl.String,  # instruments and objects only
+}
 
-_STACK: _Columns = {
+PLANS: Columns = {
+    "step": pl.String,
+    "statement": pl.String,
+    "access": pl.String,  # the column that EXPLAIN calls type: const, ref, ALL
+    "possible_keys": pl.String,
+    "key": pl.String,  # null where no index is used
+    "rows": pl.Int64,  # that the server expects to read
+    "extra": pl.String,
+}
+
+_STACK: Columns = {
     "step": pl.String,
     "role": pl.String,  # what the thread does: connection, page cleaner, log writer, ...; or unknown
     "frames": pl.List(pl.String),  # from the root to where it was, with the names that the symbols have
@@ -154,85 +134,74 @@ CALLERS = "callers"
 """The event of rows in `stacks` that cost nothing (their weight is 0): the path that some samples were seen to take
 to its last frame. They mend stacks that break off there."""
 
-STACKS = pl.Schema(
-    {
-        **_STACK,
-        "event": pl.String,  # cpu-clock, cycles; or callers, see above
-        "samples": pl.Int64,
-        "weight": pl.Int64,  # of the event: nanoseconds of cpu-clock, or cycles
-    }
-)
+STACKS: Columns = {
+    **_STACK,
+    "event": pl.String,  # cpu-clock, cycles; or callers, see above
+    "samples": pl.Int64,
+    "weight": pl.Int64,  # of the event: nanoseconds of cpu-clock, or cycles
+}
 
-THREADS = pl.Schema(
-    {
-        "step": pl.String,
-        "role": pl.String,
-        "threads": pl.Int32,  # of this role that ran at all
-        "elapsed_s": pl.Float64,  # while they were sampled
-        "running_s": pl.Float64,  # of all of them together, exact, as the scheduler counts it
-        "waiting_s": pl.Float64,  # ready to run, but without a CPU
-        "seen_running": pl.Int64,  # how often they were seen so, of all looks; null where looking is not allowed
-        "seen_network": pl.Int64,  # in a system call that waits for this
-        "seen_lock": pl.Int64,
-        "seen_disk": pl.Int64,
-        "seen_timer": pl.Int64,
-        "seen_other": pl.Int64,
-    }
-)
+THREADS: Columns = {
+    "step": pl.String,
+    "role": pl.String,
+    "threads": pl.Int32,  # of this role that ran at all
+    "elapsed_s": pl.Float64,  # while they were sampled
+    "running_s": pl.Float64,  # of all of them together, exact, as the scheduler counts it
+    "waiting_s": pl.Float64,  # ready to run, but without a CPU
+    "seen_running": pl.Int64,  # how often they were seen so, of all looks; null where looking is not allowed
+    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # waiting for that
+}
 
-INSTRUCTIONS = pl.Schema(
-    {
-        **_STACK,
-        "calls": pl.Int64,  # null where it is not known
-        "instructions": pl.Int64,  # of the last frame itself
-    }
-)
+INSTRUCTIONS: Columns = {
+    **_STACK,
+    "calls": pl.Int64,  # null where it is not known
+    "instructions": pl.Int64,  # of the last frame itself
+}
 
-CLIENTS = pl.Schema(
-    {
-        "step": pl.String,
-        "client": pl.Int32,  # from 1
-        "kind": pl.String,  # insert, delete, query, index
-        "second": pl.Int32,  # 0 is the first; one in which nothing was done has its row, too
-        "operations": pl.Int64,  # rows inserted, deleted or indexed; queries
-        "transactions": pl.Int64,  # statements
-        "errors": pl.Int64,
-        "retries": pl.Int64,
-        "latency_max_us": pl.Float64,
-    }
-)
+CLIENTS: Columns = {
+    "step": pl.String,
+    "client": pl.Int32,  # from 1
+    "kind": pl.String,  # insert, delete, query, index
+    "second": pl.Int32,  # 0 is the first; one in which nothing was done has its row, too
+    "operations": pl.Int64,  # rows inserted, deleted or indexed; queries
+    "transactions": pl.Int64,  # statements
+    "errors": pl.Int64,
+    "retries": pl.Int64,
+    "latency_max_us": pl.Float64,
+}
 
-ENGINE = pl.Schema(
-    {
-        "step": pl.String,
-        "moment": pl.String,  # before and after the step; settling: while its begin was waited for
-        "second": pl.Float64,  # of that wait; null elsewhere
-        "waited_s": pl.Float64,  # how long was waited in all, in the row `before`; null where nothing was to settle
-        "history_length": pl.Int64,  # transactions that are not purged
-        "dirty_kb": pl.Float64,  # of the buffer pool, not yet in the files
-        "buffer_pool_kb": pl.Float64,
-        "checkpoint_age_kb": pl.Float64,  # of redo log that a crash would have to be recovered from
-        "redo_capacity_kb": pl.Float64,
-        "tables_kb": pl.Float64,  # the apparent size of the schema's files
-        "datadir_kb": pl.Float64,  # of all files of the server, its logs among them
-        "rows_low": pl.Int64,  # the lowest and highest primary key of all tables; null if not read
-        "rows_high": pl.Int64,
-    }
-)
+ENGINE: Columns = {
+    "step": pl.String,
+    "moment": pl.String,  # before and after the step; settling: while its begin was waited for
+    "second": pl.Float64,  # of that wait; null elsewhere
+    "waited_s": pl.Float64,  # how long was waited in all, in the row `before`; null where nothing was to settle
+    "history_length": pl.Int64,  # transactions that are not purged
+    "dirty_kb": pl.Float64,  # of the buffer pool, not yet in the files
+    "buffer_pool_kb": pl.Float64,
+    "checkpoint_age_kb": pl.Float64,  # of redo log that a crash would have to be recovered from
+    "redo_capacity_kb": pl.Float64,
+    "tables_kb": pl.Float64,  # the apparent size of the schema's files
+    "datadir_kb": pl.Float64,  # of all files of the server, its logs among them
+    "rows_low": pl.Int64,  # the lowest and highest primary key of all tables; null if not read
+    "rows_high": pl.Int64,
+}
 
-TABLES: dict[str, pl.Schema] = {
-    "steps": STEPS,
-    "intervals": INTERVALS,
-    "latencies": LATENCIES,
-    "counters": COUNTERS,
-    "status": STATUS,
-    "settings": SETTINGS,
-    "plans": PLANS,
-    "stacks": STACKS,
-    "threads": THREADS,
-    "instructions": INSTRUCTIONS,
-    "clients": CLIENTS,
-    "engine": ENGINE,
+TABLES = {
+    name: pl.Schema(columns)
+    for name, columns in {
+        "steps": STEPS,
+        "intervals": INTERVALS,
+        "latencies": LATENCIES,
+        "counters": COUNTERS,
+        "status": STATUS,
+        "settings": SETTINGS,
+        "plans": PLANS,
+        "stacks": STACKS,
+        "threads": THREADS,
+        "instructions": INSTRUCTIONS,
+        "clients": CLIENTS,
+        "engine": ENGINE,
+    }.items()
 }
 
 MODE_TABLES: dict[str, str] = {"stacks": "stacks", "threads": "stacks", "instructions": "instructions"}

@@ -18,24 +18,15 @@ LATER_TABLES = ("plans", "threads", "clients", "engine")
 _LATER_COLUMNS = {"steps": ("server_instructions", "server_cycles")}
 _STEP_COLUMNS = ("kind", "range", "group", "writes", "storage_engine", "table_position")
 _GROUPS = {
-    "Point queries": (
-        *("point-query", "hot-points", "random-points"),
-        *("points-covered-pk", "points-covered-si", "points-notcovered-pk", "points-notcovered-si"),
-    ),
-    "Range queries without aggregation": (
-        *("range-covered-pk", "range-covered-si", "range-notcovered-pk", "range-notcovered-si", "scan"),
-    ),
-    "Range queries with aggregation": (
-        *("read-only", "read-only-simple", "read-only-sum", "read-only-order", "read-only-distinct"),
-        "read-only-count",
-    ),
-    "Writes": (
-        *("update-one", "update-zipf", "update-nonindex", "update-index", "update-inlist", "delete", "insert"),
-        *("write-only", "read-write"),
-    ),
+    "Point queries": "point-query hot-points random-points points-covered-pk points-covered-si points-notcovered-pk "
+    "points-notcovered-si",
+    "Range queries without aggregation": "range-covered-pk range-covered-si range-notcovered-pk range-notcovered-si "
+    "scan",
+    "Range queries with aggregation": "read-only read-only-simple read-only-sum read-only-order read-only-distinct "
+    "read-only-count",
+    "Writes": "update-one update-zipf update-nonindex update-index update-inlist delete insert write-only read-write",
 }
-_GROUP_OF = {kind: group for group, kinds in _GROUPS.items() for kind in kinds}
-_OTHER = "Other steps"
+_GROUP_OF = {kind: group for group, kinds in _GROUPS.items() for kind in kinds.split()}
 _USUAL_RANGE = {"write-only": 10_000} | {
     f"read-only-{what}": 1000 for what in ("simple", "sum", "order", "distinct", "count")
 }
@@ -57,8 +48,15 @@ def upgraded(name: str, rows: pl.LazyFrame, workload: str) -> pl.LazyFrame:
     if name != "steps":
         return rows
     rows = rows.rename({"threads": "clients"})
+
+    def described(steps: pl.DataFrame) -> pl.DataFrame:
+        names = steps.sort("position", maintain_order=True)["step"].unique(maintain_order=True)
+        found = [{"step": step, **columns} for step, columns in step_columns(workload, names).items()]
+        more = pl.DataFrame(found, schema_overrides=TABLES["steps"], infer_schema_length=None)
+        return steps.join(more, on="step", how="left", maintain_order="left")
+
     return rows.map_batches(
-        lambda steps: _with_step_columns(steps, workload),
+        described,
         schema=pl.Schema({**rows.collect_schema(), **{name: TABLES["steps"][name] for name in _STEP_COLUMNS}}),
         predicate_pushdown=False,
         projection_pushdown=False,
@@ -75,38 +73,25 @@ def step_columns(workload: str, steps: Iterable[str]) -> dict[str, dict[str, Any
     """
     known = {"sysbench": _sysbench, "point-lookups": _point_lookup, "insert-benchmark": _insert}
     found = {step: known.get(workload, _other)(step) for step in steps}
-    in_tables = sorted(found, key=_place) if workload == "sysbench" else list(found)
+    in_tables = sorted(found, key=lambda step: _place(step, found[step])) if workload == "sysbench" else list(found)
     return {step: {**found[step], "table_position": in_tables.index(step)} for step in found}
 
 
-def _with_step_columns(steps: pl.DataFrame, workload: str) -> pl.DataFrame:
-    names = steps.sort("position", maintain_order=True)["step"].unique(maintain_order=True)
-    found = [{"step": step, **columns} for step, columns in step_columns(workload, names).items()]
-    described = pl.DataFrame(found, schema_overrides=TABLES["steps"], infer_schema_length=None)
-    return steps.join(described, on="step", how="left", maintain_order="left")
-
-
-def _place(step: str) -> tuple[int, int, bool, int]:
+def _place(step: str, columns: dict[str, Any]) -> tuple[int, int, bool, int]:
     """The order of tables: by group and kind, then by range, steps before all writes first, then by clients."""
-    kinds, found = list(_GROUP_OF), _SYSBENCH.fullmatch(step)
-    if not found or found["kind"] not in _GROUP_OF:
+    kinds, kind = list(_GROUP_OF), columns["kind"].removesuffix(".pre")
+    if kind not in kinds:
         return len(kinds), 0, False, 0
-    size = int(found["range"] or _USUAL_RANGE.get(found["kind"], 100))
-    return kinds.index(found["kind"]), size, not found["pre"], int(found["clients"] or 0)
+    return kinds.index(kind), columns["range"], kind == columns["kind"], int(step.partition("@")[2] or 0)
 
 
 def _sysbench(step: str) -> dict[str, Any]:
     found = _SYSBENCH.fullmatch(step)
-    if not found or found["kind"] not in _GROUP_OF:
+    if not found or (kind := found["kind"]) not in _GROUP_OF:
         return _other(step)
-    group = _GROUP_OF[found["kind"]]
-    return {
-        "kind": f"{found['kind']}{found['pre'] or ''}",
-        "range": int(found["range"] or _USUAL_RANGE.get(found["kind"], 100)),
-        "group": group,
-        "writes": group == "Writes",
-        "storage_engine": None,
-    }
+    group, size = _GROUP_OF[kind], int(found["range"] or _USUAL_RANGE.get(kind, 100))
+    columns = {"kind": kind + (found["pre"] or ""), "range": size, "group": group, "writes": group == "Writes"}
+    return _other(step) | columns
 
 
 def _point_lookup(step: str) -> dict[str, Any]:
@@ -121,12 +106,9 @@ def _point_lookup(step: str) -> dict[str, Any]:
 def _insert(step: str) -> dict[str, Any]:
     found = _INSERT.fullmatch(step)
     kind = found["kind"] if found else step
-    return _other(step) | {
-        "kind": kind,
-        "group": "Queries beside writes" if kind.startswith("q") else "Writes",
-        "writes": True,
-    }
+    group = "Queries beside writes" if kind.startswith("q") else "Writes"
+    return _other(step) | {"kind": kind, "group": group, "writes": True}
 
 
 def _other(step: str) -> dict[str, Any]:
-    return {"kind": step, "range": None, "group": _OTHER, "writes": False, "storage_engine": None}
+    return {"kind": step, "range": None, "group": "Other steps", "writes": False, "storage_engine": None}

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.store.manifest import SCHEMA_VERSION, Manifest, StudyCard
+from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, Manifest, StudyCard
 from rqps.store.schemas import TABLES
 
 VERSION_KEY = "rqps_schema_version"
@@ -26,12 +26,12 @@ def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
     """Write the manifest, after everything else: from then on the run has happened."""
-    return _write_text(folder / "manifest.json", manifest.model_dump_json(indent=2) + "\n")
+    return _write_text(folder / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
 
 
 def write_study_card(folder: Path, card: StudyCard) -> Path:
     """Write the card of a study beside its runs; `folder` is `data/raw/study=NAME`."""
-    return _write_text(folder / "study.json", card.model_dump_json(indent=2) + "\n")
+    return _write_text(folder / CARD, card.model_dump_json(indent=2) + "\n")
 
 
 def _write_text(path: Path, text: str) -> Path:

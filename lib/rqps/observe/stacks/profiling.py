@@ -117,7 +117,7 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
         count[0] += stack.samples
         count[1] += stack.weight
     keys = iter(sorted(counts.items(), key=lambda item: item[0][:2]))
-    parts = [STACKS.to_frame()]
+    parts = [pl.DataFrame(schema=STACKS)]
     while some := list(itertools.islice(keys, ROWS_AT_A_TIME)):
         columns: dict[str, Any] = {
             "role": [role for (role, _, _), _ in some],
