@@ -25,7 +25,7 @@ KINDS = {
     "repeat": "measured twice with different results: no mistake, but it shows how far the numbers reach",
 }
 
-COSTS = {metric.name: metric.unit for metric in PUBLISHED.values()}
+COSTS = PUBLISHED
 """The columns of a per-operation table, in the order in which they are printed, and their units."""
 
 PROSE_UNITS = ["ratio", "percent", "percent more", "count", "CPU/query", "transactions/s", "switches/operation"]

@@ -17,12 +17,10 @@ not compared.
 ('scan', 'my80.z', 6, 0.62, 0.6, 0.65, 'slower')
 
 A statistic is chosen once per page: `compare(rounds_, STUDENT)`; `MEDIAN.assumption` is its sentence for the page.
-Whoever has intervals of another making gets the words from `verdict.decided`, and what it would take from
-`verdict.needs`.
 """
 
 from rqps.stats import verdict
-from rqps.stats.comparison import absolute, compare, in_tables, most_changed, strongest
+from rqps.stats.comparison import absolute, compare, in_tables, most_changed, relate, strongest
 from rqps.stats.conditions import (
     all_warnings,
     builds,
@@ -33,16 +31,13 @@ from rqps.stats.conditions import (
     with_warnings,
 )
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
-from rqps.stats.metrics import (
-    COMPARED,
-    METRICS,
-    PUBLISHED,
-    Metric,
-    measured,
-    tidy,
-    usable,
-    version_order,
-)
+from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy, usable, version_order
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
-from rqps.stats.verdict import Verdict
+
+__all__ = ["absolute", "compare", "in_tables", "most_changed", "relate", "strongest", "verdict"]
+__all__ += ["all_warnings", "builds", "config_changes", "hidden_differences", "options_of_some", "same_for_all"]
+__all__ += ["MEDIAN", "STUDENT", "Statistic", "with_warnings"]
+__all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]
+__all__ += ["counters_over_time", "latencies_of_steps", "throughput_over_time"]
+__all__ += ["comparable", "rounds", "rounds_of_pairs", "rounds_within_build", "where_from"]

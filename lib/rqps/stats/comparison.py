@@ -6,8 +6,11 @@ from typing import Literal
 import polars as pl
 
 from rqps.stats import verdict
+from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, Statistic
-from rqps.stats.metrics import MORE_IS_BETTER
+from rqps.stats.metrics import COMPARED, THROUGHPUTS, measured
+from rqps.stats.pairing import rounds
+from rqps.store.read import Study
 
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
 KEYS = (*STEP, "metric", "base", "dbms", "build", "config")
@@ -16,28 +19,28 @@ _FOLLOWING = {*STEP[2:], "build", "config"}
 
 
 def compare(
-    rounds: pl.DataFrame,
+    paired: pl.DataFrame,
     statistic: Statistic = MEDIAN,
     of: Literal["ratio", "difference"] = "ratio",
     keys: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """The rounds of each comparison as one estimate with its interval, its verdict and what it would take.
+    """The paired rounds of each comparison as one estimate with its interval, its verdict and what it would take.
 
     `median, low, high` are of the ratio me / base, or of the difference me - base, which is `same` within 2 % of the
     base's median. Other `keys` than the usual ones must have `metric` among them.
     """
-    keys = [name for name in keys or KEYS if name in rounds.columns]
+    keys = [name for name in keys or KEYS if name in paired.columns]
     follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
     one = [name for name in keys if name not in follows]
     medians = [pl.col(f"{side}_value").median().alias(f"{side}_median") for side in ("base", "me")]
     following = [pl.col(name).first() for name in keys if name in follows]
-    found = statistic.estimate(rounds, one, of).join(
-        rounds.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
+    found = statistic.estimate(paired, one, of).join(
+        paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
     )
     is_ratio = of == "ratio"
     null = 1.0 if is_ratio else 0.0
     near = verdict.SAME_WITHIN if is_ratio else verdict.SAME_WITHIN * pl.col("base_median")
-    better = pl.col("metric").is_in(list(MORE_IS_BETTER))
+    better = pl.col("metric").is_in(THROUGHPUTS)
     decided = verdict.decided(sure=statistic.sure, null=null, near=near, more_is_better=better)
     needs = verdict.needs(sure=statistic.sure, too_few=statistic.too_few, null=null, near=near)
     figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage", "verdict", "needs")
@@ -47,6 +50,12 @@ def compare(
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
     """Values as they were measured, in the same frame: no base and no verdict."""
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
+
+
+def relate(study: Study, statistic: Statistic = MEDIAN) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rounds of a study against its base, and the tidy frame of them with warnings, in the order of tables."""
+    paired = rounds(measured(study.steps, study.runs, COMPARED), study.runs, study.card.base)
+    return paired, with_warnings(in_tables(compare(paired, statistic)), all_warnings(study))
 
 
 def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str]:

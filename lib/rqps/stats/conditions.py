@@ -1,10 +1,10 @@
 """Conditions of the runs, and warnings: values that travel with the numbers that they concern."""
 
-from typing import Any
+from collections import Counter
 
 import polars as pl
 
-from rqps.stats.metrics import missed_targets, unusable
+from rqps.stats.metrics import USABLE
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
@@ -19,33 +19,59 @@ _OF_PERFORMANCE_SCHEMA = r"^performance_schema_"
 # They name the build itself, which is what a study of builds varies.
 _OF_THE_BUILD = r"^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 
-_DIFFERENCES = ("host", "base", "dbms", "name", "base_value", "value")
-
 # Facts of a moment: they are different every time one looks.
-_OF_THE_MOMENT = (
-    "frequency_mhz",
-    "memory_available_kb",
-    "swap_used_kb",
-    "uptime_s",
-    "load_1min",
-    "disk_free_kb",
-)
+_OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
 
 
 def all_warnings(study: Study) -> pl.DataFrame:
     """Notices of the runs, steps that give no number, missed rates, and conditions that differ unasked."""
-    hidden = hidden_differences(study.settings, study.conditions, study.card.base)
-    return pl.concat(
-        [
-            study.warnings,
-            missing_rounds(study),
-            unusable(study.steps),
-            missed_targets(study.steps),
-            unsteady_machine(study.conditions, study.card.study),
-            unsteady_settings(study.settings),
-            unasked_settings(hidden, study.runs),
-        ]
+    card, steps = study.card, study.steps
+    operations = pl.format("{} operations: not compared", "operations")
+    errors = pl.format("{} errors in {} operations: not compared", "errors", "operations")
+    rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
+    changed = _spread(study.conditions.filter(pl.col("kind") != "option")).filter(
+        pl.col("values").list.len() > 1, ~pl.col("name").is_in(_OF_THE_MOMENT)
     )
+    values = (
+        _variables(study.settings)
+        .group_by("host", "dbms", "name")
+        .agg(pl.col("value").unique().sort(), *(pl.col(name).first() for name in ("study", "build", "config")))
+    )
+    unasked = (
+        hidden_differences(study.settings, study.conditions, card.base)
+        .group_by("host", "base", "dbms")
+        .agg(pl.len().alias("settings"))
+        .join(study.runs.select("study", "host", "dbms", "build", "config").unique(), on=["host", "dbms"])
+    )
+    found = (
+        (
+            "errors",
+            steps.filter(~USABLE.fill_null(False)),
+            pl.when(pl.col("errors") > 0).then(errors).otherwise(operations),
+        ),
+        (
+            "target",
+            # The rate of queries is that of the rows written beside them, and the run itself warns of it.
+            steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query"),
+            pl.format("{} operations/s instead of {}: the rate was not reached", *rates),
+        ),
+        (
+            "conditions",
+            changed.with_columns(study=pl.lit(card.study)),
+            pl.format("{} {} differs between runs: {}", "kind", "name", pl.col("values").list.join(" or ")),
+        ),
+        (
+            "settings",
+            values.filter(pl.col("value").list.len() > 1).sort("host", "dbms", "name"),
+            pl.format("{} differs between rounds: {}", "name", pl.col("value").list.join(" or ")),
+        ),
+        (
+            "settings",
+            unasked.sort("host", "dbms"),
+            pl.format("settings that differ from {} though no config asks for it: {}", "base", "settings"),
+        ),
+    )
+    return pl.concat([study.warnings, missing_rounds(study), *(_warnings(*each) for each in found)])
 
 
 def missing_rounds(study: Study) -> pl.DataFrame:
@@ -55,34 +81,33 @@ def missing_rounds(study: Study) -> pl.DataFrame:
     """
     if "throughput" not in set(study.runs["mode"]):
         return study.warnings.clear()
-    finished = {(str(row[0]), str(row[1])): int(row[2]) for row in study.runs.group_by("host", "dbms").len().rows()}
+    card, finished = study.card, Counter(study.runs.select("host", "dbms").rows())
     rows = []
     for host in study.runs["host"].unique().sort():
-        for dbms in study.card.dbms:
+        for dbms in card.dbms:
             build, _, config = dbms.partition(".")
-            whose = {"study": study.card.study, "host": host, "dbms": dbms, "build": build, "config": config}
-            if dbms in study.card.absent:
-                rows.append({**whose, "kind": "absent", "text": f"not in this version: {study.card.absent[dbms]}"})
-            elif (done := finished.get((host, dbms), 0)) < study.card.rounds:
-                text = f"{done} of {study.card.rounds} rounds have finished"
-                rows.append({**whose, "kind": "rounds", "text": text})
+            whose = {"study": card.study, "host": host, "dbms": dbms, "build": build, "config": config}
+            if dbms in card.absent:
+                rows.append({**whose, "kind": "absent", "text": f"not in this version: {card.absent[dbms]}"})
+            elif (done := finished[host, dbms]) < card.rounds:
+                rows.append({**whose, "kind": "rounds", "text": f"{done} of {card.rounds} rounds have finished"})
     return pl.DataFrame(rows, schema=study.warnings.schema)
 
 
 def with_warnings(compared: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
     """The compared frame with `warnings`: the kinds that concern me or base, in this step or in all of them."""
-    rows = warnings.select("host", "dbms", "step", "kind").unique().sort("kind").to_dicts()
-    numbers = compared.select("host", "step", "base", "dbms").iter_rows(named=True)
-    kinds = [sorted({str(row["kind"]) for row in rows if _concerns(row, number)}) for number in numbers]
+    rows = warnings.select("host", "dbms", "step", "kind").unique().rows()
+    kinds = [
+        sorted(
+            {
+                kind
+                for on, whose, which, kind in rows
+                if on == host and whose in (None, dbms, base) and which in (None, step)
+            }
+        )
+        for host, step, base, dbms in compared.select("host", "step", "base", "dbms").iter_rows()
+    ]
     return compared.with_columns(pl.Series("warnings", kinds, dtype=pl.List(pl.String)))
-
-
-def _concerns(warning: dict[str, Any], number: dict[str, Any]) -> bool:
-    return (
-        warning["host"] == number["host"]
-        and warning["dbms"] in (None, number["dbms"], number["base"])
-        and warning["step"] in (None, number["step"])
-    )
 
 
 def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: str) -> pl.DataFrame:
@@ -102,30 +127,9 @@ def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: s
         .join(asked, on=["host", "dbms", "name"], how="left")
         .join(asked_of_base, on=["host", "name"], how="left")
         .filter(pl.col("asked").eq_missing(pl.col("asked_of_base")))
-        .select(*_DIFFERENCES)
+        .select("host", "base", "dbms", "name", "base_value", "value")
         .sort("host", "dbms", "name")
     )
-
-
-def unsteady_settings(settings: pl.LazyFrame) -> pl.DataFrame:
-    """Warnings for a dbms whose settings were not the same in all its rounds."""
-    values = (
-        _variables(settings)
-        .group_by("host", "dbms", "name")
-        .agg(pl.col("value").unique().sort(), *(pl.col(name).first() for name in ("study", "build", "config")))
-    )
-    text = pl.format("{} differs between rounds: {}", "name", pl.col("value").list.join(" or "))
-    return _warnings(values.filter(pl.col("value").list.len() > 1).sort("host", "dbms", "name"), text)
-
-
-def unasked_settings(differences: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """One warning per dbms that differs from the base in settings that no config names."""
-    whose = runs.select("study", "host", "dbms", "build", "config").unique()
-    counted = (
-        differences.group_by("host", "base", "dbms").agg(pl.len().alias("settings")).join(whose, on=["host", "dbms"])
-    )
-    text = pl.format("settings that differ from {} though no config asks for it: {}", "base", "settings")
-    return _warnings(counted.sort("host", "dbms"), text)
 
 
 def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
@@ -144,14 +148,6 @@ def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.format("{}={}", "name", pl.col("value").fill_null("not set")).str.join(", ").alias("change"))
         .sort("dbms", "instead_of")
     )
-
-
-def unsteady_machine(conditions: pl.DataFrame, study: str) -> pl.DataFrame:
-    """Warnings for what changed on a host while the study was measured: its kernel, a tool, the placement."""
-    changed = _varying(conditions).filter(~pl.col("name").is_in(_OF_THE_MOMENT))
-    text = pl.format("{} {} differs between runs: {}", "kind", "name", pl.col("values").list.join(" or "))
-    nobody = (pl.lit(None, pl.String).alias(name) for name in ("dbms", "build", "config"))
-    return _warnings(changed.with_columns(pl.lit(study).alias("study"), *nobody), text, kind="conditions")
 
 
 def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
@@ -178,11 +174,6 @@ def options_of_some(conditions: pl.DataFrame) -> pl.DataFrame:
         .select(pl.col("name").alias("option"), "value", "dbms")
         .sort("option", "value")
     )
-
-
-def _varying(conditions: pl.DataFrame) -> pl.DataFrame:
-    """Facts other than options that changed between runs of a host: `host, kind, name, values`."""
-    return _spread(conditions.filter(pl.col("kind") != "option")).filter(pl.col("values").list.len() > 1)
 
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
@@ -222,16 +213,8 @@ def _variables(settings: pl.LazyFrame) -> pl.DataFrame:
     return ours.with_columns(plain.alias("value")).sort("host", "dbms", "round").collect()
 
 
-def _warnings(frame: pl.DataFrame, text: pl.Expr, kind: str = "settings") -> pl.DataFrame:
-    return frame.select(
-        "study",
-        pl.lit(None, pl.String).alias("run"),
-        "host",
-        "dbms",
-        "build",
-        "config",
-        pl.lit(None, IDENTITY["round"]).alias("round"),
-        pl.lit(kind).alias("kind"),
-        pl.lit(None, pl.String).alias("step"),
-        text.alias("text"),
-    )
+def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
+    """One warning per row; it concerns whatever columns the rows have no name for."""
+    columns = {**IDENTITY, "step": pl.String()}
+    whose = [name if name in rows.columns else pl.lit(None, dtype).alias(name) for name, dtype in columns.items()]
+    return rows.select(*whose[:-1], pl.lit(kind).alias("kind"), whose[-1], text.alias("text"))

@@ -13,31 +13,26 @@ _BESIDE = pl.col("kind").replace_strict({"insert": 1, "delete": 2}, default=0)
 def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame | None = None) -> pl.DataFrame:
     """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
 
-    With `steps`, the last second of a step is left out where the step ended within it.
-
-    Long steps are cut into at most 120 pieces. Of several kinds of operations, those count that make the throughput:
-    queries, or rows inserted where there are no queries.
+    With `steps`, the last second of a step is left out where the step ended within it. Long steps are cut into at
+    most 120 pieces. Of several kinds of operations, those count that make the throughput: queries, or rows inserted
+    where there are no queries.
     """
     keys = ["host", "step", "dbms"]
     if steps is not None:
-        ends = steps.lazy().select("run", "step", "elapsed_s")
-        intervals = intervals.join(ends, on=["run", "step"]).filter(_is_whole())
+        lasted = steps.lazy().select("run", "step", "elapsed_s")
+        is_whole = pl.col("second") + 1 <= pl.col("elapsed_s") + CLOCKS_DIFFER_S
+        intervals = intervals.join(lasted, on=["run", "step"]).filter(is_whole)
+    piece_s = ((pl.col("second").max() + MOST_POINTS_A_LINE) // MOST_POINTS_A_LINE).cast(pl.Int32)
     seconds = (
         intervals.filter(pl.col("second") >= 0, _BESIDE.min().over("step") == _BESIDE)
         .group_by(*keys, "run", "second")
         .agg(pl.col("operations").sum())
-        .with_columns(_piece_s().over(*keys).alias("piece_s"))
+        .with_columns(piece_s.over(*keys).alias("piece_s"))
         .with_columns((pl.col("second") // pl.col("piece_s") * pl.col("piece_s")).alias("second"))
         .group_by(*keys, "run", "second")
         .agg(pl.col("operations").mean())
     )
-    spread = [
-        pl.col("operations").median().alias("median"),
-        pl.col("operations").min().alias("low"),
-        pl.col("operations").max().alias("high"),
-        pl.len().alias("n"),
-    ]
-    return seconds.group_by(*keys, "second").agg(spread).sort(*keys, "second").collect()
+    return seconds.group_by(*keys, "second").agg(_spread("operations")).sort(*keys, "second").collect()
 
 
 def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) -> pl.DataFrame:
@@ -62,15 +57,6 @@ def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) ->
         .join(done, on=["run", "step", *who, "second"], how="left", maintain_order="left")
         .with_columns(pl.col("operations").fill_null(0))
     )
-
-
-def _is_whole() -> pl.Expr:
-    return pl.col("second") + 1 <= pl.col("elapsed_s") + CLOCKS_DIFFER_S
-
-
-def _piece_s() -> pl.Expr:
-    length = pl.col("second").max() + 1
-    return ((length + MOST_POINTS_A_LINE - 1) // MOST_POINTS_A_LINE).cast(pl.Int32)
 
 
 def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -112,19 +98,19 @@ _RATES: dict[str, pl.Expr] = {
 
 def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """Latency percentiles of every step and dbms: the median of the rounds, their lowest and highest, and n."""
-    names = ["latency_p50_us", "latency_p95_us", "latency_p99_us", "latency_p99_9_us", "latency_max_us"]
-    long = steps.unpivot(
-        on=names,
-        index=["host", "step", "position", "dbms", "round"],
-        variable_name="percentile",
-        value_name="latency_us",
-    ).filter(pl.col("latency_us") > 0)
-    value = pl.col("latency_us")
+    names = [f"latency_{name}_us" for name in ("p50", "p95", "p99", "p99_9", "max")]
+    index = ["host", "step", "position", "dbms", "round"]
+    long = steps.unpivot(names, index=index, variable_name="percentile", value_name="latency_us")
+    name = pl.col("percentile").str.strip_prefix("latency_").str.strip_suffix("_us").str.replace("_", ".")
     return (
-        long.with_columns(
-            pl.col("percentile").str.strip_prefix("latency_").str.strip_suffix("_us").str.replace("_", ".")
-        )
+        long.filter(pl.col("latency_us") > 0)
+        .with_columns(name)
         .group_by("host", "position", "step", "dbms", "percentile")
-        .agg(value.median().alias("median"), value.min().alias("low"), value.max().alias("high"), pl.len().alias("n"))
+        .agg(_spread("latency_us"))
         .sort("host", "position", "dbms", "median")
     )
+
+
+def _spread(of: str) -> list[pl.Expr]:
+    value = pl.col(of)
+    return [value.median().alias("median"), value.min().alias("low"), value.max().alias("high"), pl.len().alias("n")]

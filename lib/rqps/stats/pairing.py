@@ -76,17 +76,14 @@ def comparable(runs: pl.DataFrame) -> None:
             for key, group in kinds.group_by(names, maintain_order=True):
                 if group.height > 1:
                     whose = " on ".join(str(part) for part in reversed(key))
-                    raise _mixed(whose, column, group.select(column, "run"))
-
-
-def _mixed(whose: str, column: str, kinds: pl.DataFrame) -> RqpsError:
-    groups = "; ".join(
-        f"{value} in {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" for value, names in kinds.rows()
-    )
-    return RqpsError(
-        f"{whose}: runs with different {column} can't be compared as one: {groups}",
-        fix="move the folders of one kind out of the study's, or measure them as a study of their own",
-    )
+                    mixed = "; ".join(
+                        f"{value} in {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
+                        for value, names in group.select(column, "run").rows()
+                    )
+                    raise RqpsError(
+                        f"{whose}: runs with different {column} can't be compared as one: {mixed}",
+                        fix="move the folders of one kind out of the study's, or measure them as another study",
+                    )
 
 
 def where_from(

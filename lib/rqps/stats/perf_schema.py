@@ -99,14 +99,12 @@ def events_per_statement(study: Study) -> pl.DataFrame:
     return (
         per.group_by("host", "step", "dbms", "instrument", maintain_order=True)
         .agg(pl.col("per_statement").median())
-        .with_columns(pl.col("instrument").map_elements(_kind, pl.String).alias("class"))
+        .with_columns(
+            pl.col("instrument").map_elements(lambda name: class_of(name) or name, pl.String).alias("class")
+        )
         .join(scenarios(study).select("dbms", "scenario"), on="dbms", maintain_order="left")
         .sort("host", "step", "dbms", "per_statement", descending=[False, False, False, True])
     )
-
-
-def _kind(instrument: str) -> str:
-    return class_of(instrument) or instrument
 
 
 def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """Parts of a scenario of the performance schema, level by level, and which of them are measured further."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import takewhile
 
 import polars as pl
 
@@ -67,7 +68,8 @@ def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[P
     names = list(events)
     if len(names) < 2:
         return []
-    depth = _common(names)
+    columns = zip(*(name.split("/") for name in names), strict=False)
+    depth = sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, columns))
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault("/".join(name.split("/")[: depth + 1]), []).append(name)
@@ -76,23 +78,9 @@ def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[P
     weight = {start: sum(events[name] for name in members) for start, members in groups.items()}
     order = sorted(groups, key=lambda start: -weight[start])
     alone = order if len(order) <= most else order[: most - 1]
-    parts = [_patterns(start, groups[start]) for start in alone]
+    parts = [tuple(groups[start]) if len(groups[start]) == 1 else (f"{start}/%",) for start in alone]
     rest = [name for start in order[len(alone) :] for name in groups[start]]
     return [*parts, *([tuple(rest)] if rest else [])]
-
-
-def _patterns(start: str, members: Sequence[str]) -> Patterns:
-    return (members[0],) if len(members) == 1 else (f"{start}/%",)
-
-
-def _common(names: Sequence[str]) -> int:
-    """Number of words that all names have in common at their beginning."""
-    depth = 0
-    for column in zip(*(name.split("/") for name in names), strict=False):
-        if len(set(column)) > 1:
-            break
-        depth += 1
-    return depth
 
 
 def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:

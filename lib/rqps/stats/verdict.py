@@ -5,12 +5,10 @@ within 2 % of that value, and `unsure` everything else, as well as every compari
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import polars as pl
 
-Verdict = Literal["slower", "faster", "same", "unsure"]
-VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "unsure")
+VERDICTS = ("slower", "faster", "same", "unsure")
 
 SAME_WITHIN = 0.02
 ROUNDS_FOR_A_VERDICT = 4
@@ -28,8 +26,8 @@ def decided(
     near: pl.Expr | float = SAME_WITHIN,
     more_is_better: pl.Expr | bool = True,
     significant: pl.Expr | None = None,
-    low: pl.Expr | str = "low",
-    high: pl.Expr | str = "high",
+    low: str = "low",
+    high: str = "high",
 ) -> pl.Expr:
     """The verdict of the interval from `low` to `high`.
 
@@ -42,11 +40,11 @@ def decided(
     >>> two.select(verdict=decided(sure=pl.lit(True)))["verdict"].to_list()
     ['slower', 'same']
     """
-    low, high = _column(low), _column(high)
-    outside = (low > null) | (high < null)
-    same = (low >= null - near) & (high <= null + near)
-    way = pl.when((low > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
-    first = pl.when(~sure | low.is_null() | high.is_null()).then(pl.lit("unsure"))
+    from_, to = pl.col(low), pl.col(high)
+    outside = (from_ > null) | (to < null)
+    same = (from_ >= null - near) & (to <= null + near)
+    way = pl.when((from_ > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
+    first = pl.when(~sure | from_.is_null() | to.is_null()).then(pl.lit("unsure"))
     if significant is None:
         chosen = first.when(same).then(pl.lit("same")).when(outside).then(way)
     else:
@@ -61,15 +59,12 @@ def needs(
     null: float = 1.0,
     near: pl.Expr | float = SAME_WITHIN,
     most: int | None = MOST_ROUNDS_WORTH_NAMING,
-    low: pl.Expr | str = "low",
-    high: pl.Expr | str = "high",
-    middle: pl.Expr | str = "median",
 ) -> pl.Expr:
     """Rounds that an `unsure` comparison would take, in words, or `too_few`; empty for the others.
 
     An interval narrows with the square root of the rounds. More rounds than `most` are not named.
     """
-    low, high, middle, n = _column(low), _column(high), _column(middle), pl.col("n")
+    low, high, middle, n = (pl.col(name) for name in ("low", "high", "median", "n"))
     distance = (middle - null).abs()
     enough = pl.max_horizontal(distance, near - distance)
     half_width = pl.max_horizontal(high - middle, middle - low)
@@ -96,7 +91,3 @@ def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
         return []
     chances = 2 * stats.t.sf([abs(each) for each in t], freedom)
     return [float(share) for share in stats.false_discovery_control(chances)]
-
-
-def _column(of: pl.Expr | str) -> pl.Expr:
-    return pl.col(of) if isinstance(of, str) else of
