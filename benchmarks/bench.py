@@ -17,7 +17,7 @@ from rqps.engines.mysql import instance
 from rqps.engines.mysql.instance import Server
 from rqps.engines.mysql.prepared import prepare
 from rqps.observe import placement
-from rqps.run.ready import loaded_data
+from rqps.run.job import loaded_data
 from rqps.stats import MEDIAN
 from rqps.store.manifest import Placement
 from rqps.study import read_runs_file, unfold

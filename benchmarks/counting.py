@@ -19,7 +19,7 @@ from rqps.engines.mysql.prepared import prepare
 from rqps.engines.sources.programs import valgrind
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
-from rqps.run.ready import loaded_data
+from rqps.run.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench.parameters import SysbenchParameters

@@ -9,7 +9,7 @@ from typing import Any
 from live_server import RUNS_YAML, runs_of, server_of
 from rqps.engines.mysql.instance import Server, query
 from rqps.study import Run, read_runs_file
-from rqps.study.configs import Option
+from rqps.study.runs_file import Option
 from rqps.workloads import PARAMETERS
 from rqps.workloads.point_lookups.generator import Generator
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters

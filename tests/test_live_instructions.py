@@ -15,9 +15,8 @@ from rqps.engines.mysql.prepared import PreparedServer
 from rqps.errors import RqpsError
 from rqps.observe import callgrind
 from rqps.observe.callgrind_profile import is_counted
-from rqps.run.job import Job, read_job
+from rqps.run.job import Job, make_ready, read_job
 from rqps.run.measure import measure
-from rqps.run.ready import make_ready
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS

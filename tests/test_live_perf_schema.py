@@ -20,7 +20,7 @@ from rqps.engines.mysql.perf_schema.watch import stop_recording
 from rqps.engines.mysql.prepared import MeasuredServer, prepare
 from rqps.engines.mysql.reports import check_connections
 from rqps.errors import RqpsError
-from rqps.run.ready import loaded_data
+from rqps.run.job import loaded_data
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads import PARAMETERS

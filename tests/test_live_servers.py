@@ -19,7 +19,7 @@ from rqps.engines.mysql.options import Translated, mismatches
 from rqps.engines.mysql.prepared import prepare
 from rqps.errors import RqpsError
 from rqps.observe.step_counters import read_counters, used_between
-from rqps.run.ready import loaded_data
+from rqps.run.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench import check, generator

@@ -26,7 +26,7 @@ from rqps.observe.stacks.profiling import Profiling, read
 from rqps.observe.stacks.recording import recording
 from rqps.observe.step_counters import read_counters, used_between
 from rqps.profile.broken_stacks import completeness, repaired
-from rqps.run.ready import loaded_data
+from rqps.run.job import loaded_data
 from rqps.store.manifest import Placement
 from rqps.store.schemas import CALLERS
 from rqps.study import Run, read_runs_file, unfold

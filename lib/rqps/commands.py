@@ -173,8 +173,7 @@ def run(arguments: argparse.Namespace) -> Call:
 
     def call() -> int:
         from rqps.run.levels import run_levels
-        from rqps.run.run_study import run_study
-        from rqps.run.runner import Here
+        from rqps.run.run_study import Here, run_study
 
         def measure(runs_file: "RunsFile", study: str) -> int:
             runner = Here(asked.notebooks, asked.runs_yaml)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from rqps.amounts import duration, megabytes
 from rqps.engines import Row
 from rqps.run.state import Estimate, RunState, planned_s
 from rqps.study import Option, Run, in_words
+from rqps.terminal import duration, megabytes
 from rqps.workloads import workload
 
 STATES = ("done", "failed", "missing", "other", "absent")

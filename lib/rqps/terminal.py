@@ -1,12 +1,10 @@
-"""Shows progress: one live line in a terminal, plain lines now and then elsewhere."""
+"""Text for a terminal: bytes and durations in words, one live line, plain lines now and then elsewhere."""
 
 import io
 import os
 import sys
 import time
 from typing import TextIO
-
-from tqdm import tqdm
 
 PLAIN_EVERY_S = 15.0
 
@@ -21,6 +19,9 @@ class Terminal:
         self.is_live = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
+        from tqdm import tqdm  # the library's words need none
+
+        self._tqdm = tqdm
         tqdm.monitor_interval = 0  # or it starts a thread that wakes up while a run is measured
         self._bar = tqdm(
             total=1.0,
@@ -33,7 +34,7 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """Prints a line that stays."""
-        with tqdm.external_write_mode(self.stream):
+        with self._tqdm.external_write_mode(self.stream):
             self.stream.write(f"{text}\n")
             self.stream.flush()
 
@@ -50,3 +51,26 @@ class Terminal:
     def close(self) -> None:
         """Takes the live line away for good."""
         self._bar.close()
+
+
+def megabytes(size_bytes: int) -> str:
+    """
+    >>> megabytes(553508711), megabytes(40_000)
+    ('554 MB', '0.04 MB')
+    """
+    return f"{size_bytes / 1e6:.0f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e6:.2g} MB"
+
+
+def duration(seconds: float) -> str:
+    """In the two units that matter.
+
+    >>> duration(12.3), duration(200), duration(8040), duration(570_000)
+    ('12 s', '3 min 20 s', '2 h 14 min', '6 d 14 h')
+    """
+    left = round(seconds)
+    parts: list[str] = []
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        if count or parts or unit == "s":
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])

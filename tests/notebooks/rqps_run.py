@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rqps.errors import RqpsError
-from rqps.run.run_study import run_study
-from rqps.run.runner import Here
+from rqps.run.run_study import Here, run_study
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from rqps.amounts import duration
 from rqps.store.read import Study
+from rqps.terminal import duration
 
 MACHINE = {
     "cpu_model": "CPU",

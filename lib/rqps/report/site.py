@@ -15,7 +15,6 @@ import polars as pl
 from markupsafe import Markup
 
 import rqps
-from rqps.amounts import duration
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, Execution, check_parameters
 from rqps.report.index import facts_of, run_rows
@@ -24,7 +23,7 @@ from rqps.report.render import notebook_page, render
 from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
-from rqps.terminal import Terminal
+from rqps.terminal import Terminal, duration
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 TICK_S = 0.5

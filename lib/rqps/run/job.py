@@ -3,17 +3,23 @@
 Names of runs.yaml are looked up, builds found and options translated once, by the command.
 """
 
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
-from rqps.engines import Prepared, engine_of
+from rqps.engines import Prepared, Say, engine_of, prepare
+from rqps.engines.sources.programs import perf, valgrind
+from rqps.errors import RqpsError
 from rqps.observe import placement
+from rqps.observe.stacks import sampled_event
 from rqps.store.manifest import Placement
 from rqps.study import Run
 from rqps.workloads import PARAMETERS, workload
-from rqps.workloads.protocol import Workload
+from rqps.workloads.protocol import CountedWorkload, Workload
 
 JOB = "job.json"
 
@@ -71,3 +77,70 @@ class Job(BaseModel):
 def read_job(file: str | Path) -> Job:
     """Reads the file that a run's notebook is given."""
     return Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """All that the runs of a dbms have in common, looked up."""
+
+    prepared: Prepared
+    data: Path
+    placements: dict[int, Placement]
+
+    def job(self, run: Run, folder: Path, git_revision: str | None) -> Job:
+        """A run of this dbms as the file that its notebook is given."""
+        return Job(
+            run=run,
+            folder=folder,
+            prepared=self.prepared,
+            data=self.data,
+            placements=self.placements,
+            git_revision=git_revision,
+        )
+
+
+def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
+    """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once and no
+    run waits for it. By dbms."""
+    for run in {run.workload: run for run in runs}.values():
+        workload(run.workload).tools(run.parameters)  # fetched, or found to be missing, before anything is measured
+    _find_tools(runs, say)
+    return {dbms: _ready(run, say) for dbms, run in {run.dbms: run for run in runs}.items()}
+
+
+def _find_tools(runs: Sequence[Run], say: Say) -> None:
+    if any(run.mode == "stacks" for run in runs):
+        perf(say)
+        sampled_event()
+    counted = [run for run in runs if run.mode == "instructions"]
+    if counted:
+        valgrind(say)
+    for run in counted:
+        if not isinstance(workload(run.workload), CountedWorkload):
+            raise RqpsError(
+                f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
+                fix=f"set instructions_rounds of study {run.study!r} to 0",
+            )
+
+
+def _ready(run: Run, say: Say) -> Ready:
+    prepared = prepare(run, say)
+    load = workload(run.workload)
+    clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
+    return Ready(prepared, loaded_data(run, prepared, say), placement.by_clients(run.placement, clients))
+
+
+def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
+    """The data directory that every round of this dbms starts from a copy of."""
+    load = workload(run.workload)
+    return prepared.loaded(load.data_name(run.parameters), lambda server: load.load(server, run.parameters), say)
+
+
+def git_revision(folder: Path) -> str | None:
+    """The commit that is checked out, with a + where files have been changed since."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() or None

@@ -1,7 +1,7 @@
 """A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from rqps.engines import Opened, Say
+from rqps.engines import Opened
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
@@ -18,30 +18,15 @@ from rqps.observe.callgrind import Callgrind
 from rqps.observe.callgrind_profile import COUNTED, incomplete, instruction_rows
 from rqps.observe.host_counters import device_of, read_busy_s
 from rqps.observe.perf_events import EventCounters, Reading
-from rqps.observe.stacks import choose_sampling, profiling, sampled_event
+from rqps.observe.stacks import choose_sampling, profiling
 from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
 from rqps.run.job import Job
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
-from rqps.study import Run
-from rqps.workloads import workload
 from rqps.workloads.protocol import CountedWorkload, Load
 
 INCOMPLETE_WORTH_A_WARNING = 0.001
 """Of the instructions, those of stacks whose beginning is not known."""
-
-
-def find_tools(runs: Sequence[Run], say: Say) -> None:
-    """Finds what samples or counts in these runs, before anything is measured."""
-    if any(run.mode == "stacks" for run in runs):
-        perf(say)
-        sampled_event()
-    counted = [run for run in runs if run.mode == "instructions"]
-    if counted:
-        valgrind(say)
-    for run in counted:
-        if not isinstance(workload(run.workload), CountedWorkload):
-            raise _can_not_be_counted(run)
 
 
 def mode_tools(job: Job) -> dict[str, str]:
@@ -68,16 +53,8 @@ def load_of(
     """The load of a step: for some seconds, or a number of times where instructions are counted."""
     if job.run.mode != "instructions":
         return job.workload.generating(server, step, job.run.parameters, seed=seed, cpus=cpus, log=log)
-    if not isinstance(job.workload, CountedWorkload):
-        raise _can_not_be_counted(job.run)
+    assert isinstance(job.workload, CountedWorkload)  # the others are refused before the first run
     return job.workload.counting(server, step, job.run.parameters, seed=seed, cpus=cpus, log=log)
-
-
-def _can_not_be_counted(run: Run) -> RqpsError:
-    return RqpsError(
-        f"the steps of {run.workload} can't be done a number of times: their instructions can't be counted",
-        fix=f"set instructions_rounds of study {run.study!r} to 0",
-    )
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from rqps.amounts import duration
 from rqps.notebook import PIDS
 from rqps.run.state import Estimate, planned_s
 from rqps.study import Run, in_words
-from rqps.terminal import Terminal
+from rqps.terminal import Terminal, duration
 
 DOING = "progress.txt"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from rqps.study.configs import option_name
 from rqps.study.document import Place, Problem, instead
 from rqps.study.perf_schema import named, names, spelt_out
+from rqps.study.runs_file import option_name
 
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
 _NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
-from rqps.study.configs import Option, resolve, resolve_scenario
 from rqps.study.document import instead
 from rqps.study.perf_schema import Scenario, absent
-from rqps.study.runs_file import BuildSpec, RunsFile, StudySpec, WorkloadParameters
+from rqps.study.runs_file import BuildSpec, Option, RunsFile, StudySpec, WorkloadParameters, resolve, resolve_scenario
 
 Mode = Literal["throughput", "stacks", "instructions"]
 """The purpose of a run. Sampling and counting slow a run down, so only the throughput of the first is compared."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rqps.amounts import duration, megabytes
 from rqps.errors import RqpsError
+from rqps.terminal import duration, megabytes
 
 Say = Callable[[str], None]
 

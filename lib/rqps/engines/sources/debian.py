@@ -15,10 +15,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import unquote
 
-from rqps.amounts import megabytes
 from rqps.engines.cache import cache_dir, disk_trouble_explained, locked, made_once
 from rqps.engines.sources.clients import Progress, Say, find_client, run_client
 from rqps.errors import RqpsError
+from rqps.terminal import megabytes
 
 _ELSEWHERE = "this works on Debian and Ubuntu; elsewhere take another source"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

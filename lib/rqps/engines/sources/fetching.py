@@ -11,11 +11,11 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from rqps import __version__
-from rqps.amounts import megabytes
 from rqps.engines.cache import cache_dir, disk_trouble_explained, locked, made_once
 from rqps.engines.sources.archives import CHUNK_BYTES, check_digest, unpack
 from rqps.engines.sources.clients import Progress, Say, find_client, run_client, size_bytes
 from rqps.errors import RqpsError
+from rqps.terminal import megabytes
 
 NEVER_NEEDED = (
     "*.a",
