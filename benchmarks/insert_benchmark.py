@@ -26,7 +26,7 @@ from bench import report, save, started
 from client_memory import ClientMemory
 from rqps.engines.mysql.instance import Server, query
 from rqps.observe import placement
-from rqps.observe.process_counters import read_process
+from rqps.observe.counters import read_process
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import LOAD, find

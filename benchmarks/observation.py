@@ -13,7 +13,7 @@ import random
 import time
 
 from bench import report, serving
-from rqps.observe.host_counters import device_of
+from rqps.observe.machine import device_of
 from rqps.observe.perf_events import HARDWARE, TASK_CLOCK, EventCounters
 from rqps.observe.step_counters import Sampler, read_counters
 from rqps.workloads.sysbench.generator import Generating, read_seconds

@@ -10,8 +10,7 @@ import random
 import time
 
 from bench import report, serving
-from rqps.observe.stacks import choose_sampling
-from rqps.observe.stacks.recording import recording
+from rqps.observe.recording import choose_sampling, recording
 from rqps.workloads.sysbench.generator import Generating, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find

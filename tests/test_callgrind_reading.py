@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.observe.callgrind_profile import Cost, Function, from_counted, incomplete, instruction_rows, read_profile
+from rqps.observe.callgrind import Cost, Function, from_counted, incomplete, instruction_rows, read_profile
 
 DISPATCH = "dispatch_command(THD*, COM_DATA const*, enum_server_command)"
 BY_HAND = """\
@@ -111,10 +111,10 @@ def test_nothing_counted_is_no_row() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "line 0: ends without its totals: it was cut off"),
-        ("events: Ir\nfn=(1) f\n0 5\n", "line 3: ends without its totals"),
+        ("", "line 0: stops before its totals: it was cut off"),
+        ("events: Ir\nfn=(1) f\n0 5\n", "line 3: stops before its totals"),
         ("events: Ir\nfn=(1) f\n0 5\ntotals: 6\n", "line 4: its lines have 5 instructions, its totals 6"),
-        ("events: Ir\nfn=(1) f\ncfn=(2) g\ncalls=1 0\n", "line 4: ends in the middle of a call"),
+        ("events: Ir\nfn=(1) f\ncfn=(2) g\ncalls=1 0\n", "line 4: stops in the middle of a call"),
         ("events: Ir\nfn=(1) f\ncalls=1 0\n0 5\n", "line 3: calls=1 0 is no call of a function"),
         ("events: Ir\nfn=(2)\n", r"line 2: \(2\) stands for no name so far"),
         ("events: Ir\nfn=(2) (3)'(1)\n0 5\ntotals: 5\n", r"\(3\) stands for no name, though \(2\) is called by it"),

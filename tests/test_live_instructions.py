@@ -14,7 +14,7 @@ import rqps
 from rqps.engines.mysql.prepared import PreparedServer
 from rqps.errors import RqpsError
 from rqps.observe import callgrind
-from rqps.observe.callgrind_profile import is_counted
+from rqps.observe.callgrind import is_counted
 from rqps.run.job import Job, make_ready, read_job
 from rqps.run.measure import measure
 from rqps.store import StudyCard, write_study_card

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from child import Child, wait_for_threads, waiting_threads
+from rqps.observe.counters import read_process
 from rqps.observe.perf_events import HARDWARE, TASK_CLOCK, Event, EventCounters, Reading
-from rqps.observe.process_counters import read_process
 
 NO_SUCH_EVENT = Event(kind=1, config=999)
 SPINNER = """

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.observe import placement
+from rqps.observe.machine import parse_cpu_list
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -57,9 +58,9 @@ def test_same_cpu_on_one_cpu_is_all_there_is() -> None:
 
 def test_whole_cores_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = machine(tmp_path, ["0,4", "1,5", "2,6", "3,7", "0,4", "1,5", "2,6", "3,7"])
-    assert placement.cores(range(8), system) == [(0, 4), (1, 5), (2, 6), (3, 7)]
-    assert placement.cores([0, 1, 4], system) == [(0, 4), (1,)]
     monkeypatch.setattr(placement, "SYSTEM", system)
+    assert placement.cores(range(8)) == [(0, 4), (1, 5), (2, 6), (3, 7)]
+    assert placement.cores([0, 1, 4]) == [(0, 4), (1,)]
     split = placement.choose(None, 8, range(8))
     assert (split.server_cpus, split.client_cpus, split.observer_cpus) == ((0, 1, 2, 4, 5, 6), (3, 7), (3, 7))
     same = placement.choose(None, 1, range(8))
@@ -88,7 +89,7 @@ def test_split_uses_every_cpu_once_and_gives_the_server_no_less(cpus: set[int], 
 
 @given(cpus=st.sets(st.integers(0, 300), min_size=1))
 def test_a_list_of_cpus_in_words_reads_back(cpus: set[int]) -> None:
-    assert placement.parse_cpu_list(placement.cpu_list(cpus).split()[1]) == cpus
+    assert parse_cpu_list(placement.cpu_list(cpus).split()[1]) == cpus
 
 
 def test_every_thread_is_held_and_read_back(threaded: Child) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from rqps.engines.sources import debian, programs
 from rqps.errors import RqpsError
-from rqps.observe.callgrind import OPTIONS, Callgrind
-from rqps.observe.callgrind_profile import COUNTED
+from rqps.observe.callgrind import COUNTED, OPTIONS, Callgrind
 
 HIDDEN = ("valgrind", "valgrind.bin", "vgdb")
 

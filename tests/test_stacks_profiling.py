@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from rqps.errors import RqpsError
-from rqps.observe.stacks.fold import Folded, Frame, Stack, Thread
-from rqps.observe.stacks.profiling import Expected, weaknesses
-from rqps.observe.stacks.recording import CALLERS_PER_S, PROLOGUE, Sampling, has_frame_pointers, sampled_event
+from rqps.observe.recording import CALLERS_PER_S, PROLOGUE, Sampling, has_frame_pointers, sampled_event
+from rqps.observe.stack_text import Folded, Frame, Stack, Thread
+from rqps.observe.stacks import Expected, weaknesses
 
 SAMPLING = Sampling("cpu-clock", 1000, CALLERS_PER_S, "frame pointers", large_buffer=True)
 BUSY = Expected(pid=7, program="mysqld", elapsed_s=10, sampled_s=10, server_cpu_s=1)

@@ -6,8 +6,8 @@ import time
 import polars as pl
 import pytest
 from child import SPINNING, Child
-from rqps.observe.stacks.fold import Frame, Stack, Thread
-from rqps.observe.stacks.threads import (
+from rqps.observe.stack_text import Frame, Stack, Thread
+from rqps.observe.threads import (
     KINDS,
     ThreadLooks,
     Used,

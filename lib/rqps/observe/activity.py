@@ -3,15 +3,14 @@
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
 
 import psutil
 
-from rqps.observe.finding import Finding, finding
-from rqps.observe.host_counters import read_host
+from rqps.observe.counters import cpu_ns, read_host
+from rqps.observe.finding import Finding
 from rqps.observe.noise import Noise, measure_noise
-from rqps.observe.process_counters import cpu_ns
 
 WATCH_S = 1.0
 SPIN_S = 1.5
@@ -19,8 +18,7 @@ OUR_SOCKET = re.compile(r"--socket=\S*/rqps-[^/]+/mysqld\.sock")
 KEEPER = "keeper.py"
 
 
-@dataclass(frozen=True)
-class Busy:
+class Busy(NamedTuple):
     """A process and its share of one CPU."""
 
     pid: int
@@ -28,8 +26,7 @@ class Busy:
     share: float
 
 
-@dataclass(frozen=True)
-class Activity:
+class Activity(NamedTuple):
     """CPU used by others while we watched, in shares of one CPU."""
 
     share: float
@@ -38,7 +35,7 @@ class Activity:
     """Processes that were there all the time, the busiest first."""
 
 
-def activity_findings(say: Callable[[str], None]) -> list[Finding]:
+def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
     """Findings that take some seconds of watching; `say` announces them."""
     cpus = os.sched_getaffinity(0)
     say(f"watching other processes for {WATCH_S:g} s")
@@ -46,16 +43,9 @@ def activity_findings(say: Callable[[str], None]) -> list[Finding]:
     say(f"spinning on all CPUs and on one, for {SPIN_S:g} s each, to see how evenly they work")
     noise = measure_noise(cpus, SPIN_S)
     (alone,) = measure_noise([max(cpus)], SPIN_S)
-    found = [
-        load(os.getloadavg()[0], len(cpus)),
-        other_processes(others),
-        servers_of_ours(our_servers()),
-        steal(noise),
-        noise_floor(noise),
-        unlike_cpus(noise),
-        shared_core(alone, noise),
-    ]
-    return [each for each in found if each is not None]
+    yield from (load(os.getloadavg()[0], len(cpus)), other_processes(others), servers_of_ours(our_servers()))
+    yield from (steal(noise), noise_floor(noise))
+    yield from filter(None, (unlike_cpus(noise), shared_core(alone, noise)))
 
 
 def watch(seconds: float, least_share: float = 0.01) -> Activity:
@@ -63,10 +53,12 @@ def watch(seconds: float, least_share: float = 0.01) -> Activity:
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
-    shares = {pid: (after[pid] - before[pid]) / elapsed_ns for pid in before.keys() & after.keys() - {os.getpid()}}
-    busy = [Busy(pid, _name(pid), share) for pid, share in shares.items() if share >= least_share]
+    names = {each.pid: each.info["name"] for each in psutil.process_iter(["name"])}
+    pids = before.keys() & after.keys() - {os.getpid()}
+    shares = [Busy(pid, names.get(pid, "one that ended"), (after[pid] - before[pid]) / elapsed_ns) for pid in pids]
+    busy = sorted((each for each in shares if each.share >= least_share), key=lambda each: -each.share)
     all_share = (used.cpu_user_s + used.cpu_system_s) * 1e9 / elapsed_ns
-    return Activity(all_share, tuple(sorted(busy, key=lambda one: -one.share)))
+    return Activity(all_share, tuple(busy))
 
 
 def _cpu_by_process() -> dict[int, int]:
@@ -80,13 +72,6 @@ def _cpu_by_process() -> dict[int, int]:
     return found
 
 
-def _name(pid: int) -> str:
-    try:
-        return psutil.Process(pid).name()
-    except psutil.NoSuchProcess:
-        return "one that ended"
-
-
 def our_servers() -> dict[int, bool]:
     """Every mysqld on a private socket of ours, whoever started it: True while the keeper that stops it is there."""
     processes = {each.pid: each.info for each in psutil.process_iter(["cmdline", "ppid"])}
@@ -97,7 +82,7 @@ def our_servers() -> dict[int, bool]:
 
 def load(load_1min: float, cpus: int) -> Finding:
     per_cpu = load_1min / cpus
-    return finding(
+    return Finding(
         "load",
         "warn" if per_cpu > 0.5 else "note" if per_cpu > 0.2 else "ok",
         f"{load_1min:.2f} over the last minute, on {cpus} CPUs",
@@ -107,28 +92,23 @@ def load(load_1min: float, cpus: int) -> Finding:
 
 
 def other_processes(others: Activity) -> Finding:
-    found = f"use {others.share:.0%} of a CPU"
-    if others.share < 0.1:
-        return Finding("other processes", "ok", found)
     named = [f"{busy.name} ({busy.pid}) {busy.share:.0%}" for busy in others.busy[:4]]
     unnamed = others.share - sum(busy.share for busy in others.busy)
     named += [f"some that came and went {unnamed:.0%}"] if unnamed > 0.1 else []
     return Finding(
         "other processes",
-        "warn" if others.share > 0.3 else "note",
-        f"{found}: {', '.join(named)}" if named else found,
+        "warn" if others.share > 0.3 else "note" if others.share >= 0.1 else "ok",
+        f"use {others.share:.0%} of a CPU" + (f": {', '.join(named)}" if named and others.share >= 0.1 else ""),
         "they take turns with the server and empty its caches",
         "end them, or measure when they are done",
     )
 
 
 def servers_of_ours(servers: Mapping[int, bool]) -> Finding:
-    orphans = " ".join(str(pid) for pid, has_keeper in servers.items() if not has_keeper)
-    if orphans:
-        found = f"left over, with nobody to stop them: mysqld {orphans.replace(' ', ', ')}"
-        return Finding(
-            "servers of ours", "warn", found, "they hold memory and wake up now and then", f"kill {orphans}"
-        )
+    if orphans := [str(pid) for pid, has_keeper in servers.items() if not has_keeper]:
+        found = f"left over, with nobody to stop them: mysqld {', '.join(orphans)}"
+        fix = f"kill {' '.join(orphans)}"
+        return Finding("servers of ours", "warn", found, "they hold memory and wake up now and then", fix)
     if servers:
         found = f"{len(servers)} running, so something is being measured or set up now"
         return Finding("servers of ours", "note", found, "two at once disturb each other", "wait until it is done")
@@ -152,7 +132,7 @@ def noise_floor(noise: Collection[Noise]) -> Finding:
     """The most useful finding: how much equal work varies when nothing is measured."""
     worst = max(noise, key=lambda each: max(each.spread, each.lost_share))
     most = max(worst.spread, worst.lost_share)
-    return finding(
+    return Finding(
         "noise floor",
         "bad" if worst.lost_share > 0.25 else "warn" if most > 0.05 else "note" if most > 0.02 else "ok",
         f"equal work varies by {worst.spread:.1%} from one tenth of a second to the next on CPU {worst.cpu}; "
@@ -165,8 +145,7 @@ def noise_floor(noise: Collection[Noise]) -> Finding:
 
 def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
     """Processors with cores of two kinds are common in laptops."""
-    fast = min(noise, key=lambda each: each.piece_us)
-    slow = max(noise, key=lambda each: each.piece_us)
+    fast, slow = (choose(noise, key=lambda each: each.piece_us) for choose in (min, max))
     if slow.piece_us < 1.15 * fast.piece_us:
         return None
     return Finding(

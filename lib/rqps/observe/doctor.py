@@ -5,19 +5,18 @@ import resource
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import psutil
 
 from rqps.engines.cache import cache_dir
 from rqps.engines.mysql.instance import SOCKET_PATH_LIMIT
 from rqps.observe.activity import activity_findings
-from rqps.observe.finding import Finding, Level, finding
-from rqps.observe.host_counters import device_of, mount_of
-from rqps.observe.machine import can_reflink, describe_machine, free_kb, nearest_existing
-from rqps.observe.machine_traits import Machine, machine_findings
-from rqps.observe.perf_events import ALLOW, CPU_CLOCK, INSTRUCTIONS, NO_PERMISSION, refusal
+from rqps.observe.finding import KB_PER_GB, Finding, Level, machine_findings
+from rqps.observe.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
+from rqps.observe.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused
 
-KB_PER_GB = 1 << 20
 LEAST_DISK_GB, ENOUGH_DISK_GB = 3, 10
 FILES_OF_A_SERVER = 5000
 PRIVATE_SOCKET = "rqps-abcdefgh/mysqld.sock"
@@ -27,13 +26,14 @@ def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> lis
     """Looks at everything; `directory` is where data will be written. `say` announces what takes seconds."""
     return [
         *activity_findings(say),
-        *machine_findings(machine := describe_machine(directory)),
+        *machine_findings(describe_machine(directory)),
         disk_room("disk, data", directory),
         disk_room("disk, cache", cache_dir()),
         file_system(cache_dir()),
         open_files(*resource.getrlimit(resource.RLIMIT_NOFILE)),
         socket_path(Path(tempfile.gettempdir())),
-        *profiling_findings(machine),
+        hardware_counters(),
+        stack_sampling(),
         *program_findings(),
     ]
 
@@ -41,8 +41,8 @@ def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> lis
 def disk_room(
     name: str, directory: Path, least_gb: float = LEAST_DISK_GB, enough_gb: float = ENOUGH_DISK_GB
 ) -> Finding:
-    free_gb = free_kb(nearest_existing(directory)) / KB_PER_GB
-    return finding(
+    free_gb = psutil.disk_usage(str(nearest_existing(directory))).free / 1024 / KB_PER_GB
+    return Finding(
         name,
         "bad" if free_gb < least_gb else "warn" if free_gb < enough_gb else "ok",
         f"{'only ' if free_gb < least_gb else ''}{free_gb:.1f} GB free in {directory}",
@@ -60,22 +60,20 @@ def file_system(directory: Path) -> Finding:
         effect, fix = "nothing can be fetched or loaded", "set RQPS_CACHE to a folder that you may write to"
         return Finding("file system", "bad", f"{directory} can't be written to", effect, fix)
     if kind in ("tmpfs", "ramfs") or device_of(place) is None:
+        found = f"{kind}: no block device below {directory}"
+        effect = "reads and writes of the disk can't be counted, and a flush costs nothing or the unknown"
         return Finding(
-            "file system",
-            "warn",
-            f"{kind}: no block device below {directory}",
-            "reads and writes of the disk can't be counted, and a flush costs nothing or the unknown",
-            "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)",
+            "file system", "warn", found, effect, "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)"
         )
     effect = "tables are copied byte by byte before each round: slower to set up, the same numbers"
     fix = "xfs and btrfs can copy without copying the blocks"
     found = f"{kind}, {'with' if reflink else 'without'} reflink"
-    return finding("file system", "ok" if reflink else "note", found, effect, fix)
+    return Finding("file system", "ok" if reflink else "note", found, effect, fix)
 
 
 def open_files(soft: int, hard: int) -> Finding:
     unlimited = hard == resource.RLIM_INFINITY
-    return finding(
+    return Finding(
         "open files",
         "ok" if unlimited or hard >= FILES_OF_A_SERVER else "warn",
         f"{soft} now, {'no limit' if unlimited else hard} at most",
@@ -89,65 +87,39 @@ def socket_path(folder: Path) -> Finding:
     found = f"{length} of {SOCKET_PATH_LIMIT} characters, in {folder}"
     level: Level = "bad" if length > SOCKET_PATH_LIMIT else "ok"
     fix = "set TMPDIR to a shorter directory, such as /tmp"
-    return finding("socket path", level, found, "no server can be started", fix)
-
-
-def profiling_findings(machine: Machine) -> list[Finding]:
-    """Permission to count instructions and to sample stacks: tried with the kernel itself, not guessed."""
-    return [hardware_counters(), stack_sampling(machine.get("perf_event_paranoid"))]
+    return Finding("socket path", level, found, "no server can be started", fix)
 
 
 def hardware_counters() -> Finding:
+    """Permission to count instructions, asked of the kernel itself."""
     error = refusal(INSTRUCTIONS, whole_cpu=False)
     if error == 0:
         return Finding("hardware counters", "ok", "instructions can be counted")
     if error in NO_PERMISSION:
         found = "no permission to count instructions"
         return Finding("hardware counters", "note", found, "instructions per operation stay unknown", ALLOW)
-    return Finding(
-        "hardware counters",
-        "note",
-        f"none here ({os.strerror(error)})",
-        "instructions per operation can't be counted; CPU time still is",
-        "virtual machines seldom have them: use a real machine, or valgrind's callgrind",
-    )
+    effect = "instructions per operation can't be counted; CPU time still is"
+    fix = "virtual machines seldom have them: use a real machine, or valgrind's callgrind"
+    return Finding("hardware counters", "note", f"none here ({os.strerror(error)})", effect, fix)
 
 
-def stack_sampling(paranoid: int | None) -> Finding:
-    """Stacks are sampled on whole CPUs, since sampling one process slows it by a fifth and more."""
-    error = refusal(CPU_CLOCK, whole_cpu=True)
-    if error == 0:
-        return Finding("stack sampling", "ok", "whole CPUs can be sampled")
-    if error in NO_PERMISSION:
-        found = "no permission to profile"
-        found += "" if paranoid is None else f" (kernel.perf_event_paranoid is {paranoid})"
-        effect = "throughput is measured, but not explained by function"
-        return Finding("stack sampling", "warn", found, effect, ALLOW)
-    found = f"the kernel refuses ({os.strerror(error)})"
-    return Finding("stack sampling", "warn", found, "no stacks", "use a kernel with CONFIG_PERF_EVENTS")
+def stack_sampling() -> Finding:
+    """Permission to sample stacks of whole CPUs: sampling one process slows it by a fifth and more."""
+    if refused := sampling_refused():
+        found, fix = refused
+        return Finding("stack sampling", "warn", found, "throughput is measured, but not explained by function", fix)
+    return Finding("stack sampling", "ok", "whole CPUs can be sampled")
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A program that rqps calls, by all its names; with apt-get, rqps itself fetches a program of Debian."""
 
     name: str
     level: Level
     effect: str
     fix: str
-    names: tuple[str, ...] = ()
     of_debian: bool = False
-
-    def finding(self) -> Finding:
-        path = next((path for name in self.names or (self.name,) if (path := shutil.which(name))), None)
-        if path:
-            return Finding(self.name, "ok", path)
-        if not self.of_debian:
-            return Finding(self.name, self.level, "not installed", self.effect, self.fix)
-        if shutil.which("apt-get"):
-            return Finding(self.name, "ok", "not installed, fetched with apt-get when it is needed")
-        found = "not installed, and no apt-get to fetch it with"
-        return Finding(self.name, self.level, found, self.effect, self.fix)
+    names: tuple[str, ...] = ()
 
 
 PROGRAMS = (
@@ -170,8 +142,8 @@ PROGRAMS = (
         "note",
         "pages are rendered, but can't be tested in a browser",
         "install Chromium",
-        names=("chromium", "chromium-browser", "google-chrome"),
         of_debian=True,
+        names=("chromium", "chromium-browser", "google-chrome"),
     ),
     Program(
         "mvn",
@@ -191,7 +163,16 @@ PROGRAMS = (
 
 
 def program_findings() -> list[Finding]:
-    user = "root: servers are started with --user=root"
-    if os.geteuid() != 0:
-        user = "an ordinary user: servers run as the same one"
-    return [Finding("user", "ok", user), *(program.finding() for program in PROGRAMS)]
+    root = os.geteuid() == 0
+    user = "root: servers are started with --user=root" if root else "an ordinary user: servers run as the same one"
+    found = [Finding("user", "ok", user)]
+    for program in PROGRAMS:
+        level, where = program.level, "not installed"
+        if path := next(filter(None, map(shutil.which, program.names or (program.name,))), None):
+            level, where = "ok", path
+        elif program.of_debian and shutil.which("apt-get"):
+            level, where = "ok", "not installed, fetched with apt-get when it is needed"
+        elif program.of_debian:
+            where = "not installed, and no apt-get to fetch it with"
+        found.append(Finding(program.name, level, where, program.effect, program.fix))
+    return found

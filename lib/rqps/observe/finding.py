@@ -1,27 +1,28 @@
-"""A finding of the doctor: one thing that was looked at, its effect on the numbers, and its fix."""
+"""A finding of the doctor with its effect on the numbers and its fix, and the findings about a machine's facts."""
 
 import shutil
 import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
 Level = Literal["ok", "note", "warn", "bad"]
-LEVELS: tuple[Level, ...] = ("ok", "note", "warn", "bad")
-"""From nothing to do, over numbers that are worse than they need be, to none that mean anything."""
-
 HEADINGS: dict[Level, str] = {
-    "bad": "Fix this first: without it there are no numbers, or none that mean anything.",
-    "warn": "This makes numbers worse:",
-    "note": "Good to know:",
     "ok": "Fine:",
+    "note": "Good to know:",
+    "warn": "This makes numbers worse:",
+    "bad": "Fix this first: without it there are no numbers, or none that mean anything.",
 }
+"""All levels, the worst last."""
+LEVELS = tuple(HEADINGS)
 NARROWEST, WIDEST = 60, 110
+Machine = Mapping[str, Any]
+"""Facts as `describe_machine` gives them."""
+KB_PER_GB = 1 << 20
+LEAST_GB, ENOUGH_GB = 2, 4
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at; effect and fix are empty where there is nothing to do."""
+class Finding(NamedTuple):
+    """One thing that was looked at. Effect and fix are shown where it is not ok."""
 
     name: str
     level: Level
@@ -29,10 +30,14 @@ class Finding:
     effect: str = ""
     fix: str = ""
 
-
-def finding(name: str, level: Level, found: str, effect: str, fix: str) -> Finding:
-    """A finding whose effect and fix are left out where all is well."""
-    return Finding(name, level, found) if level == "ok" else Finding(name, level, found, effect, fix)
+    def text(self, columns: int) -> str:
+        lines = [("    ", f"  {self.name}: {self.found}")]
+        if self.level != "ok":
+            lines += [(" " * 12, f"    effect: {self.effect}"), (" " * 12, f"    fix:    {self.fix}")]
+        return "\n".join(
+            textwrap.fill(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            for indent, line in lines
+        )
 
 
 def worst(findings: Iterable[Finding]) -> Level:
@@ -52,20 +57,143 @@ def render(findings: Iterable[Finding], width: int | None = None) -> str:
       swap: none
     """
     columns = width or min(WIDEST, max(NARROWEST, shutil.get_terminal_size().columns))
-    every = list(findings)
-    parts = []
-    for level in reversed(LEVELS):
-        if these := [each for each in every if each.level == level]:
-            parts.append("\n".join([HEADINGS[level], *(_lines(each, columns) for each in these)]))
-    return "\n\n".join(parts)
+    texts = {level: [each.text(columns) for each in findings if each.level == level] for level in LEVELS}
+    return "\n\n".join("\n".join([HEADINGS[level], *texts[level]]) for level in reversed(LEVELS) if texts[level])
 
 
-def _lines(found: Finding, columns: int) -> str:
-    lines = [("    ", f"  {found.name}: {found.found}")]
-    lines += [(" " * 12, f"    effect: {found.effect}")] if found.effect else []
-    lines += [(" " * 12, f"    fix:    {found.fix}")] if found.fix else []
-    wrapped = [
-        textwrap.fill(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        for indent, line in lines
-    ]
-    return "\n".join(wrapped)
+class Trait(NamedTuple):
+    """One fact of the machine that makes numbers worse where it has an unlucky value."""
+
+    fact: str
+    name: str
+    unlucky: Callable[[Any], bool]
+    level: Level
+    found: str
+    effect: str
+    fix: str
+    fine: str = "{}"
+
+
+TRAITS = (
+    Trait(
+        "cpu_quota_cpus",
+        "CPU quota",
+        lambda _: True,
+        "bad",
+        "this container may use up {:g} CPUs and is then stopped until the next tenth of a second",
+        "throughput measures the quota, not the server",
+        "start the container with whole CPUs (--cpuset-cpus) in place of a quota (--cpus)",
+    ),
+    Trait(
+        "governor",
+        "governor",
+        lambda governor: governor != "performance",
+        "warn",
+        "{}: the frequency follows the load",
+        "a step that waits more runs at a lower frequency, so two servers are measured at two speeds",
+        "as root: echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+    ),
+    Trait(
+        "turbo",
+        "turbo",
+        bool,
+        "note",
+        "on",
+        "the frequency depends on temperature and on what other cores do; interleaved rounds even out most of it",
+        "as root: echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 > …/cpufreq/boost",
+        "off",
+    ),
+    Trait(
+        "smt",
+        "SMT",
+        bool,
+        "note",
+        "on: two logical CPUs share a core",
+        "a program on the sibling of the server's CPU slows it; placement gives whole cores where it can",
+        "as root: echo off > /sys/devices/system/cpu/smt/control",
+        "off, or not visible from here",
+    ),
+    Trait(
+        "clock_source",
+        "clock source",
+        lambda source: source not in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page"),
+        "warn",
+        "{}: every look at the clock is a system call",
+        "the server looks at the clock several times per statement, the performance schema even more often",
+        "boot with clocksource=tsc if the kernel trusts it here (see the kernel log for why it does not)",
+    ),
+    Trait(
+        "address_randomisation",
+        "address randomisation",
+        lambda level: level == 0,
+        "note",
+        "off",
+        "one memory layout is measured again and again: its luck looks like a difference between builds",
+        "as root: sysctl kernel.randomize_va_space=2",
+        "on: each start has another memory layout, rounds average over it",
+    ),
+    Trait(
+        "transparent_huge_pages",
+        "huge pages",
+        lambda mode: mode == "always",
+        "note",
+        "always: the kernel gathers memory into huge pages when it finds the time",
+        "two starts of one server get different pages, which moves throughput by some percent",
+        "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+    ),
+)
+
+
+def machine_findings(machine: Machine) -> list[Finding]:
+    """Findings about CPUs and memory; a fact that the machine does not give has none."""
+    found = [_cpus(machine["cpus_allowed"]), _virtual(machine)]
+    for trait in TRAITS:
+        value = machine.get(trait.fact)
+        if value is not None and trait.unlucky(value):
+            found.append(Finding(trait.name, trait.level, trait.found.format(value), trait.effect, trait.fix))
+        elif value is not None:
+            found.append(Finding(trait.name, "ok", trait.fine.format(value)))
+    return [*found, *_memory(machine)]
+
+
+def _cpus(cpus: int) -> Finding:
+    if cpus == 1:
+        effect = "server, load generator, observer and everything else take turns on it"
+        return Finding("CPUs", "warn", "1 CPU", effect, "use a machine with two CPUs or more")
+    effect = "enough for one client beside the server on one CPU; with several clients they disturb each other"
+    fix = "for studies with several clients, use 4 CPUs or more"
+    return Finding("CPUs", "note" if cpus < 4 else "ok", f"{cpus} CPUs", effect, fix)
+
+
+def _virtual(machine: Machine) -> Finding:
+    if not machine.get("virtualised"):
+        return Finding("virtualisation", "ok", "a real machine")
+    return Finding(
+        "virtualisation",
+        "note",
+        f"a virtual machine ({machine.get('hypervisor', 'of an unknown kind')})",
+        "others on the same hardware take CPU, cache and disk unseen; wake-ups between CPUs cost much, "
+        "so one client is measured on the server's own CPU",
+        "use a real machine for small differences; here, take more rounds",
+    )
+
+
+def _memory(machine: Machine) -> Iterable[Finding]:
+    if "memory_available_kb" in machine:
+        free_gb = machine["memory_available_kb"] / KB_PER_GB
+        yield Finding(
+            "memory",
+            "bad" if free_gb < LEAST_GB else "warn" if free_gb < ENOUGH_GB else "ok",
+            f"{free_gb:.1f} of {machine['memory_kb'] / KB_PER_GB:.1f} GB are free",
+            "a server takes its buffer pool and 0.4 GB for the performance schema; with less it reads from disk",
+            "end what takes memory, or give innodb_buffer_pool_size less in runs.yaml",
+        )
+    used_gb = machine.get("swap_used_kb", 0) / KB_PER_GB
+    unused = "not in use" if machine.get("swap_kb") else "none"
+    yield Finding(
+        "swap",
+        "warn" if used_gb > 0.1 else "ok",
+        f"{used_gb:.1f} GB in use" if used_gb > 0.1 else unused,
+        "pages of the server may be written out and read back in the middle of a step",
+        "as root, with enough free memory: swapoff -a; or sysctl vm.swappiness=1",
+    )

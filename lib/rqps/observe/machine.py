@@ -13,12 +13,9 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import psutil
-
-from rqps.observe.host_counters import device_of, mount_of
-from rqps.observe.placement import parse_cpu_list
 
 Value: TypeAlias = str | int | float | bool | list[str] | dict[str, str]
 FICLONE = 0x40049409  # of <linux/fs.h>: let one file share the blocks of another
@@ -27,71 +24,52 @@ NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 
 def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, Value]:
     """Everything known, ready for JSON. No names of users or hosts, no addresses, no serial numbers."""
-    facts = {
-        **cpu_facts(root),
-        **system_facts(root),
-        **memory_facts(root),
-        **disk_facts(nearest_existing(data_directory)),
-    }
-    return {name: value for name, value in facts.items() if value is not None}
-
-
-def cpu_facts(root: Path) -> dict[str, Value | None]:
-    cpuinfo, cpu = root / "proc/cpuinfo", root / "sys/devices/system/cpu"
+    kernel, cpu, cpuinfo = root / "proc/sys/kernel", root / "sys/devices/system/cpu", root / "proc/cpuinfo"
     lowest_khz = [int(found) for found in _each(cpu, "cpufreq/policy*/cpuinfo_min_freq")]
     highest_khz = [int(found) for found in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # with turbo
+    now_mhz = [float(found) for found in re.findall(r"^cpu MHz\s*: ([\d.]+)$", text(cpuinfo) or "", re.MULTILINE)]
     caches = _each(cpu, "cpu0/cache/index*/size")
     no_turbo = flag(cpu / "intel_pstate/no_turbo")  # Intel's driver has a switch for off, the others have one for on
-    return {
+    flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
+    hypervisor = _hypervisor(root)
+    memory = {name: int(kb) for name, kb in re.findall(r"(?m)^(\w+):\s+(\d+) kB$", text(root / "proc/meminfo") or "")}
+    facts: dict[str, Value | None] = {
         "cpu_model": field(cpuinfo, "model name"),
-        "cpus": cpu_count(cpu / "online"),
+        "cpus": len(parse_cpu_list(text(cpu / "online") or "")) or None,
         "cpus_allowed": len(os.sched_getaffinity(0)),
         "cpu_quota_cpus": _quota_cpus(root),
         "sockets": len(set(_each(cpu, "cpu[0-9]*/topology/physical_package_id"))) or None,
         "cores": len(set(_each(cpu, "cpu[0-9]*/topology/thread_siblings_list"))) or None,
         "smt": flag(cpu / "smt/active"),
-        "numa_nodes": cpu_count(root / "sys/devices/system/node/online"),
+        "numa_nodes": len(parse_cpu_list(text(root / "sys/devices/system/node/online") or "")) or None,
         "cache_kb": int(caches[-1].rstrip("K")) if caches else None,  # the last cache of the first CPU
-        "frequency_mhz": _mean_mhz(cpuinfo),
+        "frequency_mhz": round(sum(now_mhz) / len(now_mhz), 1) if now_mhz else None,
         "frequency_min_mhz": min(lowest_khz) / 1000 if lowest_khz else None,
         "frequency_max_mhz": max(highest_khz) / 1000 if highest_khz else None,
         "frequency_driver": common(_each(cpu, "cpufreq/policy*/scaling_driver")),
         "governor": common(_each(cpu, "cpufreq/policy*/scaling_governor")),
         "turbo": flag(cpu / "cpufreq/boost") if no_turbo is None else not no_turbo,
-        "mitigations": _mitigations(cpu / "vulnerabilities"),
-    }
-
-
-def system_facts(root: Path) -> dict[str, Value | None]:
-    kernel, clock = root / "proc/sys/kernel", root / "sys/devices/system/clocksource/clocksource0"
-    hypervisor = _hypervisor(root)
-    return {
-        "virtualised": None if not (root / "proc/cpuinfo").exists() else hypervisor is not None or _is_guest(root),
+        "mitigations": {name: said for name, said in flaws.items() if said and said != "Not affected"} or None,
+        "virtualised": None if not cpuinfo.exists() else hypervisor is not None or _is_guest(root),
         "hypervisor": hypervisor,
         "container": _container(root),
         "kernel": text(kernel / "osrelease"),
         "distribution": field(root / "etc/os-release", "PRETTY_NAME"),
         "libc": " ".join(platform.libc_ver()).strip() or None,
-        "clock_source": text(clock / "current_clocksource"),
+        "clock_source": text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "address_randomisation": number(kernel / "randomize_va_space"),
         "perf_event_paranoid": number(kernel / "perf_event_paranoid"),
-        "uptime_s": first_number(text(root / "proc/uptime")),
-        "load_1min": first_number(text(root / "proc/loadavg")),
-    }
-
-
-def memory_facts(root: Path) -> dict[str, Value | None]:
-    names = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
-    kb = [first_number(field(root / "proc/meminfo", name)) for name in names]
-    total, available, swap, swap_free = (None if each is None else int(each) for each in kb)
-    return {
-        "memory_kb": total,
-        "memory_available_kb": available,
-        "swap_kb": swap,
-        "swap_used_kb": None if swap is None or swap_free is None else swap - swap_free,
+        "uptime_s": first_number(root / "proc/uptime"),
+        "load_1min": first_number(root / "proc/loadavg"),
+        "memory_kb": memory.get("MemTotal"),
+        "memory_available_kb": memory.get("MemAvailable"),
+        "swap_kb": memory.get("SwapTotal"),
+        "swap_used_kb": memory["SwapTotal"] - memory["SwapFree"] if "SwapFree" in memory else None,
         "swappiness": number(root / "proc/sys/vm/swappiness"),
         "transparent_huge_pages": choice(root / "sys/kernel/mm/transparent_hugepage/enabled"),
+        **disk_facts(nearest_existing(data_directory)),
     }
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def disk_facts(directory: Path) -> dict[str, Value | None]:
@@ -111,13 +89,31 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
         "io_scheduler": choice(disk / "queue/scheduler"),
         "write_cache": text(disk / "queue/write_cache"),
         "can_reflink": can_reflink(directory),
-        "disk_free_kb": free_kb(directory),
+        "disk_free_kb": psutil.disk_usage(str(directory)).free // 1024,  # for ordinary users
     }
 
 
-def free_kb(directory: Path) -> int:
-    """Free space for ordinary users."""
-    return psutil.disk_usage(str(directory)).free // 1024
+def mount_of(path: Path) -> Any:
+    """The mount that holds a path, as psutil describes it: the last one over the longest matching directory."""
+    real = path.resolve()
+    mounts = [each for each in psutil.disk_partitions(all=True) if real.is_relative_to(each.mountpoint)]
+    return max(reversed(mounts), key=lambda mount: len(mount.mountpoint), default=None)
+
+
+def device_of(path: Path) -> str | None:
+    """Name of the device or partition that holds a path, as its counters have it; None where there is none.
+
+    btrfs and the like give their files a made-up device, so the one they were mounted from is taken.
+    """
+    device = path.stat().st_dev
+    if os.major(device) == 0:
+        mount = mount_of(path)
+        source = Path(mount.device) if mount else None
+        if source is None or not source.is_absolute() or not source.is_block_device():
+            return None
+        device = source.stat().st_rdev
+    known = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    return known.resolve().name.replace("!", "/") if known.exists() else None
 
 
 def nearest_existing(path: Path) -> Path:
@@ -168,7 +164,8 @@ def field(path: Path, name: str) -> str | None:
     return found[1].strip().strip('"') if found else None
 
 
-def first_number(found: str | None) -> float | None:
+def first_number(path: Path) -> float | None:
+    found = text(path)
     return float(found.split()[0]) if found else None
 
 
@@ -177,25 +174,22 @@ def common(words: Iterable[str]) -> str | None:
     return ", ".join(sorted(set(words))) or None
 
 
-def cpu_count(path: Path) -> int | None:
-    """Number of CPUs (or nodes) in a file of the kernel's notation."""
-    found = text(path)
-    return len(parse_cpu_list(found)) if found else None
+def parse_cpu_list(text: str) -> set[int]:
+    r"""The kernel's own notation.
+
+    >>> sorted(parse_cpu_list("0-2,8\n"))
+    [0, 1, 2, 8]
+    """
+    cpus: set[int] = set()
+    for piece in filter(None, text.strip().split(",")):
+        first, _, last = piece.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
 
 
 def _each(folder: Path, pattern: str) -> list[str]:
     """Texts of all files of a pattern that have one."""
     return [found for path in sorted(folder.glob(pattern)) if (found := text(path))]
-
-
-def _mean_mhz(cpuinfo: Path) -> float | None:
-    speeds = re.findall(r"^cpu MHz\s*: ([\d.]+)$", text(cpuinfo) or "", re.MULTILINE)
-    return round(sum(map(float, speeds)) / len(speeds), 1) if speeds else None
-
-
-def _mitigations(folder: Path) -> dict[str, str] | None:
-    found = {path.name: text(path) for path in sorted(folder.glob("*"))}
-    return {name: said for name, said in found.items() if said and said != "Not affected"} or None
 
 
 def _quota_cpus(root: Path) -> float | None:
@@ -206,18 +200,12 @@ def _quota_cpus(root: Path) -> float | None:
         _, controllers, path = line.split(":", 2)
         if not controllers or "cpu" in controllers.split(","):  # version 2 has one tree, version 1 one per controller
             own = base / controllers / path.lstrip("/")
-            limits += [_quota_of(folder) for folder in (own, *own.parents) if folder.is_relative_to(base)]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _quota_of(folder: Path) -> float | None:
-    quota, _, period = (text(folder / "cpu.max") or "max").partition(" ")
-    if quota == "max":
-        old = number(folder / "cpu.cfs_quota_us")
-        if old is None or old <= 0:
-            return None
-        quota, period = str(old), text(folder / "cpu.cfs_period_us") or ""
-    return int(quota) / int(period or 100_000)
+            for folder in (each for each in (own, *own.parents) if each.is_relative_to(base)):
+                version_2 = (text(folder / "cpu.max") or "").split()
+                quota, period = version_2 or (text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+                if quota and quota != "max" and int(quota) > 0:
+                    limits.append(int(quota) / int(period or 100_000))
+    return min(limits, default=None)
 
 
 def _is_guest(root: Path) -> bool:

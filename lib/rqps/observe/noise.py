@@ -44,14 +44,9 @@ def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
     every = sorted(cpus)
     chosen = every if len(every) <= MOST_CPUS else [every[i * len(every) // MOST_CPUS] for i in range(MOST_CPUS)]
     start_ns = time.monotonic_ns() + round(START_DELAY_S * 1e9)
-    spinners = [
-        subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(cpu), str(start_ns), str(seconds)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for cpu in chosen
-    ]
+    program = [sys.executable, "-I", "-S", __file__]
+    argvs = [[*program, str(cpu), str(start_ns), str(seconds)] for cpu in chosen]
+    spinners = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for argv in argvs]
     try:
         return [Noise(**json.loads(spinner.communicate()[0])) for spinner in spinners]
     finally:
@@ -65,27 +60,21 @@ def summarise(cpu: int, done_ns: list[int], cpu_ns: int, stolen_s: float) -> Noi
     pieces = [later - earlier for earlier, later in pairwise(done_ns)]
     whole_ns = done_ns[-1] - done_ns[0]
     pace_ns = percentile(pieces, 10)
-    work = _work_a_window(done_ns)
+    rates, first = [], 0
+    for last, now_ns in enumerate(done_ns):
+        if (window_ns := now_ns - done_ns[first]) >= WINDOW_NS:
+            rates.append((last - first) / window_ns)
+            first = last
+    rates = rates or [len(pieces) / whole_ns]
     return Noise(
         cpu=cpu,
         piece_us=pace_ns / 1e3,
         lost_share=max(0.0, 1 - len(pieces) * pace_ns / whole_ns),
         waited_share=max(0.0, 1 - cpu_ns / whole_ns),
         stolen_share=stolen_s * 1e9 / whole_ns,
-        spread=(percentile(work, 90) - percentile(work, 10)) / percentile(work, 50),
+        spread=(percentile(rates, 90) - percentile(rates, 10)) / percentile(rates, 50),
         longest_ms=(max(pieces) - pace_ns) / 1e6,
     )
-
-
-def _work_a_window(done_ns: list[int]) -> list[float]:
-    """Pieces a second in each tenth of a second; of the whole where it was shorter."""
-    rates = []
-    first = 0
-    for last, end_ns in enumerate(done_ns):
-        if end_ns - done_ns[first] >= WINDOW_NS:
-            rates.append((last - first) / (end_ns - done_ns[first]) * 1e9)
-            first = last
-    return rates or [(len(done_ns) - 1) / (done_ns[-1] - done_ns[0]) * 1e9]
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

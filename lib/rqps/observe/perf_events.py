@@ -1,9 +1,8 @@
 """Events that the kernel counts for us (perf_event_open): instructions and cycles of one process, and permissions.
 
-Counters are opened once, for every thread there is; threads that these start later count with them. Nothing is
-sampled and nothing interrupts the server: the kernel switches counters with threads, and we read them at a step's two
-ends. They count the server's own code without the kernel's: every user may count that much, and it is what callgrind
-counts. psutil has none of this.
+Nothing is sampled and nothing interrupts the server: the kernel switches counters with threads, also with those that
+start later. Only the server's own code is counted, without the kernel's: every user may count that much, and it is
+what callgrind counts. psutil has none of this.
 """
 
 import ctypes
@@ -12,24 +11,25 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from pathlib import Path
+from typing import NamedTuple, Self
 
-from rqps.observe.process_counters import thread_ids
+from rqps.observe.counters import thread_ids
+from rqps.observe.machine import number
 
 PERF_EVENT_OPEN = 298  # the system call's number on x86-64
 ATTRIBUTES_BYTES = 64  # the first version of the kernel's structure, which every kernel takes
 DISABLED, INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
 TIME_ENABLED, TIME_RUNNING = 1 << 0, 1 << 1
 CLOSE_ON_EXEC = 1 << 3
-NO_PERMISSION = (errno.EACCES, errno.EPERM)
+SETTINGS = Path("/proc/sys/kernel")
 ALLOW = "as root: sysctl kernel.perf_event_paranoid=-1 kernel.kptr_restrict=0"
-
-_NOT_HERE = (*NO_PERMISSION, errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+NO_PERMISSION = (errno.EACCES, errno.EPERM)
+_NOT_HERE = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """Something that the kernel can count, by its own numbers for it."""
 
     kind: int
@@ -42,9 +42,9 @@ CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
 HARDWARE = {"instructions": INSTRUCTIONS, "cycles": CYCLES}
 
 
-def open_event(event: Event, flags: int, *, thread: int = -1, cpu: int = -1, read_format: int = 0) -> int:
+def _open(event: Event, flags: int, *, thread: int = -1, cpu: int = -1) -> int:
     """A counter of one thread, or of one CPU, as a file descriptor."""
-    fields = (event.kind, ATTRIBUTES_BYTES, event.config, 0, 0, read_format, flags)
+    fields = (event.kind, ATTRIBUTES_BYTES, event.config, 0, 0, TIME_ENABLED | TIME_RUNNING, flags)
     attributes = struct.pack("=IIQQQQQ", *fields).ljust(ATTRIBUTES_BYTES, b"\0")
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = int(libc.syscall(PERF_EVENT_OPEN, attributes, thread, cpu, -1, CLOSE_ON_EXEC))
@@ -57,12 +57,23 @@ def refusal(event: Event, *, whole_cpu: bool) -> int:
     """Error number with which the kernel refuses to count this event for us; 0 where it counts."""
     try:
         if whole_cpu:
-            os.close(open_event(event, DISABLED, cpu=min(os.sched_getaffinity(0))))
+            os.close(_open(event, DISABLED, cpu=min(os.sched_getaffinity(0))))
         else:
-            os.close(open_event(event, DISABLED | EXCLUDE_KERNEL, thread=0))
+            os.close(_open(event, DISABLED | EXCLUDE_KERNEL, thread=0))
     except OSError as error:
         return error.errno or errno.EIO
     return 0
+
+
+def sampling_refused() -> tuple[str, str] | None:
+    """Reason and fix where this user may not sample whole CPUs; None where it may."""
+    error = refusal(CPU_CLOCK, whole_cpu=True)
+    if error in NO_PERMISSION:
+        paranoid = number(SETTINGS / "perf_event_paranoid")
+        return f"no permission to profile whole CPUs (kernel.perf_event_paranoid is {paranoid})", ALLOW
+    if error:
+        return f"the kernel refuses to sample CPUs ({os.strerror(error)})", "use a kernel with CONFIG_PERF_EVENTS"
+    return None
 
 
 @dataclass(frozen=True)
@@ -74,9 +85,8 @@ class Reading:
     """Events that had a counter of the CPU for a part of the time only, since others wanted one too."""
 
     def __sub__(self, earlier: "Reading") -> dict[str, int | None]:
-        before = earlier.counts
         return {
-            name: None if count is None or (first := before.get(name)) is None else count - first
+            name: None if count is None or (first := earlier.counts.get(name)) is None else count - first
             for name, count in self.counts.items()
         }
 
@@ -85,8 +95,7 @@ class EventCounters:
     """Counts events of all threads of processes, from now on; an event that can't be counted here reads as None."""
 
     def __init__(self, pids: Sequence[int], events: Mapping[str, Event] = HARDWARE) -> None:
-        self._names = tuple(events)
-        self._descriptors = {name: opened for name, event in events.items() if (opened := _open_all(pids, event))}
+        self._descriptors = {name: _open_all(pids, event) for name, event in events.items()}
 
     def __enter__(self) -> Self:
         return self
@@ -96,36 +105,34 @@ class EventCounters:
 
     def close(self) -> None:
         for descriptors in self._descriptors.values():
-            for descriptor in descriptors:
-                os.close(descriptor)
-        self._descriptors.clear()
+            while descriptors:
+                os.close(descriptors.pop())
 
     def read(self) -> Reading:
         """The sums over all threads, also of those that have ended."""
-        counts: dict[str, int | None] = dict.fromkeys(self._names)
+        counts: dict[str, int | None] = dict.fromkeys(self._descriptors)
         shared = set()
         for name, descriptors in self._descriptors.items():
             read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
             if any(running_ns < enabled_ns for _, enabled_ns, running_ns in read):
                 shared.add(name)
-            else:
+            elif read:
                 counts[name] = sum(count for count, _, _ in read)
         return Reading(counts, frozenset(shared))
 
 
 def _open_all(pids: Sequence[int], event: Event) -> list[int]:
     """A counter for each thread, or none at all: a sum without some threads would be a wrong number."""
-    flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
     descriptors: list[int] = []
     for thread in sorted(thread for pid in pids for thread in thread_ids(pid)):
         try:
-            descriptors.append(open_event(event, flags, thread=thread, read_format=TIME_ENABLED | TIME_RUNNING))
+            descriptors.append(_open(event, INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, thread=thread))
         except ProcessLookupError:
             continue  # it ended since the list was made
         except OSError as error:
             for descriptor in descriptors:
                 os.close(descriptor)
-            if error.errno in (*_NOT_HERE, *_NO_FILES):
+            if error.errno in (*NO_PERMISSION, *_NOT_HERE, *_NO_FILES):
                 return []
             raise
     return descriptors

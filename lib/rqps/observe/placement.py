@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from rqps.errors import RqpsError
-from rqps.observe.process_counters import thread_ids
+from rqps.observe.counters import thread_ids
+from rqps.observe.machine import parse_cpu_list, text
 from rqps.store.manifest import Placement
 
 Kind = Literal["same-cpu", "split", "free"]
@@ -35,14 +36,27 @@ def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -
         kind = "same-cpu" if threads == 1 and len(usable) >= 2 else "split" if divisible else "free"
     if kind == "free":
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
-    if kind == "same-cpu":
-        return _same_cpu(usable)
+    if kind == "split":
+        return _split(usable)
+    shared = usable[-1]  # the first CPU serves most interrupts; nobody else on this one's core if that can be
+    other_cores = tuple(sorted(cpu for core in cores(usable) if shared not in core for cpu in core))
+    observer = other_cores or usable[:-1] or usable
+    return Placement(kind=kind, server_cpus=(shared,), client_cpus=(shared,), observer_cpus=observer)
+
+
+def _split(usable: tuple[int, ...]) -> Placement:
+    """About a quarter for the generator, in whole cores where there are two; the observer sits with it."""
     if len(usable) < 2:
         raise RqpsError(
             f"placement split: needs 2 CPUs at least, there is only CPU {usable[0]}",
             fix="use placement same-cpu or free, or allow this process more CPUs",
         )
-    return _split(usable)
+    units = cores(usable)
+    if len(units) == 1:
+        units = [(cpu,) for cpu in usable]
+    for_client = max(1, round(len(units) / 4))
+    server, client = (tuple(sorted(sum(part, ()))) for part in (units[:-for_client], units[-for_client:]))
+    return Placement(kind="split", server_cpus=server, client_cpus=client, observer_cpus=client)
 
 
 def by_clients(kind: Kind | None, clients: Iterable[int]) -> dict[int, Placement]:
@@ -73,22 +87,18 @@ def reasons(kind: Kind | None, placements: Mapping[int, Placement]) -> str:
     """
     sentences: dict[Placement, str] = {}
     for number, placement in placements.items():
-        sentences.setdefault(placement, _reason(kind, placement, number))
+        server, client = cpu_list(placement.server_cpus), cpu_list(placement.client_cpus)
+        clients = "1 client" if number == 1 else f"{number} clients"
+        where, why = {
+            "same-cpu": (f"Server and load generator share {server}", f"with {clients} they take turns"),
+            "split": (f"The server has {server} and the load generator {client}", f"with {clients} both are busy"),
+            "free": (
+                f"Server and load generator run on {server} as the kernel likes",
+                f"this is too little to divide for {clients}",
+            ),
+        }[placement.kind]
+        sentences.setdefault(placement, f"{where}, since {'the study asks for it' if kind else why}.")
     return " ".join(sentences.values())
-
-
-def _reason(kind: Kind | None, placement: Placement, threads: int) -> str:
-    server, client = cpu_list(placement.server_cpus), cpu_list(placement.client_cpus)
-    clients = "1 client" if threads == 1 else f"{threads} clients"
-    where, why = {
-        "same-cpu": (f"Server and load generator share {server}", f"with {clients} they take turns"),
-        "split": (f"The server has {server} and the load generator {client}", f"with {clients} both are busy"),
-        "free": (
-            f"Server and load generator run on {server} as the kernel likes",
-            f"this is too little to divide for {clients}",
-        ),
-    }[placement.kind]
-    return f"{where}, since {'the study asks for it' if kind else why}."
 
 
 def apply(pid: int, cpus: Collection[int]) -> None:
@@ -130,64 +140,20 @@ def cpu_list(cpus: Collection[int]) -> str:
     """
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
-        if runs and runs[-1][-1] == cpu - 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    text = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {text}"
+        if not runs or runs[-1][-1] != cpu - 1:
+            runs.append([])
+        runs[-1].append(cpu)
+    numbers = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {numbers}"
 
 
-def cores(cpus: Iterable[int], system: Path | None = None) -> list[tuple[int, ...]]:
+def cores(cpus: Iterable[int]) -> list[tuple[int, ...]]:
     """CPUs grouped by the core that they are threads of, in the order of their first CPU."""
-    wanted = set(cpus)
-    groups = {tuple(sorted(_siblings(cpu, system or SYSTEM) & wanted)) for cpu in wanted}
+    wanted, groups = set(cpus), set()
+    for cpu in wanted:
+        siblings = parse_cpu_list(text(SYSTEM / f"cpu{cpu}/topology/thread_siblings_list") or "") & wanted
+        groups.add(tuple(sorted(siblings | {cpu})))
     return sorted(groups)
-
-
-def _same_cpu(usable: tuple[int, ...]) -> Placement:
-    """The last CPU, since the first one serves most interrupts; nobody else on its core if that can be."""
-    shared = usable[-1]
-    other_cores = tuple(cpu for core in cores(usable) if shared not in core for cpu in core)
-    others = tuple(cpu for cpu in usable if cpu != shared)
-    return Placement(
-        kind="same-cpu",
-        server_cpus=(shared,),
-        client_cpus=(shared,),
-        observer_cpus=tuple(sorted(other_cores)) or others or usable,
-    )
-
-
-def _split(usable: tuple[int, ...]) -> Placement:
-    """About a quarter for the generator, in whole cores where there are two; the observer sits with it."""
-    units = cores(usable)
-    if len(units) == 1:
-        units = [(cpu,) for cpu in usable]
-    for_client = max(1, round(len(units) / 4))
-    client = tuple(sorted(cpu for unit in units[-for_client:] for cpu in unit))
-    server = tuple(sorted(cpu for unit in units[:-for_client] for cpu in unit))
-    return Placement(kind="split", server_cpus=server, client_cpus=client, observer_cpus=client)
-
-
-def _siblings(cpu: int, system: Path) -> set[int]:
-    try:
-        text = (system / f"cpu{cpu}/topology/thread_siblings_list").read_text()
-    except OSError:
-        return {cpu}
-    return parse_cpu_list(text) | {cpu}
-
-
-def parse_cpu_list(text: str) -> set[int]:
-    r"""The kernel's own notation.
-
-    >>> sorted(parse_cpu_list("0-2,8\n"))
-    [0, 1, 2, 8]
-    """
-    cpus: set[int] = set()
-    for piece in filter(None, text.strip().split(",")):
-        first, _, last = piece.partition("-")
-        cpus |= set(range(int(first), int(last or first) + 1))
-    return cpus
 
 
 def _threads(pid: int) -> set[int]:

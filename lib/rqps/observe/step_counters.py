@@ -1,4 +1,4 @@
-"""Counters of server, load generator and host: read at a step's two ends, and once a second in between."""
+"""Counters of server, load generator and host: read when a step begins and ends, and once a second in between."""
 
 import threading
 import time
@@ -9,11 +9,12 @@ from typing import Any, Self
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.observe.host_counters import HostCounters, HostState, read_host, read_host_state
-from rqps.observe.process_counters import (
+from rqps.observe.counters import (
     UNKNOWN,
-    ProcessCounters,
+    HostCounters,
     ProcessReading,
+    read_host,
+    read_host_state,
     read_process,
     read_processes,
     threads_ended,
@@ -22,7 +23,7 @@ from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 
 MOST_THREADS = 64
-"""With more threads, rows have no context switches (a file for each thread); the counters of a step's ends do."""
+"""With more threads, rows have no context switches (a file for each thread); the counters of a whole step do."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,12 @@ def read_counters(server_pids: Sequence[int], client_pid: int, device: str | Non
 
 def used_between(first: Counters, last: Counters) -> dict[str, float | int | None]:
     """CPU, switches, reads and writes between two moments, under the names of the columns of the table `steps`."""
-    return {
-        **_columns("server", _used(first.server, last.server)),
-        **_columns("client", _used(first.client, last.client)),
-        **_columns("host", last.host - first.host),
+    used = {
+        "server": last.server - first.server if last.server and first.server else UNKNOWN,
+        "client": last.client - first.client if last.client and first.client else UNKNOWN,
+        "host": last.host - first.host,
     }
-
-
-def _columns(part: str, counters: ProcessCounters | HostCounters | HostState) -> dict[str, Any]:
-    return {f"{part}_{name}": value for name, value in vars(counters).items()}
-
-
-def _used(first: ProcessReading | None, last: ProcessReading | None) -> ProcessCounters:
-    return UNKNOWN if first is None or last is None else last - first
+    return {f"{part}_{name}": value for part, counters in used.items() for name, value in vars(counters).items()}
 
 
 def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warning_, ...]:
@@ -64,7 +58,7 @@ def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warnin
     for part, earlier, later in (("server", first.server, last.server), ("client", first.client, last.client)):
         if earlier is None or later is None:
             continue
-        if not later.io_permitted:
+        if later.reads is None:
             texts.append(f"reads and writes of the {part} are unknown: this user may not read its /proc/PID/io")
         if ended := threads_ended(earlier.switches_by_thread or {}, later.switches_by_thread or {}):
             texts.append(f"context switches of the {part} are unknown: {ended} of its threads ended during the step")
@@ -129,7 +123,7 @@ class Sampler:
             "second": (later.at_ns - self._origin_ns) / 1e9,
             "interval_s": (later.at_ns - earlier.at_ns) / 1e9,
             **used_between(earlier, later),
-            **_columns("host", read_host_state()),
+            **read_host_state(),
             "server_rss_kb": later.server.rss_kb if later.server else None,
             "client_rss_kb": later.client.rss_kb if later.client else None,
         }

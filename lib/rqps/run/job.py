@@ -15,7 +15,7 @@ from rqps.engines import Prepared, Say, engine_of, prepare
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
-from rqps.observe.stacks import sampled_event
+from rqps.observe.recording import sampled_event
 from rqps.store.manifest import Placement
 from rqps.study import Run
 from rqps.workloads import PARAMETERS, workload

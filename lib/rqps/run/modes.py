@@ -14,11 +14,12 @@ from rqps.engines import Opened
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
-from rqps.observe.callgrind import Callgrind
-from rqps.observe.callgrind_profile import COUNTED, incomplete, instruction_rows
-from rqps.observe.host_counters import device_of, read_busy_s
+from rqps.observe.callgrind import COUNTED, Callgrind, incomplete, instruction_rows
+from rqps.observe.counters import read_busy_s
+from rqps.observe.machine import device_of
 from rqps.observe.perf_events import EventCounters, Reading
-from rqps.observe.stacks import choose_sampling, profiling
+from rqps.observe.recording import choose_sampling
+from rqps.observe.stacks import profiling
 from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
 from rqps.run.job import Job
 from rqps.store.manifest import Warning_

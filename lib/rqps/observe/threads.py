@@ -14,14 +14,12 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from rqps.observe.process_counters import thread_ids
-from rqps.observe.stacks.fold import Stack
+from rqps.observe.counters import of_threads, thread_ids
+from rqps.observe.stack_text import Stack
 from rqps.store.schemas import THREADS
 
 LOOKS_PER_S = 49
@@ -37,38 +35,22 @@ RUNNING, OTHER = "running", "other"
 KINDS = (RUNNING, *WAITS, OTHER)
 
 
-@dataclass(frozen=True)
-class Used:
+class Used(NamedTuple):
     """Nanoseconds of a thread since it began."""
 
     running_ns: int
     waiting_ns: int
     """Ready, but without a CPU."""
 
-    def __sub__(self, earlier: "Used") -> "Used":
-        return Used(self.running_ns - earlier.running_ns, self.waiting_ns - earlier.waiting_ns)
-
-
-def kind_of_wait(text: bytes) -> str:
-    r"""Activity of a thread by its /proc/PID/task/TID/syscall.
-
-    >>> kind_of_wait(b"running\n"), kind_of_wait(b"202 0x7f1 0x80 0x0\n"), kind_of_wait(b"-1 0x7ffe 0x7f2a\n")
-    ('running', 'lock', 'other')
-    """
-    first = text.split(None, 1)[0] if text.strip() else b""
-    return RUNNING if first == b"running" else _KIND.get(first, OTHER)
-
 
 def used_by_threads(pid: int) -> dict[int, Used]:
     """Time of each thread of a process so far; empty where the kernel does not count it."""
-    found = {}
-    for thread in thread_ids(pid):
-        try:
-            running_ns, waiting_ns, _ = map(int, Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes().split())
-        except (OSError, ValueError):
-            continue  # it has ended meanwhile, or this kernel does not count
-        found[thread] = Used(running_ns, waiting_ns)
-    return found
+    return {thread: Used(*map(int, times.split()[:2])) for thread, times in of_threads(pid, "schedstat")}
+
+
+def thread_names(pid: int) -> dict[int, str]:
+    """Names of a process's threads in the operating system, by thread id."""
+    return {thread: name.decode(errors="replace").rstrip("\n") for thread, name in of_threads(pid, "comm")}
 
 
 class ThreadLooks:
@@ -103,10 +85,11 @@ class ThreadLooks:
             number += 1
             for thread, file in list(self._files.items()):
                 try:
-                    kind = kind_of_wait(os.pread(file, 256, 0))
+                    call = os.pread(file, 256, 0).split(None, 1)[:1]  # "running", or the number and its arguments
                 except OSError:  # it has ended
                     os.close(self._files.pop(thread))
                     continue
+                kind = RUNNING if call == [b"running"] else _KIND.get(b"".join(call), OTHER)
                 self._seen.setdefault(thread, Counter())[kind] += 1
         for file in self._files.values():
             os.close(file)
@@ -133,25 +116,24 @@ def threads_table(
 
     A server saves threads of connections that have ended for the next ones; their waits are no part of a step.
     """
-    none = Used(0, 0)
-    used = {thread: each - first.get(thread, none) for thread, each in last.items()}
-    ran = {thread: roles.get(thread, UNKNOWN) for thread, each in used.items() if each.running_ns > 0}
-    rows = []
-    for role in sorted(set(ran.values())):
-        of_role = [thread for thread in ran if ran[thread] == role]
-        seen: Counter[str] = Counter()
-        for thread in of_role:
-            seen.update(looks.get(thread, {}))
-        row: dict[str, Any] = {
+    by_role: dict[str, dict[int, Used]] = {}
+    for thread, (running_ns, waiting_ns) in last.items():
+        ran_ns, waited_ns = first.get(thread, (0, 0))
+        if running_ns > ran_ns:
+            role = roles.get(thread, UNKNOWN)
+            by_role.setdefault(role, {})[thread] = Used(running_ns - ran_ns, waiting_ns - waited_ns)
+    rows: list[dict[str, Any]] = []
+    for role, used in sorted(by_role.items()):
+        seen = sum((Counter(looks.get(thread, {})) for thread in used), Counter[str]())
+        row = {
             "step": step,
             "role": role,
-            "threads": len(of_role),
+            "threads": len(used),
             "elapsed_s": elapsed_s,
-            "running_s": sum(used[thread].running_ns for thread in of_role) / 1e9,
-            "waiting_s": sum(used[thread].waiting_ns for thread in of_role) / 1e9,
-            **{f"seen_{kind}": seen[kind] if seen else None for kind in KINDS},
+            "running_s": sum(each.running_ns for each in used.values()) / 1e9,
+            "waiting_s": sum(each.waiting_ns for each in used.values()) / 1e9,
         }
-        rows.append(row)
+        rows.append({**row, **{f"seen_{kind}": seen[kind] if seen else None for kind in KINDS}})
     return pl.DataFrame(rows, schema=THREADS)
 
 
@@ -208,17 +190,6 @@ def role_of_frames(names: Iterable[str]) -> str | None:
     """
     plain = (name.partition("(")[0].rpartition("::")[2] for name in itertools.islice(names, _DEEPEST))
     return next((role for name in plain if (role := role_of_name(name))), None)
-
-
-def thread_names(pid: int) -> dict[int, str]:
-    """Names of a process's threads in the operating system, by thread id."""
-    found = {}
-    for thread in thread_ids(pid):
-        try:
-            found[thread] = Path(f"/proc/{pid}/task/{thread}/comm").read_text(errors="replace").rstrip("\n")
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-    return found
 
 
 def roles(

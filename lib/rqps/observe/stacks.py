@@ -10,12 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from rqps.engines import Opened, keeper
-from rqps.engines.sources.programs import perf
+from rqps.engines import Opened
 from rqps.errors import RqpsError
-from rqps.observe.stacks.fold import UNKNOWN, Folded, Stack, callers_of, fold
-from rqps.observe.stacks.recording import Recording, Sampling, perf_environment, recording, said_by_perf
-from rqps.observe.stacks.threads import ThreadLooks, Used, roles, thread_names, threads_table, used_by_threads
+from rqps.observe.recording import Recording, Sampling, recording, said_by_perf, start_perf
+from rqps.observe.stack_text import UNKNOWN, Folded, Stack, callers_of, fold
+from rqps.observe.threads import ThreadLooks, Used, roles, thread_names, threads_table, used_by_threads
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
@@ -49,31 +48,27 @@ class Profiling:
         self._placement = placement
         self._sampling = sampling
         self._recording = recording
-        self._looks = ThreadLooks(self._pid)
         self._origin_ns = 0
         self._first: dict[int, Used] = {}
         self._last: dict[int, Used] = {}
         self._names: dict[int, str] = {}
         self._reported_names: Mapping[int, str] = {}
+        self.looks = ThreadLooks(self._pid)
 
     def begin(self, origin_ns: int) -> None:
         """Starts sampling: the measured part has begun, at that moment of CLOCK_MONOTONIC."""
         self._origin_ns = origin_ns
         self._recording.begin()
         self._first = used_by_threads(self._pid)
-        self._looks.begin()
+        self.looks.begin()
 
     def end(self) -> None:
-        """Stops sampling: it has ended. Asks for the threads' names, as long as all of them are there."""
+        """Stops sampling, and asks for the threads' names as long as all of them are there."""
         self._last = used_by_threads(self._pid)
         self._recording.end()
-        self._looks.end()
+        self.looks.end()
         self._names = thread_names(self._pid)
         self._reported_names = self._server.thread_names()
-
-    def close(self) -> None:
-        """Leaves nothing running, however far it came."""
-        self._looks.end()
 
     def profile(self, step: str, server_cpu_s: float) -> Profile:
         """The samples of a step that is over. `server_cpu_s` is the server's CPU by the kernel's count."""
@@ -88,14 +83,14 @@ class Profiling:
         texts = weaknesses(sampled, folded, self._sampling, expected)
         return Profile(
             stacks=table(step, [*sampled, *callers_of(stacks, by_thread)], by_thread),
-            threads=threads_table(step, by_thread, self._first, self._last, self._looks.seen, sampled_s),
+            threads=threads_table(step, by_thread, self._first, self._last, self.looks.seen, sampled_s),
             warnings=tuple(Warning_(kind="stacks", text=text, step=step) for text in texts),
         )
 
 
 @contextmanager
 def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
-    """A perf that is ready for a step; it is gone, and so is its file, when the block ends."""
+    """A perf that is ready for a step; it is gone, and so is its file, after the block."""
     with recording(
         sampling,
         server_cpus=placement.server_cpus,
@@ -106,7 +101,7 @@ def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Itera
         try:
             yield step
         finally:
-            step.close()
+            step.looks.end()
 
 
 def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.DataFrame:
@@ -134,26 +129,10 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
 
 def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
     """All samples of one process in a file of perf, without inlined functions: to look them up takes minutes."""
-    argv = [
-        *perf().argv,
-        "script",
-        "--input",
-        str(data),
-        "--no-inline",
-        "--show-lost-events",
-        f"--pid={pid}",
-        f"--fields={FIELDS}",
-    ]
+    what = ("--no-inline", "--show-lost-events", f"--pid={pid}", f"--fields={FIELDS}")
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:
-        process = subprocess.Popen(
-            keeper.command("exec", argv, cpus=cpus),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=perf_environment(),
-            start_new_session=True,
-        )
+        process = start_perf(("script", f"--input={data}", *what), cpus, stdout=subprocess.PIPE, stderr=stderr)
     assert process.stdout is not None
     try:
         with process.stdout as text:
@@ -190,7 +169,13 @@ def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expe
     used_s = expected.server_cpu_s * sampled_share  # while samples were taken, if it used its CPU evenly
     wanted = used_s * sampling.samples_per_s
     if samples == 0:
-        yield _no_samples(expected, wanted)
+        used = f"the server used {expected.server_cpu_s:.3f} s of CPU"
+        if wanted >= IDLE_SAMPLES:
+            raise RqpsError(
+                f"no sample is of the server (process {expected.pid}), though {used} meanwhile",
+                fix="see that it runs on the CPUs that were sampled (rqps plan shows the placement), and try again",
+            )
+        yield f"no samples: {used} in {expected.elapsed_s:.1f} s, so it was idle or the step too short"
         return
     if samples < FEW_SAMPLES:
         yield f"only {samples} samples: a longer step or more rounds would show more"
@@ -204,16 +189,6 @@ def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expe
     if folded.unreadable:
         yield f"{folded.unreadable} pieces of perf script's text are no samples, and are left out"
     yield from _nameless(stacks, samples, expected.program)
-
-
-def _no_samples(expected: Expected, wanted: float) -> str:
-    used = f"the server used {expected.server_cpu_s:.3f} s of CPU"
-    if wanted >= IDLE_SAMPLES:
-        raise RqpsError(
-            f"no sample is of the server (process {expected.pid}), though {used} meanwhile",
-            fix="see that it runs on the CPUs that were sampled (rqps plan shows the placement), and try again",
-        )
-    return f"no samples: {used} in {expected.elapsed_s:.1f} s, so it was idle or the step too short"
 
 
 def _nameless(stacks: Sequence[Stack], samples: int, program: str) -> Iterator[str]:

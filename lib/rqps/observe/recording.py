@@ -13,23 +13,23 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rqps.engines import keeper
 from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.observe.machine import number
-from rqps.observe.perf_events import ALLOW, CPU_CLOCK, CYCLES, NO_PERMISSION, refusal
+from rqps.observe.perf_events import CYCLES, SETTINGS, refusal, sampling_refused
 from rqps.store.schemas import CALLERS
 
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
-"""On each CPU; not a whole thousand, so as not to keep step with the kernel's own clock."""
+"""On each CPU; not a whole thousand, which would be in step with the kernel's own clock."""
 COPIES_PER_S = 199
 """The same where each sample needs a copy of the stack."""
 CALLERS_PER_S = 97
@@ -43,7 +43,6 @@ KB_PER_PROLOGUE = 8
 LOADED, EXECUTABLE = 1, 1  # of ELF
 READY_PATIENCE_S = 60
 WRITE_PATIENCE_S = 120
-_SETTINGS = Path("/proc/sys/kernel")
 
 
 @dataclass(frozen=True)
@@ -78,14 +77,14 @@ class Sampling:
 
 def choose_sampling(program: Path, cpus: int) -> Sampling:
     """The sampling of this program on so many CPUs of this machine; an error where this user may not."""
-    highest = number(_SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
+    highest = number(SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
     unwinding: Unwinding = "frame pointers" if has_frame_pointers(program) else "DWARF"
     return Sampling(
         event=sampled_event(),
         samples_per_s=min(SAMPLES_PER_S if unwinding == "frame pointers" else COPIES_PER_S, highest),
         callers_per_s=max(1, CALLERS_PER_S // cpus),
         unwinding=unwinding,
-        large_buffer=os.geteuid() == 0 or number(_SETTINGS / "perf_event_paranoid") == -1,
+        large_buffer=os.geteuid() == 0 or number(SETTINGS / "perf_event_paranoid") == -1,
     )
 
 
@@ -93,23 +92,10 @@ def sampled_event() -> str:
     """The event to sample: cycles where there are hardware counters, else the CPU's clock."""
     if refusal(CYCLES, whole_cpu=True) == 0:
         return "cycles"
-    error = refusal(CPU_CLOCK, whole_cpu=True)
-    if error == 0:
-        return "cpu-clock"
-    raise _refused(error)
-
-
-def _refused(error: int) -> RqpsError:
-    if error in NO_PERMISSION:
-        paranoid = number(_SETTINGS / "perf_event_paranoid")
-        return RqpsError(
-            f"stacks: this user may not profile whole CPUs (kernel.perf_event_paranoid is {paranoid})",
-            fix=f"{ALLOW}; or leave stacks_rounds out of the study",
-        )
-    return RqpsError(
-        f"stacks: the kernel refuses to sample CPUs, {os.strerror(error)}",
-        fix="use a kernel with CONFIG_PERF_EVENTS, or leave stacks_rounds out of the study",
-    )
+    if refused := sampling_refused():
+        found, fix = refused
+        raise RqpsError(f"stacks: {found}", fix=f"{fix}; or leave stacks_rounds out of the study")
+    return "cpu-clock"
 
 
 @cache
@@ -134,16 +120,18 @@ def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
             yield offset, offset + length
 
 
+@dataclass
 class Recording:
     """A perf that has its counters open on the server's CPUs, and samples from `begin` to `end`."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, to_perf: int, from_perf: int) -> None:
-        self.process = process
-        self.folder = folder
-        self.began_ns = 0
-        self.ended_ns = 0
-        self._to_perf = to_perf
-        self._from_perf = from_perf
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    orders: int
+    """The pipe to perf."""
+    answers: int
+    """The pipe from perf."""
+    began_ns: int = 0
+    ended_ns: int = 0
 
     @property
     def data(self) -> Path:
@@ -155,12 +143,10 @@ class Recording:
         return (self.ended_ns - self.began_ns) / 1e9
 
     def begin(self) -> None:
-        """Starts sampling."""
         self._order("enable")
         self.began_ns = time.monotonic_ns()
 
     def end(self) -> None:
-        """Stops sampling."""
         self.ended_ns = time.monotonic_ns()
         self._order("disable")
 
@@ -175,32 +161,30 @@ class Recording:
                 fix=f"see that the disk of {self.folder.parent} is not full or very slow",
             ) from None
         if code not in (0, -signal.SIGINT):
-            raise self.failure()
+            raise self._failure()
 
-    def failure(self) -> RqpsError:
-        said = said_by_perf(self.folder / "record.err")
+    def _failure(self) -> RqpsError:
         code = self.process.poll()
         how = "" if code is None else f" (exit status {code})"
-        return RqpsError(
-            f"perf record failed{how}: {said}", fix="fix what it says; rqps doctor shows what perf may do"
-        )
+        said = said_by_perf(self.folder / "record.err")
+        return RqpsError(f"perf record failed{how}: {said}", fix="fix that; rqps doctor shows what perf may do")
 
     def _order(self, word: str) -> None:
         """Gives an order and waits until it is carried out."""
         try:
-            os.write(self._to_perf, f"{word}\n".encode())
+            os.write(self.orders, f"{word}\n".encode())
         except BrokenPipeError:
             self.process.wait()
-            raise self.failure() from None
+            raise self._failure() from None
         deadline = time.monotonic() + READY_PATIENCE_S
         answer = b""
         while b"ack" not in answer:
-            ready, _, _ = select.select([self._from_perf], [], [], max(0.0, deadline - time.monotonic()))
-            piece = os.read(self._from_perf, 64) if ready else b""
+            ready, _, _ = select.select([self.answers], [], [], max(0.0, deadline - time.monotonic()))
+            piece = os.read(self.answers, 64) if ready else b""
             if not piece:
-                if ready:  # it has ended and closed its end
+                if ready:  # it has ended, and its pipe with it
                     self.process.wait()
-                raise self.failure()
+                raise self._failure()
             answer += piece
 
 
@@ -213,37 +197,18 @@ def recording(
     Whole CPUs are sampled: sampling one process switches counters with every change of thread, which slowed point
     queries by a fifth and more. Reading the file leaves out what is not the server's.
     """
-    program = perf().argv
     folder = Path(tempfile.mkdtemp(prefix="stacks-", dir=scratch))
-    orders, to_perf = os.pipe()
-    from_perf, answers = os.pipe()
-    argv = [
-        *program,
-        "record",
-        "--output",
-        str(folder / "perf.data"),
-        "--cpu",
-        ",".join(map(str, server_cpus)),
-        "--delay",
-        "-1",
-        "--control",
-        f"fd:{orders},{answers}",
-        "--no-buildid",
-        "--no-buildid-cache",
+    from_us, to_perf = os.pipe()
+    from_perf, to_us = os.pipe()
+    arguments = (
+        *("record", "--output", str(folder / "perf.data"), "--no-buildid", "--no-buildid-cache"),
+        *("--cpu", ",".join(map(str, server_cpus)), "--delay", "-1", "--control", f"fd:{from_us},{to_us}"),
         *sampling.arguments(),
-    ]
+    )
     with (folder / "record.err").open("wb") as errors:
-        process = subprocess.Popen(
-            keeper.command("exec", argv, cpus=cpus),
-            stdin=subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
-            env=perf_environment(),
-            pass_fds=(orders, answers),
-            start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
-        )
-    os.close(orders)
-    os.close(answers)
+        process = start_perf(arguments, cpus, stdout=errors, stderr=errors, pass_fds=(from_us, to_us))
+    os.close(from_us)
+    os.close(to_us)
     try:
         running = Recording(process, folder, to_perf, from_perf)
         running._order("disable")  # answered when all counters are open
@@ -256,9 +221,16 @@ def recording(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def perf_environment() -> dict[str, str]:
-    """The environment of perf, without anybody's own settings of it."""
-    return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PERF_CONFIG": "/dev/null", **perf().environment}
+def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) -> "subprocess.Popen[bytes]":
+    """perf on these CPUs, gone when we are. It has nobody's own settings, and a Ctrl-C in the terminal is for us."""
+    tool = perf()
+    return subprocess.Popen(
+        keeper.command("exec", [*tool.argv, *arguments], cpus=cpus),
+        stdin=subprocess.DEVNULL,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PERF_CONFIG": "/dev/null", **tool.environment},
+        start_new_session=True,
+        **streams,
+    )
 
 
 def said_by_perf(file: Path) -> str:

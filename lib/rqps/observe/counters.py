@@ -1,0 +1,219 @@
+"""Counters of processes and of the host, as the kernel keeps them.
+
+psutil reads all but three: CPU time in nanoseconds (psutil has ticks of 10 ms), the context switches of all threads
+(psutil has those of the first one), and the busy time of a CPU by its number (psutil lists those that are on).
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rqps.errors import RqpsError
+
+
+@dataclass(frozen=True)
+class ProcessCounters:
+    """The process columns of the tables `steps` and `counters`; None where the kernel does not say."""
+
+    cpu_s: float | None
+    cpu_user_s: float | None
+    cpu_system_s: float | None
+    context_switches: int | None
+    reads: int | None
+    writes: int | None
+    read_kb: float | None
+    write_kb: float | None
+
+
+UNKNOWN = ProcessCounters(None, None, None, None, None, None, None, None)
+
+
+@dataclass(frozen=True)
+class ProcessReading(ProcessCounters):
+    """The counters since the process began. `later - earlier` is what it used in between."""
+
+    rss_kb: int
+    switches_by_thread: Mapping[int, int] | None = field(repr=False)
+
+    def __sub__(self, earlier: "ProcessReading") -> ProcessCounters:
+        used = _used(ProcessCounters, earlier, self)
+        used["context_switches"] = switches_between(earlier.switches_by_thread, self.switches_by_thread)
+        return ProcessCounters(**used)
+
+
+@dataclass(frozen=True)
+class HostCounters:
+    """The host columns of the tables `steps` and `counters`. `later - earlier` is what was used in between.
+
+    The disk's columns are None where the directory is on no block device (tmpfs, overlay, a network).
+    """
+
+    cpu_user_s: float
+    cpu_system_s: float
+    cpu_idle_s: float
+    cpu_iowait_s: float
+    cpu_steal_s: float
+    context_switches: int
+    interrupts: int
+    reads: int | None
+    writes: int | None
+    read_kb: float | None
+    write_kb: float | None
+
+    def __sub__(self, earlier: "HostCounters") -> "HostCounters":
+        return HostCounters(**_used(HostCounters, earlier, self))
+
+
+def _used(kind: type, earlier: Any, later: Any) -> dict[str, Any]:
+    pairs = {each.name: (getattr(earlier, each.name), getattr(later, each.name)) for each in fields(kind)}
+    return {name: None if None in pair else pair[1] - pair[0] for name, pair in pairs.items()}
+
+
+def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int] | None) -> int | None:
+    """Context switches between two readings, exact or None.
+
+    The kernel keeps them for each living thread only. It forgets what a thread did between the earlier reading and
+    its end, so a sum would be too small without showing it.
+
+    >>> switches_between({10: 5, 11: 7}, {10: 6, 11: 9, 12: 4})
+    7
+    >>> switches_between({10: 5, 11: 7}, {10: 6}) is None
+    True
+    """
+    if earlier is None or later is None or threads_ended(earlier, later):
+        return None
+    return sum(count - earlier.get(thread, 0) for thread, count in later.items())
+
+
+def threads_ended(earlier: Mapping[int, int], later: Mapping[int, int]) -> int:
+    """Number of threads that ended; one whose count fell is another thread that got the same id."""
+    return sum(1 for thread, count in earlier.items() if later.get(thread, -1) < count)
+
+
+def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
+    """Counters of a process since it began, also of one that ended but was not reaped yet.
+
+    Context switches are left out where there are more threads than `most_threads`: they take a file of each.
+    """
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            cpu_s, times, rss_kb = cpu_ns(pid) / 1e9, process.cpu_times(), process.memory_info().rss // 1024
+            few = most_threads is None or process.num_threads() <= most_threads
+            switches = _switches_by_thread(pid) if few else None
+            try:
+                io = process.io_counters()
+            except psutil.AccessDenied:  # the kernel shows it to those who may trace the process
+                io = None
+    except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError) as error:
+        raise RqpsError(
+            f"process {pid} has ended, its counters can't be read",
+            fix="look into the logs of the server and the load generator for why it ended",
+        ) from error
+    return ProcessReading(
+        cpu_s=cpu_s,
+        cpu_user_s=times.user,
+        cpu_system_s=times.system,
+        context_switches=None if switches is None else sum(switches.values()),
+        reads=io.read_count if io else None,
+        writes=io.write_count if io else None,
+        read_kb=io.read_bytes / 1024 if io else None,
+        write_kb=io.write_bytes / 1024 if io else None,
+        rss_kb=rss_kb,
+        switches_by_thread=switches,
+    )
+
+
+def read_processes(pids: Sequence[int], most_threads: int | None = None) -> ProcessReading | None:
+    """Sum of the counters of an engine's processes; None for an engine that has none of its own."""
+    readings = [read_process(pid, most_threads) for pid in pids]
+    if len(readings) < 2:
+        return readings[0] if readings else None
+    values = {name: [vars(each)[name] for each in readings] for name in vars(readings[0])}
+    by_thread = values.pop("switches_by_thread")
+    summed: dict[str, Any] = {name: None if None in found else sum(found) for name, found in values.items()}
+    merged = None if None in by_thread else {thread: count for each in by_thread for thread, count in each.items()}
+    return ProcessReading(**summed, switches_by_thread=merged)
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of a process, with all its threads, also those that ended, by the scheduler's own clock."""
+    try:
+        return time.clock_gettime_ns((~pid << 3) | 2)  # the kernel's name for that clock
+    except OSError as error:
+        raise ProcessLookupError(f"process {pid} has no CPU clock") from error
+
+
+def thread_ids(pid: int) -> list[int]:
+    """Ids of all threads of a process; psutil would read a file of each to list them."""
+    return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def of_threads(pid: int, file: str) -> Iterator[tuple[int, bytes]]:
+    """A file of /proc for each thread of a process, without those that end meanwhile."""
+    for thread in thread_ids(pid):
+        try:
+            yield thread, Path(f"/proc/{pid}/task/{thread}/{file}").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def _switches_by_thread(pid: int) -> dict[int, int]:
+    switches = {}
+    for thread, status in of_threads(pid, "status"):
+        _, voluntary, _, involuntary = status[status.rindex(b"\nvoluntary_ctxt_switches:") :].split()[:4]
+        switches[thread] = int(voluntary) + int(involuntary)
+    return switches
+
+
+def read_host(device: str | None) -> HostCounters:
+    """Counters of the host since it was started; `device` is a name as `device_of` gives it."""
+    cpu, switches = psutil.cpu_times(), psutil.cpu_stats()
+    disk = psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
+    return HostCounters(
+        cpu_user_s=cpu.user + cpu.nice,  # guests are in user already
+        cpu_system_s=cpu.system + cpu.irq + cpu.softirq,
+        cpu_idle_s=cpu.idle,
+        cpu_iowait_s=cpu.iowait,
+        cpu_steal_s=cpu.steal,
+        context_switches=switches.ctx_switches,
+        interrupts=switches.interrupts,
+        reads=disk.read_count if disk else None,
+        writes=disk.write_count if disk else None,
+        read_kb=disk.read_bytes / 1024 if disk else None,
+        write_kb=disk.write_bytes / 1024 if disk else None,
+    )
+
+
+def read_host_state() -> dict[str, float | None]:
+    """Load, free memory and the CPUs' frequency now, by the names of the host's columns of `counters`."""
+    return {
+        "host_load_1min": os.getloadavg()[0],
+        "host_memory_available_kb": psutil.virtual_memory().available // 1024,
+        "host_frequency_mhz": psutil.cpu_freq().current if _frequency_is_measured() else None,
+    }
+
+
+@cache
+def _frequency_is_measured() -> bool:
+    """False where psutil gives a constant from boot: no driver sets the frequency, nor does the CPU count cycles."""
+    drivers = Path("/sys/devices/system/cpu/cpufreq").glob("policy*")
+    return any(drivers) or " aperfmperf" in Path("/proc/cpuinfo").read_text()
+
+
+def read_busy_s(cpus: Collection[int]) -> float:
+    """Seconds that these CPUs have worked so far, for whomever."""
+    names = {f"cpu{cpu}" for cpu in cpus}
+    busy_ticks = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split(None, 8)
+        if name in names:
+            user, nice, system, _idle, _iowait, irq, softirq = map(int, ticks[:7])
+            busy_ticks += user + nice + system + irq + softirq
+    return busy_ticks / os.sysconf("SC_CLK_TCK")
