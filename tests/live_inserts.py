@@ -11,11 +11,11 @@ from unittest.mock import patch
 from live_server import runs_of, server_of
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.study import Run
+from rqps.workloads import Answer
 from rqps.workloads.insert_benchmark import generator
 from rqps.workloads.insert_benchmark.generator import Generator
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.workload import InsertBenchmark
-from rqps.workloads.protocol import Answer
 
 RUNS = runs_of("releases")
 SMALL: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import Any
 from live_server import runs_of, server_of
 from rqps.engines.mysql.instance import Server, query
 from rqps.study import Run
-from rqps.workloads.protocol import Answer
+from rqps.workloads import Answer
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import expand, is_measured
 from rqps.workloads.sysbench.workload import Sysbench

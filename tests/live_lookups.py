@@ -10,11 +10,10 @@ from live_server import RUNS_YAML, runs_of, server_of
 from rqps.engines.mysql.instance import Server, query
 from rqps.study import Run, read_runs_file
 from rqps.study.runs_file import Option
-from rqps.workloads import PARAMETERS
+from rqps.workloads import PARAMETERS, Answer
 from rqps.workloads.point_lookups.generator import Generator
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.workload import PointLookups
-from rqps.workloads.protocol import Answer
 
 RUNS = runs_of("point-lookups")
 ROWS = 2000

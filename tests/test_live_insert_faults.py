@@ -9,11 +9,11 @@ from live_inserts import House, asked, empty_server
 from rqps.engines.mysql.innodb import left
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
+from rqps.workloads import Answer
 from rqps.workloads.insert_benchmark import check
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import find
-from rqps.workloads.protocol import Answer
 
 pytestmark = pytest.mark.live
 

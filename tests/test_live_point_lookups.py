@@ -13,7 +13,7 @@ import pytest
 from live_lookups import BUILDS, ROWS, House, asked, serving
 from rqps.errors import RqpsError
 from rqps.workloads.point_lookups import generator
-from rqps.workloads.point_lookups.mysqlslap import mysqlslap
+from rqps.workloads.point_lookups.generator import mysqlslap
 from rqps.workloads.point_lookups.steps import KINDS, find
 from rqps.workloads.point_lookups.workload import PointLookups
 

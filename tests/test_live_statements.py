@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from live_load import LABELS, ROWS, House, Logged, done, logging_server, shape
 from published_statements import EXPECTED
-from rqps.workloads.protocol import Answer
+from rqps.workloads import Answer
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 

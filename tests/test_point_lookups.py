@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from rqps.errors import RqpsError
-from rqps.workloads.point_lookups.generator import Report, complaints, read_report
-from rqps.workloads.point_lookups.mysqlslap import mysqlslap, with_mysqlslap
+from rqps.workloads.point_lookups.generator import Report, complaints, mysqlslap, read_report, with_mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.steps import KINDS, find
-from rqps.workloads.point_lookups.table import difference, statements
+from rqps.workloads.point_lookups.workload import difference, statements
 
 TEN_ROWS = "(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0)"
 TEN_ROWS += ",(null,0,0,0),(null,0,0,0),(null,0,0,0)"
@@ -76,8 +75,8 @@ def test_kinds_are_neighbours_then_clients_then_engines() -> None:
         ({"kinds": ["pk-forced"]}, "unknown kind 'pk-forced'; did you mean 'pk-force'?"),
         ({"kinds": ["cover"]}, "unknown kind 'cover'; did you mean 'cover-force'?"),
         ({"kinds": ["x"]}, "unknown kind 'x'; the kinds are pk, pk-force, cover-noforce, nocover-force, cover-force"),
-        ({"clients": [4, 1, 4]}, "4 stands twice"),
-        ({"engines": ["memory", "memory"]}, "'memory' stands twice"),
+        ({"clients": [4, 1, 4]}, "4 is there more than once"),
+        ({"engines": ["memory", "memory"]}, "'memory' is there more than once"),
         ({"table_rows": 65_000}, "65000 rows can't be made by doubling 1000; write 64000 or 128000"),
         ({"table_rows": 10}, "10 rows can't be made by doubling 1000; write 1000"),
         ({"clients": [0]}, "Input should be greater than or equal to 1"),

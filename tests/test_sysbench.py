@@ -97,9 +97,13 @@ def test_an_unknown_step_is_reported_with_the_nearest(name: str, words: str) -> 
 
 
 def test_the_same_work_under_two_names_is_refused() -> None:
-    assert refused(steps=["insert", "insert"]) == "step 'insert' stands twice"
-    assert refused(steps=["insert", "insert_range=100"]) == ("step 'insert_range=100' stands twice, also as 'insert'")
-    assert refused(steps=["published-2024", "scan"]) == "step 'scan' stands twice, also as 'scan_range=100'"
+    assert refused(steps=["insert", "insert"]) == "step 'insert' is there more than once"
+    assert refused(steps=["insert", "insert_range=100"]) == (
+        "step 'insert_range=100' is there more than once, also as 'insert'"
+    )
+    assert (
+        refused(steps=["published-2024", "scan"]) == "step 'scan' is there more than once, also as 'scan_range=100'"
+    )
     again = SysbenchParameters(steps=("point-query.pre", "flush", "scan.warm", "flush", "scan.warm", "point-query"))
     assert again.measured == ("point-query.pre", "point-query")
 
@@ -230,7 +234,7 @@ def test_threads_that_are_no_numbers_of_clients_are_refused(threads: object) -> 
 
 
 def test_a_number_of_threads_stands_once() -> None:
-    assert refused(threads=[1, 8, 1]) == "[1, 8, 1] has a number twice; keep one"
+    assert refused(threads=[1, 8, 1]) == "[1, 8, 1] has a number more than once"
 
 
 def test_the_order_is_the_published_one() -> None:

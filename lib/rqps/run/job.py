@@ -18,8 +18,7 @@ from rqps.observe import placement
 from rqps.observe.recording import sampled_event
 from rqps.store.manifest import Placement
 from rqps.study import Run
-from rqps.workloads import PARAMETERS, workload
-from rqps.workloads.protocol import CountedWorkload, Workload
+from rqps.workloads import PARAMETERS, CountedWorkload, Workload, workload
 
 JOB = "job.json"
 

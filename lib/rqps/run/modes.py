@@ -24,7 +24,7 @@ from rqps.observe.step_counters import Sampler, read_counters, used_between, war
 from rqps.run.job import Job
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
-from rqps.workloads.protocol import CountedWorkload, Load
+from rqps.workloads import CountedWorkload, Load
 
 INCOMPLETE_WORTH_A_WARNING = 0.001
 """Of the instructions, those of stacks whose beginning is not known."""

@@ -1,14 +1,19 @@
-"""The workloads: the load that is put on an engine, and the answers of the load generators."""
+"""The workloads: the load that is put on an engine, and the answers of the load generators.
 
-from typing import TYPE_CHECKING
+The protocol here is all that a run needs of a workload.
+"""
 
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
+
+from rqps.store.manifest import Warning_
 from rqps.study import Parameters
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-
-if TYPE_CHECKING:
-    from rqps.workloads.protocol import Workload
 
 PARAMETERS: dict[str, type[Parameters]] = {
     "sysbench": SysbenchParameters,
@@ -17,7 +22,95 @@ PARAMETERS: dict[str, type[Parameters]] = {
 }
 
 
-def workload(name: str) -> "Workload":
+@dataclass(frozen=True)
+class Checked:
+    """Plans that were explained before a step, as rows of the table `plans`, and warnings about them."""
+
+    plans: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[Warning_, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a step, as columns and rows of the raw tables."""
+
+    columns: dict[str, Any]
+    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies. A column
+    that is not given is null; a counter that can't be had is given as null."""
+    intervals: list[dict[str, Any]]
+    latencies: list[dict[str, Any]]
+    warnings: tuple[Warning_, ...] = ()
+    more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Rows of raw tables that only this workload has, by their names: the same ones in every step."""
+
+
+class How(TypedDict):
+    """The circumstances of a load: the seed of its random values, its CPUs, and the file for all that it writes."""
+
+    seed: int
+    cpus: tuple[int, ...]
+    log: Path
+
+
+class Load(Protocol):
+    """A load generator at work on one step."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait_for_begin(self) -> int:
+        """Wait until the measured part begins; gives that moment of CLOCK_MONOTONIC, in ns.
+
+        A load that waits for us begins in `wait_for_end`, when everything that observes it is on.
+        """
+
+    def wait_for_end(self) -> None:
+        """Wait until the measured part has ended. The counters of the processes can still be read then."""
+
+    def wait_until_gone(self) -> None:
+        """Wait until the generator has ended, and fail if it did not end well."""
+
+
+class Workload(Protocol):
+    """A family of steps. `parameters` are of the workload's own type, and `server` is what its engine opens."""
+
+    def data_name(self, parameters: Any) -> str:
+        """A name for the loaded tables: equal names mean equal bytes."""
+
+    def load(self, server: Any, parameters: Any) -> None:
+        """Make and fill the tables on an empty server."""
+
+    def prepare(self, server: Any, parameters: Any) -> None:
+        """Check the tables and warm the server up, before the first step."""
+
+    def steps(self, parameters: Any) -> Sequence[str]:
+        """The steps in their order."""
+
+    def clients(self, step: str, parameters: Any) -> int:
+        """The number of clients of a step, which decides the CPUs that they get."""
+
+    def check(self, server: Any, step: str, parameters: Any) -> Checked:
+        """Ask the server before a step for the plans that the step is named for; fail where they must be right."""
+
+    def generating(self, server: Any, step: str, parameters: Any, **how: Unpack[How]) -> AbstractContextManager[Load]:
+        """The load of one step."""
+
+    def answer(self, step: str, parameters: Any, load: Any) -> Answer:
+        """The result of a step that has ended."""
+
+    def tools(self, parameters: Any) -> dict[str, str]:
+        """The load generators with their versions; fetched if they are not here yet."""
+
+
+@runtime_checkable
+class CountedWorkload(Protocol):
+    """A family of steps that can be done a number of times instead of for some seconds."""
+
+    def counting(self, server: Any, step: str, parameters: Any, **how: Unpack[How]) -> AbstractContextManager[Load]:
+        """The load of one step: the same transactions on every server, however slow. It begins in `wait_for_end`."""
+
+
+def workload(name: str) -> Workload:
     """A workload by its name. Its modules are imported only here: reading runs.yaml needs none of them."""
     from rqps.workloads.insert_benchmark.workload import InsertBenchmark
     from rqps.workloads.point_lookups.workload import PointLookups

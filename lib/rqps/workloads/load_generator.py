@@ -12,8 +12,8 @@ from rqps.engines import keeper
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
+from rqps.workloads import How
 from rqps.workloads.answers import read_end, read_origin
-from rqps.workloads.protocol import How
 
 DATABASE = "rqps"
 START_PATIENCE_S = 120

@@ -14,12 +14,12 @@ from typing import Any, NoReturn, Unpack
 from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
+from rqps.workloads import How
 from rqps.workloads.answers import Second, together
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import Row
 from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, statement
 from rqps.workloads.load_generator import DONE_AGAIN, READY_S, Options, Sysbench, switch
-from rqps.workloads.protocol import How
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 LOOK_S = 0.02

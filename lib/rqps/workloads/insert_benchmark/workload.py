@@ -8,13 +8,13 @@ from rqps.engines.mysql.instance import Server, query
 from rqps.engines.mysql.reports import check_connections
 from rqps.engines.sources.programs import sysbench
 from rqps.store.manifest import Warning_
+from rqps.workloads import Answer, Checked, How
 from rqps.workloads.answers import Second, by_second, interval_rows, latency_rows, retries_warning, summary
 from rqps.workloads.insert_benchmark import check, generator, settling
 from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole, read_seconds, total
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
 from rqps.workloads.load_generator import DATABASE
-from rqps.workloads.protocol import Answer, Checked, How
 
 ENOUGH_OF_RATE = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""

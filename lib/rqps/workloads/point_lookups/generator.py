@@ -1,6 +1,7 @@
-"""mysqlslap at work: held before its clients start and after they have gone, for counters to be read there.
+"""mysqlslap at work: it waits before its clients start and after they have gone, for counters to be read there.
 
-The time is mysqlslap's own; the number of queries is counted by the server.
+One binary puts the load on all servers of a study, so that the client does not differ. The time is mysqlslap's own;
+the number of queries is counted by the server.
 """
 
 import re
@@ -8,23 +9,118 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self, Unpack
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, Unpack
 
+from rqps.engines import locate
 from rqps.engines.mysql.instance import Server, query
+from rqps.engines.sources import catalogue
+from rqps.engines.sources.archives import sha256
+from rqps.engines.sources.programs import call, said
 from rqps.errors import RqpsError
+from rqps.study import BuildSpec
+from rqps.workloads import How
 from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
-from rqps.workloads.point_lookups.mysqlslap import Slap
 from rqps.workloads.point_lookups.steps import Step
-from rqps.workloads.protocol import How
 
 BEGIN, END = "rqps begin", "rqps end"
 START_PATIENCE_S = 60
 STALL_PATIENCE_S = 120
 """Without the server using any CPU."""
 LOOK_S = 0.25
-"""Between looks at whether all are still there. What mysqlslap says is heard at once."""
+"""Between checks that all are still there. What mysqlslap writes is read at once."""
+SSL_MODE_SINCE = (5, 7, 11)
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
+_VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")
+
+
+@dataclass(frozen=True)
+class Slap:
+    """A mysqlslap that runs."""
+
+    path: Path
+    version: str
+    without_tls: str
+    """The option that this one has for it."""
+    digest: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """Its version, and its digest, since two of one version need not be the same client."""
+        return f"{self.version} (sha256 {self.digest[:12]})"
+
+    def argv(self, server: Server, database: str, query: str, clients: int, queries: int) -> list[str]:
+        """The command line for so many queries of each client. It creates nothing and drops nothing.
+
+        What mysqlslap calls --number-of-queries is the number of all clients together: it divides it among them.
+        """
+        options = {
+            "socket": server.socket,
+            "user": "root",
+            "create-schema": database,  # where the clients work; created only together with --create
+            "concurrency": clients,
+            "number-of-queries": clients * queries,
+            "query": query,
+        }
+        given = (f"--{name}={value}" for name, value in options.items())
+        return [str(self.path), "--no-defaults", self.without_tls, "--no-drop", "--csv", *given]
+
+
+@cache
+def mysqlslap(asked: str) -> Slap:
+    """The one of a version in the catalogue, fetched if need be, or the one at a path."""
+    versions = ", ".join(with_mysqlslap())
+    if asked.startswith(("/", "~")):
+        path = Path(asked).expanduser()
+    elif asked in with_mysqlslap():
+        path = locate("mysqlslap", BuildSpec(mysql=asked), print).directory / "bin/mysqlslap"
+    else:
+        raise RqpsError(
+            f"mysqlslap: the catalogue has none of version {asked}",
+            fix=f"give one of {versions}, or the path of a mysqlslap",
+        )
+    if not path.is_file():
+        raise RqpsError(
+            f"mysqlslap: there is no {path}", fix=f"give the path of one, or one of the versions {versions}"
+        )
+    _, environment = call("mysqlslap", path.parent, path, print, own_loader=False)
+    answer = said([str(path), "--no-defaults", "--version"], {"PATH": "/usr/bin:/bin", **environment})
+    found = _VERSION.search(answer)
+    if not found:
+        raise RqpsError(
+            f"{path} does not report its version as a mysqlslap does: {answer.strip()[-400:] or 'it says nothing'}",
+            fix=f"give the path of a mysqlslap that runs here, or one of the versions {versions}",
+        )
+    has_ssl_mode = tuple(map(int, found[1].split("."))) >= SSL_MODE_SINCE and "MariaDB" not in answer
+    return Slap(path, found[1], "--ssl-mode=DISABLED" if has_ssl_mode else "--skip-ssl", sha256(path), environment)
+
+
+def with_mysqlslap() -> list[str]:
+    """Versions of the catalogue that bring one."""
+    return [version for version, entry in catalogue().items() if "bin/mysqlslap" in entry.files]
+
+
+class Counted(NamedTuple):
+    """Counts of the server."""
+
+    selects: int
+    """SELECT statements, failed ones too; none of ours for control is one."""
+    refused: int
+    """Connections. mysqlslap tries again a tenth of a second later, and says nothing if that goes well."""
+    threads_ended: int
+    """Threads of connections that are no more, neither at work nor cached for the next; their counters went, too."""
+
+
+def _count(server: Server) -> Counted:
+    connection = server.connect()
+    names = "'^(Com_select|Aborted_connects|Threads_)'"
+    counts = dict(query(connection, f"SHOW GLOBAL STATUS WHERE variable_name RLIKE {names}"))
+    connection.close()
+    there = int(counts["Threads_cached"]) + int(counts["Threads_connected"])
+    return Counted(int(counts["Com_select"]), int(counts["Aborted_connects"]), int(counts["Threads_created"]) - there)
 
 
 class Generator(LoadGenerator):
@@ -38,7 +134,7 @@ class Generator(LoadGenerator):
         """Start it with so many queries of each client."""
         self.step = step
         self.queries = queries
-        self.counted = Counted.of(server)
+        self.counted = _count(server)
         """Counts of the server until now; when all is over, since mysqlslap was started."""
         self._words = {word: threading.Event() for word in (BEGIN, END)}
         self._began_ns = self._last_word_ns = 0
@@ -56,7 +152,15 @@ class Generator(LoadGenerator):
         """Let the clients go, and wait until the last of them has gone."""
         self._began_ns = time.monotonic_ns()
         self._go_on()
-        working = _Working(self.server.pid)
+        clock = (~self.server.pid << 3) | 2  # the kernel's name for the scheduler's clock of a whole process
+        used_ns, since = 0, time.monotonic()
+
+        def working() -> bool:
+            nonlocal used_ns, since
+            if (now_ns := time.clock_gettime_ns(clock)) > used_ns:
+                used_ns, since = now_ns, time.monotonic()
+            return time.monotonic() - since < STALL_PATIENCE_S
+
         self._wait_for(END, working, f"hangs: the server has done nothing for {STALL_PATIENCE_S} s")
 
     @property
@@ -74,7 +178,7 @@ class Generator(LoadGenerator):
         if code != 0:
             raise self.failure("failed")
         self._reader.join()
-        self.counted = Counted.of(self.server).since(self.counted)
+        self.counted = Counted(*(now - then for now, then in zip(_count(self.server), self.counted, strict=True)))
 
     def heard(self, line: str) -> None:
         if (word := line.rstrip("\n")) in self._words:
@@ -101,20 +205,6 @@ class Generator(LoadGenerator):
                 raise self.failure(else_)
 
 
-class _Working:
-    """True as long as a process has used CPU lately."""
-
-    def __init__(self, pid: int) -> None:
-        self._clock = (~pid << 3) | 2  # the kernel's name for the scheduler's clock of a whole process
-        self._used_ns, self._since = 0, time.monotonic()
-
-    def __call__(self) -> bool:
-        used_ns, now = time.clock_gettime_ns(self._clock), time.monotonic()
-        if used_ns > self._used_ns:
-            self._used_ns, self._since = used_ns, now
-        return now - self._since < STALL_PATIENCE_S
-
-
 def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:
     """Seconds that one client takes to ask so often, before anything is measured.
 
@@ -122,9 +212,9 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
     """
     began = time.monotonic()
     done = run_to_its_end(slap.argv(server, step.database, step.kind.query, 1, queries), slap.environment, cpus)
-    lines = done.stdout.splitlines(keepends=True)
-    if done.returncode != 0 or complaints(lines):
-        said = "\n".join(complaints(lines)) or done.stdout.strip() or f"exit code {done.returncode}"
+    complained = complaints(done.stdout.splitlines())
+    if done.returncode != 0 or complained:
+        said = "\n".join(complained) or done.stdout.strip() or f"exit code {done.returncode}"
         raise RqpsError(
             f"{server.build.name}: mysqlslap {slap.version} can't put load on MySQL {server.build.version}: {said}",
             fix="give another mysqlslap in the study's parameters, a newer one mostly; all dbms are then asked by it",
@@ -132,8 +222,7 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
     return time.monotonic() - began
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """The line that mysqlslap writes: its time is from when its clients may connect until all have gone."""
 
     elapsed_s: float
@@ -167,34 +256,3 @@ def complaints(lines: list[str]) -> list[str]:
 def failed(lines: list[str]) -> int:
     """Queries that came back with an error: the last of a client, which then leaves."""
     return sum("mysqlslap: Cannot run query" in line for line in lines)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Counts of the server."""
-
-    selects: int
-    """SELECT statements, failed ones too; none of ours for control is one."""
-    refused: int
-    """Connections. mysqlslap tries again a tenth of a second later, and says nothing if that goes well."""
-    threads_ended: int
-    """Threads of connections that are no more, neither at work nor kept for the next; their counters went, too."""
-
-    @classmethod
-    def of(cls, server: Server) -> Self:
-        connection = server.connect()
-        counts = dict(
-            query(
-                connection, "SHOW GLOBAL STATUS WHERE variable_name RLIKE '^(Com_select|Aborted_connects|Threads_)'"
-            )
-        )
-        connection.close()
-        there = int(counts["Threads_cached"]) + int(counts["Threads_connected"])
-        return cls(int(counts["Com_select"]), int(counts["Aborted_connects"]), int(counts["Threads_created"]) - there)
-
-    def since(self, earlier: Self) -> Self:
-        return type(self)(
-            self.selects - earlier.selects,
-            self.refused - earlier.refused,
-            self.threads_ended - earlier.threads_ended,
-        )

@@ -4,15 +4,11 @@ import os
 import re
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    WithJsonSchema,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
 from rqps.study import Connections, Parameters
-from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows, unknown_kind
+from rqps.study.document import instead
+from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -28,34 +24,37 @@ STEP_S = 0.25
 """Time to start mysqlslap and to look at the plan."""
 
 
+ENGINE = r"[a-z][a-z0-9_]*"
+SLAP = r"\d+\.\d+\.\d+|[/~].*"
+
+
 def _exists(kind: str) -> str:
     if kind not in KINDS:
-        raise ValueError(unknown_kind(kind))
+        raise ValueError(f"unknown kind {kind!r}; {instead(kind, KINDS, 'kinds')}")
     return kind
 
 
-def _in_small_letters(engine: str) -> str:
-    if not re.fullmatch(ENGINE, engine):
-        raise ValueError(f"{engine!r} can't be an engine; write its name in small letters, such as innodb or memory")
-    return engine
+def _matches(form: str, otherwise: str) -> Any:
+    """A text of this form, or an error with its words after the text."""
+
+    def check(given: str) -> str:
+        if not re.fullmatch(form, given):
+            raise ValueError(f"{given!r} {otherwise}")
+        return given
+
+    return AfterValidator(check)
 
 
-def _version_or_path(asked: str) -> str:
-    if not re.fullmatch(SLAP, asked):
-        raise ValueError(
-            f'{asked!r} is neither a version, such as "8.0.33", nor a path, such as /opt/mysql/bin/mysqlslap'
-        )
-    return asked
-
-
-ENGINE = r"[a-z][a-z0-9_]*"
-SLAP = r"\d+\.\d+\.\d+|[/~].*"
 Engine = Annotated[
-    str, AfterValidator(_in_small_letters), WithJsonSchema({"type": "string", "pattern": f"^{ENGINE}$"})
+    str,
+    _matches(ENGINE, "can't be an engine; write its name in small letters, such as innodb or memory"),
+    WithJsonSchema({"type": "string", "pattern": f"^{ENGINE}$"}),
 ]
 KindName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", "enum": list(KINDS)})]
 Program = Annotated[
-    str, AfterValidator(_version_or_path), WithJsonSchema({"type": "string", "pattern": f"^({SLAP})$"})
+    str,
+    _matches(SLAP, 'is neither a version, such as "8.0.33", nor a path, such as /opt/mysql/bin/mysqlslap'),
+    WithJsonSchema({"type": "string", "pattern": f"^({SLAP})$"}),
 ]
 _SOME: Any = {"minItems": 1}
 
@@ -88,17 +87,15 @@ class PointLookupsParameters(Parameters):
     def _each_stands_once(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
         if not given:
             raise ValueError("is empty; it needs at least one")
-        repeated = [value for number, value in enumerate(given) if value in given[:number]]
-        if repeated:
-            raise ValueError(f"{repeated[0]!r} stands twice")
+        if repeated := [value for number, value in enumerate(given) if value in given[:number]]:
+            raise ValueError(f"{repeated[0]!r} is there more than once")
         return given
 
     @field_validator("table_rows")
     @classmethod
     def _rows_can_be_made(cls, rows: int) -> int:
         if rows not in (near := possible_rows(rows)):
-            made = " or ".join(map(str, near))
-            raise ValueError(f"{rows} rows can't be made by doubling 1000; write {made}")
+            raise ValueError(f"{rows} rows can't be made by doubling 1000; write {' or '.join(map(str, near))}")
         return rows
 
     @property
@@ -132,12 +129,13 @@ class PointLookupsParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        return sum(STEP_S + self._seconds_of(find(name)) for name in self.steps)
-
-    def _seconds_of(self, step: Step) -> float:
         """The rows count where a query is known to read all of them; clients share this host's CPUs."""
-        scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]
-        each_us = LOOKUP_US + (SCANNED_ROW_US * self.table_rows if scans else 0)
-        at_once = min(step.clients, len(os.sched_getaffinity(0)))
-        queries = step.clients * self.queries_of(step.clients, scans)
-        return (queries / at_once + (0 if scans else self.warmup_queries)) * each_us / 1e6
+
+        def seconds_of(step: Step) -> float:
+            scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]
+            each_us = LOOKUP_US + (SCANNED_ROW_US * self.table_rows if scans else 0)
+            at_once = min(step.clients, len(os.sched_getaffinity(0)))
+            queries = step.clients * self.queries_of(step.clients, scans)
+            return (queries / at_once + (0 if scans else self.warmup_queries)) * each_us / 1e6
+
+        return sum(STEP_S + seconds_of(find(name)) for name in self.steps)

@@ -1,6 +1,5 @@
 """The kinds of query, and the steps that are made of them: `innodb.pk@1`, `memory.cover-force@32`."""
 
-import difflib
 import re
 from dataclasses import dataclass
 
@@ -30,7 +29,7 @@ class Kind:
 J, K = f"select j from {TABLE}", f"select k from {TABLE}"
 KINDS = {
     kind.name: kind
-    for kind in (
+    for kind in (  # in the order of the published study
         Kind("pk", "PK", f"{J} where i = {ROW}", "PRIMARY", covers=False),
         Kind("pk-force", "PK-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", "PRIMARY", covers=False),
         Kind("cover-noforce", "cover-noforce", f"{K} where j = {ROW}", "xjk", covers=True),
@@ -38,7 +37,6 @@ KINDS = {
         Kind("cover-force", "cover-force", f"{K} FORCE INDEX(`xjk`) where j = {ROW}", "xjk", covers=True),
     )
 }
-"""The order is that of the published study."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Step:
     @property
     def group(self) -> str:
         """The heading in tables."""
-        return f"{self.engine}, {in_words(self.clients)}"
+        return f"{self.engine}, {self.clients} client{'' if self.clients == 1 else 's'}"
 
     @property
     def database(self) -> str:
@@ -61,11 +59,7 @@ class Step:
 
 
 def database(engine: str) -> str:
-    """The database of an engine's table: each has one of its own, since the queries name no other table than foo.
-
-    >>> database("memory")
-    'rqps_memory'
-    """
+    """The database of an engine's table: each has one of its own, since the queries name no other table than foo."""
     return f"rqps_{engine}"
 
 
@@ -91,23 +85,3 @@ def possible_rows(near: int) -> list[int]:
     while size * 2 <= near:
         size *= 2
     return [size, size * 2] if near >= FIRST_ROWS else [size]
-
-
-def unknown_kind(kind: str) -> str:
-    """The words for a kind that does not exist.
-
-    >>> unknown_kind("pk_force")
-    "unknown kind 'pk_force'; did you mean 'pk-force'?"
-    """
-    near = difflib.get_close_matches(kind, KINDS, n=1)
-    return f"unknown kind {kind!r}; " + (
-        f"did you mean {near[0]!r}?" if near else f"the kinds are {', '.join(KINDS)}"
-    )
-
-
-def in_words(clients: int) -> str:
-    """
-    >>> in_words(1), in_words(4)
-    ('1 client', '4 clients')
-    """
-    return f"{clients} client{'' if clients == 1 else 's'}"

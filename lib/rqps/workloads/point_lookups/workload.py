@@ -1,34 +1,48 @@
-"""The point lookups."""
+"""The point lookups: a table made and filled as published, and each query asked again and again by mysqlslap."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Unpack
 
-from rqps.engines.mysql.instance import Server
-from rqps.engines.mysql.reports import check_connections
+import pymysql
+
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_row
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
-from rqps.workloads.point_lookups import table
-from rqps.workloads.point_lookups.generator import Generator, Report, ask_once, complaints, failed, read_report
-from rqps.workloads.point_lookups.mysqlslap import mysqlslap
+from rqps.workloads import Answer, Checked, How
+from rqps.workloads.point_lookups.generator import (
+    Generator,
+    Report,
+    ask_once,
+    complaints,
+    failed,
+    mysqlslap,
+    read_report,
+)
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
-from rqps.workloads.point_lookups.steps import VOLATILE, Step, find
-from rqps.workloads.protocol import Answer, Checked, How
+from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, VOLATILE, Step, database, find
+from rqps.workloads.table_check import LOAD_AGAIN, Table, check_table, must_be
 
 SHORTEST_REPORTED_S = 0.1
 """Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
 CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
 """The two clocks may differ by that much."""
+ROWS_AT_ONCE = 10
+COLUMNS = {"i": "int", "j": "int", "k": "int", "l": "int"}
+INDEXES = {"PRIMARY": ["i"], "xj": ["j"], "xjk": ["j", "k"]}
+TABLE_IS_FULL = 1114
+WHOLE_TABLE = ("ALL", "index")
+"""Kinds of access that read every row, or every entry of an index."""
 
 
 class PointLookups:
     def data_name(self, parameters: PointLookupsParameters) -> str:
-        kept = "-".join(sorted(_kept(parameters))) or "none"
-        return f"point-lookups-{kept}-{parameters.table_rows}"
+        return f"point-lookups-{'-'.join(sorted(_lasting(parameters))) or 'none'}-{parameters.table_rows}"
 
     def load(self, server: Server, parameters: PointLookupsParameters) -> None:
-        for engine in _kept(parameters):
-            table.make(server, engine, parameters.table_rows)
+        for engine in _lasting(parameters):
+            make_table(server, engine, parameters.table_rows)
 
     def prepare(self, server: Server, parameters: PointLookupsParameters) -> None:
         with closing(server.connect()) as connection:
@@ -36,8 +50,8 @@ class PointLookups:
         slap = mysqlslap(parameters.mysqlslap)
         for engine in parameters.engines:
             if engine in VOLATILE:
-                table.make(server, engine, parameters.table_rows)
-            table.check_rows(server, engine, parameters.table_rows)
+                make_table(server, engine, parameters.table_rows)
+            check_rows(server, engine, parameters.table_rows)
             first = find(f"{engine}.{parameters.kinds[0]}@1")
             ask_once(slap, server, first, queries=1, cpus=())
 
@@ -48,7 +62,12 @@ class PointLookups:
         return find(step).clients
 
     def check(self, server: Server, step: str, parameters: PointLookupsParameters) -> Checked:  # noqa: ARG002
-        return table.check_plan(server, find(step))
+        """The plan of a step. One that differs from what the kind is named for is a finding: a warning, no error."""
+        described = find(step)
+        plan = _plan(server, described)
+        differs = difference(described, plan)
+        warnings = (Warning_(kind="plan", text=differs, step=step),) if differs else ()
+        return Checked(plans=(plan_row(step, described.kind.query, plan),), warnings=warnings)
 
     def generating(
         self, server: Server, step: str, parameters: PointLookupsParameters, **how: Unpack[How]
@@ -70,7 +89,7 @@ class PointLookups:
         how: How,
     ) -> Iterator[Generator]:
         """The load of a step after its warm-up; how many queries it has depends on whether each reads all rows."""
-        slap, scans, warmup_s = mysqlslap(parameters.mysqlslap), table.reads_whole_table(server, step), 0.0
+        slap, scans, warmup_s = mysqlslap(parameters.mysqlslap), _plan(server, step)["type"] in WHOLE_TABLE, 0.0
         if parameters.warmup_queries:
             queries = 1 if scans else parameters.warmup_queries
             warmup_s = ask_once(slap, server, step, queries=queries, cpus=how["cpus"])
@@ -85,8 +104,7 @@ class PointLookups:
                 f"{step}: mysqlslap did not report {clients} clients with {load.queries} queries each: {report}",
                 fix=f"read all that it said, {load.log.name}",
             )
-        coarse = report.elapsed_s < SHORTEST_REPORTED_S
-        elapsed_s = load.elapsed_s if coarse else report.elapsed_s
+        elapsed_s = load.elapsed_s if report.elapsed_s < SHORTEST_REPORTED_S else report.elapsed_s
         asked = clients * load.queries
         done = min(asked, load.counted.selects - failed(load.lines))
         columns: dict[str, Any] = {
@@ -106,36 +124,118 @@ class PointLookups:
             "client_context_switches": None,  # its threads have ended, and their counts with them
             **({"server_context_switches": None} if load.counted.threads_ended else {}),
         }
-        return Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(_warnings(step, report, load)))
+        warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in _warnings(report, load)]
+        return Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(warnings))
 
     def tools(self, parameters: PointLookupsParameters) -> dict[str, str]:
         return {"mysqlslap": mysqlslap(parameters.mysqlslap).words}
 
 
-def _kept(parameters: PointLookupsParameters) -> list[str]:
+def _lasting(parameters: PointLookupsParameters) -> list[str]:
     """Engines whose rows are there again when a server starts on a copy of the loaded data."""
     return [engine for engine in parameters.engines if engine not in VOLATILE]
 
 
-def _warnings(step: str, report: Report, load: Generator) -> Iterator[Warning_]:
+def statements(engine: str, rows: int) -> Iterator[str]:
+    """The statements that make the table, in their order."""
+    yield f"create table {TABLE} (i int primary key auto_increment, j int, k int, l int) engine={engine}"
+    for _ in range(FIRST_ROWS // ROWS_AT_ONCE):
+        yield f"insert into {TABLE} values {','.join(['(null,0,0,0)'] * ROWS_AT_ONCE)}"
+    while rows > FIRST_ROWS:
+        yield f"insert into {TABLE} select null,0,0,0 from {TABLE}"
+        rows //= 2
+    yield f"update {TABLE} set j=i, k=i"
+    yield f"create index xj on {TABLE}(j)"
+    yield f"create index xjk on {TABLE}(j,k)"
+
+
+def make_table(server: Server, engine: str, rows: int) -> None:
+    """Make and fill the table of an engine, in a database of its own."""
+    with closing(server.connect()) as control:
+        check_engine(control, engine, server.build.name)
+        query(control, f"CREATE DATABASE {database(engine)}")
+    try:
+        with closing(server.connect(database(engine))) as connection:
+            for statement in statements(engine, rows):
+                query(connection, statement)
+    except pymysql.err.MySQLError as error:
+        fix = f"see what the server says of engine {engine}, or take it out of engines"
+        if error.args[0] == TABLE_IS_FULL:
+            fix = "set max_heap_table_size in the config to more, or ask for fewer rows"
+        raise RqpsError(
+            f"{server.build.name}: a table of {rows} rows could not be made with engine {engine}: {error.args[-1]}",
+            fix=fix,
+        ) from error
+
+
+def check_engine(connection: Connection, engine: str, build: str) -> None:
+    """Refuse an engine that the server does not have, or that its config forbids."""
+    found = query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine")
+    usable = [str(name) for name, support in found if support in ("YES", "DEFAULT")]
+    disabled = query(connection, "SHOW GLOBAL VARIABLES LIKE 'disabled_storage_engines'")
+    forbidden = str(disabled[0][1]).lower().split(",") if disabled else []
+    if engine not in usable or engine in forbidden:
+        why = "its config disables it" if engine in forbidden else dict(found).get(engine, "it has no such engine")
+        usable = [name for name in usable if name not in forbidden]
+        raise RqpsError(
+            f"engines: {build} can't make a table with engine {engine!r}: "
+            + {"NO": "it was built without it", "DISABLED": "its options disable it"}.get(why, why),
+            fix=f"take it out of engines in the study's parameters; this server has {', '.join(usable)}",
+        )
+
+
+def check_rows(server: Server, engine: str, rows: int) -> None:
+    """Refuse a table that is not what was asked for; every row is read for it."""
+    schema = database(engine)
+    where = f"{schema}.{TABLE}"
+    with closing(server.connect()) as connection:
+        check_engine(connection, engine, server.build.name)
+        check_table(connection, schema, TABLE, Table(engine, COLUMNS, INDEXES), fix=LOAD_AGAIN)
+        count = query(connection, f"SELECT COUNT(*), SUM(j = i AND k = i) FROM {where}")[0]
+        must_be(where, "rows", rows, int(count[0]))
+        must_be(where, "rows with j = i and k = i", rows, int(count[1]))
+        found = query(connection, f"SELECT j, k FROM {where} WHERE i = {ROW}")
+        must_be(where, f"row {ROW}", [(ROW, ROW)], found)
+
+
+def difference(step: Step, plan: Plan) -> str:
+    """The difference of a plan from what the kind is named for, in words; empty where there is none."""
+    kind, key = step.kind, plan["key"]
+    if key != kind.index:
+        by = f"by index {key}" if key else f"all of about {plan['rows']} rows by no index"
+        return f"{step.engine} reads {by}, not by {kind.index}: {kind.query}"
+    if plan["type"] in WHOLE_TABLE:
+        return f"{step.engine} reads all of index {key}: {kind.query}"
+    covered = "Using index" in str(plan["Extra"]).split("; ")
+    if covered != kind.covers:
+        how = "alone" if covered else "and the row with it"
+        return f"{step.engine} reads index {key} {how}, which is not what the kind is named for: {kind.query}"
+    return ""
+
+
+def _plan(server: Server, step: Step) -> Plan:
+    with closing(server.connect(step.database)) as connection:
+        return explain(connection, step.kind.query)
+
+
+def _warnings(report: Report, load: Generator) -> Iterator[tuple[str, str]]:
+    """Kind and text of each."""
     asked = report.clients * report.queries
     done = load.counted.selects - failed(load.lines)
     if done != asked:
         said = "; ".join(complaints(load.lines)) or "mysqlslap says nothing of it"
-        text = f"{asked} queries were asked for, the server did {done}: {said}"
-        yield Warning_(kind="errors", text=text, step=step)
-    if load.counted.refused:
-        text = f"{load.counted.refused} connections were refused and tried again 0.1 s later: the time is too long"
-        yield Warning_(kind="errors", text=text, step=step)
+        yield "errors", f"{asked} queries were asked for, the server did {done}: {said}"
+    if refused := load.counted.refused:
+        yield "errors", f"{refused} connections were refused and tried again 0.1 s later: the time is too long"
     if report.elapsed_s < SHORTEST_REPORTED_S:
         text = (
             f"all took {report.elapsed_s:.3f} s, which mysqlslap reports in whole milliseconds only; "
             "ours are taken, with a few ms for its shell: ask for more queries"
         )
-        yield Warning_(kind="short", text=text, step=step)
+        yield "short", text
     elif abs(load.elapsed_s - report.elapsed_s) > CLOCKS_DIFFER_S + CLOCKS_DIFFER_SHARE * report.elapsed_s:
         text = (
             f"mysqlslap reports {report.elapsed_s:.3f} s, and {load.elapsed_s:.3f} s went by for us: "
             "its shell had to wait for a CPU, or the clock was set"
         )
-        yield Warning_(kind="clock", text=text, step=step)
+        yield "clock", text

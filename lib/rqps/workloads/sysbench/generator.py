@@ -9,9 +9,9 @@ from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
+from rqps.workloads import How
 from rqps.workloads.answers import Second, together
 from rqps.workloads.load_generator import DATABASE, DONE_AGAIN, READY_S, Options, Sysbench, run_sysbench, switch
-from rqps.workloads.protocol import How
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 

@@ -41,7 +41,7 @@ def _numbers(value: Any) -> int | tuple[int, ...]:
     ):
         raise ValueError(f"is {value!r}; a whole number of at least 1 is due, or a list of them, such as [1, 8, 64]")
     if len(set(counts)) < len(counts):
-        raise ValueError(f"{value!r} has a number twice; keep one")
+        raise ValueError(f"{value!r} has a number more than once")
     return tuple(counts) if isinstance(value, list | tuple) else int(value)
 
 
@@ -96,7 +96,7 @@ class SysbenchParameters(Parameters):
             label = find(name).label
             if label in labels:
                 as_well = "" if labels[label] == name else f", also as {labels[label]!r}"
-                raise ValueError(f"step {name!r} stands twice{as_well}")
+                raise ValueError(f"step {name!r} is there more than once{as_well}")
             labels[label] = name
         if not labels:
             raise ValueError("has no step to be measured; a flush and a warm-up are for those that follow")

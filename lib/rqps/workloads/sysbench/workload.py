@@ -7,8 +7,8 @@ from typing import Any, Unpack
 from rqps.engines.mysql.instance import Server
 from rqps.engines.mysql.reports import check_connections
 from rqps.engines.sources.programs import sysbench
+from rqps.workloads import Answer, Checked, How
 from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, summary
-from rqps.workloads.protocol import Answer, Checked, How
 from rqps.workloads.sysbench import check, generator
 from rqps.workloads.sysbench.generator import Counting, Generating, Generator, measured_part, read_seconds
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
