@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 import rqps
 import synthetic_inserts as made_up
-from rqps import published
 from rqps.pages import insert_benchmark_report as page
+from rqps.published import read
+from rqps.published.releases import inserts_beside, inserts_differ
 from rqps.store import Study
 
 VERSIONS = {"my5614": "5.6.14", "my5624": "5.6.24-log", "my8033": "8.0.33", "my97": "9.7.0"}
@@ -29,7 +30,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def beside(study: Study) -> pl.DataFrame:
-    return published.inserts_beside(published.read(), study)
+    return inserts_beside(read(), study)
 
 
 def test_releases_stand_beside_those_with_the_same_first_two_numbers(beside: pl.DataFrame) -> None:
@@ -58,12 +59,12 @@ def test_the_performance_schema_stands_beside_the_same_release_without_it(beside
 
 def test_where_nothing_is_alike_that_is_told(tmp_path: Path) -> None:
     alone = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
-    beside = published.inserts_beside(published.read(), alone)
+    beside = inserts_beside(read(), alone)
     assert beside.is_empty()
     assert "nothing in common" in repr(page.beside(alone))
 
 
 def test_what_differs_is_told(study: Study) -> None:
-    said = " ".join(published.inserts_differ(published.read(), study))
+    said = " ".join(inserts_differ(read(), study))
     for word in ("20 million rows", "100,000 rows a client", "4 cores, Ubuntu 20.04", "leave it out when compiling"):
         assert word in said

@@ -32,7 +32,7 @@ def having(names: Names, versions: tuple[str, ...], name: str) -> list[str]:
 
 
 def test_a_rename_is_from_a_name_that_older_servers_have_to_one_that_newer_servers_have(names: Names) -> None:
-    for old, now in renames().new_name().items():
+    for old, now in renames().new_name.items():
         assert having(names, OLD + NEW, old), f"no server has {old}"
         assert having(names, NEW, now), f"no newer server has {now}"
         both = [version for version in names if {old, now} <= names[version]]
@@ -56,7 +56,7 @@ def test_a_class_that_was_renamed_is_gone_under_its_older_name(names: Names) -> 
     owners = {
         version: {name.partition("::")[0] for name in found if "::" in name} for version, found in names.items()
     }
-    for old, now in renames().new_class().items():
+    for old, now in renames().new_class.items():
         assert having(owners, OLD, old), f"no older server has {old}"
         assert having(owners, NEW, now), f"no newer server has {now}"
         assert [version for version in names if {old, now} <= owners[version]] == []

@@ -10,10 +10,12 @@ import rqps
 import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps import published, stats
+from rqps import stats
 from rqps.errors import RqpsError
 from rqps.pages import point_lookups as page
 from rqps.pages.point_lookups.response_charts import JUMP, cut_of
+from rqps.published import read
+from rqps.published.releases import lookups_beside, lookups_contradictions, lookups_differ
 from rqps.report.index import facts_of
 from rqps.store import Manifest, Placement, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
@@ -245,8 +247,8 @@ def test_a_warning_on_a_plan_travels_with_the_number(study: rqps.Study) -> None:
 
 
 def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study) -> None:
-    figures = published.read()
-    beside = published.lookups_beside(figures, study)
+    figures = read()
+    beside = lookups_beside(figures, study)
     assert beside.select("compared", "theirs", "ours", "of", "rounds").rows() == [
         (
             "5.5 with the performance schema to without it",
@@ -277,20 +279,20 @@ def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study)
             6,
         ),
     ]
-    said = " ".join(published.lookups_differ(figures, study))
+    said = " ".join(lookups_differ(figures, study))
     for words in (
         "5.5.34, 5.6.24",
         "40 hyperthread cores",
         "mysqlslap 8.0.33 (sha256 0123456789ab)",
     ):
         assert words in said
-    assert any("--number-of-queries" in each for each in published.lookups_contradictions(figures))
+    assert any("--number-of-queries" in each for each in lookups_contradictions(figures))
 
 
 def test_a_study_of_other_releases_has_nothing_beside_it(study: rqps.Study) -> None:
     others = study.runs.with_columns(pl.lit("8.0.33").alias("version"))
     alone = rqps.Study(**{**vars(study), "runs": others})
-    beside = published.lookups_beside(published.read(), alone)
+    beside = lookups_beside(read(), alone)
     assert beside.is_empty()
     assert "nothing in common" in repr(page.beside(alone)[0])
 

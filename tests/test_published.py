@@ -9,10 +9,11 @@ import nbformat
 import polars as pl
 import pytest
 from nbclient import NotebookClient
-from rqps import published
 from rqps.errors import RqpsError
-from rqps.published.checks import view
+from rqps.published import read
+from rqps.published.checks import checked, contradictions, view
 from rqps.published.figures import FOLDER, Published
+from rqps.published.quoted import rqps_table
 from rqps.published.versions import short
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +23,7 @@ GOLDEN = Path(__file__).parent / "published_contradictions.txt"
 
 @pytest.fixture(scope="module")
 def numbers() -> Published:
-    return published.read()
+    return read()
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def rewrite(path: Path, old: str, new: str, count: int = -1) -> None:
 
 def refusal(folder: Path) -> str:
     with pytest.raises(RqpsError) as refused:
-        published.read(folder)
+        read(folder)
     return refused.value.message
 
 
@@ -182,7 +183,7 @@ def test_a_broken_source_or_reading_is_named(folder: Path) -> None:
 def test_a_missing_file_is_reported_with_what_to_do(folder: Path) -> None:
     (folder / "prose.csv").unlink()
     with pytest.raises(RqpsError, match=r"there is no prose\.csv") as refused:
-        published.read(folder)
+        read(folder)
     assert refused.value.fix
 
 
@@ -190,7 +191,7 @@ def test_a_missing_file_is_reported_with_what_to_do(folder: Path) -> None:
 
 
 def test_ratios_that_do_not_follow_from_their_inputs(numbers: Published) -> None:
-    ratios = published.recomputed(numbers)
+    ratios = view(numbers, "ratios")
     tally = ratios.group_by("agrees").len().sort("agrees").rows()
     assert tally == [("exactly", 261), ("no", 5), ("zeros", 92)]
     wrong = ratios.filter(agrees="no").select("source", "host", "metric", "printed", pl.col("found").round(3))
@@ -204,12 +205,12 @@ def test_ratios_that_do_not_follow_from_their_inputs(numbers: Published) -> None
 
 
 def test_a_ratio_that_is_printed_wrongly_is_found(folder: Path) -> None:
-    before = published.recomputed(published.read(folder)).filter(agrees="no").height
+    before = view(read(folder), "ratios").filter(agrees="no").height
     path = folder / "per_operation.csv"
     rows = path.read_text().splitlines()
     line = next(number for number, row in enumerate(rows, 1) if ",relative,beelink," in row and ",cpu/o," in row)
     change(path, line, "value", "1.15")
-    wrong = published.recomputed(published.read(folder)).filter(agrees="no")
+    wrong = view(read(folder), "ratios").filter(agrees="no")
     assert wrong.height == before + 1
     assert wrong.filter(host="beelink")["printed"].to_list() == ["1.15"]
 
@@ -222,18 +223,18 @@ def test_rounding_is_taken_into_account(folder: Path, ratio: str, agrees: str) -
     row = "Results: beelink,sb.met.scan.range100.pk1.dop1,relative,beelink,1,x.my8040_rel_o2nofp"
     (line,) = (number for number, text in enumerate(rows, 1) if row in text and ",o/s," in text)
     change(path, line, "value", ratio)
-    found = published.recomputed(published.read(folder)).filter(me_printed="43", base_printed="55", metric="o/s")
+    found = view(read(folder), "ratios").filter(me_printed="43", base_printed="55", metric="o/s")
     assert found["agrees"].to_list() == [agrees]
 
 
 def test_the_contradictions_are_the_ones_that_were_looked_at(numbers: Published) -> None:
-    found = published.contradictions(numbers).select("source", "kind", "found", "place", "difference", "rounding")
+    found = contradictions(numbers).select("source", "kind", "found", "place", "difference", "rounding")
     assert "\n".join(" | ".join(row) for row in found.iter_rows()) + "\n" == GOLDEN.read_text()
 
 
 def test_a_contradiction_goes_where_its_cause_goes(folder: Path) -> None:
     """With the two hosts of Advanced MySQL's tables put right, what follows from the mistake is gone."""
-    numbers = published.read(folder)
+    numbers = read(folder)
     assert view(numbers, "under_another_host").height == 4
     path = folder / "per_operation.csv"
     text = path.read_text()
@@ -242,9 +243,9 @@ def test_a_contradiction_goes_where_its_cause_goes(folder: Path) -> None:
         assert was.search(text)
         text = was.sub(rf"\g<1>{right}\g<2>{right},", text)
     path.write_text(text)
-    mended = published.read(folder)
+    mended = read(folder)
     assert view(mended, "under_another_host").is_empty()
-    left = published.recomputed(mended).filter(agrees="no", source="advanced-mysql-2024")
+    left = view(mended, "ratios").filter(agrees="no", source="advanced-mysql-2024")
     assert set(left["host"]) == {"ax162-s"}, "its rQPS table is still that of dell32"
 
 
@@ -260,7 +261,7 @@ def test_a_finding_is_calculated_from_the_figures_of_the_day(folder: Path) -> No
         ("0.52", "agrees", "rQPS is 0.52: 48 % less."),
     ):
         change(path, line, "value", value)
-        found = published.checked(published.read(folder)).filter(half)
+        found = checked(read(folder)).filter(half)
         assert found.select("kind", "evidence").rows() == [(kind, evidence)]
 
 
@@ -271,7 +272,7 @@ def test_a_check_that_can_not_be_evaluated_is_named(folder: Path) -> None:
     ):
         rewrite(folder / "checks.yaml", right, wrong, 1)
         with pytest.raises(RqpsError, match=rf"the check of advanced-mysql-2024, tl;dr, bullet 2: .*{said}"):
-            published.checked(published.read(folder))
+            checked(read(folder))
         rewrite(folder / "checks.yaml", wrong, right, 1)
 
 
@@ -285,9 +286,9 @@ def test_only_the_copied_table_is_called_a_copy(numbers: Published) -> None:
 
 @pytest.mark.parametrize("source", ["regressions-8040-2024", "advanced-mysql-2024", "busy-wait-2024"])
 def test_a_table_has_one_number_a_cell(numbers: Published, source: str) -> None:
-    table = published.rqps_table(numbers, source)
+    table = rqps_table(numbers, source)
     assert not table.select("step", "label").is_duplicated().any()
-    assert "Results: ax162-s" not in published.rqps_table(numbers, "advanced-mysql-2024")["section"]
+    assert "Results: ax162-s" not in rqps_table(numbers, "advanced-mysql-2024")["section"]
 
 
 def test_builds_have_different_short_names(numbers: Published) -> None:

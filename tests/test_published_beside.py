@@ -8,8 +8,9 @@ import pytest
 from great_tables import GT
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps import published
 from rqps.pages.published_results import beside_table
+from rqps.published import read
+from rqps.published.beside import Beside, beside, what_differs
 from rqps.published.figures import Published
 from rqps.published.versions import Pair, Server, nearest, pairs_of, server
 from rqps.store import read_study_card, write_study_card
@@ -27,7 +28,7 @@ STEPS = (
 
 @pytest.fixture(scope="module")
 def numbers() -> Published:
-    return published.read()
+    return read()
 
 
 def study_of(data: Path, **versions: str) -> Path:
@@ -41,8 +42,12 @@ def study_of(data: Path, **versions: str) -> Path:
     return data
 
 
-def test_steps_are_matched_by_their_published_label_and_stand_in_groups(numbers: Published, tmp_path: Path) -> None:
-    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+@pytest.fixture(scope="module")
+def found(numbers: Published, tmp_path_factory: pytest.TempPathFactory) -> Beside:
+    return beside(numbers, "synthetic", study_of(tmp_path_factory.mktemp("data"), my1="8.0.28", my2="8.0.40"))
+
+
+def test_steps_are_matched_by_their_published_label_and_stand_in_groups(found: Beside) -> None:
     steps = found.numbers.select("group", "step").unique(maintain_order=True).rows()
     assert steps == [
         ("Point queries", "point-query_range=100"),
@@ -50,13 +55,12 @@ def test_steps_are_matched_by_their_published_label_and_stand_in_groups(numbers:
         ("Range queries with aggregation", "read-only.pre_range=10"),
         ("Writes", "update-index_range=100"),
     ]
-    said = published.what_differs(found)
+    said = what_differs(found)
     assert said[-1] == "Of our steps these are in none of their tables: read-only-sum_range=1000."
 
 
-def test_every_printed_table_is_a_column_but_for_the_copied_one(numbers: Published, tmp_path: Path) -> None:
-    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
-    theirs = [(each.conditions["where from"], each.conditions["host"]) for each in found.of("theirs")]
+def test_every_printed_table_is_a_column_but_for_the_copied_one(numbers: Published, found: Beside) -> None:
+    theirs = [(each.conditions["column"].split(", ")[-1], each.conditions["host"]) for each in found.of("theirs")]
     hardware = {host: numbers.sources["regressions-8040-2024"].hosts[host].hardware for host in HOSTS}
     assert theirs == [
         ("advanced-mysql-2024", hardware["dell32"]),
@@ -67,8 +71,7 @@ def test_every_printed_table_is_a_column_but_for_the_copied_one(numbers: Publish
     assert "read-only.pre_range=10" not in of_pn53["step"].to_list(), "it was not measured there"
 
 
-def test_a_number_is_the_printed_one_and_ours_has_its_interval(numbers: Published, tmp_path: Path) -> None:
-    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
+def test_a_number_is_the_printed_one_and_ours_has_its_interval(found: Beside) -> None:
     of_step = found.numbers.filter(step="update-index_range=100")
     dell32 = of_step.filter(pl.col("column").str.contains("dell32.*regressions")).row(0, named=True)
     assert (dell32["printed"], dell32["low"], dell32["rounds"]) == ("0.56", None, None)
@@ -83,9 +86,8 @@ def test_a_number_is_the_printed_one_and_ours_has_its_interval(numbers: Publishe
     assert html.count("<tr>") == 4, "a row a step"
 
 
-def test_the_same_releases_are_called_the_same(numbers: Published, tmp_path: Path) -> None:
-    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
-    assert published.what_differs(found)[0] == (
+def test_the_same_releases_are_called_the_same(found: Beside) -> None:
+    assert what_differs(found)[0] == (
         "The releases are the same: theirs are 8.0.40 against 8.0.28, ours 8.0.40 against 8.0.28."
     )
 
@@ -93,16 +95,15 @@ def test_the_same_releases_are_called_the_same(numbers: Published, tmp_path: Pat
 def test_other_releases_are_the_nearest_there_are_and_called_not_comparable(
     numbers: Published, tmp_path: Path
 ) -> None:
-    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.33", my2="9.7.0"))
+    found = beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.33", my2="9.7.0"))
     assert {str(each.pair) for each in found.of("theirs")} == {"8.0.40 against 8.0.28"}
-    first = published.what_differs(found)[0]
+    first = what_differs(found)[0]
     assert first.startswith("The releases: theirs are 8.0.40 against 8.0.28, ours 9.7.0 against 8.0.33, the nearest")
     assert first.endswith("do not set one number against the other.")
 
 
-def test_what_differs_names_host_threads_seconds_and_size(numbers: Published, tmp_path: Path) -> None:
-    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
-    said = "\n".join(published.what_differs(found))
+def test_what_differs_names_host_threads_seconds_and_size(found: Beside) -> None:
+    said = "\n".join(what_differs(found))
     assert "Threads: theirs 24, 1, 16 (scan 8), 24 (scan 8), 40 (scan 8); ours 1." in said
     assert "Seconds: theirs 300, writes 600, not said; ours 5." in said
     assert "8 x 10,000,000 rows" in said
@@ -115,30 +116,30 @@ def test_every_study_of_the_workload_stands_there_the_asked_one_first(numbers: P
     data = study_of(tmp_path, my1="8.0.28", my2="8.0.40")
     (data / "raw/study=another").symlink_to(data / "raw/study=synthetic")
     for study in ("synthetic", "another"):
-        columns = [each.conditions["where from"] for each in published.beside(numbers, study, data).of("ours")]
-        assert columns[0] == "study synthetic", "the card's own name"
+        columns = [each.conditions["column"] for each in beside(numbers, study, data).of("ours")]
+        assert columns[0].endswith(", synthetic"), "the card's own name"
         assert len(columns) == 2
     card = read_study_card(data / "raw/study=synthetic")
     write_study_card(data / "raw/study=synthetic", card.model_copy(update={"workload": "point-lookups"}))
-    assert not published.beside(numbers, "synthetic", data).columns
+    assert not beside(numbers, "synthetic", data).columns
 
 
 def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers: Published, tmp_path: Path) -> None:
     data = study_of(tmp_path, my1="8.0.28", my2="8.0.40")
     manifest = data / "raw/study=synthetic/run=r02@my2.base@here/manifest.json"
     manifest.write_text(manifest.read_text().replace('"same-cpu"', '"free"'))
-    found = published.beside(numbers, "synthetic", data)
+    found = beside(numbers, "synthetic", data)
     assert not found.columns
-    (said, nothing) = published.what_differs(found)
+    (said, nothing) = what_differs(found)
     assert said.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
     assert nothing.startswith("No study of sysbench has been measured here")
 
 
 @pytest.mark.usefixtures("data_folder")
 def test_without_a_study_of_ours_the_page_says_so(numbers: Published) -> None:
-    found = published.beside(numbers, "releases")
+    found = beside(numbers, "releases")
     assert found.numbers.is_empty()
-    assert published.what_differs(found) == [
+    assert what_differs(found) == [
         "No study of sysbench has been measured here: there is nothing to set beside theirs."
     ]
     assert "no number of ours" in repr(beside_table(found))
@@ -168,9 +169,8 @@ def test_a_later_release_stands_against_an_earlier_one_and_none_is_nearer(here: 
     assert min(found.distance(other) for other in theirs) == best
 
 
-def test_a_number_stands_on_its_colour(numbers: Published, tmp_path: Path) -> None:
+def test_a_number_stands_on_its_colour(found: Beside) -> None:
     """White on white, it would not be seen."""
-    found = published.beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.28", my2="8.0.40"))
     table = beside_table(found)
     assert isinstance(table, GT)
     html = table.as_raw_html()

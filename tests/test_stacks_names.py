@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.profile.components import OTHER, Patterns, claim, component_of, components, last_resort, renames
+from rqps.profile.components import OTHER, Patterns, claim, component_of, components, renames
 from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
 
@@ -163,7 +163,7 @@ def test_the_tables_are_sound() -> None:
     assert len(names) == len(set(names))
     assert OTHER not in names
     left_out = {*renames().starts, *renames().layers}
-    assert not left_out & {*renames().new_name(), *renames().functions}
+    assert not left_out & {*renames().new_name, *renames().functions}
     for component in components():
         assert component.what.endswith("."), component.name
         assert component.server or component.library or component.kernel, component.name
@@ -174,4 +174,4 @@ def test_the_tables_are_sound() -> None:
 )
 def test_what_a_thread_does_is_no_function(role: str) -> None:
     assert claim(role) is None
-    assert last_resort(role) is None
+    assert claim(role, last_resort=True) is None

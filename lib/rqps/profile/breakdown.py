@@ -12,33 +12,26 @@ from rqps.stats.verdict import COVERAGE, FALSE_FINDINGS, SAME_WITHIN, decided, f
 By = Literal["component", "function", "inclusive"]
 
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
-HALF_WIDTH = (pl.col("high") - pl.col("low")) / 2
-"""Half the width of the interval of a difference: its error."""
 
-_OPERATION = {"host": pl.String, "step": pl.String, "base": pl.String, "dbms": pl.String, "unit": pl.String}
-_COMPARED = {
-    "n": pl.Int32,  # rounds
-    "base_median": pl.Float64,  # per operation; of costs, which add up, the middle of the rounds is their mean
-    "me_median": pl.Float64,
-    "median": pl.Float64,  # of the difference, as are low and high
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "coverage": pl.Float64,
-    "verdict": pl.String,
-    "needs": pl.String,
-}
+_OPERATION = dict.fromkeys(("host", "step", "base", "dbms", "unit"), pl.String)
+# Of costs, which add up, the middle of the rounds is their mean. `median`, `low` and `high` are of the difference.
+_NUMBERS = ("base_median", "me_median", "median", "low", "high", "coverage")
+_COMPARED = {"n": pl.Int32, **dict.fromkeys(_NUMBERS, pl.Float64), "verdict": pl.String, "needs": pl.String}
+_OF_PARTS = (
+    "false_share",  # of all findings as sure as this one, the share expected to be chance
+    "base_samples",  # null where each instruction was counted
+    "me_samples",
+    "base_measured",  # of the whole operation, as are the next two
+    "me_measured",
+    "measured_error",
+)
 BREAKDOWN = pl.Schema(
     {
         **_OPERATION,
         "part": pl.String,
         "component": pl.String,  # of a function: the one that most of its cost belongs to
         **_COMPARED,
-        "false_share": pl.Float64,  # of all findings as sure as this one, the share expected to be chance
-        "base_samples": pl.Float64,  # null where each instruction was counted
-        "me_samples": pl.Float64,
-        "base_measured": pl.Float64,  # of the whole operation, as are the next two
-        "me_measured": pl.Float64,
-        "measured_error": pl.Float64,
+        **dict.fromkeys(_OF_PARTS, pl.Float64),
     }
 )
 OPERATIONS = pl.Schema({**_OPERATION, **_COMPARED})
@@ -88,7 +81,7 @@ def _judged(rows: pl.DataFrame, whole: pl.Expr, significant: pl.Expr) -> pl.Data
     sure = STUDENT.sure | counted
     verdict = decided(sure=sure, null=0, near=near, more_is_better=False, significant=significant)
     needed = needs(sure=STUDENT.sure, too_few=STUDENT.too_few, null=0, near=near, most=None)
-    return rows.with_columns(verdict.alias("verdict")).with_columns(needed.alias("needs"))
+    return rows.with_columns(verdict=verdict).with_columns(needs=needed)
 
 
 def _parts(pair: Pair, by: By) -> pl.DataFrame:

@@ -24,7 +24,6 @@ ROOTS = (
 """Functions of the C library with which a thread begins."""
 _NAMELESS, _UNKNOWN_ROLE = "[unknown]", "unknown"
 _SERVES = r"^(do_command|dispatch_command)(\(|$)"
-_CONNECTION = "connection"
 _LIBRARIES = r"^(libc|libpthread|libstdc\+\+|ld-linux)[-.]"
 _KERNEL = r"^\[kernel"
 _NO_PROGRAM = ("[data]", "[unknown]")
@@ -47,7 +46,11 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     another step of the same dbms. Where none is known, it comes under what all stacks of its role begin with.
     """
     where = [column for column in _WHERE if column in stacks.columns]
-    stacks = stacks.with_columns(_role().alias("role")).with_columns(_ending().alias("ending"))
+    # A thread without a name that calls what serves a client is a connection.
+    serves = pl.col("frames").list.eval(pl.element().str.contains(_SERVES)).list.any()
+    is_connection = (pl.col("role") == _UNKNOWN_ROLE) & serves
+    role = pl.when(is_connection).then(pl.lit("connection")).otherwise("role")
+    stacks = stacks.with_columns(role.alias("role"), _ending().alias("ending"))
     sampled = stacks.filter(pl.col("event") != CALLERS)
     is_broken = (pl.col("ending") == "broken") & (pl.col("role") != _UNKNOWN_ROLE)
     broken = sampled.filter(is_broken)
@@ -67,7 +70,7 @@ def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
     `unnamed` is the share in functions without a name, whatever their callers.
     """
     whole = stacks if "ending" in stacks.columns else repaired(stacks)
-    where = [column for column in ("host", "dbms", "step") if column in whole.columns]
+    where = [column for column in _WHERE[:-1] if column in whole.columns]
     samples = pl.col("samples")
     shares = {ending: pl.col("ending") == ending for ending in ("root", "repaired", "broken")}
     shares["unnamed"] = pl.col("frames").list.last().fill_null(_NAMELESS) == _NAMELESS
@@ -76,13 +79,6 @@ def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
         .agg(samples.sum(), *((samples.filter(of).sum() / samples.sum()).alias(name) for name, of in shares.items()))
         .sort(where)
     )
-
-
-def _role() -> pl.Expr:
-    """The role of a thread: one without a name that calls what serves a client is a connection."""
-    serves = pl.col("frames").list.eval(pl.element().str.contains(_SERVES)).list.any()
-    is_connection = (pl.col("role") == _UNKNOWN_ROLE) & serves
-    return pl.when(is_connection).then(pl.lit(_CONNECTION)).otherwise("role")
 
 
 def _ending() -> pl.Expr:

@@ -6,7 +6,7 @@ for the function that called it, and the kernel's work is the kernel's, whoever 
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -38,12 +38,13 @@ class Renames(BaseModel):
     layers: list[str]
     passed: list[str]
 
+    @cached_property
     def new_name(self) -> dict[str, str]:
         """Today's name by each older name of a function."""
         return _turned(self.functions, "functions")
 
+    @cached_property
     def new_class(self) -> dict[str, str]:
-        """Today's name by each older name of a class."""
         return _turned(self.classes, "classes")
 
 
@@ -89,8 +90,7 @@ class Patterns:
                 raise RqpsError(f"components.yaml: {pattern} is in {both}", fix="keep one of the two")
             known[pattern] = meaning
 
-        def rank(pattern: str) -> tuple[int, int]:
-            """Most letters first; of as many, a whole name, then a beginning, then any other pattern."""
+        def rank(pattern: str) -> tuple[int, int]:  # of as many letters: a whole name, a beginning, any other
             star = pattern.find("*")
             return -len(pattern.replace("*", "")), 0 if star < 0 else 1 if star == len(pattern) - 1 else 2
 
@@ -106,19 +106,14 @@ class Patterns:
 
 
 @cache
-def claim(name: str) -> str | None:
-    """The component that a readable name belongs to, if it has one.
+def claim(name: str, last_resort: bool = False) -> str | None:
+    """The component that a readable name belongs to, if it has one; or that of last resort, where no other is known.
 
-    >>> claim("btr_cur_search_to_nth_level"), claim("memcpy"), claim("tcp_sendmsg_[k]")
-    ('InnoDB B-tree', None, 'kernel: network')
+    >>> claim("btr_cur_search_to_nth_level"), claim("memcpy"), claim("tcp_sendmsg_[k]"), claim("memcpy", True)
+    ('InnoDB B-tree', None, 'kernel: network', 'libraries')
     """
-    return _claimed(name, False)
-
-
-@cache
-def last_resort(name: str) -> str | None:
-    """The component that a name belongs to where no other is known."""
-    return _claimed(name, True)
+    server, kernel = _patterns(last_resort)
+    return kernel.find(name.removesuffix(KERNEL_MARK)) if name.endswith(KERNEL_MARK) else server.find(name)
 
 
 def component_of(stack: Sequence[str]) -> str:
@@ -154,18 +149,13 @@ def _one_further(path: _Path, name: str) -> tuple[_Path, str]:
     server, kernel = path
     in_kernel = name.endswith(KERNEL_MARK)
     claimed, at_last = kernel if in_kernel else server
-    mine = (claim(name) or claimed, last_resort(name) or at_last)
+    mine = (claim(name) or claimed, claim(name, True) or at_last)
     return (server, mine) if in_kernel else (mine, kernel), mine[0] or mine[1] or OTHER
 
 
-def _claimed(name: str, at_last: bool) -> str | None:
-    server, kernel = _patterns(at_last)
-    return kernel.find(name.removesuffix(KERNEL_MARK)) if name.endswith(KERNEL_MARK) else server.find(name)
-
-
 @cache
-def _patterns(at_last: bool) -> tuple[Patterns, Patterns]:
-    rows = [row for row in components() if row.last_resort == at_last]
+def _patterns(last_resort: bool) -> tuple[Patterns, Patterns]:
+    rows = [row for row in components() if row.last_resort == last_resort]
     return (
         Patterns((pattern, row.name) for row in rows for pattern in (*row.server, *row.library)),
         Patterns((pattern, row.name) for row in rows for pattern in row.kernel),

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from rqps.profile.broken_stacks import repaired
-from rqps.profile.components import KERNEL_MARK, OTHER, claim, last_resort, renames
+from rqps.profile.components import KERNEL_MARK, OTHER, claim, renames
 from rqps.profile.names import of_the_c_library, readable
 from rqps.stats.metrics import usable
 
@@ -70,16 +70,10 @@ def frame_name(raw: str, in_kernel: bool) -> str:
     if in_kernel:
         return name + KERNEL_MARK
     name = of_the_c_library(name)
-    new_name, new_class = _today()
-    if name in new_name:
-        return new_name[name]
+    if name in renames().new_name:
+        return renames().new_name[name]
     owner, colons, rest = name.partition("::")
-    return f"{new_class[owner]}{colons}{rest}" if colons and owner in new_class else name
-
-
-@cache
-def _today() -> tuple[dict[str, str], dict[str, str]]:
-    return renames().new_name(), renames().new_class()
+    return renames().new_class.get(owner, owner) + colons + rest if colons else name
 
 
 def _per_operation(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
@@ -146,15 +140,9 @@ def _known(raw: list[tuple[str, bool]]) -> pl.DataFrame:
     """The tables' entries for each name in or outside the kernel; names that became one have one number, `same`."""
     left_out, passed = {*renames().starts, *renames().layers}, {_NAMELESS, *renames().passed}
     columns = [
-        (name, kernel, name in left_out, name in passed, claim(name), last_resort(name))
+        (name, kernel, name in left_out, name in passed, claim(name), claim(name, True))
         for name, kernel in ((frame_name(each, kernel), kernel) for each, kernel in raw)
     ]
-    schema = {
-        "name": pl.String,
-        "kernel": pl.Boolean,
-        "left_out": pl.Boolean,
-        "passed": pl.Boolean,
-        "component": pl.String,
-        "last": pl.String,
-    }
+    flags = dict.fromkeys(("kernel", "left_out", "passed"), pl.Boolean)
+    schema = {"name": pl.String, **flags, "component": pl.String, "last": pl.String}
     return pl.DataFrame(columns, schema=schema, orient="row").with_columns(pl.col("name").rank("dense").alias("same"))

@@ -10,7 +10,7 @@ import polars as pl
 from rqps.errors import RqpsError
 from rqps.published.checks import view
 from rqps.published.figures import Published
-from rqps.published.versions import Pair, Server, nearest, pairs_of, server
+from rqps.published.versions import Pair, nearest, pairs_of, server
 from rqps.stats import compare, measured, rounds_of_pairs
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
@@ -18,23 +18,16 @@ from rqps.store.manifest import data_folder, studies
 WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
 NOT_SAID = "not said"
 _NUMBERS = {
-    "step": pl.String,
-    "group": pl.String,
-    "table_position": pl.Int32,
-    "column": pl.String,
-    "whose": pl.String,
-    "value": pl.Float64,
-    "printed": pl.String,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "rounds": pl.Int32,
+    **dict.fromkeys(("step", "group", "column", "whose", "printed"), pl.String),
+    **dict.fromkeys(("value", "low", "high"), pl.Float64),
+    **dict.fromkeys(("table_position", "rounds"), pl.Int32),
 }
 _CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
 
 
 @dataclass(frozen=True)
 class Column:
-    """The numbers of one comparison, theirs or ours, with what they were measured on."""
+    """The numbers of one comparison, with what they were measured on."""
 
     whose: str
     pair: Pair
@@ -99,16 +92,14 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
 
 def what_differs(found: Beside) -> list[str]:
     """All that a reader has to know before looking from one column to another."""
-    if not found.of("ours"):
-        return [
-            *found.refused,
-            f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs.",
-        ]
     return [*found.refused, *_differences(found)]
 
 
 def _differences(found: Beside) -> Iterator[str]:
     here, there = found.of("ours"), found.of("theirs")
+    if not here:
+        yield f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs."
+        return
     same = [one for one in here if any(one.pair.is_same(other.pair) for other in there)]
     versions = f"theirs are {_all(str(each.pair) for each in there)}, ours {_all(str(each.pair) for each in here)}"
     if len(same) == len(here):
@@ -123,8 +114,7 @@ def _differences(found: Beside) -> Iterator[str]:
         yield f"{what.capitalize()}: theirs {theirs}; ours {ours}."
     yield "The repeats: theirs give neither a count nor a spread; ours are the median of rounds with its interval."
     yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
-    alone = found.steps("ours") - found.steps("theirs")
-    if alone:
+    if alone := found.steps("ours") - found.steps("theirs"):
         yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."
 
 
@@ -146,10 +136,9 @@ def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
     first = table.row(0, named=True)
     source = published.sources[first["source"]]
     host = source.hosts[first["host"]]
-    sizes = ("not said" if size is None else f"{size:,}" for size in (host.tables, host.rows_per_table))
+    sizes = (NOT_SAID if size is None else f"{size:,}" for size in (host.tables, host.rows_per_table))
     conditions = {
         "column": f"{first['host']}: {pair.me.version} / {pair.base.version}, {first['source']}",
-        "where from": first["source"],
         "me": pair.me.name,
         "base": pair.base.name,
         "host": host.hardware,
@@ -198,9 +187,8 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
     steps = study.steps.join(runs.select("run"), on="run", how="semi")
     compared = compare(rounds_of_pairs(measured(steps, runs, [THROUGHPUT]), [(base, me)]))
     several = pl.col("clients").n_unique().over("kind", "range") > 1
-    label = pl.format(
-        "{}_range={}{}", "kind", "range", pl.when(several).then(pl.format("@{}", "clients")).otherwise(pl.lit(""))
-    )
+    clients = pl.when(several).then(pl.format("@{}", "clients")).otherwise(pl.lit(""))
+    label = pl.format("{}_range={}{}", "kind", "range", clients)
     numbers = compared.select(
         label.alias("step"),
         "group",
@@ -223,9 +211,8 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     sources = study.runs.filter(pl.col("build").is_in([pair.me.name, pair.base.name]))["build_source"]
     return {
         "column": f"{host}: {pair.me.version} / {pair.base.version}, {study.card.study}",
-        "where from": f"study {study.card.study}",
-        "me": f"{_named(pair.me)} {config}",
-        "base": f"{_named(pair.base)} {config}",
+        "me": f"{pair.me.name} ({pair.me.version}) {config}",
+        "base": f"{pair.base.name} ({pair.base.version}) {config}",
         "host": _machine(study.conditions.filter(host=host, kind="machine")),
         "threads": str(parameters.get("threads", NOT_SAID)),
         "size": f"{parameters.get('tables', NOT_SAID)} x {size} rows{first}",
@@ -233,10 +220,6 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
         "rounds": " to ".join(dict.fromkeys(str(n) for n in (rounds.min(), rounds.max()))),
         "builds": "; ".join(sources.unique().sort()),
     }
-
-
-def _named(one: Server) -> str:
-    return f"{one.name} ({one.version})"
 
 
 def _machine(conditions: pl.DataFrame) -> str:

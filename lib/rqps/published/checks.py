@@ -1,4 +1,4 @@
-"""Evaluator of the checks: each statement of a source held against the figures that it prints, by SQL on them."""
+"""Evaluator of the checks: each statement of a source beside the figures that it prints, by SQL on them."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -33,13 +33,8 @@ def contradictions(published: Published) -> pl.DataFrame:
     return every.sort(*ranks, maintain_order=True)
 
 
-def recomputed(published: Published) -> pl.DataFrame:
-    """Every printed ratio whose two inputs were printed too, calculated again from them: the view `ratios`."""
-    return view(published, "ratios")
-
-
 def agreement(ratios: pl.DataFrame) -> pl.DataFrame:
-    """Number of ratios that were calculated again, by source and metric, and of those that agree."""
+    """Number of the view's `ratios`, which were calculated again, by source and metric, and of those that agree."""
     return ratios.group_by("source", "metric", maintain_order=True).agg(
         pl.len().alias("ratios"), *((pl.col("agrees") == each).sum().alias(each) for each in AGREES)
     )
@@ -51,15 +46,6 @@ def view(published: Published, name: str) -> pl.DataFrame:
         cursor = database.execute(f"SELECT * FROM {name}")
         names = [column[0] for column in cursor.description]
         return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
-
-
-def change(ratio: float) -> str:
-    """A ratio as a percentage of change.
-
-    >>> change(0.9), change(1.614)
-    ('-10 %', '+61 %')
-    """
-    return f"{100 * (ratio - 1):+.0f} %"
 
 
 def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:
@@ -92,11 +78,12 @@ class _Sentence(Formatter):
     """Templates in which `{ratio:change}` is a percentage of change."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        return change(value) if format_spec == "change" else str(super().format_field(value, format_spec))
+        if format_spec == "change":
+            return f"{100 * (value - 1):+.0f} %"
+        return str(super().format_field(value, format_spec))
 
 
 def _database(published: Published) -> sqlite3.Connection:
-    """The published figures as tables, with the views on them."""
     database = sqlite3.connect(":memory:")
     database.create_function("meets", 4, _meets, deterministic=True)
     database.create_function("form", 2, lambda value, spec: _Sentence().format_field(value, spec), deterministic=True)

@@ -49,7 +49,6 @@ MAY_BE_EMPTY = {"prose": {"host", "step", "dbms", "base", "about"}}
 WHOLE = {"threads", "x"}
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
-_WHOLE = re.compile(r"\d+")
 T = TypeVar("T")
 
 
@@ -66,8 +65,6 @@ class Host(_Strict):
 
 
 class Seconds(_Strict):
-    """Seconds for which a step was measured."""
-
     read: int
     write: int
 
@@ -157,14 +154,15 @@ def _yaml(path: Path, model: TypeAdapter[T], wrong: Callable[[T], Iterable[Probl
 def _checks(path: Path, sources: dict[str, Source]) -> tuple[Check, ...]:
     """The checks of a file. Each names a kind that is explained, and a source that is there or a column."""
 
-    def wrong(checks: list[Check]) -> Iterator[Problem]:
-        for number, check in enumerate(checks):
-            for name, word, known in (("source", check.source, [*sources, "{source}"]), ("kind", check.kind, KINDS)):
-                if word not in known:
-                    yield Problem((number, name), f"{word!r} is none of {', '.join(known)}")
+    known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
 
-    checks: list[Check] = _yaml(path, TypeAdapter(list[Check]), wrong)
-    return tuple(checks)
+    def wrong(checks: tuple[Check, ...]) -> Iterator[Problem]:
+        for number, check in enumerate(checks):
+            for name, words in known.items():
+                if (word := getattr(check, name)) not in words:
+                    yield Problem((number, name), f"{word!r} is none of {', '.join(words)}")
+
+    return _yaml(path, TypeAdapter(tuple[Check, ...]), wrong)
 
 
 def _frame(path: Path, name: str, sources: dict[str, Source]) -> pl.DataFrame:
@@ -214,7 +212,7 @@ def _wrong(row: dict[str, str], name: str, sources: dict[str, Source]) -> Iterat
                 yield column, "is empty" + (f"; the units are {', '.join(units)}" if column == "unit" else "")
         elif column == "value" and not _NUMBER.fullmatch(word):
             yield column, f"{word!r} is not a number as it is printed: digits, and a point where there are decimals"
-        elif column in WHOLE and not _WHOLE.fullmatch(word):
+        elif column in WHOLE and not re.fullmatch(r"\d+", word):
             yield column, f"{word!r} is not a whole number"
         elif column == "source" and word not in sources:
             yield column, f"sources.yaml has no source {word!r}; {instead(word, sources, 'sources')}"

@@ -2,17 +2,17 @@
 
 import polars as pl
 
-from rqps.published.checks import AGREES, checked, recomputed, view
+from rqps.published.checks import AGREES, checked, view
 from rqps.published.figures import KINDS, Published
 from rqps.published.versions import short
 
-_SIGNS = {"=": "", "~": "about ", "<=": "at most ", ">=": "at least "}
+SIGNS = {"=": "", "~": "about ", "<=": "at most ", ">=": "at least "}
 _UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""}
 
 
 def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
     """The numbers, the ratios and the places that do not hold, counted."""
-    ratios, copies = recomputed(published), view(published, "copies")
+    ratios, copies = view(published, "ratios"), view(published, "copies")
     agree = {**dict.fromkeys(AGREES, 0), **dict(ratios.group_by("agrees").len().rows())}
     kinds = dict(contradictions.group_by("kind").len().rows())
     frames = (published.rqps, published.per_operation, published.busy_wait, published.ut_delay, published.timers)
@@ -79,10 +79,10 @@ def response_times(published: Published) -> pl.DataFrame:
     given = published.prose.filter(
         pl.col("dbms") != "", source="point-lookups-2014", metric="response time", sign="="
     )
-    on = pl.col("dbms").str.ends_with(".ps")
+    switch = pl.when(pl.col("dbms").str.ends_with(".ps")).then(pl.lit("on")).otherwise(pl.lit("off"))
     return given.select(
         pl.col("dbms").str.replace(r"\.ps$", "").alias("release"),
-        pl.format("performance schema {}", pl.when(on).then(pl.lit("on")).otherwise(pl.lit("off"))).alias("schema"),
+        pl.format("performance schema {}", switch).alias("schema"),
         "value",
         "printed",
         "half",
@@ -96,7 +96,7 @@ def quotes(published: Published, source: str) -> pl.DataFrame:
     return published.prose.filter(source=source).select(
         "place",
         pl.col("metric").alias("what"),
-        pl.concat_str(pl.col("sign").replace(_SIGNS), "printed", unit).alias("number"),
+        pl.concat_str(pl.col("sign").replace(SIGNS), "printed", unit).alias("number"),
         of.alias("of"),
         pl.col("base").alias("relative to"),
         "about",

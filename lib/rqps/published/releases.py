@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import polars as pl
 
 from rqps.published.figures import Published
-from rqps.published.quoted import response_times
+from rqps.published.quoted import SIGNS, response_times
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs, tidy, usable
 from rqps.store import Study
 
@@ -22,7 +21,6 @@ _COLUMNS = ("compared", "step", "theirs", "from", "ours", "of")
 _RELEASE = re.compile(r"(\d+\.\d+)\.\d+")
 _BUILD = re.compile(r"my(?P<major>\d)(?P<minor>\d)\d\d_rel\.cz10a(?P<off>ps0)?_bee")
 _RANGE_QUERIES = re.compile(r"q(?P<rate>\d+)(\.1)?")
-_WORDS = {"~": "about ", "<=": "at most ", ">=": "at least "}
 _ON, _OFF = "with the performance schema", "without it"
 
 Side = tuple[str, bool]
@@ -31,8 +29,6 @@ Side = tuple[str, bool]
 
 @dataclass(frozen=True)
 class _Printed:
-    """A published ratio, with the words for it."""
-
     step: str
     me: Side
     base: Side
@@ -124,43 +120,33 @@ def _inserts(published: Published) -> Iterator[_Printed]:
         me, of = _side(str(dbms)), _side(str(base))
         if not me or not of:
             continue
-        compared = (
-            f"{me[0]} to {of[0]}"
-            if me[0] != of[0]
-            else f"{me[0]} with{'' if me[1] else 'out'} the performance schema"
-        )
+        alone = f"{me[0]} with{'' if me[1] else 'out'} the performance schema"
+        compared = alone if me[0] == of[0] else f"{me[0]} to {of[0]}"
         ratio = "–".join(sorted(rows["printed"]))  # both ends of a range
-        ratio = ratio if rows.height > 1 else f"{_WORDS.get(rows['sign'][0], '')}{ratio}"
+        ratio = ratio if rows.height > 1 else f"{SIGNS[rows['sign'][0]]}{ratio}"
         for step in str(steps).split(", "):
             yield _Printed(step, me, of, compared, ratio, f"{source}, {place}: {dbms} / {base}")
 
 
 def _lookups(published: Published) -> Iterator[_Printed]:
     """Printed ratios that differ in one thing only: the later release to the earlier, or on to off."""
-    for one, other in combinations(response_times(published).iter_rows(named=True), 2):
-        if one["release"] == other["release"]:
-            me, base = (one, other) if one["schema"].endswith("on") else (other, one)
-            yield _quotient(me, base, f"{_minor(me)} {_ON} to {_OFF}")
-        elif one["schema"] == other["schema"]:
-            how = _ON if one["schema"].endswith("on") else _OFF
-            yield _quotient(other, one, f"{_minor(other)} to {_minor(one)}, both {how}")
-
-
-def _quotient(me: dict[str, Any], base: dict[str, Any], compared: str) -> _Printed:
-    low = (me["value"] - me["half"]) / (base["value"] + base["half"])
-    high = (me["value"] + me["half"]) / (base["value"] - base["half"])
-    return _Printed(
-        step="",
-        me=(_minor(me), me["schema"].endswith("on")),
-        base=(_minor(base), base["schema"].endswith("on")),
-        compared=compared,
-        ratio=f"{me['value'] / base['value']:.2f} ({low:.2f}–{high:.2f})",
-        place=f"{me['printed']} / {base['printed']}, {me['release']} / {base['release']}",
+    times = response_times(published).with_columns(
+        pl.col("release").str.extract(r"^(\d+\.\d+)").alias("minor"), pl.col("schema").str.ends_with("on").alias("on")
     )
-
-
-def _minor(row: dict[str, Any]) -> str:
-    return ".".join(row["release"].split(".")[:2])
+    for one, me in combinations(times.iter_rows(named=True), 2):
+        base = one
+        if me["release"] == base["release"]:
+            me, base = (me, base) if me["on"] else (base, me)
+            compared = f"{me['minor']} {_ON} to {_OFF}"
+        elif me["on"] == base["on"]:
+            compared = f"{me['minor']} to {base['minor']}, both {_ON if me['on'] else _OFF}"
+        else:
+            continue
+        low = (me["value"] - me["half"]) / (base["value"] + base["half"])
+        high = (me["value"] + me["half"]) / (base["value"] - base["half"])
+        ratio = f"{me['value'] / base['value']:.2f} ({low:.2f}–{high:.2f})"
+        place = f"{me['printed']} / {base['printed']}, {me['release']} / {base['release']}"
+        yield _Printed("", (me["minor"], me["on"]), (base["minor"], base["on"]), compared, ratio, place)
 
 
 def _side(name: str) -> Side | None:
@@ -176,8 +162,7 @@ def _side(name: str) -> Side | None:
 
 
 def _our_step(theirs: str, ours: Sequence[str]) -> str | None:
-    """The step of ours that is theirs.
-
+    """
     >>> _our_step("l.i0", ["l.i0"]), _our_step("q100.1", ["qr100", "qp100"]), _our_step("q500", ["q500", "qr500"])
     ('l.i0', 'qr100', 'q500')
     """
@@ -199,10 +184,9 @@ def _beside(
         if not me or not base or not step:
             continue
         compared = compare(rounds_of_pairs(values.filter(step=step), [(base, me)]), keys=["step", "metric"])
-        for row in compared.iter_rows(named=True):
-            reach = "no interval" if row["low"] is None else f"{row['low']:.2f}–{row['high']:.2f}"
-            words = (each.compared, each.step, each.ratio, each.place, f"{row['median']:.2f} ({reach})")
-            rows.append((*words, f"{step}: {me} / {base}", row["n"]))
+        for n, median, low, high in compared.select("n", "median", "low", "high").iter_rows():
+            ratio = f"{median:.2f} ({'no interval' if low is None else f'{low:.2f}–{high:.2f}'})"
+            rows.append((each.compared, each.step, each.ratio, each.place, ratio, f"{step}: {me} / {base}", n))
     return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.String) | {"rounds": pl.Int32}, orient="row")
 
 

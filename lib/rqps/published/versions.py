@@ -1,7 +1,7 @@
 """Published builds by their release, and which of several comparisons comes nearest to a published one."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
@@ -26,8 +26,6 @@ class Server:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two servers that are compared."""
-
     base: Server
     me: Server
 
@@ -39,10 +37,8 @@ class Pair:
 
     def is_same(self, other: "Pair") -> bool:
         """The same two releases, and nothing is said of either that is not said of the other."""
-        return all(
-            (mine.version, mine.words) == (theirs.version, theirs.words)
-            for mine, theirs in ((self.base, other.base), (self.me, other.me))
-        )
+        sides = ((self.base, other.base), (self.me, other.me))
+        return all((one.version, one.words) == (two.version, two.words) for one, two in sides)
 
 
 def short(build: str) -> str:
@@ -74,18 +70,16 @@ def server(name: str, version: str = "") -> Server:
     return Server(name, release, rest)
 
 
-def pairs_of(servers: Iterable[Server]) -> list[Pair]:
+def pairs_of(servers: Sequence[Server]) -> list[Pair]:
     """Every later release against every earlier one."""
-    each = list(servers)
-    return [Pair(base, me) for base in each for me in each if base.place < me.place]
+    return [Pair(base, me) for base in servers for me in servers if base.place < me.place]
 
 
-def nearest(ours: Iterable[Pair], theirs: Iterable[Pair]) -> Pair | None:
+def nearest(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Pair | None:
     """The one of ours that is nearest to any of theirs; where several are, the one with the latest release."""
-    others = list(theirs)
 
     def distance(pair: Pair) -> tuple[bool, int, int, str]:
-        same = any(pair.is_same(other) for other in others)
-        return not same, min(pair.distance(other) for other in others), -pair.me.place, pair.me.words
+        same = any(pair.is_same(other) for other in theirs)
+        return not same, min(pair.distance(other) for other in theirs), -pair.me.place, pair.me.words
 
     return min(ours, key=distance, default=None)

@@ -37,10 +37,8 @@ def components(profile: Profile) -> Any:
     if parts.is_empty():
         return view.Sentences(["No profile, so there is nothing to divide."])
     bars = _by_dbms(parts)
-    ratios = parts.select(*_CELL, (pl.col("me_measured") / pl.col("base_measured")).alias("median")).unique(
-        maintain_order=True
-    )
-    shown = most_changed(ratios, MOST_ROWS // bars.select("dbms", "host").n_unique())
+    ratios = parts.select(*_CELL, (pl.col("me_measured") / pl.col("base_measured")).alias("median"))
+    shown = most_changed(ratios.unique(maintain_order=True), MOST_ROWS // bars.select("dbms", "host").n_unique())
     named = _named(bars)
     bars = view.with_rows(view.by_host(bars.filter(pl.col("step").is_in(shown)))).with_columns(
         pl.when(pl.col("part").is_in(named)).then("part").otherwise(pl.lit(REST)).alias("kind")
@@ -73,15 +71,10 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     time, nameless = time_of_threads(threads, steps), without_connections(threads)
     if time.is_empty():
         return view.Sentences(["What the threads did with their time was not recorded."])
-    shown = (
-        time["step"]
-        .unique(maintain_order=True)
-        .head(max(1, MOST_ROWS_OF_TIME // time.select("dbms", "host").n_unique()))
-        .to_list()
-    )
-    parts = view.with_rows(view.by_host(_means(time)).filter(pl.col("step").is_in(shown))).with_columns(
-        pl.col("kind").cast(pl.String)
-    )
+    most_steps = max(1, MOST_ROWS_OF_TIME // time.select("dbms", "host").n_unique())
+    shown = view.in_order(time["step"])[:most_steps]
+    parts = view.with_rows(view.by_host(_means(time)).filter(pl.col("step").is_in(shown)))
+    parts = parts.with_columns(pl.col("kind").cast(pl.String))
     running, whole = pl.col("cost").filter(pl.col("kind") == RUNNING).sum(), pl.col("cost").sum()
     totals = parts.group_by("row", "step", "dbms", maintain_order=True).agg(
         pl.col("share").sum(), running.alias("running"), whole.alias("all"), (running / whole).alias("explained")
@@ -89,10 +82,8 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     labels = [f"{row['running']:,.1f} of {row['all']:,.1f} µs" for row in totals.to_dicts()]
     totals = totals.with_columns(pl.Series("label", labels, pl.String))
     kinds = [kind for kind in ORDER if kind in parts["kind"].to_list()]
-    colours = {
-        kind: view.INK if kind == RUNNING else (view.GRID, *view.SERIES)[place % 10]
-        for place, kind in enumerate(kinds)
-    }
+    others = (view.GRID, *view.SERIES)
+    colours = {kind: view.INK if kind == RUNNING else others[place % 10] for place, kind in enumerate(kinds)}
     title = "of the time of its connection's thread"
     chart = _stacked(parts, totals, colours, title, room=1.3, unit="µs/operation", percent=True)
     rounds = time.group_by(_CELL).agg(pl.col("round").n_unique())["round"].to_list()
@@ -104,11 +95,8 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
         f"Figures: µs running, of µs in all, per operation; "
         f"{'means of ' * (max(rounds) > 1)}{view.rounds_of(rounds)}.{without}"
     )
-    ordered = totals.sort("explained")
-    least, most = (
-        f"{row['explained']:.0%} ({row['step']}, {row['dbms']})"
-        for row in (ordered.row(0, named=True), ordered.row(-1, named=True))
-    )
+    ordered = totals.sort("explained").to_dicts()
+    least, most = (f"{row['explained']:.0%} ({row['step']}, {row['dbms']})" for row in (ordered[0], ordered[-1]))
     claim = f"A profile of CPU explains from {least} to {most} of the time of the connections' threads."
     return view.titled(chart, claim, how, min_width_px=420)
 
@@ -140,24 +128,19 @@ def time_of_threads(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -
     long = whole.select(*_KEYS, "operations", *(part.alias(kind) for kind, part in parts.items())).unpivot(
         index=[*_KEYS, "operations"], variable_name="kind", value_name="seconds"
     )
-    return (
-        long.filter((pl.col("seconds") > 0) | pl.col("kind").is_in([RUNNING, NO_CPU]))
-        .with_columns(share=pl.col("seconds") / pl.col("seconds").sum().over(_KEYS))
-        .select(
-            *_KEYS,
-            pl.col("kind").cast(pl.Enum(ORDER)),
-            (pl.col("seconds") * 1e6 / pl.col("operations")).alias("us_per_operation"),
-            "share",
-        )
-        .sort(*_KEYS, "kind")
-    )
+    there = long.filter((pl.col("seconds") > 0) | pl.col("kind").is_in([RUNNING, NO_CPU]))
+    return there.select(
+        *_KEYS,
+        pl.col("kind").cast(pl.Enum(ORDER)),
+        us_per_operation=pl.col("seconds") * 1e6 / pl.col("operations"),
+        share=pl.col("seconds") / pl.col("seconds").sum().over(_KEYS),
+    ).sort(*_KEYS, "kind")
 
 
 def without_connections(threads: pl.DataFrame | pl.LazyFrame) -> list[str]:
     """The dbms whose threads were watched, but none of which was recognised as serving a client."""
     roles = threads.lazy().select("dbms", "role").unique().collect()
-    serving = roles.filter(role=CONNECTION)["dbms"]
-    return roles.filter(~pl.col("dbms").is_in(serving.to_list()))["dbms"].unique().sort().to_list()
+    return sorted({*roles["dbms"]} - {*roles.filter(role=CONNECTION)["dbms"]})
 
 
 def _stacked(
@@ -174,35 +157,18 @@ def _stacked(
     place = {kind: number for number, kind in enumerate(colours)}
     axis, height = view.row_axis(bars), view.height_of(bars)
     kinds = [kind for kind in colours if kind in bars["kind"].to_list()]
-    x = alt.X(
-        "share:Q",
-        stack="zero",
-        title=title,
-        axis=alt.Axis(tickCount=6, format="%") if percent else alt.Axis(tickCount=8),
-        scale=alt.Scale(domainMax=room),
-    )
+    ticks = alt.Axis(tickCount=6, format="%") if percent else alt.Axis(tickCount=8)
+    x = alt.X("share:Q", stack="zero", title=title, axis=ticks, scale=alt.Scale(domainMax=room))
     legend = alt.Legend(title=None, columns=3 if percent else 4, labelLimit=180)
     placed = bars.with_columns(pl.col("kind").replace_strict(place, return_dtype=pl.Int32).alias("place"))
+    scale = alt.Scale(domain=kinds, range=[colours[kind] for kind in kinds])
+    colour = alt.Color("kind:N", sort=kinds, scale=scale, legend=legend)
+    tooltip: list[Any] = ["row:N", alt.Tooltip("kind:N", title="part")]
+    tooltip += [alt.Tooltip("cost:Q", format=",.3~f", title=unit), alt.Tooltip("share:Q", format=".1%")]
     return alt.layer(
         alt.Chart(view.slim(placed, "row", "kind", "place", "cost", "share"))
         .mark_bar(height=14, stroke="#ffffff", strokeWidth=0.5)
-        .encode(
-            x=x,
-            y=axis,
-            color=alt.Color(
-                "kind:N",
-                sort=kinds,
-                scale=alt.Scale(domain=kinds, range=[colours[kind] for kind in kinds]),
-                legend=legend,
-            ),
-            order="place:Q",
-            tooltip=[
-                "row:N",
-                alt.Tooltip("kind:N", title="part"),
-                alt.Tooltip("cost:Q", format=",.3~f", title=unit),
-                alt.Tooltip("share:Q", format=".1%"),
-            ],
-        ),
+        .encode(x=x, y=axis, color=colour, order="place:Q", tooltip=tooltip),
         alt.Chart(view.slim(totals, "row", "share", "label"))
         .mark_text(align="left", dx=5, fontSize=11, color=view.INK)
         .encode(x="share:Q", y=axis, text="label:N"),

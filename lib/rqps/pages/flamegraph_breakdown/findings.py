@@ -70,7 +70,11 @@ def profile_findings(operations: pl.DataFrame, mode: str, failed: pl.DataFrame |
 
     The errors of `failed` runs are repeated, as where profiling is forbidden.
     """
-    missing = () if failed is None else tuple(_missing(failed.filter(mode=mode), mode))
+    missing = []
+    if failed is not None:
+        for (error,), tries in failed.filter(mode=mode).group_by("error", maintain_order=True):
+            runs = ", ".join(tries["run"].unique(maintain_order=True))
+            missing.append(f"Without {_NAMES[mode]}, since they failed: {runs}. {error}")
     if operations.is_empty():
         none = f"This study has no {_NAMES[mode]} of a dbms and of its base."
         return (none, *missing) if missing else (f"{none} {_ADVICE[mode]}",)
@@ -87,42 +91,13 @@ def breakdown_findings(parts: pl.DataFrame, functions: pl.DataFrame | None = Non
     """
     several = parts["host"].n_unique() > 1
     keys = ["host", "step", "dbms"]
-    own_of = None if functions is None else _with_error(functions)
+    own_of = {} if functions is None else _with_error(functions).partition_by(keys, as_dict=True)
     findings = []
     for (host, step, dbms), rows in _with_error(parts).group_by(keys, maintain_order=True):
-        own = [] if own_of is None else own_of.filter(host=host, step=step, dbms=dbms).to_dicts()
+        own = own_of[host, step, dbms].to_dicts() if own_of else []
         where = f"On {host}, {step}" if several else step
         findings.append(f"{where}: {' '.join(_sentences(rows.to_dicts(), own))}")
     return tuple(findings)
-
-
-def most_changed_part(parts: pl.DataFrame) -> tuple[str, str, str]:
-    """The step, dbms and component with the surest great difference: the number to check first."""
-    sure = (pl.col("median").abs() - pl.col("error")) / pl.col("base_measured")
-    row = _with_error(parts).sort(sure, descending=True, maintain_order=True)
-    return (row["step"][0], row["dbms"][0], row["part"][0]) if parts.height else ("", "", "")
-
-
-def rounds_of_part(
-    costs: pl.DataFrame, steps: pl.DataFrame, step: str, dbms: tuple[str, ...], part: str
-) -> pl.DataFrame:
-    """The rounds behind the cost of a component: its samples of all samples, times what the step measured."""
-    whole = costs.filter(pl.col("dbms").is_in(dbms), step=step)
-    keys = ["dbms", "round"]
-    sums = whole.group_by(*keys, maintain_order=True).agg(
-        pl.col("samples", "cost").filter(pl.col("component") == part).sum().name.prefix("its_"),
-        pl.col("samples", "cost").sum().name.prefix("all_"),
-    )
-    raw = steps.filter(step=step).select("run", *keys, "operations", "server_cpu_s")
-    return sums.join(raw, on=keys, how="left", maintain_order="left").select(
-        "run", "operations", "server_cpu_s", "its_samples", "all_samples", "its_cost", "all_cost"
-    )
-
-
-def _missing(failed: pl.DataFrame, mode: str) -> Iterator[str]:
-    for (error,), tries in failed.group_by("error", maintain_order=True):
-        runs = ", ".join(tries["run"].unique(maintain_order=True))
-        yield f"Without {_NAMES[mode]}, since they failed: {runs}. {error}"
 
 
 def _with_error(parts: pl.DataFrame) -> pl.DataFrame:
@@ -165,8 +140,8 @@ def _sentences(rows: list[Row], functions: list[Row]) -> Iterator[str]:
 
 def _rest(rows: list[Row], named: list[Row], difference: float, error: float) -> str:
     """The sum of the parts that are not named, so that nobody takes those that are for all."""
-    others = [row for row in rows if row not in named and row["median"]]
-    sum_ = sum(row["median"] for row in others)
+    others = [row["median"] for row in rows if row not in named and row["median"]]
+    sum_ = sum(others)
     if abs(sum_) < max(error, WORTH_NAMING * abs(difference)):
         return ""
     other, come = ("another part", "comes") if len(others) == 1 else (f"{len(others)} other parts", "come")

@@ -7,7 +7,7 @@ from great_tables import GT
 
 from rqps import profile as profile_room
 from rqps import view
-from rqps.pages.flamegraph_breakdown.findings import Profile, most_changed_part, rounds_of_part
+from rqps.pages.flamegraph_breakdown.findings import Profile
 from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
 from rqps.stats import compare, measured, rounds, usable
 from rqps.store.read import Study
@@ -59,15 +59,19 @@ def beside(counted: Study, timed: Study) -> GT | view.Sentences:
             ["No instructions of a dbms and of its base were counted, so nothing stands beside them."]
         )
     names = ("counted", "ratio", *_BESIDE, "together")
-    rows = [{**dict.fromkeys(names, row), **row} for row in view.by_host(found).iter_rows(named=True)]
+    rows = [dict.fromkeys(names, row) | row for row in view.by_host(found).iter_rows(named=True)]
     means = f"Instructions: {view.rounds_of(found['n'])}."
     if not (measured_too := found.filter(pl.col("cpu_median").is_not_null())).is_empty():
         sure = view.coverage_of(measured_too["cpu_coverage"])
         means = f"{means} CPU time and rQPS: median of {view.rounds_of(measured_too['cpu_n'])}, {sure}."
+
+    def counts(row: Row) -> str:
+        return view.two_lines(f"{row['me_median']:,.0f}", f"base {row['base_median']:,.0f}", muted=True)
+
     return view.table(
         rows,
         [
-            view.Column("counted", "instructions/o", _counts, align="right"),
+            view.Column("counted", "instructions/o", counts, align="right"),
             view.Column("ratio", "instructions", _exact, align="right"),
             *(view.Column(name, label, _with_interval(name), align="right") for name, label in _BESIDE.items()),
             view.Column("together", form=lambda row: _SIGNS.get(row["agreement"], row["agreement"] or "–")),
@@ -103,9 +107,8 @@ def explained(steps: pl.DataFrame) -> GT | view.Sentences:
     keys, operations = ["host", "position", "step", "dbms"], pl.col("operations")
     server, client = (1e6 * pl.col(f"{who}_cpu_s") / operations for who in ("server", "client"))
     response = 1e6 * pl.col("elapsed_s") * pl.col("clients") / operations
-    neither = response - server - client
-    parts = dict(zip((*_TIMES, "explained"), (response, server, client, neither, server / response), strict=True))
-    times = usable(steps).select(*keys, **parts)
+    parts = (response, server, client, response - server - client, server / response)
+    times = usable(steps).select(*keys, **dict(zip((*_TIMES, "explained"), parts, strict=True)))
     found = (
         times.group_by(keys, maintain_order=True)
         .agg(pl.col(*_TIMES, "explained").median(), pl.len().alias("rounds"))
@@ -114,19 +117,13 @@ def explained(steps: pl.DataFrame) -> GT | view.Sentences:
     if found.is_empty():
         return view.Sentences(["No step gave a number."])
     shares: list[float] = found["explained"].drop_nulls().to_list()
-    return view.table(
-        view.by_host(found),
-        [
-            *(view.Column(name, f"{words}, µs/o", figure, align="right") for name, words in _TIMES.items()),
-            view.Column("explained", form=".0%", align="right"),
-            view.Column("rounds", align="right"),
-        ],
-        name="explained",
-        group="step",
-        rows="dbms",
-        note=f"Medians of {view.rounds_of(found['rounds'])}. Explained: server CPU of the response time, from "
-        f"{min(shares):.0%} to {max(shares):.0%}. Neither: waiting for a lock, a disk, the network, or for a CPU.",
+    columns = [view.Column(name, f"{words}, µs/o", figure, align="right") for name, words in _TIMES.items()]
+    columns += [view.Column("explained", form=".0%", align="right"), view.Column("rounds", align="right")]
+    note = (
+        f"Medians of {view.rounds_of(found['rounds'])}. Explained: server CPU of the response time, from "
+        f"{min(shares):.0%} to {max(shares):.0%}. Neither: waiting for a lock, a disk, the network, or for a CPU."
     )
+    return view.table(view.by_host(found), columns, name="explained", group="step", rows="dbms", note=note)
 
 
 def as_text(profile: Profile) -> str:
@@ -151,11 +148,21 @@ def as_text(profile: Profile) -> str:
 
 def check(sampled: Study, profile: Profile) -> GT | view.Sentences:
     """The rounds behind one number, the surest great difference of a component."""
-    step, dbms, part = most_changed_part(profile.components)
-    base = sampled.card.base
-    traced = rounds_of_part(profile.costs, sampled.steps, step, (base, dbms), part)
-    if traced.is_empty():
+    if profile.components.is_empty():
         return view.Sentences(["There is no profile, so there is no number to check."])
+    sure = (pl.col("median").abs() - (pl.col("high") - pl.col("low")) / 2) / pl.col("base_measured")
+    ordered = profile.components.sort(sure, descending=True, maintain_order=True)
+    step, dbms, part = ordered.select("step", "dbms", "part").row(0)
+    base, keys = sampled.card.base, ["dbms", "round"]
+    # Its samples of all samples, times what the step measured.
+    whole = profile.costs.filter(pl.col("dbms").is_in([base, dbms]), step=step)
+    sums = whole.group_by(*keys, maintain_order=True).agg(
+        pl.col("samples", "cost").filter(pl.col("component") == part).sum().name.prefix("its_"),
+        pl.col("samples", "cost").sum().name.prefix("all_"),
+    )
+    traced = sums.join(sampled.steps.filter(step=step), on=keys, how="left", maintain_order="left").select(
+        "run", "operations", "server_cpu_s", "its_samples", "all_samples", "its_cost", "all_cost"
+    )
     exact = ("its_cost", "all_cost", "server_cpu_s")
     columns = [view.Column(name, form=",.3f" if name in exact else "", align="right") for name in traced.columns[1:]]
     note = f"{part} in {step}: {dbms}, and {base}, to which it is compared"
@@ -167,10 +174,6 @@ def _plain(row: Row | None) -> str:
         return "-"
     by = with_error(row["median"], (row["high"] - row["low"]) / 2)
     return f"{figure(row['me_median'])} {view.COST_SIGNS[row['verdict']]} {by} n={row['n']}"
-
-
-def _counts(row: Row) -> str:
-    return view.two_lines(f"{row['me_median']:,.0f}", f"base {row['base_median']:,.0f}", muted=True)
 
 
 def _exact(row: Row) -> str:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from rqps import published
 from rqps.pages.insert_benchmark_report.charts import over_time, settling_chart
 from rqps.pages.insert_benchmark_report.columns import column_rounds, columns_text
 from rqps.pages.insert_benchmark_report.published_tables import response_times, summary_table
 from rqps.pages.insert_benchmark_report.sentences import findings
 from rqps.pages.insert_benchmark_report.tables import dbms_tables, number_table
+from rqps.published import read
+from rqps.published.releases import inserts_beside, inserts_differ
 from rqps.store.read import Study
 from rqps.view import Column, Sentences, table
 
@@ -27,8 +28,8 @@ __all__ = [
 
 def beside(study: Study) -> list[Any]:
     """A table of the published ratios beside ours, and sentences on what differs between the studies."""
-    figures = published.read()
-    found, differ = published.inserts_beside(figures, study), Sentences(published.inserts_differ(figures, study))
+    figures = read()
+    found, differ = inserts_beside(figures, study), Sentences(inserts_differ(figures, study))
     if found.is_empty():
         return [Sentences(["These releases and steps have nothing in common with those of the published studies."])]
     columns = [Column(name, {"theirs": "published"}.get(name, "")) for name in found.columns if name != "compared"]

@@ -6,20 +6,16 @@ from typing import Any
 import polars as pl
 from great_tables import GT, loc, style
 
-from rqps import published
 from rqps.errors import RqpsError
 from rqps.pages.point_lookups.response_charts import chart, number
+from rqps.published import read
+from rqps.published.releases import lookups_beside, lookups_contradictions, lookups_differ, response_time_values
 from rqps.stats import MEDIAN, absolute, all_warnings, tidy, usable
 from rqps.store import Study
 from rqps.view import Column, Sentences, by_host, coverage_of, in_order, rounds_of, spread, table, two_lines
 
-KINDS = {
-    "pk": "PK",
-    "pk-force": "PK-force",
-    "cover-noforce": "cover-noforce",
-    "nocover-force": "nocover-force",
-    "cover-force": "cover-force",
-}
+_KINDS = ("pk", "pk-force", "cover-noforce", "nocover-force", "cover-force")
+KINDS = {kind: kind.replace("pk", "PK") for kind in _KINDS}
 """Kinds of query as the published study calls them."""
 UNIT_KIND = "pk"
 
@@ -46,7 +42,7 @@ def values(study: Study, of: str) -> pl.DataFrame:
     if of == "relative":
         return _relative(study)
     if of == "microseconds":
-        found = published.response_time_values(study)
+        found = response_time_values(study)
     else:
         found = tidy(usable(study.steps).with_columns(_COSTS[of].alias(of)), [of], study.runs)
     return absolute(_described(found, study), keys=_KEYS)
@@ -57,7 +53,7 @@ def _relative(study: Study) -> pl.DataFrame:
 
     Where there is no such step, the unit is the step of the base that comes nearest to it.
     """
-    times, base = _described(published.response_time_values(study), study), study.card.base
+    times, base = _described(response_time_values(study), study), study.card.base
     of_base = times.filter(dbms=base).sort("clients", pl.col("kind") != UNIT_KIND, "position")
     unit = of_base.unique("storage_engine", keep="first", maintain_order=True).select("step")
     keys = ["host", "storage_engine", "round"]
@@ -97,8 +93,8 @@ def generator_answers(study: Study) -> Sentences:
 def charts(study: Study) -> list[Any]:
     """One chart per storage engine and number of clients, and one with its axis cut where a few bars are too long."""
     found = values(study, "relative").sort("position", maintain_order=True)
-    drawn = [chart(bars) for _, bars in found.group_by("host", "group", maintain_order=True)]
-    return [each for pair in drawn for each in pair]
+    groups = found.group_by("host", "group", maintain_order=True)
+    return [drawn for _, bars in groups for drawn in chart(bars)]
 
 
 def numbers(study: Study, of: str) -> GT:
@@ -109,15 +105,11 @@ def numbers(study: Study, of: str) -> GT:
     def cell(row: dict[str, Any]) -> str:
         return two_lines(form(row["median"]), _reach(row, form).strip(" ()") or "no interval", muted=True)
 
-    return table(
-        spread(found, "kind_words", ["group", "dbms"]),
-        [Column(kind, form=cell, align="right") for kind in in_order(found["kind_words"])],
-        name=f"lookups-{name}",
-        group="group",
-        rows="dbms",
-        note=f"{what.format(study.card.base)}: median of {rounds_of(found['n'])}, below it its "
-        f"{coverage_of(found['coverage'])}.",
-    )
+    rows = spread(found, "kind_words", ["group", "dbms"])
+    columns = [Column(kind, form=cell, align="right") for kind in in_order(found["kind_words"])]
+    medians = f"median of {rounds_of(found['n'])}, below it its {coverage_of(found['coverage'])}"
+    note = f"{what.format(study.card.base)}: {medians}."
+    return table(rows, columns, name=f"lookups-{name}", group="group", rows="dbms", note=note)
 
 
 def plans(study: Study) -> GT | Sentences:
@@ -128,13 +120,9 @@ def plans(study: Study) -> GT | Sentences:
     mark = pl.when("differs").then(pl.lit("⚠ not as named")).otherwise(pl.lit("as named")).alias("plan")
     shown = found.with_columns(mark, pl.col("dbms").list.join(", "))
     labels = {"kind_words": "kind", "statement": "", "reads": "reads by", "rows": "", "plan": "", "dbms": ""}
-    made = table(
-        shown,
-        [Column(name, label) for name, label in labels.items()],
-        name="plans",
-        group="storage_engine",
-        note="By EXPLAIN, before each step; rows is what the server expects to read.",
-    )
+    columns = [Column(name, label) for name, label in labels.items()]
+    note = "By EXPLAIN, before each step; rows is what the server expects to read."
+    made = table(shown, columns, name="plans", group="storage_engine", note=note)
     warned = style.text(color="#a63c06", weight="bold")
     return made.tab_style(warned, loc.body(["reads", "plan"], shown["differs"].arg_true().to_list()))
 
@@ -145,9 +133,8 @@ def read_by(study: Study) -> pl.DataFrame:
     # That a server looks at the row once more is of no interest, and not said by all releases.
     extra = pl.col("extra").str.replace(r"(^|; )Using where", "").str.strip_prefix("; ").replace("", None)
     read = pl.concat_str(pl.col("key").fill_null("no index"), "access", extra, separator=", ", ignore_nulls=True)
-    known = _described(study.plans.collect(), study).join(
-        warned, on=["dbms", "step"], how="left", maintain_order="left"
-    )
+    plans = _described(study.plans.collect(), study)
+    known = plans.join(warned, on=["dbms", "step"], how="left", maintain_order="left")
     kinds = pl.col("kind").replace_strict(list(KINDS), range(len(KINDS)))
     return (
         known.with_columns(read.alias("reads"), pl.col("differs").fill_null(False))
@@ -159,26 +146,18 @@ def read_by(study: Study) -> pl.DataFrame:
 
 def beside(study: Study) -> tuple[GT | Sentences, Sentences, Sentences]:
     """Ours beside the published study: the ratios of both, what differs, and where the published text contradicts."""
-    figures = published.read()
-    found = published.lookups_beside(figures, study)
+    figures = read()
+    found = lookups_beside(figures, study)
+    columns = [Column(name, "published" if name == "theirs" else "") for name in found.columns]
     note = "Ratios of response times, PK on InnoDB with one client. Published: in brackets what rounding leaves open."
-    shown: GT | Sentences = table(
-        found,
-        [Column(name, "published" if name == "theirs" else "") for name in found.columns],
-        name="lookups-beside",
-        note=f"{note} Ours: the median of the rounds and its interval.",
-    )
+    note += " Ours: the median of the rounds and its interval."
+    shown: GT | Sentences = table(found, columns, name="lookups-beside", note=note)
     if found.is_empty():
         shown = Sentences(["These releases have nothing in common with those of the published study."])
-    return (
-        shown,
-        Sentences(published.lookups_differ(figures, study)),
-        Sentences(published.lookups_contradictions(figures)),
-    )
+    return shown, Sentences(lookups_differ(figures, study)), Sentences(lookups_contradictions(figures))
 
 
 def _described(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """The frame with the kind and storage engine of its steps."""
     steps = study.steps.select("step", "storage_engine", "kind").unique("step")
     new = steps.select("step", *(name for name in steps.columns[1:] if name not in frame.columns))
     found = frame.join(new, on="step", maintain_order="left")

@@ -19,7 +19,7 @@ ROOM = 1.15
 def chart(bars: pl.DataFrame) -> list[Any]:
     """The chart, and once more with its axis cut where a few bars leave no room for the rest."""
     cut = cut_of(bars["median"].to_list())
-    return [_chart(bars, each) for each in ((None,) if cut is None else (None, cut))]
+    return [_chart(bars, None), *([] if cut is None else [_chart(bars, cut)])]
 
 
 def number(value: float) -> str:
@@ -83,17 +83,12 @@ def _drawn(cut: float | None) -> list[pl.Expr]:
     text = pl.col("median").map_elements(number, return_dtype=pl.String)
     low, high = (pl.when(off).then(None).otherwise(pl.min_horizontal(name, most)) for name in ("low", "high"))
     label = pl.when(off).then(pl.lit(OFF) + text).otherwise(text)
-    return [
-        pl.min_horizontal("median", most).alias("end"),
-        low.alias("from"),
-        high.alias("to"),
-        label.alias("label"),
-    ]
+    end = pl.min_horizontal("median", most)
+    return [end.alias("end"), low.alias("from"), high.alias("to"), label.alias("label")]
 
 
 def _ticks(most: float) -> list[float]:
-    """Two to four round numbers up to there.
-
+    """
     >>> _ticks(2.6), _ticks(142), _ticks(0.9)
     ([0.0, 1.0, 2.0], [0.0, 50.0, 100.0], [0.0, 0.5])
     """
@@ -104,24 +99,19 @@ def _ticks(most: float) -> list[float]:
 
 def _claim(bars: pl.DataFrame, cut: float | None) -> str:
     where = bars["group"][0]
-    if cut is not None:
-        return f"{where}, the axis cut at {cut:g}. Off it run {', '.join(_off(bars, cut))}."
-    low, high = bars.sort("median").row(0, named=True), bars.sort("median").row(-1, named=True)
-    return (
-        f"{where}: a lookup takes {number(low['median'])} ({low['kind_words']}, {low['dbms']}) to "
-        f"{number(high['median'])} times ({high['kind_words']}, {high['dbms']}) as long as the unit."
-    )
-
-
-def _off(bars: pl.DataFrame, cut: float) -> list[str]:
-    """Kinds of query that run off a cut axis: how far, and how many of their bars."""
+    if cut is None:
+        low, high = bars.sort("median").row(0, named=True), bars.sort("median").row(-1, named=True)
+        return (
+            f"{where}: a lookup takes {number(low['median'])} ({low['kind_words']}, {low['dbms']}) to "
+            f"{number(high['median'])} times ({high['kind_words']}, {high['dbms']}) as long as the unit."
+        )
     said = []
     for (kind,), of_kind in bars.group_by("kind_words", maintain_order=True):
         off = of_kind.filter(pl.col("median") > cut)["median"].to_list()
         if off:
             reach = number(off[0]) if len(off) == 1 else f"{number(min(off))} to {number(max(off))}"
             said.append(f"{kind} in {'all' if len(off) == of_kind.height else len(off)} dbms ({reach})")
-    return said
+    return f"{where}, the axis cut at {cut:g}. Off it run {', '.join(said)}."
 
 
 def _how(named: pl.DataFrame, cut: float | None) -> str:
