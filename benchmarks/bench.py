@@ -13,9 +13,8 @@ from typing import Any
 import polars as pl
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
+from rqps.engines.mysql import instance, prepare
 from rqps.engines.mysql.instance import Server
-from rqps.engines.mysql.prepared import prepare
 from rqps.observe import placement
 from rqps.run.job import loaded_data
 from rqps.stats import MEDIAN

@@ -14,8 +14,7 @@ from statistics import median
 
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
-from rqps.engines.mysql.prepared import prepare
+from rqps.engines.mysql import instance, prepare
 from rqps.engines.sources.programs import valgrind
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind

@@ -14,7 +14,7 @@ from rqps.engines import keeper
 from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources import debian
-from rqps.engines.sources.clients import find_client, run_client
+from rqps.engines.sources.fetching import find_client, run_client
 from rqps.errors import RqpsError
 
 REPOSITORY = "https://github.com/mdcallag/mytools"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql.prepared import prepare
+from rqps.engines.mysql import prepare
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import absent, named, names
 from rqps.workloads import PARAMETERS

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
+from rqps.engines.mysql import instance, prepare
 from rqps.engines.mysql.instance import Server
-from rqps.engines.mysql.prepared import prepare
 from rqps.run.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS

@@ -9,7 +9,7 @@ import pytest
 from rqps.engines import catalogued, rows
 from rqps.engines.mysql.build import Build, locate, source
 from rqps.engines.sources import catalogue, debian, look_up, programs
-from rqps.engines.sources.clients import size_bytes
+from rqps.engines.sources.fetching import size_bytes
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from releases import Site, digest, find, mysqld_script, packed, release, served
-from rqps.engines.sources.clients import Progress, Say
-from rqps.engines.sources.fetching import Archive, Sought, Wish
+from rqps.engines.sources import Sought, Source
+from rqps.engines.sources.fetching import Progress
 from rqps.errors import RqpsError
+from rqps.study import BuildSpec
 
 CLOSED_PORT = "http://127.0.0.1:1"
 
@@ -171,18 +172,12 @@ def test_a_full_disk_is_reported_and_leaves_nothing(site: Site, cache: Path, fil
     assert kept(cache) == []
 
 
-def test_too_little_room_is_reported_before_anything_is_fetched(cache: Path, said: list[str]) -> None:
-    wish = Wish("a large one", archive_bytes=1 << 60, kept_bytes=1)
-    asked: list[Path] = []
-
-    class Large(Archive):
-        def get(self, name: str, work: Path, say: Say) -> Path:  # noqa: ARG002
-            asked.append(work)
-            return work
-
-    with pytest.raises(RqpsError, match=r"a large one needs .* has .* left"):
-        Large(wish, Sought("mysqld", lambda _: None, ())).fetch("mine", said.append)
-    assert asked == []
+def test_too_little_room_is_reported_before_anything_is_fetched(site: Site, cache: Path, said: list[str]) -> None:
+    spec = BuildSpec(url=f"{site.url}/large.tar.gz", sha256="0" * 64)
+    large = Source(spec, Sought("mysqld", lambda _: None, (), ""), archive_bytes=1 << 60, kept_bytes=1)
+    with pytest.raises(RqpsError, match=r"large.tar.gz needs .* has .* left"):
+        large.fetch("mine", said.append)
+    assert site.asked == []
     assert kept(cache) == []
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from live_inserts import RUNS, House, asked, empty_server
 from rqps.engines import Start
-from rqps.engines.mysql import instance
-from rqps.engines.mysql.prepared import prepare
+from rqps.engines.mysql import instance, prepare
 from rqps.errors import RqpsError
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]

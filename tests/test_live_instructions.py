@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from rqps.engines.mysql.prepared import PreparedServer
+from rqps.engines.mysql import PreparedServer
 from rqps.errors import RqpsError
 from rqps.observe import callgrind
 from rqps.observe.callgrind import is_counted

@@ -11,14 +11,11 @@ import pymysql
 import pytest
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import perf_schema
+from rqps.engines.mysql import MeasuredServer, prepare
+from rqps.engines.mysql.events import by_kind, stop_recording, verify
 from rqps.engines.mysql.instance import query
-from rqps.engines.mysql.perf_schema import Realised
-from rqps.engines.mysql.perf_schema.events import by_kind
-from rqps.engines.mysql.perf_schema.setup import explained, read_setup
-from rqps.engines.mysql.perf_schema.watch import stop_recording
-from rqps.engines.mysql.prepared import MeasuredServer, prepare
-from rqps.engines.mysql.reports import check_connections
+from rqps.engines.mysql.reports import check_connections, explained, read_setup
+from rqps.engines.mysql.scenario import Realised
 from rqps.errors import RqpsError
 from rqps.run.job import loaded_data
 from rqps.study import Option, Run, read_runs_file, unfold
@@ -205,7 +202,7 @@ def test_actors_objects_and_threads_that_are_not_watched_are_found(tmp_path: Pat
         query(connection, f"INSERT INTO performance_schema.setup_objects VALUES ({objects})")
         query(connection, "UPDATE performance_schema.threads SET instrumented = 'NO' WHERE name = 'thread/sql/main'")
         with pytest.raises(RqpsError) as reported:
-            perf_schema.verify(connection, asked, "my97.ps")
+            verify(connection, asked, "my97.ps")
     for words in (
         "actor %@%: enabled NO, history YES: the server has it, and the release does not",
         "object TABLE rqps.sbtest1: enabled NO, timed NO: the server has it",
@@ -285,7 +282,7 @@ def test_a_user_without_the_rights_learns_which_ones(tmp_path: Path) -> None:
         query(server.connect(), "CREATE USER joe@localhost")
         connection = pymysql.connect(unix_socket=str(server.socket), user="joe", ssl_disabled=True)
         with pytest.raises(RqpsError) as reported:
-            perf_schema.verify(connection, asked, "my8033.ps")
+            verify(connection, asked, "my8033.ps")
         with pytest.raises(RqpsError, match="UPDATE command denied to user 'joe'"):
             stop_recording(connection)
     assert "can't be verified: Access denied for user 'joe'@'localhost'" in reported.value.message

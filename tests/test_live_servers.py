@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
+from rqps.engines.mysql import instance, prepare
 from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.mysql.options import Translated, mismatches
-from rqps.engines.mysql.prepared import prepare
 from rqps.errors import RqpsError
 from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.job import loaded_data

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import MeasuredServer, prepare
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.prepared import MeasuredServer, prepare
 from rqps.engines.sources import debian
 from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.perf_schema import Known, Realised, realise, refuse_too_large
-from rqps.engines.mysql.perf_schema.events import DIGEST, Work, by_kind, mistaken
-from rqps.engines.mysql.perf_schema.setup import Found
-from rqps.engines.mysql.perf_schema.watch import differences
+from rqps.engines.mysql.events import DIGEST, Work, by_kind, differences, mistaken
+from rqps.engines.mysql.reports import Found
+from rqps.engines.mysql.scenario import Known, Realised, realise, refuse_too_large
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import (
     Scenario,

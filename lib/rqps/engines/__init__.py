@@ -1,9 +1,8 @@
 """Engines, the things that are measured: the contract between a kind of engine and the rest of rqps.
 
-An engine is a folder beside this file. It says where its builds come from (with `sources`), takes a config in the
-form of a version, makes data directories, and opens a build on a copy of one. MySQL is the only one now: a server
-that is there before the load and after it. An engine that lives in the load generator's own process, as RocksDB does
-in db_bench, has no processes of its own; one that forks for each connection has several.
+An engine is a folder beside this file with a catalogue of its releases; its package is an `Engine`. MySQL is the only
+one now: a server that is there before the load and after it. One that lives in the load generator's own process, as
+RocksDB does in db_bench, has no processes of its own; one that forks for each connection has several.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
@@ -50,7 +49,6 @@ class Start:
     """The circumstances of a start."""
 
     log: Path
-    """The engine's own log."""
     cpus: tuple[int, ...] = ()
     """The CPUs that the engine may use; none means all."""
     scratch: tuple[Path, ...] = ()
@@ -140,18 +138,14 @@ class Prepared(Protocol):
 
 
 class Engine(Protocol):
-    """A kind of thing that is measured."""
+    """A kind of thing that is measured: a package with these names."""
 
     title: str
     """Its name for people: `MySQL`."""
+    prepared: type[Prepared]
+    """The dataclass that `prepare` gives, of plain values: it is written to a run's file and read from it."""
 
-    @property
-    def prepared(self) -> type[Prepared]:
-        """The dataclass that `prepare` gives, of plain values: it is written to a run's file and read from it."""
-
-    def source(self, name: str, spec: "BuildSpec") -> "Source":
-        """The source of a build."""
-
+    def source(self, name: str, spec: "BuildSpec") -> "Source": ...
     def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
         """The build that `spec` asks for, fetched if need be; an error where its version is not the promised one."""
 
@@ -162,13 +156,9 @@ class Engine(Protocol):
         """The dbms of a run; an error names everything that the build can't do."""
 
 
-_MODULES = {"mysql": "rqps.engines.mysql"}
-
-
 def engine_of(spec: "BuildSpec") -> Engine:
-    """The engine of a build. Its module is imported only here: to read runs.yaml it is not needed."""
-    found: Engine = import_module(_MODULES[spec.engine]).ENGINE
-    return found
+    """The engine of a build. Its package is imported only here: to read runs.yaml it is not needed."""
+    return cast(Engine, import_module(f"{__name__}.{spec.engine}"))
 
 
 def locate(name: str, spec: "BuildSpec", say: Say) -> Build:
@@ -186,8 +176,8 @@ def catalogued() -> dict[str, "BuildSpec"]:
     from rqps.engines.sources import catalogue
     from rqps.study import BuildSpec
 
-    found = ((engine, version) for engine in _MODULES for version in catalogue(engine))
-    return {version: BuildSpec.model_validate({engine: version}) for engine, version in found}
+    engines = sorted(file.parent.name for file in Path(__file__).parent.glob("*/catalogue.yaml"))
+    return {version: BuildSpec.model_validate({name: version}) for name in engines for version in catalogue(name)}
 
 
 @dataclass(frozen=True)

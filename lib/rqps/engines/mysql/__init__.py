@@ -1,45 +1,150 @@
-"""MySQL: the engine that is a server of its own, with SQL."""
+"""MySQL, a server with SQL: a config in the form of its build's version, and the server that is opened with it."""
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from rqps.engines import Build, Prepared, Say
+import pymysql
 
-if TYPE_CHECKING:
-    from rqps.engines.sources import Source
-    from rqps.study import BuildSpec, Run
+from rqps.engines import Say, Start, Watch
+from rqps.engines.mysql import data, events
+from rqps.engines.mysql.build import Build, known_version, locate, source
+from rqps.engines.mysql.data import Origin
+from rqps.engines.mysql.instance import Server, start
+from rqps.engines.mysql.options import Translated, mismatches, translate
+from rqps.engines.mysql.reports import read_settings, read_variables
+from rqps.engines.mysql.scenario import Realised, known, realise, refuse_too_large
+from rqps.errors import RqpsError
+from rqps.study import Run
+from rqps.study.perf_schema import absent
+
+__all__ = ["MeasuredServer", "PreparedServer", "known_version", "locate", "prepare", "prepared", "source", "title"]
+
+title = "MySQL"
 
 
-class Mysql:
-    """The engine. What it needs is imported only when it is asked: to plan a study no server is started."""
+def prepare(run: Run, say: Say) -> "PreparedServer":
+    """The dbms of a run, its build fetched if need be, its config in the form of that version."""
+    build = locate(run.build, run.build_spec, say)
+    origin = data.origin(build, run.options)
+    translated = translate(run.options, data.variables(origin, say), dbms=run.dbms, version=build.version)
+    if run.perf_schema is None:
+        return PreparedServer(run.dbms, run.config, build, origin, translated, None)
+    if reason := absent(build.version, run.perf_schema):
+        raise RqpsError(
+            f"{run.dbms}: the scenario {run.perf_schema.name} is not in this version: {reason}",
+            fix=f'write mysql: "{build.version}" beside the source of build {run.build!r}, and its runs are left out',
+        )
+    has = known(origin, say)
+    scenario = realise(run.perf_schema, build, has, config=run.config)
+    refuse_too_large(translated.expected, has, run.dbms)
+    translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
+    return PreparedServer(run.dbms, run.config, build, origin, translated, scenario)
 
-    title = "MySQL"
+
+@dataclass(frozen=True)
+class PreparedServer:
+    """A dbms whose build is here, with its config in the form of that version."""
+
+    dbms: str
+    config: str
+    build: Build
+    origin: Origin
+    translated: Translated
+    scenario: Realised | None
 
     @property
-    def prepared(self) -> type[Prepared]:
-        from rqps.engines.mysql.prepared import PreparedServer
+    def options(self) -> Mapping[str, str]:
+        """As the server has to report them; a scenario stands among them as if it were an option."""
+        scenario = {"perf_schema": self.scenario.scenario.name} if self.scenario else {}
+        return {**self.translated.expected, **scenario}
 
-        return PreparedServer
+    @property
+    def in_words(self) -> Mapping[str, str]:
+        scenario = "as its options have it"
+        if self.scenario:
+            scenario = self.scenario.scenario.name
+            scenario += f", set {self.scenario.by}" if self.scenario.scenario.kind == "on" else ""
+        return {
+            "options left out": ", ".join(self.translated.left_out) or "none",
+            "performance schema": scenario,
+        }
 
-    def source(self, name: str, spec: "BuildSpec") -> "Source":
-        from rqps.engines.mysql.build import source
+    def loaded(self, name: str, load: Callable[[Server], None], say: Say) -> Path:
+        return data.loaded(self.origin, name, load, say)
 
-        return source(name, spec)
-
-    def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
-        from rqps.engines.mysql.build import locate
-
-        return locate(name, spec, say)
-
-    def known_version(self, tree: Path) -> str | None:
-        from rqps.engines.mysql.build import known_version
-
-        return known_version(tree)
-
-    def prepare(self, run: "Run", say: Say) -> Prepared:
-        from rqps.engines.mysql.prepared import prepare
-
-        return prepare(run, say)
+    def open(self, directory: Path, asked: Start) -> "MeasuredServer":
+        server = start(self.build, directory, asked, self.translated.arguments)
+        return MeasuredServer(**vars(server), prepared=self)
 
 
-ENGINE = Mysql()
+prepared = PreparedServer
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredServer(Server):
+    """The server of a run, which has to be as its config asks and to stay so."""
+
+    prepared: PreparedServer
+
+    @property
+    def version(self) -> str:
+        return self._variable("version")
+
+    @property
+    def version_comment(self) -> str:
+        return self._variable("version_comment")
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        return {
+            str(self.data.parent): "<scratch>",
+            str(self.socket.parent): "<private>",
+            str(self.build.directory): "<build>",
+        }
+
+    def verify(self) -> list[tuple[str, str, str]]:
+        asked, version = self.prepared.translated.expected, self.build.version
+        with closing(self.connect()) as connection:
+            reported = read_variables(connection)
+        wrong = mismatches(asked, reported)
+        if not reported["version"].startswith(version):
+            wrong.insert(0, f"version: asked for {version}, the server has {reported['version']}")
+        if wrong:
+            raise RqpsError(
+                f"{self.prepared.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
+                fix=f"change config {self.prepared.config!r} in runs.yaml to what this server and host can do",
+            )
+        verified = [(name, value, reported[name]) for name, value in asked.items()]
+        if self.prepared.scenario is None:
+            return verified
+        with events.unrecorded(self) as connection:
+            return [*verified, *events.set_up(connection, self.prepared.scenario, self.prepared.dbms)]
+
+    def settings(self) -> list[dict[str, Any]]:
+        with closing(self.connect()) as connection:
+            return read_settings(connection)
+
+    @contextmanager
+    def watching(self, step: str) -> Iterator[Watch]:
+        """Verifies before and after the step what is set, on a connection whose events are not recorded."""
+        if self.prepared.scenario is None:
+            yield events.StatusWatch(self)
+            return
+        with events.unrecorded(self) as connection:
+            yield events.EventsWatch(self, connection, self.prepared.scenario, step)
+
+    @contextmanager
+    def explaining(self, step: str) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.err.Error:
+            if self.ended(within_s=1):
+                raise self.end_of(step) from None
+            raise
+
+    def _variable(self, name: str) -> str:
+        with closing(self.connect()) as connection:
+            return read_variables(connection, name).get(name, "")

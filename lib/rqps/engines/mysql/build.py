@@ -12,9 +12,8 @@ from pathlib import Path
 from rqps import engines
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, disk_trouble_explained
-from rqps.engines.sources import Debian, Source, source_of
+from rqps.engines.sources import Sought, Source, source_of
 from rqps.engines.sources.archives import sha256
-from rqps.engines.sources.fetching import Sought
 from rqps.engines.sources.programs import SECONDS_TO_ANSWER, ask, call
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
@@ -50,7 +49,7 @@ class Build(engines.Build):
 
 def source(name: str, spec: BuildSpec) -> Source:
     """The source of a build."""
-    return source_of(name, spec, Sought("mysqld", layout, BINARIES))
+    return source_of(name, spec, Sought("mysqld", layout, BINARIES, "mysql-server-core"))
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
@@ -62,9 +61,9 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
             raise RqpsError(
                 f"builds.{name}: {origin.words}: no mysqld in {tree}", fix=f"remove {tree}, then do the same again"
             )
-        of_debian = isinstance(origin, Debian)
+        of_debian = origin.kind == "debian"
         argv, environment = call(name, tree, found.mysqld, say, own_loader=of_debian)
-        known = facts(found.mysqld, argv, environment)
+        known = _facts(found.mysqld, argv, environment)
     except PermissionError as error:
         raise RqpsError(
             f"builds.{name}: {error.filename} can't be read by this user", fix="let this user read and run it"
@@ -95,45 +94,36 @@ class Layout:
     base: Path
     """Its basedir, in mysqld's words."""
     mysqld: Path
-    messages: Path | None
-    plugins: Path | None
-    empty_data: Path | None
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options for what does not lie where the server was compiled to look for it."""
-        found = {"lc-messages-dir": self.messages, "plugin-dir": self.plugins}
+        messages = (self.base / name for name in MESSAGES if (self.base / name / "english/errmsg.sys").is_file())
+        plugins = (self.base / name for name in PLUGINS if (self.base / name).is_dir())
+        found = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}
         return tuple(f"--{option}={folder}" for option, folder in found.items() if folder)
+
+    @property
+    def empty_data(self) -> Path | None:
+        folder = self.base / EMPTY_DATA
+        return folder if (folder / "ibdata1").is_file() else None
 
 
 def layout(tree: Path) -> Layout | None:
     """The server in a tree, or in the one folder that a tree consists of; None where there is none."""
-    for place in (tree, *_only_folders(tree)):
+    places = [tree]  # and the folders that an archive wraps around it: mysql-8.0.40-linux/ or package/server/
+    while len(places) < 3 and len(inside := [path for path in places[-1].iterdir() if path.is_dir()]) == 1:
+        places += inside
+    for place in places:
         for binaries in BINARIES:
             mysqld = place / binaries / "mysqld"
             if mysqld.is_file() and mysqld.stat().st_mode & 0o111:
-                return _around(place / "usr" if binaries.startswith("usr/") else place, mysqld)
+                return Layout(place / "usr" if binaries.startswith("usr/") else place, mysqld)
     return None
 
 
-def _only_folders(tree: Path) -> list[Path]:
-    """The folders that an archive wraps around its content, as in mysql-8.0.40-linux/ or package/server/."""
-    folders: list[Path] = []
-    while len(folders) < 2 and len(inside := sorted(path for path in tree.iterdir() if path.is_dir())) == 1:
-        tree = inside[0]
-        folders.append(tree)
-    return folders
-
-
-def _around(base: Path, mysqld: Path) -> Layout:
-    messages = next((base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file()), None)
-    plugins = next((base / name for name in PLUGINS if (base / name).is_dir()), None)
-    empty = base / EMPTY_DATA
-    return Layout(base, mysqld, messages, plugins, empty if (empty / "ibdata1").is_file() else None)
-
-
 @dataclass(frozen=True)
-class Facts:
+class _Facts:
     """Version and digest of one mysqld, for as long as the file does not change; 200 MB take a while to read."""
 
     mysqld: str
@@ -143,12 +133,12 @@ class Facts:
     digest: str
 
 
-def facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> Facts:
+def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> _Facts:
     """Version and digest of a mysqld, found out once."""
-    if known := remembered(mysqld):
+    if known := _remembered(mysqld):
         return known
     version, now, note = _ask_version(argv, environment), mysqld.stat(), _note(mysqld)
-    known = Facts(str(mysqld), now.st_size, now.st_mtime_ns, version, sha256(mysqld))
+    known = _Facts(str(mysqld), now.st_size, now.st_mtime_ns, version, sha256(mysqld))
     with disk_trouble_explained(cache_dir()):
         note.parent.mkdir(parents=True, exist_ok=True)
         partial = note.with_suffix(f".{os.getpid()}")
@@ -157,10 +147,9 @@ def facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -
     return known
 
 
-def remembered(mysqld: Path) -> Facts | None:
-    """The facts of this very file, if they were found out before."""
+def _remembered(mysqld: Path) -> _Facts | None:
     try:
-        known = Facts(**json.loads(_note(mysqld).read_text()))
+        known = _Facts(**json.loads(_note(mysqld).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
     now = mysqld.stat()
@@ -170,8 +159,7 @@ def remembered(mysqld: Path) -> Facts | None:
 
 def known_version(tree: Path) -> str | None:
     """The version of the server in a tree, if it was asked before."""
-    found = layout(tree)
-    known = remembered(found.mysqld) if found else None
+    known = _remembered(found.mysqld) if (found := layout(tree)) else None
     return known.version if known else None
 
 

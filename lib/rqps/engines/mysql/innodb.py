@@ -1,5 +1,6 @@
 """InnoDB's debt, which is work that it has put off: what is not purged, not flushed, not checkpointed."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rqps.engines.mysql.instance import Connection, query
-from rqps.engines.mysql.reports import read_status, read_variables
+from rqps.engines.mysql.reports import is_55, read_status, read_variables
 
 EAGER = {
     "innodb_io_capacity_max": 20_000,
@@ -59,24 +60,27 @@ def left(debt: Mapping[str, Any]) -> str:
 
 
 def read_debt(connection: Connection) -> Debt:
-    """The debt now."""
+    """The debt now.
+
+    The history's length alone won't do: before 5.7 it is corrected only now and then, and stays where it was when
+    nothing is left. The progress of purge is in other numbers, which 5.5 writes in hexadecimal.
+    """
     status, settings = read_status(connection, "Innodb%"), read_variables(connection, "innodb%")
-    report = _report(connection)
-    page_kb = int(status["innodb_page_size"]) / 1024
-    redo = REDO.search(report)
+    report = str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])
+    purge, redo = _PURGE.search(report), REDO.search(report)
+    assert purge, report
     assert redo, report
+    page_kb = int(status["innodb_page_size"]) / 1024
+    base = 16 if is_55(connection) else 10
+    resized = status.get("innodb_redo_log_capacity_resized")  # since 8.0.30; before, it is some files of one size
+    files = (int(settings.get(f"innodb_log_{what}", 0)) for what in ("file_size", "files_in_group"))
     return Debt(
-        history_length=_unpurged(connection, report),
+        history_length=min(int(purge[1], base) - int(purge[2], base), int(purge[3])),
         dirty_kb=int(status["innodb_buffer_pool_pages_dirty"]) * page_kb,
         buffer_pool_kb=int(status["innodb_buffer_pool_pages_total"]) * page_kb,
         checkpoint_age_kb=(int(redo[1]) - int(redo[2])) / 1024,
-        redo_capacity_kb=_redo_capacity_kb(status, settings),
+        redo_capacity_kb=(int(resized) if resized else math.prod(files)) / 1024,
     )
-
-
-def is_55(connection: Connection) -> bool:
-    """True for MySQL 5.5, which writes numbers in hexadecimal, and whose purge sleeps."""
-    return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
 
 
 def wake_purge(connection: Connection, table: str, column: str, key: str) -> None:
@@ -99,26 +103,3 @@ def eager(connection: Connection, options: Mapping[str, int] | None = None) -> I
     finally:
         for name in reversed(had):
             query(connection, f"SET GLOBAL {name} = {had[name]}")
-
-
-def _report(connection: Connection) -> str:
-    return str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])
-
-
-def _unpurged(connection: Connection, report: str) -> int:
-    """Transactions whose old row versions are not purged.
-
-    The history's length alone won't do: before 5.7 it is corrected only now and then, and stays where it was when
-    nothing is left. The progress of purge is in other numbers, which 5.5 writes in hexadecimal.
-    """
-    found = _PURGE.search(report)
-    assert found, report
-    base = 16 if is_55(connection) else 10
-    return min(int(found[1], base) - int(found[2], base), int(found[3]))
-
-
-def _redo_capacity_kb(status: Mapping[str, str], settings: Mapping[str, str]) -> float:
-    """Since 8.0.30 the log changes its size by itself; before, it is some files of one size."""
-    if "innodb_redo_log_capacity_resized" in status:
-        return int(status["innodb_redo_log_capacity_resized"]) / 1024
-    return int(settings["innodb_log_file_size"]) * int(settings["innodb_log_files_in_group"]) / 1024

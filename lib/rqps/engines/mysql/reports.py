@@ -1,18 +1,29 @@
-"""A server's own reports: its variables, its status, its settings, and how it will read."""
+"""A server's own reports: its variables, its status, the settings of its performance schema, and its plans."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import pymysql
+from pymysql.constants import ER
 from pymysql.cursors import DictCursor
 
 from rqps.engines.mysql.instance import Connection, query
 from rqps.errors import RqpsError
 from rqps.study import Connections
+from rqps.study.perf_schema import State
 
 Row = dict[str, Any]
 Plan = dict[str, Any]
 LONGEST_STATEMENT = 300
+_FORBIDDEN = (
+    ER.TABLEACCESS_DENIED_ERROR,
+    ER.COLUMNACCESS_DENIED_ERROR,
+    ER.DBACCESS_DENIED_ERROR,
+    ER.SPECIFIC_ACCESS_DENIED_ERROR,
+)
 
 
 def read_variables(connection: Connection, pattern: str = "%") -> dict[str, str]:
@@ -27,6 +38,11 @@ def read_status(connection: Connection, pattern: str = "%") -> dict[str, str]:
 
 def _pairs(connection: Connection, statement: str) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in query(connection, statement)}
+
+
+def is_55(connection: Connection) -> bool:
+    """True for MySQL 5.5, which explains only a SELECT, writes numbers in hexadecimal, and whose purge sleeps."""
+    return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
 
 
 def check_connections(connection: Connection, asked: Connections) -> None:
@@ -47,7 +63,7 @@ def explain(connection: Connection, statement: str) -> Plan:
     anything but a SELECT, and finds rows that are to be changed in the same way.
     """
     form = "FORMAT=TRADITIONAL "
-    if str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5."):
+    if is_55(connection):
         form = ""
         statement = re.sub(r"^(?:UPDATE|DELETE FROM) (\S+) .*?WHERE", r"SELECT * FROM \1 WHERE", statement)
     with connection.cursor(DictCursor) as cursor:
@@ -70,49 +86,123 @@ def plan_row(step: str, statement: str, plan: Plan) -> Plan:
 
 
 SETUP_TABLES = {
-    "setup_instruments": ("instrument", "{NAME}", "ENABLED"),
-    "setup_consumers": ("consumer", "{NAME}", "ENABLED"),
-    "setup_timers": ("timer", "{NAME}", "TIMER_NAME"),
-    "setup_actors": ("actor", "{HOST}/{USER}/{ROLE}", "ENABLED"),
-    "setup_objects": ("object", "{OBJECT_TYPE}/{OBJECT_SCHEMA}/{OBJECT_NAME}", "ENABLED"),
-    "setup_threads": ("thread", "{NAME}", "ENABLED"),
+    "setup_instruments": ("instrument", "{name}", "enabled"),
+    "setup_consumers": ("consumer", "{name}", "enabled"),
+    "setup_timers": ("timer", "{name}", "timer_name"),
+    "setup_actors": ("actor", "{host}/{user}/{role}", "enabled"),
+    "setup_objects": ("object", "{object_type}/{object_schema}/{object_name}", "enabled"),
+    "setup_threads": ("thread", "{name}", "enabled"),
 }
 """Kind, name and value of their rows, from 5.5 (instruments, consumers and timers) to 9.7 (no timers any more)."""
 
 
 def read_settings(connection: Connection) -> list[Row]:
     """Rows of the table `settings`: every variable, and what the performance schema records, in its own words."""
-    with connection.cursor(DictCursor) as cursor:
-        return [*_variables(cursor), *_setup(cursor)]
-
-
-def _variables(cursor: "DictCursor") -> Iterator[Row]:
-    cursor.execute("SHOW GLOBAL VARIABLES")
-    for row in cursor.fetchall():
-        name, value = row.values()
-        yield {"kind": "variable", "name": str(name).lower(), "value": str(value)}
-
-
-def _timers(cursor: "DictCursor") -> Iterator[Row]:
-    """The frequency, resolution and overhead (cycles to read it) of each clock that can be had."""
-    cursor.execute("SELECT * FROM performance_schema.performance_timers")
-    for row in cursor.fetchall():
-        name = row.pop("TIMER_NAME")
-        for fact, value in row.items():
-            if value is not None:
-                yield {"kind": "timer", "name": f"{name} {fact.removeprefix('TIMER_').lower()}", "value": str(value)}
-
-
-def _setup(cursor: "DictCursor") -> Iterator[Row]:
-    cursor.execute(
-        "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'performance_schema'"
-    )
-    there = {str(row["name"]).lower() for row in cursor.fetchall()}
-    if "performance_timers" in there:
-        yield from _timers(cursor)
+    rows: list[Row] = [
+        {"kind": "variable", "name": name, "value": value} for name, value in read_variables(connection).items()
+    ]
+    setup = Setup(connection)
+    for timer in setup.rows("performance_timers"):  # the frequency, resolution and overhead of each clock
+        name = timer.pop("timer_name")
+        facts = {fact.removeprefix("timer_"): str(value) for fact, value in timer.items() if value is not None}
+        rows += [{"kind": "timer", "name": f"{name} {fact}", "value": value} for fact, value in facts.items()]
     for table, (kind, name, column) in SETUP_TABLES.items():
-        if table in there:
-            cursor.execute(f"SELECT * FROM performance_schema.{table}")
-            for row in cursor.fetchall():
-                value = row.get(column, "YES")  # before 5.7 actors have no switch: one that is listed is watched
-                yield {"kind": kind, "name": name.format(**row), "value": value, "timed": row.get("TIMED")}
+        for row in setup.rows(table):
+            value = row.get(column, "YES")  # before 5.7 actors have no switch: one that is listed is watched
+            rows.append({"kind": kind, "name": name.format(**row), "value": value, "timed": row.get("timed")})
+    return rows
+
+
+@dataclass(frozen=True)
+class Found:
+    """The settings of a server's performance schema. A table that its version does not have is empty here."""
+
+    instruments: Mapping[str, State]
+    consumers: Mapping[str, bool]
+    others: tuple[str, ...]
+    """Rows of setup_actors, setup_objects and setup_timers, in words."""
+    thread_classes: Mapping[str, bool]
+    threads_unwatched: tuple[str, ...]
+    """Threads that are there and whose events are not recorded; the one that reads this is none of them."""
+
+
+@contextmanager
+def explained(connection: Connection) -> Iterator[None]:
+    """Explains the error of a user without the rights for the performance schema, or of a table that is not there."""
+    try:
+        yield
+    except pymysql.err.MySQLError as error:
+        code = error.args[0]
+        if code in _FORBIDDEN:
+            user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user
+            raise RqpsError(
+                f"the performance schema can't be verified: {error.args[1]}",
+                fix=f"let this user read and set it: GRANT SELECT, UPDATE ON performance_schema.* TO {user}; "
+                f"GRANT PROCESS ON *.* TO {user}",
+            ) from error
+        if code == ER.NO_SUCH_TABLE:
+            raise RqpsError(
+                f"the performance schema of this version can't report that: {error.args[1]}",
+                fix="ask for a scenario that this version has, or take a later one",
+            ) from error
+        raise
+
+
+class Setup:
+    """The tables of a server's performance schema; one that its version does not have is empty."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.tables: frozenset[str] = frozenset()
+        try:
+            with explained(connection):
+                shown = query(connection, "SHOW TABLES FROM performance_schema")
+            self.tables = frozenset(str(name).lower() for (name,) in shown)
+        except pymysql.err.MySQLError as error:
+            if error.args[0] != ER.BAD_DB_ERROR:  # compiled without, and so without its database
+                raise
+
+    def rows(self, table: str, which: str = "") -> list[Row]:
+        """By column names in lower case."""
+        if table not in self.tables:
+            return []
+        with explained(self._connection), self._connection.cursor(DictCursor) as cursor:
+            cursor.execute(f"SELECT * FROM performance_schema.{table} {which}")
+            return [{str(name).lower(): value for name, value in row.items()} for row in cursor.fetchall()]
+
+
+def read_setup(connection: Connection) -> Found:
+    """The settings of the performance schema now."""
+    read = Setup(connection).rows
+    actors = (f"actor {row['user']}@{row['host']}: {_switches(row)}" for row in read("setup_actors"))
+    objects = (
+        f"object {row['object_type']} {row['object_schema']}.{row['object_name']}: {_switches(row)}"
+        for row in read("setup_objects")
+    )
+    timers = (f"timer {row['name']}: {row['timer_name']}" for row in read("setup_timers"))
+    threads = read("threads", "WHERE processlist_id IS NULL OR processlist_id <> CONNECTION_ID()")
+    unwatched = (str(row["name"]) for row in threads if row.get("instrumented", "YES") != "YES")
+    return Found(
+        instruments={str(row["name"]): _state(row) for row in read("setup_instruments")},
+        consumers={str(row["name"]): row["enabled"] == "YES" for row in read("setup_consumers")},
+        others=tuple(sorted([*actors, *objects, *timers])),
+        thread_classes={str(row["name"]): row["enabled"] == "YES" for row in read("setup_threads")},
+        threads_unwatched=tuple(sorted(unwatched)),
+    )
+
+
+def _state(row: Row) -> State:
+    if row["enabled"] != "YES":
+        return "off"
+    return "timed" if row["timed"] == "YES" else "counted"
+
+
+def _switches(row: Row) -> str:
+    """The switches of a row; before 5.7 an actor has none, and is watched by being there."""
+    return ", ".join(f"{name} {row[name]}" for name in ("enabled", "timed", "history") if name in row) or "watched"
+
+
+def memory_status(connection: Connection) -> dict[str, int]:
+    """The sizes that the performance schema reports of its own memory."""
+    rows = query(connection, "SHOW ENGINE PERFORMANCE_SCHEMA STATUS")
+    return {str(name): int(value) for _, name, value in rows}

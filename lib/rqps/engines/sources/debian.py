@@ -15,8 +15,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import unquote
 
+from rqps.engines import Say
 from rqps.engines.cache import cache_dir, disk_trouble_explained, locked, made_once
-from rqps.engines.sources.clients import Progress, Say, find_client, run_client
+from rqps.engines.sources.fetching import Progress, find_client, run_client
 from rqps.errors import RqpsError
 from rqps.terminal import megabytes
 

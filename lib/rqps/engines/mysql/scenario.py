@@ -1,14 +1,24 @@
 """A scenario as one build has it: the options and statements that ask for it, and the settings that must follow."""
 
 import difflib
+import json
 import re
+import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 import psutil
 
+from rqps.engines import Say
+from rqps.engines.cache import copy_folder, made_once
+from rqps.engines.mysql import data
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.perf_schema.setup import Known
+from rqps.engines.mysql.data import Origin
+from rqps.engines.mysql.instance import Connection, running
+from rqps.engines.mysql.reports import memory_status, read_setup, read_variables
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import (
     Scenario,
@@ -28,6 +38,61 @@ _FIRST_WITH_OPTIONS = (5, 6)
 _SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")
 _TABLES = {"digests": "events_statements_summary_by_digest"}
 """Tables that are not called like their size."""
+_TABLE_OR_PART = re.compile(r"(?P<table>\w+)\.(.*\.)?memory")
+FILE = "perf_schema.json"
+
+
+@dataclass(frozen=True)
+class Known:
+    """The performance schema of a build, with it on and nothing else asked for."""
+
+    instruments: Mapping[str, State] = field(default_factory=dict)
+    consumers: Mapping[str, bool] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+    watches_threads: bool = False
+    """True if thread classes are switched like instruments, as they are since 8.0."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Its variables that are sizes."""
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    """The memory of its tables at those sizes, by table."""
+
+
+def known(source: Origin, say: Say) -> Known:
+    """The performance schema of a build, asked once; an empty one where it was compiled without."""
+    if "performance_schema" not in data.variables(source, say):
+        return Known()
+
+    def make(work: Path) -> None:
+        say(f"{source.build.name}: asking what its performance schema has")
+        copy_folder(source.folder / "empty" / "data", work / "data")
+        arguments = ("--performance-schema=ON",)
+        with (
+            running(source.build, work / "data", arguments=arguments, log=work / "asked.err") as server,
+            closing(server.connect()) as connection,
+        ):
+            (work / FILE).write_text(json.dumps(asdict(_ask(connection)), indent=1))
+        shutil.rmtree(work / "data")
+
+    folder = made_once(source.folder / "perf-schema", make)
+    stored = json.loads((folder / FILE).read_text())
+    return Known(**{**stored, "others": tuple(stored["others"])})
+
+
+def _ask(connection: Connection) -> Known:
+    found = read_setup(connection)
+    variables = read_variables(connection, "performance_schema%")
+    memory = Counter[str]()  # a table can have more than one part: its rows, and the texts of its statements
+    for name, value in memory_status(connection).items():
+        if part := _TABLE_OR_PART.fullmatch(name):
+            memory[part["table"]] += value
+    return Known(
+        instruments=found.instruments,
+        consumers=found.consumers,
+        others=found.others,
+        watches_threads=bool(found.thread_classes),
+        sizes={name: int(value) for name, value in variables.items() if value.lstrip("-").isdecimal()},
+        memory_bytes=dict(memory),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,279 @@
+"""A server's performance schema around a step: what is set is verified, and what is recorded is counted."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import Found, Setup, explained, memory_status, read_setup, read_status
+from rqps.engines.mysql.scenario import Realised, built_in, is_always_on
+from rqps.errors import RqpsError
+from rqps.study.perf_schema import State, class_of, classes
+
+DIGEST = "digest"
+LOADS_USER = "root"
+_SUMMARIES = {
+    "events_waits_summary_{}_by_event_name": "count_star",
+    "events_stages_summary_{}_by_event_name": "count_star",
+    "events_statements_summary_{}_by_event_name": "count_star",
+    "events_transactions_summary_{}_by_event_name": "count_star",
+    "memory_summary_{}_by_event_name": "count_alloc",
+}
+_SUMS = {
+    "error": ("events_errors_summary_{}_by_error", "sum_error_raised"),
+    DIGEST: ("events_statements_summary_by_digest", "count_star"),
+}
+FEWEST = 0.1
+"""Events for each transaction of the load, of a kind that every load has: fewer, and it was not recorded."""
+SOCKET_EVENTS_OF_A_CONNECTION = 64
+"""Sockets count bytes as a connection comes and goes, also while their instruments are off."""
+MOST_SHOWN = 12
+_LOCK = "rqps_proof"
+_STATUS = "perf_schema/"
+"""In front of the names of events, among the server's own status variables."""
+_LOST_THREADS = "performance_schema_thread_instances_lost"
+_METADATA_LOCK = "wait/lock/metadata/sql/mdl"
+
+
+class StatusWatch:
+    """The status around a step, of a server whose config names no scenario."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._before: Mapping[str, str] = {}
+        self._after: Mapping[str, str] = {}
+
+    def begin(self) -> Mapping[str, str]:
+        self._before = self._status()
+        return self._before
+
+    def end(self, transactions: int, connections: int) -> Mapping[str, str]:  # noqa: ARG002 nothing to compare with
+        self._after = self._status()
+        return self._after
+
+    def lost(self) -> Iterator[str]:
+        """The counters of what the performance schema had no room for, where they grew."""
+        for name in self._after:
+            counts = name.startswith("performance_schema_") and name.endswith("_lost")
+            if counts and (lost := self._grew(name)):
+                yield f"{name} grew by {lost}: those were not recorded"
+
+    def _grew(self, name: str) -> int:
+        return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
+
+    def _status(self) -> Mapping[str, str]:
+        with closing(self._server.connect()) as connection:
+            return read_status(connection)
+
+
+class EventsWatch(StatusWatch):
+    """The status and the events around a step, on a connection of our own whose events are not recorded."""
+
+    def __init__(self, server: Server, connection: Connection, asked: Realised, step: str) -> None:
+        super().__init__(server)
+        self._connection, self._asked, self._step = connection, asked, step
+        self._tables = Setup(connection).tables
+        verify(connection, asked, step, changed="before it")
+        self._events: Mapping[str, int] = {}
+
+    def begin(self) -> Mapping[str, str]:
+        status = super().begin()
+        self._events = recorded(self._connection, self._tables, self._asked)
+        return {**status, **_as_status(self._events)}
+
+    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
+        """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
+        status = super().end(transactions, connections)
+        if lost := self._grew(_LOST_THREADS):
+            raise RqpsError(
+                f"{self._step}: the performance schema knows no more threads: {lost} were not watched",
+                fix="set performance_schema_max_thread_instances to the connections of the load and 100 more",
+            )
+        after = recorded(self._connection, self._tables, self._asked)
+        verify(self._connection, self._asked, self._step, changed="in the middle of it")
+        events = {name: count - self._events.get(name, 0) for name, count in after.items()}
+        texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
+        if wrong := list(mistaken(self._asked, by_kind(events), Work(transactions, connections, texts))):
+            raise RqpsError(
+                f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
+                fix=f"compare settings.parquet of this run with the scenario {self._asked.scenario.name!r}",
+            )
+        memory_bytes = memory_status(self._connection).get("performance_schema.memory", 0)
+        return {**status, **_as_status({**after, "memory_bytes": memory_bytes})}
+
+    def _status(self) -> Mapping[str, str]:
+        return read_status(self._connection)
+
+
+def _as_status(events: Mapping[str, int]) -> dict[str, str]:
+    return {f"{_STATUS}{name}": str(count) for name, count in events.items()}
+
+
+@contextmanager
+def unrecorded(server: Server) -> Iterator[Connection]:
+    """A connection of which nothing is recorded. 5.5 can't switch off single threads; it records no statements."""
+    with closing(server.connect()) as connection:
+        if server.build.number >= (5, 6):
+            stop_recording(connection)
+        yield connection
+
+
+def stop_recording(connection: Connection) -> None:
+    """Lets no event of this connection be recorded from now on."""
+    ours = "WHERE processlist_id = CONNECTION_ID()"
+    with explained(connection):
+        query(connection, f"UPDATE performance_schema.threads SET instrumented = 'NO' {ours}")
+
+
+def set_up(connection: Connection, asked: Realised, dbms: str) -> list[tuple[str, str, str]]:
+    """Sets what could not be set at the start and verifies all of it, in short: name, asked, found."""
+    with explained(connection):
+        for statement in asked.statements:
+            query(connection, statement)
+    found = verify(connection, asked, dbms)
+    wanted, there = (in_short(each.instruments, each.consumers) for each in (asked, found))
+    return [(what, wanted.get(what, "none"), there.get(what, "none")) for what in {**wanted, **there}]
+
+
+def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) -> dict[str, str]:
+    """The number of instruments of each kind that are on, and the consumers that are.
+
+    >>> in_short({"stage/sql/init": "timed", "stage/sql/end": "off"}, {"statements_digest": True})
+    {'instruments stage': '1 of 2 enabled, 1 timed', 'consumers': 'statements_digest'}
+    """
+    kinds: dict[str, list[State]] = {}
+    for name, state in instruments.items():
+        kinds.setdefault(class_of(name) or name, []).append(state)
+    counted = {
+        f"instruments {kind}": f"{len(states) - states.count('off')} of {len(states)} enabled, "
+        f"{states.count('timed')} timed"
+        for kind, states in kinds.items()
+    }
+    return counted | {"consumers": ", ".join(name for name, on in consumers.items() if on) or "none"}
+
+
+def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
+    """Fails with both values of all that is not as asked for; `changed` says since when, if it was so before."""
+    found = read_setup(connection)
+    wrong = [*differences(asked, found), *_metadata_locks(connection, asked)]
+    if not wrong:
+        return found
+    what = f"was set otherwise {changed}" if changed else f"is not what the scenario {asked.scenario.name} asks for"
+    fix = "this server can't do that; take another scenario"
+    if changed:
+        fix = "look for who else sets it: an event of the server, a monitoring agent, somebody at work"
+    raise RqpsError(f"{whose}: the performance schema {what}:\n  " + "\n  ".join(wrong), fix=fix)
+
+
+def differences(asked: Realised, found: Found) -> list[str]:
+    """Everything that is not as asked for, with both values; instruments of a kind that differ alike are one line."""
+    if asked.scenario.kind == "off":
+        return [f"asked for off, and {len(found.instruments)} instruments are listed"] if found.instruments else []
+    if asked.scenario.kind == "compiled-out":
+        there = [name for name in found.instruments if not built_in(name)]
+        return [f"asked for none, and {len(there)} instruments are listed, such as {there[0]}"] if there else []
+    every = list(_different(asked, found))
+    more = len(every) - MOST_SHOWN
+    return [*every[:MOST_SHOWN], f"and {more} more"] if more > 1 else every
+
+
+def _different(asked: Realised, found: Found) -> Iterator[str]:
+    alike: dict[tuple[str, State, str], list[str]] = {}
+    for name, state in asked.instruments.items():
+        if (now := found.instruments.get(name, "not listed")) != state:
+            alike.setdefault((class_of(name) or "", state, now), []).append(name)
+    for (kind, state, now), names in alike.items():
+        many = f", and {len(names) - 1} more of {kind}" if len(names) > 1 else ""
+        yield f"instrument {names[0]}{many}: asked for {state}, the server has {now}"
+    for name, on in asked.consumers.items():
+        if found.consumers.get(name) != on:
+            now = {True: "on", False: "off", None: "not listed"}[found.consumers.get(name)]
+            yield f"consumer {name}: asked for {'on' if on else 'off'}, the server has {now}"
+    for row in sorted(set(asked.others) - set(found.others)):
+        yield f"{row}: as the release has it, and the server no more"
+    for row in sorted(set(found.others) - set(asked.others)):
+        yield f"{row}: the server has it, and the release does not"
+    off = [name for name, on in found.thread_classes.items() if not on]
+    for what, threads in (("threads of the class", off), ("the thread", found.threads_unwatched)):
+        if threads:
+            many = f" and {len(threads) - 1} more" if len(threads) > 1 else ""
+            yield f"{what} {threads[0]}{many}: asked to be watched, the server does not"
+
+
+def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
+    """Metadata locks have no counter: one is taken, looked for, and released."""
+    if asked.scenario.kind != "on" or _METADATA_LOCK not in asked.instruments:
+        return
+    wanted = asked.instruments[_METADATA_LOCK] != "off" and asked.records
+    query(connection, f"SELECT GET_LOCK('{_LOCK}', 0)")
+    which = f"object_type = 'USER LEVEL LOCK' AND object_name = '{_LOCK}'"
+    shown = int(query(connection, f"SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE {which}")[0][0])
+    query(connection, f"SELECT RELEASE_LOCK('{_LOCK}')")
+    if bool(shown) != wanted:
+        yield f"metadata locks: asked for {'on' if wanted else 'off'}, and {shown} of 1 shows"
+
+
+def recorded(connection: Connection, there: Collection[str], asked: Realised) -> dict[str, int]:
+    """Events so far by instrument: of the load's user where events are kept by user, else of all threads."""
+
+    def select(summary: str, what: str) -> list[tuple[str, int]]:
+        of_user, of_all = summary.format("by_user"), summary.format("global")
+        if asked.is_on("thread_instrumentation") and of_user in there and of_user != of_all:
+            of_all = f"{of_user} WHERE user = '{LOADS_USER}'"
+        elif of_all not in there:
+            return []
+        with explained(connection):
+            return [(str(name), int(n or 0)) for name, n in query(connection, f"{what} performance_schema.{of_all}")]
+
+    found: dict[str, int] = {}
+    for summary, counted in _SUMMARIES.items():
+        rows = select(summary, f"SELECT event_name, {counted} FROM")
+        found |= {name: count for name, count in rows if count and not is_always_on(name)}
+    for kind, (summary, counted) in _SUMS.items():
+        found |= dict(select(summary, f"SELECT '{kind}', SUM({counted}) FROM"))
+    return found
+
+
+def by_kind(events: Mapping[str, int]) -> Counter[str]:
+    """Events of all instruments of a kind.
+
+    >>> by_kind({"stage/sql/init": 2, "stage/sql/end": 1, "digest": 3})
+    Counter({'stage': 3, 'digest': 3})
+    """
+    found = Counter[str]()
+    for name, count in events.items():
+        found[class_of(name) or name] += count
+    return found
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a load while its events were recorded."""
+
+    transactions: int
+    connections: int
+    texts: int
+    """Statements that came as text, and so have a digest. One that was prepared before has none, but in 9.x."""
+
+
+def mistaken(asked: Realised, events: Mapping[str, int], of: Work) -> Iterator[str]:
+    """The kinds that are on and did not move in a step, and those that are off and did."""
+    switched: dict[str, list[bool]] = {}
+    for name, state in asked.instruments.items():
+        if kind := class_of(name):
+            switched.setdefault(kind, []).append(state != "off" and not is_always_on(name) and asked.records)
+    if asked.scenario.kind != "on":
+        switched = {kind: [False] for kind in events if kind != DIGEST}
+    digest_of = [asked.is_on("statements_digest") and on for on in switched.get("statement", [False])]
+    for kind, on in {**switched, DIGEST: digest_of}.items():
+        count, due, what = events.get(kind, 0), of.transactions, "transactions"
+        if kind == DIGEST:  # the few texts with which a load connects make no load of texts
+            due, what, made = of.texts, "statements", of.texts > FEWEST * of.transactions
+        else:
+            made = classes().instruments[kind].loads
+        tolerated = SOCKET_EVENTS_OF_A_CONNECTION * of.connections if kind == "wait/io/socket" else 0
+        if not any(on) and count > tolerated:
+            yield f"{kind}: nothing was to be recorded, and {count} events were"
+        if all(on) and made and count < FEWEST * due:
+            yield f"{kind}: asked for, and {count} events were recorded in {due} {what}"
