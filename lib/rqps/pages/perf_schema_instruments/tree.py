@@ -1,6 +1,6 @@
-"""The tree of parts: the cost of each part of a scenario that was taken apart, level by level."""
+"""The tree of parts: the cost of each part of a scenario that was divided, level by level."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -22,7 +22,7 @@ def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> 
 
     `level` 0 is the whole, `part` its patterns, `parent` the part that it was taken from. Each level is compared with
     its own base. Below a part come its own parts, the most expensive first: by instructions where the same levels
-    have them `counted`, else by time. A study that was not taken apart has no rows.
+    have them `counted`, else by time. A study that was not divided has no rows.
     """
     by_name = {study.card.study: study for study in counted}
     found = [_of_level(number, study, by_name.get(study.card.study)) for number, study in enumerate(levels)]
@@ -33,7 +33,7 @@ def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> 
 
 
 def sums_of_parts(costs: pl.DataFrame) -> pl.DataFrame:
-    """The cost of every part that was taken apart, beside the sum and the number of its own parts."""
+    """The cost of every part that was divided, beside the sum and the number of its own parts."""
     counted = pl.col("added_instructions")
     together = (
         costs.drop_nulls("parent")
@@ -44,35 +44,25 @@ def sums_of_parts(costs: pl.DataFrame) -> pl.DataFrame:
             parts=pl.len().cast(pl.Int32),
         )
     )
-    wholes = costs.select(
-        *("step", "level"),
-        *(pl.col(f"added{end}").alias(f"added{end}_us") for end in ("", "_low", "_high")),
-        *("added_instructions", pl.col("part").alias("parts_of")),
-    )
-    return wholes.join(together, on=["step", "parts_of"], maintain_order="left").sort(
-        "step", "level", maintain_order=True
-    )
+    reach = {f"{name}_us": name for name in ("added", "added_low", "added_high")}
+    wholes = costs.select("step", "level", **reach, added_instructions="added_instructions", parts_of="part")
+    joined = wholes.join(together, on=["step", "parts_of"], maintain_order="left")
+    return joined.sort("step", "level", maintain_order=True)
 
 
 def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:
-    base = scenarios(study).filter(dbms=study.card.base)["scenario"]
-    costs = scenario_costs(study, base.item() if base.len() else "")
-    instructions = with_added(_counted_rounds(counted, base.item())) if counted else costs.clear()
+    against = next(iter(scenarios(study).filter(dbms=study.card.base)["scenario"]), "")
+    costs = instructions = scenario_costs(study, against)
+    if counted:
+        values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+        instructions = with_added(scenario_rounds(counted, values.filter(metric=COUNTED), against))
     keys = ["host", "step", "build", "scenario"]
     beside = instructions.select(*keys, instructions="median", added_instructions="added")
     return (
         with_events(costs, events_per_statement(study))
-        .join(beside, on=keys, how="left", maintain_order="left")
-        .with_columns(
-            level=pl.lit(number, pl.Int32),
-            part=pl.col("scenario").map_elements(_label, pl.String),
-        )
+        .join(beside if counted else beside.clear(), on=keys, how="left", maintain_order="left")
+        .with_columns(level=pl.lit(number, pl.Int32), part=pl.col("scenario").map_elements(_label, pl.String))
     )
-
-
-def _counted_rounds(counted: Study, against: str) -> pl.DataFrame:
-    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-    return scenario_rounds(counted, values.filter(metric=COUNTED), against)
 
 
 def _label(scenario: str) -> str:
@@ -88,36 +78,24 @@ def _label(scenario: str) -> str:
 
 def _parents(rows: pl.DataFrame) -> pl.Series:
     """The part of the level above that each row's first pattern fits; the whole for rows of level 1."""
-    above: dict[int, list[str]] = {}
-    for level, part in rows.select("level", "part").unique(maintain_order=True).rows():
-        above.setdefault(level, []).append(part)
-    parents = [_parent(part, above.get(level - 1, [])) for level, part in rows.select("level", "part").rows()]
+    above = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
+    parents = []
+    for level, part in rows.select("level", "part").rows():
+        candidates, first = above.get(level - 1, []), part.split(", ")[0]
+        fitting = (each for each in candidates if any(fits(pattern, first) for pattern in each.split(", ")))
+        parents.append(next(fitting, candidates[0] if candidates else None))
     return pl.Series("parent", parents, pl.String)
-
-
-def _parent(part: str, candidates: Sequence[str]) -> str | None:
-    first = part.split(", ")[0]
-    for candidate in candidates:
-        if any(fits(pattern, first) for pattern in candidate.split(", ")):
-            return candidate
-    return candidates[0] if candidates else None
 
 
 def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
     """Sorted so that below a part come its own parts, the most expensive first."""
     by = "added_instructions" if rows["added_instructions"].null_count() == 0 else "added"
     ordered = rows.sort("step", by, descending=[False, True])
-    places: list[int] = []
-    by_parent: dict[tuple[str, int, str | None], list[int]] = {}
-    for place, (step, level, parent) in enumerate(ordered.select("step", "level", "parent").rows()):
-        by_parent.setdefault((step, level, parent), []).append(place)
-    parts = ordered["part"].to_list()
+    siblings = ordered.partition_by("step", "level", "parent", as_dict=True)
 
-    def below(step: str, level: int, parent: str | None) -> None:
-        for place in by_parent.get((step, level, parent), []):
-            places.append(place)
-            below(step, level + 1, parts[place])
+    def below(step: str, level: int, parent: str | None) -> Iterator[pl.DataFrame]:
+        for row in siblings.get((step, level, parent), rows.clear()).iter_slices(1):
+            yield row
+            yield from below(step, level + 1, row["part"].item())
 
-    for step in ordered["step"].unique(maintain_order=True):
-        below(step, 0, None)
-    return ordered[places]
+    return pl.concat(row for step in ordered["step"].unique(maintain_order=True) for row in below(step, 0, None))

@@ -5,12 +5,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from rqps import view
+from rqps.pages.perf_schema_overhead.parts import panels
 from rqps.stats import absolute, measured
 from rqps.stats.perf_schema import DISABLED, scenarios
 from rqps.store.read import Study
-from rqps.view import SERIES, Sentences, in_order, rounds_of, slim, titled
+from rqps.view import SERIES, Sentences, in_order
 
-HEIGHT_PX, PANEL_PX, PANEL_HEIGHT_PX, AXES_PX = 320, 200, 120, 48
+HEIGHT_PX, PANEL_HEIGHT_PX = 320, 120
 _GREY = "#9aa4ad"
 # 40k, and 0.5 rather than 500m.
 _RATE = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")
@@ -50,15 +52,15 @@ def _all_in_one(series: pl.DataFrame) -> Any:
     shades = alt.Scale(domain=order, range=[_GREY if name == DISABLED else next(own) for name in order])
     # Two fit beside each other on a telephone; in one row of ten the last ones are cut off.
     colour = alt.Color("scenario:N", title=None, sort=order, scale=shades, legend=alt.Legend(columns=2))
-    base = alt.Chart(slim(series, *_COLUMNS)).encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
+    base = alt.Chart(view.slim(series, *_COLUMNS)).encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
     y = alt.Y("median:Q", title="operations/s", scale=alt.Scale(zero=True), axis=_RATE)
     chart = alt.layer(
         base.mark_rule(strokeWidth=4, opacity=0.25).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_line(strokeWidth=1.8).encode(y=y),
         base.mark_point(filled=True, size=34, opacity=1).encode(y=y),
     ).properties(width="container", height=HEIGHT_PX)
-    how = _how(series, "a line is a scenario, the highest first")
-    return titled(chart, _lowest(series), how, min_width_px=330)
+    how = _how(series, "one line per scenario, the highest first")
+    return view.titled(chart, _lowest(series), how, min_width_px=330)
 
 
 def _one_by_one(series: pl.DataFrame) -> Any:
@@ -78,13 +80,9 @@ def _one_by_one(series: pl.DataFrame) -> Any:
         base.mark_line(strokeWidth=1.8).encode(
             y=alt.Y("median:Q", title=None, scale=alt.Scale(zero=True), axis=_RATE)
         ),
-        data=slim(pl.concat(both), "panel", "line", *_COLUMNS),
-    ).properties(width=PANEL_PX, height=PANEL_HEIGHT_PX)
-    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
-    chart = panel.facet(facet=alt.Facet("panel:N", sort=shown, header=header), columns=3, spacing=12)
-    made = titled(chart, _clearly_below(series), _how(series, "operations/s, all on one axis"))
-    made.usermeta["rqps"] |= {"panel": PANEL_PX + AXES_PX // 2, "minWidth": 300}
-    return made
+        data=view.slim(pl.concat(both), "panel", "line", *_COLUMNS),
+    ).properties(height=PANEL_HEIGHT_PX)
+    return panels(panel, "panel", shown, _clearly_below(series), _how(series, "operations/s, all on one axis"))
 
 
 def _by_height(series: pl.DataFrame) -> list[str]:
@@ -120,5 +118,5 @@ def _clearly_below(series: pl.DataFrame) -> str:
 
 def _how(series: pl.DataFrame, what: str) -> str:
     build = ", ".join(in_order(series["build"]))
-    rounds = rounds_of(series["n"].to_list())
+    rounds = view.rounds_of(series["n"])
     return f"{', '.join(in_order(series['step']))} on {build}; {what}. Median of {rounds}, the bar is its interval."

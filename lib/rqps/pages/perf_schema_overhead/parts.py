@@ -7,31 +7,24 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from rqps import view
 from rqps.stats import absolute, measured
 from rqps.stats.perf_schema import CPU, DISABLED, ENABLED, scenario_rounds
 from rqps.store.read import Study
-from rqps.view import (
-    INK,
-    Sentences,
-    coverage_of,
-    height_of,
-    in_order,
-    rounds_of,
-    row_axis,
-    row_labels,
-    slim,
-    titled,
-    with_rows,
-)
+from rqps.view import INK, Sentences
 
 SUM, REST = "sum of the parts", "left over"
-ROLES = {"part": "a part alone", "sum": "their sum", "whole": "all at once", "rest": "left over"}
-ROLES |= {"within": "a piece of a part"}
-
+_ROLES = {
+    "part": ("a part alone", "#56b4e9"),
+    "sum": ("their sum", "#0072b2"),
+    "whole": ("all at once", "#1c2630"),
+    "rest": ("left over", "#d55e00"),
+    "within": ("a piece of a part", "#b9dff5"),
+}
 _ALL_HANG_ON = ("global_instrumentation", "thread_instrumentation")
 _MOST_TRIED = 14
 """Scenarios of which every choice is tried; that many have 16384."""
-_SHADES = ("#56b4e9", "#0072b2", "#1c2630", "#d55e00", "#b9dff5")
+PANEL_PX = 200
 _KEYS = ("host", "build", "step", "position", "scenario")
 
 Enabled = Mapping[str, frozenset[str]]
@@ -64,12 +57,9 @@ def disjoint(enabled: Enabled) -> tuple[str, ...]:
     """
     names = sorted(enabled, key=lambda name: (-len(enabled[name]), name))[:_MOST_TRIED]
     choices = (choice for count in range(len(names) + 1) for choice in combinations(names, count))
-    alone = (choice for choice in choices if _size(choice, enabled) == len(_union(choice, enabled)))
-    return max(alone, key=lambda choice: (_size(choice, enabled), len(choice)), default=())
-
-
-def _size(choice: tuple[str, ...], enabled: Enabled) -> int:
-    return sum(len(enabled[name]) for name in choice)
+    sized = [(sum(len(enabled[name]) for name in choice), choice) for choice in choices]
+    alone = [(size, choice) for size, choice in sized if size == len(_union(choice, enabled))]
+    return max(alone, key=lambda each: (each[0], len(each[1])), default=(0, ()))[1]
 
 
 def _union(choice: tuple[str, ...], enabled: Enabled) -> frozenset[str]:
@@ -135,36 +125,34 @@ def parts_chart(study: Study) -> Any:
     parts = scenario_parts(study)
     if parts.is_empty():
         return Sentences(["No build of this study has all-disabled, all-enabled and parts of it that share nothing."])
-    rank = pl.col("role").replace_strict({role: number for number, role in enumerate(ROLES)}, return_dtype=pl.Int8)
+    rank = pl.col("role").replace_strict(list(_ROLES), range(len(_ROLES)), return_dtype=pl.Int8)
+    words, shades = zip(*_ROLES.values(), strict=True)
     rows = parts.sort("position", "build", rank, "scenario", maintain_order=True).with_columns(
         step_on_build(parts),
-        pl.col("role").replace_strict(ROLES, return_dtype=pl.String),
+        pl.col("role").replace_strict(list(_ROLES), words, return_dtype=pl.String),
         pl.format("{} µs", pl.col("median").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
         pl.max_horizontal("median", "high", pl.lit(0.0)).alias("end"),
     )
-    rows = with_rows(rows, "step", "scenario")
-    axis, height = row_axis(rows, "step", "scenario"), height_of(rows, "step", "scenario")
+    rows = view.with_rows(rows, "step", "scenario")
     tooltip: list[Any] = ["row:N", "role:N", alt.Tooltip("n:Q", title="rounds")]
     tooltip += [alt.Tooltip(f"{name}:Q", format="+,.2f", title=f"{name}, µs") for name in ("median", "low", "high")]
     tooltip += [alt.Tooltip("covers:Q", format=".0%", title="of what is enabled")]
     room = alt.Scale(domainMax=1.2 * float(rows["end"].max() or 1))  # type: ignore[arg-type]
     x = alt.X("median:Q", title="server CPU added to all-disabled, µs per operation", scale=room)
-    shades = alt.Scale(domain=list(ROLES.values()), range=list(_SHADES))
+    colour = alt.Color("role:N", title=None, scale=alt.Scale(domain=list(words), range=list(shades)))
     shown = ("row", "scenario", "role", "n", "median", "low", "high", "coverage", "covers", "label", "end")
-    base = alt.Chart(slim(rows, *shown)).encode(y=axis, tooltip=tooltip)
+    base = alt.Chart(view.slim(rows, *shown)).encode(y=view.row_axis(rows, "step", "scenario"), tooltip=tooltip)
     chart = alt.layer(
-        base.mark_bar(height=13).encode(x=x, color=alt.Color("role:N", title=None, scale=shades)),
+        base.mark_bar(height=13).encode(x=x, color=colour),
         base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q"),
-        row_labels(base, "end"),
-    ).properties(width="container", height=height)
-    covers = min(parts.filter(role="sum")["covers"].to_list())
+        view.row_labels(base, "end"),
+    ).properties(width="container", height=view.height_of(rows, "step", "scenario"))
     how = (
-        "Parts are the scenarios that share no instrument or consumer; they hold "
-        f"{covers:.0%} of what all-enabled has. Sums are taken within a round: "
-        f"median of {rounds_of(parts['n'].to_list())}, the line is the interval "
-        f"({coverage_of(parts['coverage'].to_list())})."
+        "Parts are the scenarios that share no instrument or consumer; they have "
+        f"{min(parts.filter(role='sum')['covers']):.0%} of what all-enabled has. Sums are taken within a round: "
+        f"median of {view.rounds_of(parts['n'])}, the line is the interval ({view.coverage_of(parts['coverage'])})."
     )
-    return titled(chart, _claim(parts), how, min_width_px=330)
+    return view.titled(chart, _claim(parts), how, min_width_px=330)
 
 
 def step_on_build(frame: pl.DataFrame) -> pl.Expr:
@@ -173,9 +161,18 @@ def step_on_build(frame: pl.DataFrame) -> pl.Expr:
     return (pl.format("{} on {}", "step", "build") if several else pl.col("step")).alias("step")
 
 
+def panels(panel: Any, by: str, order: list[str], claim: str, how: str) -> Any:
+    """A small chart for each value of a column, three in a row."""
+    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
+    facet = alt.Facet(f"{by}:N", sort=order, header=header)
+    made = view.titled(panel.properties(width=PANEL_PX).facet(facet=facet, columns=3, spacing=12), claim, how)
+    made.usermeta["rqps"] |= {"panel": PANEL_PX + 25, "minWidth": 300}
+    return made
+
+
 def _claim(parts: pl.DataFrame) -> str:
     """A sentence on the first step: whether the rounds separate the sum from the whole."""
-    first = parts.filter(position=parts["position"].min(), build=in_order(parts["build"])[0])
+    first = parts.filter(position=parts["position"].min(), build=view.in_order(parts["build"])[0])
     of_role = {row["role"]: row for row in first.to_dicts()}
     rest, whole = of_role["rest"], of_role["whole"]
     left_over = f"{rest['median']:+.1f} µs of {whole['median']:.1f} are left over"

@@ -5,58 +5,32 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from rqps import view
 from rqps.pages.perf_schema_overhead.parts import step_on_build
-from rqps.stats.perf_schema import (
-    CPU,
-    DISABLED,
-    MEMORY,
-    OFF,
-    events_per_statement,
-    scenario_costs,
-    scenarios,
-    with_events,
-)
+from rqps.stats import perf_schema
+from rqps.stats.perf_schema import CPU
 from rqps.store.read import Study
-from rqps.view import (
-    Column,
-    Sentences,
-    height_of,
-    in_order,
-    rounds_of,
-    row_axis,
-    row_labels,
-    slim,
-    table,
-    titled,
-    verdict_colour,
-    verdict_words,
-    with_rows,
-)
-
-NO_MEMORY = "The runs of this study do not say what memory the performance schema took."
-_CLOCK = ("host", "build", "clock", "frequency", "overhead", "used_for")
+from rqps.view import Column, Sentences
 
 
 def events(study: Study) -> list[Any]:
     """Tables of the events per statement with the time that one takes, and of the clocks that time them."""
-    costs = scenario_costs(study, DISABLED)
-    costs = scenario_costs(study, OFF) if costs.is_empty() else costs
-    counted = with_events(costs, events_per_statement(study)).drop_nulls("per_statement")
-    return [_events_table(counted), table(clocks(study.settings), name="timers")]
-
-
-def _events_table(costs: pl.DataFrame) -> Any:
-    if costs.is_empty():
-        return Sentences(["The runs of this study do not say what the performance schema recorded."])
-    order = ["position", "build", "per_statement"]
-    rows = costs.sort(order, descending=[False, False, True], maintain_order=True)
-    return table(
-        rows.with_columns(step_on_build(rows), pl.col("each_ns").cast(pl.String).fill_null("?")),
+    of_clocks = view.table(clocks(study.settings), name="timers")
+    costs = perf_schema.scenario_costs(study, perf_schema.DISABLED)
+    costs = perf_schema.scenario_costs(study, perf_schema.OFF) if costs.is_empty() else costs
+    rows = perf_schema.with_events(costs, perf_schema.events_per_statement(study)).drop_nulls("per_statement")
+    if rows.is_empty():
+        return [Sentences(["The runs of this study do not say what the performance schema recorded."]), of_clocks]
+    rows = rows.sort("position", "build", "per_statement", descending=[False, False, True], maintain_order=True)
+    shown = view.table(
+        rows.with_columns(
+            step_on_build(rows), pl.col("each_ns").map_elements("{:,.0f}".format, pl.String).fill_null("?")
+        ),
         [
             Column("classes", "kinds"),
             Column("per_statement", "events per statement", ",.2f"),
             Column("added", "CPU added, µs/o", ",.2f"),
-            Column("each_ns", "ns per event", lambda value: value if value == "?" else f"{float(value):,.0f}"),
+            Column("each_ns", "ns per event", str),
         ],
         name="ps-events",
         group="step",
@@ -64,6 +38,7 @@ def _events_table(costs: pl.DataFrame) -> Any:
         note="Events that the server counted of the load's own connections, per statement; the CPU that the scenario "
         f"adds to {costs['against'][0]}, divided by them. ? where the rounds show no cost.",
     )
+    return [shown, of_clocks]
 
 
 def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
@@ -71,12 +46,13 @@ def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
 
     `used_for` is null where a version can't choose.
     """
+    number = pl.col("value").cast(pl.Int64, strict=False)
+    reach = pl.format("{} to {}", number.min(), number.max())
     found = (
         settings.filter(kind="timer")
         .group_by("host", "build", "name", maintain_order=True)
-        .agg(pl.col("value").unique(maintain_order=True))
+        .agg(pl.when(pl.col("value").n_unique() == 1).then(pl.col("value").first()).otherwise(reach))
         .collect()
-        .with_columns(_reach(pl.col("value")).alias("value"))
     )
     clock, fact = pl.col("name").str.extract(r"^(\S+) "), pl.col("name").str.extract(r" (\S+)$")
     facts = found.filter(clock.is_not_null()).with_columns(clock.alias("clock"), fact.alias("fact"))
@@ -85,37 +61,34 @@ def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
     return (
         wide.join(used, on=["host", "build", "clock"], how="left", maintain_order="left")
         .with_columns(pl.col("used_for").list.join(", "))
-        .select(*_CLOCK)
+        .select("host", "build", "clock", "frequency", "overhead", "used_for")
         .sort("host", "build", maintain_order=True)
     )
-
-
-def _reach(values: pl.Expr) -> pl.Expr:
-    """One value, or the lowest and the highest of several numbers."""
-    number = values.list.eval(pl.element().cast(pl.Int64, strict=False))
-    reach = pl.format("{} to {}", number.list.min(), number.list.max())
-    return pl.when(values.list.len() == 1).then(values.list.first()).otherwise(reach)
 
 
 def memory_use(study: Study) -> pl.DataFrame:
     """One row per dbms: megabytes that its performance schema allocated, and that the whole server had in memory."""
     of_dbms = {}
     for name, rows, megabytes in (
-        ("perf_schema_mb", study.status.filter(pl.col("name") == MEMORY), pl.col("value").cast(pl.Int64) / 1e6),
+        (
+            "perf_schema_mb",
+            study.status.filter(pl.col("name") == perf_schema.MEMORY),
+            pl.col("value").cast(pl.Int64) / 1e6,
+        ),
         ("server_mb", study.counters, pl.col("server_rss_kb") * 1024 / 1e6),
     ):
         of_run = rows.group_by("host", "dbms", "run").agg(megabytes.max().alias(name))
         of_dbms[name] = of_run.group_by("host", "dbms").agg(pl.col(name).median()).collect()
     both = of_dbms["perf_schema_mb"].join(of_dbms["server_mb"], on=["host", "dbms"], how="left")
-    return both.join(scenarios(study), on="dbms").sort("host", "version", "scenario")
+    return both.join(perf_schema.scenarios(study), on="dbms").sort("host", "version", "scenario")
 
 
 def memory(study: Study, costs: pl.DataFrame) -> list[Any]:
     """A chart of the memory of each performance schema beside the CPU that it adds, and the same as a table."""
     use = memory_use(study)
     if use.is_empty():
-        return [Sentences([NO_MEMORY])]
-    shown = table(
+        return [Sentences(["The runs of this study do not say what memory the performance schema took."])]
+    shown = view.table(
         use,
         [
             Column("perf_schema_mb", "performance schema, MB", ",.0f"),
@@ -133,43 +106,37 @@ def memory(study: Study, costs: pl.DataFrame) -> list[Any]:
 
 
 def _memory_chart(points: pl.DataFrame) -> Any:
-    shown = points.with_columns(
-        pl.struct("verdict", "median").map_elements(_cpu_words, pl.String).alias("label"),
-        (pl.col("median") - 1).alias("share"),
-        pl.col("verdict").replace(verdict_words(CPU)),
+    share = pl.col("median") - 1
+    rows = view.with_rows(points, "build", "scenario").with_columns(
+        share=share,
+        label=pl.when(verdict="unsure")
+        .then(pl.lit("CPU unsure"))
+        .otherwise(share.map_elements("{:+.0%} CPU".format, pl.String)),
+        verdict=pl.col("verdict").replace(view.verdict_words(CPU)),
     )
     columns = ("row", "scenario", "build", "perf_schema_mb", "server_mb", "n", "share", "verdict", "label")
-    rows = with_rows(shown, "build", "scenario")
-    axis, height = row_axis(rows, "build", "scenario"), height_of(rows, "build", "scenario")
     tooltip: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
     tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("perf_schema_mb", "server_mb")]
-    base = alt.Chart(slim(rows, *columns)).encode(y=axis, tooltip=[*tooltip, alt.Tooltip("share:Q", format="+.1%")])
-    x = alt.X(
-        "perf_schema_mb:Q",
-        title="memory of the performance schema, MB",
-        scale=alt.Scale(domainMax=1.3 * float(shown["perf_schema_mb"].max() or 0)),  # type: ignore[arg-type]
-        axis=alt.Axis(tickCount=6),
-    )
-    colour = verdict_colour(CPU, "its CPU")
-    chart = alt.layer(
-        base.mark_bar(height=13).encode(x=x, color=colour), row_labels(base, "perf_schema_mb")
-    ).properties(width="container", height=height)
+    tooltip += [alt.Tooltip("share:Q", format="+.1%")]
+    base = alt.Chart(view.slim(rows, *columns)).encode(y=view.row_axis(rows, "build", "scenario"), tooltip=tooltip)
+    room = alt.Scale(domainMax=1.3 * float(rows["perf_schema_mb"].max() or 0))  # type: ignore[arg-type]
+    title = "memory of the performance schema, MB"
+    x = alt.X("perf_schema_mb:Q", title=title, scale=room, axis=alt.Axis(tickCount=6))
+    bars = base.mark_bar(height=13).encode(x=x, color=view.verdict_colour(CPU, "its CPU"))
+    height = view.height_of(rows, "build", "scenario")
+    chart = alt.layer(bars, view.row_labels(base, "perf_schema_mb")).properties(width="container", height=height)
     how = (
         "Memory as the server reports it after the last step; behind it the CPU of "
-        f"{points['step'][0]} against {points['against'][0]}, median of {rounds_of(points['n'])}."
+        f"{points['step'][0]} against {points['against'][0]}, median of {view.rounds_of(points['n'])}."
     )
-    return titled(chart, _memory_claim(points), how, min_width_px=330)
-
-
-def _cpu_words(row: dict[str, Any]) -> str:
-    return "CPU unsure" if row["verdict"] == "unsure" else f"{row['median'] - 1:+.0%} CPU"
+    return view.titled(chart, _memory_claim(points), how, min_width_px=330)
 
 
 def _memory_claim(points: pl.DataFrame) -> str:
     """The memory that each build takes, whatever it records."""
     taken = []
     for (build,), rows in points.group_by("build", maintain_order=True):
-        each = in_order(f"{megabytes:,.0f}" for megabytes in sorted(rows["perf_schema_mb"]))
+        each = view.in_order(f"{megabytes:,.0f}" for megabytes in sorted(rows["perf_schema_mb"]))
         reach = f"{each[0]} to {each[-1]}" if len(each) > 1 else each[0]
         taken.append(f"{build} takes {reach} MB")
     return f"{', '.join(taken)}: room is taken also for what is not recorded."

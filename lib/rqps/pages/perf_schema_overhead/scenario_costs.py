@@ -5,34 +5,22 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.pages.perf_schema_overhead.parts import step_on_build
+from rqps import view
+from rqps.pages.perf_schema_overhead.parts import panels, step_on_build
 from rqps.stats.perf_schema import CPU, OFF, ranked, scenario_costs
 from rqps.store.read import Study
-from rqps.view import (
-    COST_SIGNS,
-    SERIES,
-    SIGNS,
-    Column,
-    Row,
-    Sentences,
-    coverage_of,
-    height_of,
-    in_order,
-    interval_ticks,
-    rounds_of,
-    row_axis,
-    slim,
-    table,
-    titled,
-    two_lines,
-    verdict_colour,
-    verdict_words,
-    with_rows,
-)
+from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Row, Sentences
 
 MOST_ROWS = 72
-PANEL_PX, PANEL_HEIGHT_PX, AXES_PX = 200, 150, 52
+PANEL_HEIGHT_PX = 150
 NONE = "This study has no two scenarios of the performance schema of one build."
+
+_TOOLTIP: list[Any] = [
+    *(alt.Tooltip("n:Q", title="rounds"), "verdict:N"),
+    *(alt.Tooltip(f"{name}:Q", format="+.1%") for name in ("share", "low", "high")),
+    alt.Tooltip("added:Q", format=",.2f", title="added, µs"),
+    alt.Tooltip("base_median:Q", format=",.2f", title="without it, µs"),
+]
 
 
 def costs(study: Study, against: str = OFF) -> pl.DataFrame:
@@ -46,24 +34,24 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
         return Sentences([NONE])
     if by == "release":
         return _over_releases(costs)
-    rows = with_rows(_shares(costs).with_columns(step_on_build(costs)).head(MOST_ROWS), "step", "scenario")
-    axis, height = row_axis(rows, "step", "scenario"), height_of(rows, "step", "scenario")
+    rows = view.with_rows(_shares(costs).with_columns(step_on_build(costs)).head(MOST_ROWS), "step", "scenario")
     shown = ("row", "scenario", "against", "n", "share", "low", "high", "added", "base_median", "coverage", "verdict")
-    base = alt.Chart(slim(rows, *shown, "label")).encode(
-        y=axis,
-        tooltip=["row:N", "against:N", *_tooltip("share", "low", "high")],
-        color=verdict_colour(CPU),
+    base = alt.Chart(view.slim(rows, *shown, "label")).encode(
+        y=view.row_axis(rows, "step", "scenario"),
+        tooltip=["row:N", "against:N", *_TOOLTIP],
+        color=view.verdict_colour(CPU),
     )
     room = alt.Scale(domainMax=1.25 * float(rows["high"].max() or rows["share"].max() or 0))  # type: ignore[arg-type]
     percent = alt.Axis(format="+.0%", tickCount=8)
     x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
-    chart = alt.layer(*interval_ticks(base, x, "low", "high")).properties(width="container", height=height)
+    height = view.height_of(rows, "step", "scenario")
+    chart = alt.layer(*view.interval_ticks(base, x, "low", "high")).properties(width="container", height=height)
     how = (
         f"CPU time of the server's process over operations, against {costs['against'][0]} of the same build and "
-        f"round: median of {rounds_of(rows['n'].to_list())}, the bar its interval "
-        f"({coverage_of(rows['coverage'].to_list())}); behind it the µs added."
+        f"round: median of {view.rounds_of(rows['n'])}, the bar its interval "
+        f"({view.coverage_of(rows['coverage'])}); behind it the µs added."
     )
-    return titled(chart, _most_expensive(costs), how, min_width_px=330)
+    return view.titled(chart, _most_expensive(costs), how, min_width_px=330)
 
 
 def _shares(costs: pl.DataFrame) -> pl.DataFrame:
@@ -71,49 +59,33 @@ def _shares(costs: pl.DataFrame) -> pl.DataFrame:
     return costs.with_columns(
         pl.col("median").sub(1).alias("share"),
         pl.col("low", "high") - 1,
-        pl.col("verdict").replace(verdict_words(CPU)),
+        pl.col("verdict").replace(view.verdict_words(CPU)),
         pl.format("{} µs", pl.col("added").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
     )
-
-
-def _tooltip(*percents: str) -> list[Any]:
-    shown: list[Any] = [alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
-    shown += [alt.Tooltip(f"{name}:Q", format="+.1%") for name in percents]
-    return [
-        *shown,
-        alt.Tooltip("added:Q", format=",.2f", title="added, µs"),
-        alt.Tooltip("base_median:Q", format=",.2f", title="without it, µs"),
-    ]
 
 
 def _over_releases(costs: pl.DataFrame) -> Any:
     if costs["build"].n_unique() < 2:
         return Sentences(["This study has the scenarios of one build only."])
     columns = ("step", "build", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
-    points = slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns)
-    builds, names = in_order(costs["build"]), in_order(costs.sort("median")["scenario"])
-    axis = alt.Axis(labelAngle=0, grid=False)
+    names = view.in_order(costs.sort("median")["scenario"])
     base = alt.Chart().encode(
-        x=alt.X("build:N", sort=builds, title=None, axis=axis),
+        x=alt.X("build:N", sort=view.in_order(costs["build"]), title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         color=alt.Color("scenario:N", title=None, scale=alt.Scale(domain=names, range=list(SERIES))),
-        tooltip=["step:N", "build:N", "scenario:N", *_tooltip("share", "low", "high")],
+        tooltip=["step:N", "build:N", "scenario:N", *_TOOLTIP],
     )
     percent = alt.Axis(format="+.0%", tickCount=5)
     panel = alt.layer(
         base.mark_line(strokeWidth=1.4).encode(y=alt.Y("share:Q", title=None, axis=percent)),
         base.mark_rule(strokeWidth=4, opacity=0.4).encode(y="low:Q", y2="high:Q"),
         base.mark_point(filled=True, size=34, opacity=1).encode(y="share:Q"),
-        data=points,
-    ).properties(width=PANEL_PX, height=PANEL_HEIGHT_PX)
-    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
-    facet = alt.Facet("step:N", sort=in_order(costs["step"]), header=header)
+        data=view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns),
+    ).properties(height=PANEL_HEIGHT_PX)
     how = (
         f"Server CPU per operation, against {costs['against'][0]} of the same build and round: median of "
-        f"{rounds_of(costs['n'].to_list())} with its interval."
+        f"{view.rounds_of(costs['n'])} with its interval."
     )
-    made = titled(panel.facet(facet=facet, columns=3, spacing=12), _from_release_to_release(costs), how)
-    made.usermeta["rqps"] |= {"panel": PANEL_PX + AXES_PX // 2, "minWidth": 300}
-    return made
+    return panels(panel, "step", view.in_order(costs["step"]), _from_release_to_release(costs), how)
 
 
 def _most_expensive(costs: pl.DataFrame) -> str:
@@ -135,7 +107,7 @@ def _most_expensive(costs: pl.DataFrame) -> str:
 def _from_release_to_release(costs: pl.DataFrame) -> str:
     """The cost of `default` for the first step, in the releases where it is least and where it is most."""
     of_step = costs.filter(step=costs["step"][0])
-    names = in_order(of_step["scenario"])
+    names = view.in_order(of_step["scenario"])
     name = "default" if "default" in names else names[0]
     rows = of_step.filter(scenario=name)
     sure, unsure = rows.filter(pl.col("verdict") != "unsure").sort("median"), rows.filter(verdict="unsure")
@@ -152,60 +124,57 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
     """One row per scenario, by step: throughput, and CPU added in µs and in percent, with intervals; or as lines."""
     if costs.is_empty():
         return NONE if as_text else Sentences([NONE])
+    shares = {"share": "median", "share_low": "low", "share_high": "high"}
+    shares |= {name: name for name in ("throughput", "throughput_low", "throughput_high")}
+    rows = costs.with_columns(**{name: pl.col(ratio) - 1 for name, ratio in shares.items()})
     if as_text:
-        return _lines(costs)
-    rows = [
-        {**row, "throughput": row, "cpu": row, "share": row}
-        for row in costs.with_columns(step_on_build(costs)).to_dicts()
-    ]
-    return table(
-        rows,
+        return _lines(rows)
+    return view.table(
         [
-            Column("throughput", form=_throughput, align="center"),
-            Column("cpu", "server CPU added, µs/o", _cpu, align="center"),
-            Column("share", "of the CPU without it", _share, align="center"),
+            {**row, **dict.fromkeys(("of throughput", "of cpu", "of share"), row)}
+            for row in rows.with_columns(step_on_build(rows)).to_dicts()
+        ],
+        [
+            Column("of throughput", "throughput", _throughput, align="center"),
+            Column("of cpu", "server CPU added, µs/o", lambda row: _cell(row, "added", "+,.2f"), align="center"),
+            Column("of share", "of the CPU without it", _share, align="center"),
             Column("needs", "what it would take"),
             Column("n", "rounds"),
         ],
         name="scenarios",
         group="step",
         rows="scenario",
-        note=f"Against {costs['against'][0]} of the same build and round; median of {rounds_of(costs['n'])}, "
-        f"{coverage_of(costs['coverage'])}. Throughput: ▼ slower, ▲ faster; CPU: ▲ costs more, ▼ costs less; = the "
-        "same within 2 %, ? unsure. µs/o is CPU time per operation.",
+        note=f"Against {costs['against'][0]} of the same build and round; median of {view.rounds_of(costs['n'])}, "
+        f"{view.coverage_of(costs['coverage'])}. Throughput: ▼ slower, ▲ faster; CPU: ▲ costs more, ▼ costs less; = "
+        "the same within 2 %, ? unsure. µs/o is CPU time per operation.",
     )
 
 
 def _throughput(row: Row) -> str:
-    if row["throughput"] is None:
-        return "–"
-    low, high = row["throughput_low"], row["throughput_high"]
-    reach = "no interval" if low is None else f"{low - 1:+.1%} to {high - 1:+.1%}"
-    return two_lines(f"<b>{SIGNS[row['throughput_verdict']]} {row['throughput'] - 1:+.1%}</b>", reach)
-
-
-def _cpu(row: Row) -> str:
-    low, high = row["added_low"], row["added_high"]
-    reach = "no interval" if low is None else f"{low:+,.2f} to {high:+,.2f}"
-    return two_lines(f"<b>{row['added']:+,.2f}</b>", reach)
+    return "–" if row["throughput"] is None else _cell(row, "throughput", "+.1%", SIGNS[row["throughput_verdict"]])
 
 
 def _share(row: Row) -> str:
-    return two_lines(f"<b>{COST_SIGNS[row['verdict']]} {row['median'] - 1:+.1%}</b>", _reach(row))
+    return _cell(row, "share", "+.1%", COST_SIGNS[row["verdict"]])
 
 
-def _reach(row: Row) -> str:
-    return "no interval" if row["low"] is None else f"{row['low'] - 1:+.1%} to {row['high'] - 1:+.1%}"
+def _cell(row: Row, name: str, form: str, sign: str = "") -> str:
+    return view.two_lines(f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>", _reach(row, name, form))
 
 
-def _lines(costs: pl.DataFrame) -> str:
+def _reach(row: Row, name: str, form: str) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return "no interval" if low is None else f"{low:{form}} to {high:{form}}"
+
+
+def _lines(rows: pl.DataFrame) -> str:
     """CPU added in percent with its interval and verdict, then µs, then throughput."""
     head = f"{'CPU/o':30}{'added, µs/o':14}{'throughput':13}scenario"
-    lines = [f"Against: {costs['against'][0]}", head]
-    for (step, build), of_step in costs.group_by("step", "build", maintain_order=True):
+    lines = [f"Against: {rows['against'][0]}", head]
+    for (step, build), of_step in rows.group_by("step", "build", maintain_order=True):
         lines += ["", f"{step} on {build}"]
         for row in of_step.to_dicts():
-            cpu = f"{COST_SIGNS[row['verdict']]} {row['median'] - 1:+.1%} ({_reach(row)})"
-            throughput = "–" if row["throughput"] is None else f"{row['throughput'] - 1:+.1%}"
+            cpu = f"{COST_SIGNS[row['verdict']]} {row['share']:+.1%} ({_reach(row, 'share', '+.1%')})"
+            throughput = "–" if row["throughput"] is None else f"{row['throughput']:+.1%}"
             lines.append(f"{cpu:30}{row['added']:<+14,.2f}{throughput:13}{row['scenario']}, n={row['n']}")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """The cost of switching something on, in sentences for whoever runs a server; and instructions beside time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -14,7 +14,7 @@ from rqps.view import Column, Row, Sentences, rounds_of, table
 
 _SAME = 0.006
 """A share of an operation's instructions; two starts of one server differ by up to half of it."""
-_NOT_COUNTED = "No run of this study had its instructions counted."
+_KEYS = ["host", "build", "step", "scenario"]
 _SUBJECTS = {
     DISABLED: "Having the performance schema on, with nothing enabled,",
     DEFAULT: "What the release enables by itself",
@@ -38,7 +38,9 @@ def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
         where = f" on {build}" if several else ""
         each = ", ".join(f"{row['median'] - 1:+.1%} of {row['step']}" for row in by_count)
         beside = f" By instructions: {each}." if each else ""
-        sentences.append(f"{_subject(scenario)}{where} {_costs(rows)}.{beside}")
+        what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
+        subject = _SUBJECTS.get(scenario, f"Recording {what}")
+        sentences.append(f"{subject}{where} {_costs(rows)}.{beside}")
     return Sentences(sentences)
 
 
@@ -53,7 +55,7 @@ def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[A
     """A table of the instructions that each scenario adds; and whether they agree with time, and add up."""
     found = instruction_costs(counted, OFF)
     if found.is_empty():
-        return [Sentences([_NOT_COUNTED])]
+        return [Sentences(["No run of this study had its instructions counted."])]
     shown = table(
         found.with_columns(step_on_build(found), pl.col("median") - 1),
         [
@@ -68,55 +70,48 @@ def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[A
         f"{rounds_of(found['n'])}. The same statements on every server; two starts of one server differ by 0.3 % of "
         "an operation.",
     )
-    whole = instruction_costs(counted, DISABLED)
-    return [shown, Sentences([*same_order(costs, found), *parts_by_instructions(whole, scenario_parts(study))])]
+    both = costs.join(found.select(*_KEYS, instructions="median"), on=_KEYS)
+    roles = scenario_parts(study).filter(pl.col("role").is_in(["part", "whole"])).select(*_KEYS, "role")
+    parts = instruction_costs(counted, DISABLED).join(roles, on=_KEYS, maintain_order="left")
+    return [shown, Sentences([*_each_step(both, _same_order), *_each_step(parts, _adds_up)])]
 
 
-def same_order(costs: pl.DataFrame, instructions: pl.DataFrame) -> Iterator[str]:
-    """One sentence per step: of the scenarios that time separates, how many instructions put in the same order."""
-    keys = ["host", "build", "step", "scenario"]
-    both = costs.join(instructions.select(*keys, instructions="median"), on=keys)
-    for (build, step), rows in both.group_by("build", "step", maintain_order=True):
-        known = [row for row in rows.to_dicts() if row["low"] is not None]
-        pairs = [(one, other) for one in known for other in known if one["low"] > other["high"]]
-        against = [
-            f"{one['scenario']} and {other['scenario']}"
-            for one, other in pairs
-            if one["instructions"] < other["instructions"] - _SAME
-        ]
-        every = rows.height * (rows.height - 1) // 2
-        agree = str(len(pairs) - len(against)) if against else "all"
-        other = f"; in the other order are {', '.join(against)}" if against else ""
-        yield (
-            f"{step} on {build}: of {every} pairs of scenarios, CPU time separates {len(pairs)}, and instructions "
-            f"put {agree} of these in the same order{other}."
-            if pairs
-            else f"{step} on {build}: CPU time separates no two of {rows.height} scenarios."
-        )
+def _each_step(frame: pl.DataFrame, sentence: Callable[[pl.DataFrame], str]) -> Iterator[str]:
+    for (build, step), rows in frame.group_by("build", "step", maintain_order=True):
+        if said := sentence(rows):
+            yield f"{step} on {build}: {said}"
 
 
-def parts_by_instructions(instructions: pl.DataFrame, parts: pl.DataFrame) -> Iterator[str]:
-    """One sentence per step: the instructions that the parts add together, and those that everything at once adds.
+def _same_order(rows: pl.DataFrame) -> str:
+    """Of the scenarios that time separates, the number that instructions put in the same order."""
+    known = [row for row in rows.to_dicts() if row["low"] is not None]
+    pairs = [(one, other) for one in known for other in known if one["low"] > other["high"]]
+    if not pairs:
+        return f"CPU time separates no two of {rows.height} scenarios."
+    against = [
+        f"{one['scenario']} and {other['scenario']}"
+        for one, other in pairs
+        if one["instructions"] < other["instructions"] - _SAME
+    ]
+    agree = str(len(pairs) - len(against)) if against else "all"
+    other = f"; in the other order are {', '.join(against)}" if against else ""
+    return (
+        f"of {rows.height * (rows.height - 1) // 2} pairs of scenarios, CPU time separates {len(pairs)}, and "
+        f"instructions put {agree} of these in the same order{other}."
+    )
 
-    `instructions` are against all-disabled, and `parts` says which scenarios are parts.
-    """
-    keys = ["host", "build", "step", "scenario"]
-    roles = parts.filter(pl.col("role").is_in(["part", "whole"])).select(*keys, "role")
-    both = instructions.join(roles, on=keys, maintain_order="left")
-    for (build, step), rows in both.group_by("build", "step", maintain_order=True):
-        whole = sum(rows.filter(role="whole")["added"].to_list())
-        of_parts = rows.filter(role="part").sort("added", descending=True)
-        if whole and of_parts.height:
-            each = ", ".join(f"{name} {count:,.0f}" for name, count in of_parts.select("scenario", "added").rows())
-            yield (
-                f"{step} on {build}: all-enabled adds {whole:,.0f} instructions to an operation; its parts add "
-                f"{each}, together {of_parts['added'].sum() / whole:.0%} of that."
-            )
 
-
-def _subject(scenario: str) -> str:
-    what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
-    return _SUBJECTS.get(scenario, f"Recording {what}")
+def _adds_up(rows: pl.DataFrame) -> str:
+    """Instructions that the parts add to all-disabled together, and those that everything at once adds."""
+    whole = sum(rows.filter(role="whole")["added"])
+    parts = rows.filter(role="part").sort("added", descending=True)
+    if not whole or parts.is_empty():
+        return ""
+    each = ", ".join(f"{name} {count:,.0f}" for name, count in parts.select("scenario", "added").rows())
+    return (
+        f"all-enabled adds {whole:,.0f} instructions to an operation; its parts add {each}, together "
+        f"{parts['added'].sum() / whole:.0%} of that."
+    )
 
 
 def _costs(rows: Sequence[Row]) -> str:
