@@ -11,6 +11,7 @@ import argparse
 import os
 import random
 import time
+from contextlib import closing
 
 from bench import report, serving
 from rqps.observe.machine import device_of
@@ -24,7 +25,7 @@ options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 asked = options.parse_args()
-with EventCounters([os.getpid()]) as own:
+with closing(EventCounters([os.getpid()])) as own:
     there = None not in own.read().counts.values()
 EVENTS = HARDWARE if there else dict.fromkeys(HARDWARE, TASK_CLOCK)
 parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
@@ -44,7 +45,7 @@ with serving("my8033.base", parameters) as (server, where, folder):
         for number, observed in enumerate(halves, start=1):
             until_ns = origin_ns + number * asked.seconds * 1_000_000_000
             if observed:
-                with EventCounters(server.pids, EVENTS) as events:
+                with closing(EventCounters(server.pids, EVENTS)) as events:
                     read_counters(server.pids, load.pid, device)
                     events.read()
                     with Sampler(server.pids, load.pid, device, origin_ns):

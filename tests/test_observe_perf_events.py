@@ -3,6 +3,7 @@
 import os
 import resource
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def open_files() -> int:
 
 
 def test_threads_that_were_there_that_came_and_that_ended_are_counted() -> None:
-    with Child(SPINNER) as process, EventCounters([process.pid], {"clock": TASK_CLOCK}) as counters:
+    with Child(SPINNER) as process, closing(EventCounters([process.pid], {"clock": TASK_CLOCK})) as counters:
         earlier, before = counters.read(), read_process(process.pid)
         process.go_on()
         wait_for_threads(process.pid, 1)
@@ -66,7 +67,7 @@ def test_a_process_that_waits_counts_nothing_and_all_files_are_closed() -> None:
 
 def test_an_event_that_can_not_be_counted_here_is_unknown_and_costs_nothing() -> None:
     files = open_files()
-    with EventCounters([os.getpid()], {"none": NO_SUCH_EVENT, "clock": TASK_CLOCK}) as counters:
+    with closing(EventCounters([os.getpid()], {"none": NO_SUCH_EVENT, "clock": TASK_CLOCK})) as counters:
         used = counters.read() - counters.read()
         assert used["none"] is None
         assert used["clock"] is not None
@@ -75,7 +76,7 @@ def test_an_event_that_can_not_be_counted_here_is_unknown_and_costs_nothing() ->
 
 def test_the_events_of_the_cpu_are_counted_or_unknown() -> None:
     """As the machine has them; both columns are there in any case."""
-    with EventCounters([os.getpid()]) as counters:
+    with closing(EventCounters([os.getpid()])) as counters:
         earlier = counters.read()
         sum(range(100_000))
         used = counters.read() - earlier
@@ -95,7 +96,7 @@ def test_too_few_files_are_no_reason_to_fail() -> None:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 4, limits[1]))
         try:
-            with EventCounters([process.pid], {"clock": TASK_CLOCK}) as counters:
+            with closing(EventCounters([process.pid], {"clock": TASK_CLOCK})) as counters:
                 assert counters.read().counts == {"clock": None}
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)

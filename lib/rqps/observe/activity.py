@@ -32,7 +32,7 @@ class Activity(NamedTuple):
     share: float
     """All of it, with processes that came or went meanwhile."""
     busy: tuple[Busy, ...]
-    """Processes that were there all the time, the busiest first."""
+    """Those that were there all the time, the busiest first."""
 
 
 def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
@@ -44,8 +44,7 @@ def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
     noise = measure_noise(cpus, SPIN_S)
     (alone,) = measure_noise([max(cpus)], SPIN_S)
     yield from (load(os.getloadavg()[0], len(cpus)), other_processes(others), servers_of_ours(our_servers()))
-    yield from (steal(noise), noise_floor(noise))
-    yield from filter(None, (unlike_cpus(noise), shared_core(alone, noise)))
+    yield from filter(None, (steal(noise), noise_floor(noise), unlike_cpus(noise), shared_core(alone, noise)))
 
 
 def watch(seconds: float, least_share: float = 0.01) -> Activity:

@@ -19,17 +19,13 @@ from rqps.engines.sources.programs import Tool
 from rqps.errors import RqpsError
 from rqps.store.schemas import INSTRUCTIONS
 
-EVENT = "Ir"
-"""Callgrind's word for instructions."""
-UNKNOWN = "???"
-"""Callgrind's word for something without a name."""
+EVENT, UNKNOWN = "Ir", "???"
+"""Callgrind's words for instructions, and for something without a name."""
 COUNTED = "dispatch_command"
 """The server's function that serves a client's command, in every release: we count it and all that it calls."""
 ROLE = "connection"
 """Only threads that serve a client call it."""
-STUB_INSTRUCTIONS = 3
-"""Instructions of one call through a stub, at most."""
-
+STUB_INSTRUCTIONS = 3  # of one call, at most
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _NUMBERED = re.compile(r"\((\d+)\)(?: (.*))?")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
@@ -48,11 +44,9 @@ OPTIONS = (
     "--trace-children=no",
 )
 
-_TABLE = {
-    **dict.fromkeys(("ob", "cob"), "objects"),
-    **dict.fromkeys(("fl", "fi", "fe", "cfl", "cfi", "jfi"), "files"),
-    **dict.fromkeys(("fn", "cfn", "jfn"), "functions"),
-}
+_TABLE = {"ob": "objects", "cob": "objects", "fn": "functions", "cfn": "functions", "jfn": "functions"}
+_FILES = ("fl", "fi", "fe", "cfl", "cfi", "jfi")
+"""Files of the source are not needed."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,6 @@ class Callgrind:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command that runs a program under callgrind."""
         self.folder.mkdir(parents=True, exist_ok=True)
         files = (f"--callgrind-out-file={self.folder / 'callgrind.out'}", self._pipes, f"--log-file={self.log}")
         return (*self.valgrind.argv, *OPTIONS, *files)
@@ -122,10 +115,9 @@ class Callgrind:
 
 
 class Function(NamedTuple):
-    """A function by its name, and the file that it was loaded from."""
-
     name: str
     module: str
+    """The file that it was loaded from."""
 
     @property
     def nameless(self) -> bool:
@@ -164,7 +156,7 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._number = 0
-        self._tables: dict[str, dict[str, str]] = {"objects": {}, "files": {}, "functions": {}}
+        self._tables: dict[str, dict[str, str]] = {"objects": {}, "functions": {}}
         self._costs: dict[str, Cost] = defaultdict(Cost)
         self._objects: dict[str, str] = {}
         self._current = {"ob": UNKNOWN, "fn": "", "cfn": ""}
@@ -211,7 +203,7 @@ class _Reader:
             self._next_is = "inclusive cost"
         elif found and word in ("jump", "jcnd"):
             self._next_is = "jump"
-        else:
+        elif not found or word not in _FILES:
             self._header(line)
 
     def _key(self, names: dict[str, str], text: str) -> str:
@@ -336,11 +328,7 @@ def from_counted(chain: tuple[Function, ...]) -> tuple[Function, ...]:
 
 
 def is_counted(name: str) -> bool:
-    """True for the function that switches counting on, in any release's signature.
-
-    >>> is_counted("dispatch_command(THD*, COM_DATA const*, enum_server_command)"), is_counted("do_command(THD*)")
-    (True, False)
-    """
+    """True for the function that switches counting on, in any release's signature."""
     return name.partition("(")[0] == COUNTED and name.endswith(")")
 
 

@@ -19,6 +19,7 @@ import psutil
 
 Value: TypeAlias = str | int | float | bool | list[str] | dict[str, str]
 FICLONE = 0x40049409  # of <linux/fs.h>: let one file share the blocks of another
+CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 
 
@@ -32,6 +33,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
     no_turbo = flag(cpu / "intel_pstate/no_turbo")  # Intel's driver has a switch for off, the others have one for on
     flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
     hypervisor = _hypervisor(root)
+    marks = [kind for mark, kind in CONTAINER_MARKS.items() if (root / mark).exists()]
     memory = {name: int(kb) for name, kb in re.findall(r"(?m)^(\w+):\s+(\d+) kB$", text(root / "proc/meminfo") or "")}
     facts: dict[str, Value | None] = {
         "cpu_model": field(cpuinfo, "model name"),
@@ -52,7 +54,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
         "mitigations": {name: said for name, said in flaws.items() if said and said != "Not affected"} or None,
         "virtualised": None if not cpuinfo.exists() else hypervisor is not None or _is_guest(root),
         "hypervisor": hypervisor,
-        "container": _container(root),
+        "container": text(root / "run/systemd/container") or next(iter(marks), None),
         "kernel": text(kernel / "osrelease"),
         "distribution": field(root / "etc/os-release", "PRETTY_NAME"),
         "libc": " ".join(platform.libc_ver()).strip() or None,
@@ -224,10 +226,3 @@ def _hypervisor(root: Path) -> str | None:
         return None
     makers = (text(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name"))
     return common(maker for maker in makers if maker)
-
-
-def _container(root: Path) -> str | None:
-    """Read from the marks that systemd and the container programs leave for those inside."""
-    marks = {".dockerenv": "docker", "run/.containerenv": "podman"}
-    found = [kind for mark, kind in marks.items() if (root / mark).exists()]
-    return text(root / "run/systemd/container") or (found[0] if found else None)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from rqps.observe.counters import thread_ids
 from rqps.observe.machine import number
@@ -25,8 +25,8 @@ CLOSE_ON_EXEC = 1 << 3
 SETTINGS = Path("/proc/sys/kernel")
 ALLOW = "as root: sysctl kernel.perf_event_paranoid=-1 kernel.kptr_restrict=0"
 NO_PERMISSION = (errno.EACCES, errno.EPERM)
-_NOT_HERE = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-_NO_FILES = (errno.EMFILE, errno.ENFILE)
+_NOT_HERE = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMFILE, errno.ENFILE)
+"""The machine has no such event, or this process may open no more files."""
 
 
 class Event(NamedTuple):
@@ -56,10 +56,8 @@ def _open(event: Event, flags: int, *, thread: int = -1, cpu: int = -1) -> int:
 def refusal(event: Event, *, whole_cpu: bool) -> int:
     """Error number with which the kernel refuses to count this event for us; 0 where it counts."""
     try:
-        if whole_cpu:
-            os.close(_open(event, DISABLED, cpu=min(os.sched_getaffinity(0))))
-        else:
-            os.close(_open(event, DISABLED | EXCLUDE_KERNEL, thread=0))
+        where = {"cpu": min(os.sched_getaffinity(0))} if whole_cpu else {"thread": 0}
+        os.close(_open(event, DISABLED if whole_cpu else DISABLED | EXCLUDE_KERNEL, **where))
     except OSError as error:
         return error.errno or errno.EIO
     return 0
@@ -97,12 +95,6 @@ class EventCounters:
     def __init__(self, pids: Sequence[int], events: Mapping[str, Event] = HARDWARE) -> None:
         self._descriptors = {name: _open_all(pids, event) for name, event in events.items()}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         for descriptors in self._descriptors.values():
             while descriptors:
@@ -132,7 +124,7 @@ def _open_all(pids: Sequence[int], event: Event) -> list[int]:
         except OSError as error:
             for descriptor in descriptors:
                 os.close(descriptor)
-            if error.errno in (*NO_PERMISSION, *_NOT_HERE, *_NO_FILES):
+            if error.errno in (*NO_PERMISSION, *_NOT_HERE):
                 return []
             raise
     return descriptors

@@ -149,11 +149,9 @@ def cpu_list(cpus: Collection[int]) -> str:
 
 def cores(cpus: Iterable[int]) -> list[tuple[int, ...]]:
     """CPUs grouped by the core that they are threads of, in the order of their first CPU."""
-    wanted, groups = set(cpus), set()
-    for cpu in wanted:
-        siblings = parse_cpu_list(text(SYSTEM / f"cpu{cpu}/topology/thread_siblings_list") or "") & wanted
-        groups.add(tuple(sorted(siblings | {cpu})))
-    return sorted(groups)
+    wanted = set(cpus)
+    found = {cpu: text(SYSTEM / f"cpu{cpu}/topology/thread_siblings_list") or "" for cpu in wanted}
+    return sorted({tuple(sorted({cpu} | parse_cpu_list(said) & wanted)) for cpu, said in found.items()})
 
 
 def _threads(pid: int) -> set[int]:

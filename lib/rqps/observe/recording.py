@@ -1,8 +1,4 @@
-"""`perf record` beside a step: ready before its measured part, sampling while that lasts, gone afterwards.
-
-`choose_sampling` finds the event that this machine and user may sample, its rate, and a way to follow the stacks of a
-program.
-"""
+"""`perf record` beside a step, and the event, the rate and the way of following stacks that suit machine and user."""
 
 import mmap
 import os
@@ -30,13 +26,11 @@ from rqps.store.schemas import CALLERS
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
 """On each CPU; not a whole thousand, which would be in step with the kernel's own clock."""
-COPIES_PER_S = 199
-"""The same where each sample needs a copy of the stack."""
+COPIES_PER_S = 199  # the same where each sample needs a copy of the stack
 CALLERS_PER_S = 97
 """Samples with a copy beside the others, on all CPUs together: callers of functions without frame pointers."""
 STACK_BYTES = 32768
-BUFFER = "8M"
-"""For each CPU: room for some seconds in which perf has to wait."""
+BUFFER = "8M"  # for each CPU: room for some seconds in which perf has to wait
 PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
 KB_PER_PROLOGUE = 8
 """At most, of code: with frame pointers there is one prologue in each KB, else next to none."""
@@ -57,13 +51,11 @@ class Sampling:
 
     @property
     def words(self) -> str:
-        how = f"{self.event} {self.samples_per_s} times a second, stacks by {self.unwinding}"
-        if self.unwinding == "DWARF":
-            return how
-        return f"{how}, the ways to libraries by DWARF {self.callers_per_s} times a second"
+        seldom = f", the ways to libraries by DWARF {self.callers_per_s} times a second"
+        rest = seldom if self.unwinding == "frame pointers" else ""
+        return f"{self.event} {self.samples_per_s} times a second, stacks by {self.unwinding}{rest}"
 
     def arguments(self) -> list[str]:
-        """Arguments of `perf record`."""
         copy = f"call-graph=dwarf,stack-size={STACK_BYTES}"
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         events = ["-e", f"{clock},{copy}/"]
@@ -127,9 +119,7 @@ class Recording:
     process: "subprocess.Popen[bytes]"
     folder: Path
     orders: int
-    """The pipe to perf."""
     answers: int
-    """The pipe from perf."""
     began_ns: int = 0
     ended_ns: int = 0
 
@@ -139,7 +129,6 @@ class Recording:
 
     @property
     def sampled_s(self) -> float:
-        """Seconds in which samples were taken."""
         return (self.ended_ns - self.began_ns) / 1e9
 
     def begin(self) -> None:
@@ -164,9 +153,8 @@ class Recording:
             raise self._failure()
 
     def _failure(self) -> RqpsError:
-        code = self.process.poll()
+        code, said = self.process.poll(), said_by_perf(self.folder / "record.err")
         how = "" if code is None else f" (exit status {code})"
-        said = said_by_perf(self.folder / "record.err")
         return RqpsError(f"perf record failed{how}: {said}", fix="fix that; rqps doctor shows what perf may do")
 
     def _order(self, word: str) -> None:

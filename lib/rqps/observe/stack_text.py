@@ -1,19 +1,16 @@
 """The text of `perf script` folded into stacks: each distinct one once, with its samples and their weight.
 
-A sample is a header line, a line for the function it was in (the leaf) and a line for each caller; a blank line ends
-it. The leaf's address is another one nearly every time, its callers' addresses are few. So we don't parse the callers
-but look them up as they are, by the hash of their bytes, and the leaf by its name; only text that is new gets parsed.
-Searching for the blank line would take most of the time: instead we try the lengths that callers had before, behind
-the same nearest caller.
-
-The C library has no frame pointers in most distributions, so a stack sampled inside `send` has no caller at all: on
-MySQL 8.0 two of five. A few samples whose stack was copied and unwound fill that gap (`callers_of`).
+A sample is a header line, a line for the function it was in (the leaf) and one for each caller, up to a blank line.
+The leaf's address is new nearly every time, its callers' addresses are few. So callers are not parsed but looked up
+by the hash of their bytes, the leaf by its name, and only new text is parsed. To search for the blank line would
+take most of the time: the lengths that callers had before, behind the same nearest caller, are tried first.
 """
 
+import itertools
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,8 +19,7 @@ from rqps.store.schemas import CALLERS
 UNKNOWN = "[unknown]"
 KERNEL = "[kernel]"
 DATA = "[data]"
-"""Memory that holds no program: a broken stack leads there."""
-NO_PROGRAM = (DATA, UNKNOWN)
+"""Memory without a program, where a broken stack comes from."""
 ADDRESS_COLUMNS = 18
 """A tab, the address right-aligned in 16 columns, and a space: perf has written it so in every version."""
 READ_BYTES = 1 << 18
@@ -58,13 +54,16 @@ def read_frame(text: bytes) -> Frame:
     Frame(name='main', module='mysqld')
     """
     name, module = _name_and_module(text.rstrip())
-    name = _OFFSET.sub(b"", name)
-    return Frame(name.decode(errors="replace") or UNKNOWN, _short_module(module.decode(errors="replace")))
-
-
-def first_in_program(frames: Sequence[Frame]) -> int:
-    """Index of the first frame in a program; frames before it are values that perf took for addresses."""
-    return next((at for at, frame in enumerate(frames) if frame.module not in NO_PROGRAM), len(frames))
+    file = module.decode(errors="replace")
+    if not file or file == UNKNOWN:
+        short = UNKNOWN
+    elif _NO_FILE.fullmatch(file):
+        short = DATA
+    elif file.startswith("[") and file not in _USERS_OWN:  # the kernel itself, or one of its modules
+        short = KERNEL
+    else:
+        short = file.rpartition("/")[2] or file
+    return Frame(_OFFSET.sub(b"", name).decode(errors="replace") or UNKNOWN, short)
 
 
 def leaf_key(line: bytes) -> bytes:
@@ -88,19 +87,7 @@ def _name_and_module(text: bytes) -> tuple[bytes, bytes]:
     return name, module
 
 
-def _short_module(module: str) -> str:
-    if not module or module == UNKNOWN:
-        return UNKNOWN
-    if _NO_FILE.fullmatch(module):
-        return DATA
-    if module.startswith("[") and module not in _USERS_OWN:  # the kernel itself, or one of its modules
-        return KERNEL
-    return module.rpartition("/")[2] or module
-
-
 class Thread(NamedTuple):
-    """A thread that was running."""
-
     name: str
     pid: int
     tid: int
@@ -127,7 +114,7 @@ class Folded:
     unreadable: int = 0
     """Blocks of lines that are no sample."""
     cut_off: bool = False
-    """True where the text ends in the middle of a sample."""
+    """True where the text stops in the middle of a sample."""
     _lengths: dict[bytes, list[int]] = field(default_factory=dict)
     """Lengths of callers' lines, by the line of the nearest."""
     _paths: dict[int, "array[int]"] = field(default_factory=dict)
@@ -136,15 +123,11 @@ class Folded:
     _frames: list[Frame] = field(default_factory=list)
     _lines: dict[bytes, int] = field(default_factory=dict)
 
-    @property
-    def samples(self) -> int:
-        return sum(samples for samples, _ in self.counts.values())
-
     def stacks(self) -> Iterator[Stack]:
         """Each stack once; a difference in addresses, or in the CPU that a thread was on, makes no other stack."""
         merged: dict[tuple[Thread, str, bytes], list[int]] = {}
         threads = {who: _thread(who) for who in {key[0] for key in self.counts}}
-        events = {event: _event(event) for event in {key[1] for key in self.counts}}
+        events = {key[1]: key[1].decode(errors="replace").partition(":")[0] for key in self.counts}
         for (who, event, leaf, callers), (samples, weight) in self.counts.items():
             path = self._paths[callers]
             if leaf:
@@ -255,7 +238,8 @@ def _fold_odd(folded: Folded, block: bytes) -> None:
 
 
 def _thread(who: bytes) -> Thread:
-    """
+    """The thread of a header's first words.
+
     >>> _thread(b"ib_io_rd 7/12 [001]"), _thread(b"kworker/0:1 H 5/5")
     (Thread(name='ib_io_rd', pid=7, tid=12), Thread(name='kworker/0:1 H', pid=5, tid=5))
     """
@@ -267,26 +251,19 @@ def _thread(who: bytes) -> Thread:
     return Thread(name.strip().decode(errors="replace"), int(pid), int(tid))
 
 
-def _event(event: bytes) -> str:
-    """
-    >>> _event(b"cpu-clock:pppH:"), _event(b"cycles:")
-    ('cpu-clock', 'cycles')
-    """
-    return event.decode(errors="replace").partition(":")[0]
-
-
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:
     """Callers of functions without frame pointers, from the few stacks that were copied and unwound.
 
-    Each path goes from the root to a function with which another stack begins; its samples are those that had it, its
-    weight is 0.
+    The C library has none in most distributions: two of five stacks of MySQL 8.0 have no caller. Each path goes from
+    the root to a function with which another stack begins; its samples are those that had it, its weight is 0.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}
     for stack in every:
         if stack.event != CALLERS:
-            first = first_in_program(stack.frames)
-            roots.setdefault(roles[stack.thread.tid], set()).update(stack.frames[first : first + 1])
+            # Frames before the first one in a program are values that perf took for addresses.
+            programs = (frame for frame in stack.frames if frame.module not in (DATA, UNKNOWN))
+            roots.setdefault(roles[stack.thread.tid], set()).update(itertools.islice(programs, 1))
     seen: Counter[tuple[str, tuple[Frame, ...]]] = Counter()
     any_of_role: dict[str, Stack] = {}
     for stack in every:

@@ -1,11 +1,8 @@
 """Threads of a server: their roles, and their time running, ready without a CPU, or waiting for something else.
 
-A profile of CPU explains CPU only. The kernel counts to the nanosecond how long each thread ran and how long it was
-ready but had no CPU (schedstat, which psutil does not read). For the rest we look some times a second in which system
-call the thread is; where we may not look, that stays unknown.
-
-Newer servers name their threads in the operating system, some in the performance schema; other threads get their role
-from the first function of their own. All three are looked up in one table of names.
+The kernel counts to the nanosecond how long each thread ran and was ready without a CPU (schedstat, which psutil does
+not read). For the rest we look some times a second in which system call the thread is. A thread has its role by the
+name that the server or the operating system has for it, or else by the first function of its own.
 """
 
 import itertools
@@ -205,16 +202,14 @@ def roles(
         voted = votes.setdefault(stack.thread.tid, Counter())
         if role := role_of_frames(frame.name for frame in stack.frames):
             voted[role] += stack.samples
-    votes.pop(main, None)
-    found = {tid: _role(reported.get(tid, ""), named.get(tid, ""), voted) for tid, voted in votes.items()}
+    found = {}
+    for thread, voted in votes.items():
+        by_name = role_of_name(reported.get(thread, "")) or role_of_name(named.get(thread, ""))
+        voted.pop("main", None)
+        if by_name and by_name != "main":  # a thread that was given no name has that of the process
+            found[thread] = by_name
+        elif voted:
+            found[thread] = voted.most_common(1)[0][0]
+        else:
+            found[thread] = UNKNOWN if by_name else named.get(thread) or UNKNOWN
     return {**found, main: "main"}
-
-
-def _role(reported: str, name: str, voted: Counter[str]) -> str:
-    by_name = role_of_name(reported) or role_of_name(name)
-    if by_name and by_name != "main":  # a thread that was given no name has that of the process
-        return by_name
-    voted.pop("main", None)
-    if voted:
-        return voted.most_common(1)[0][0]
-    return UNKNOWN if by_name else name or UNKNOWN
