@@ -1,13 +1,12 @@
-"""Turns the words of each command into a call.
+"""Turns the words of each command into a call: bad input is refused first, then the call to make is returned.
 
-A command first looks up what its words name, where bad input shows, and gives back the call to make. What that needs
-is imported only then: `rqps --help` must not wait for polars.
+Imports are inside the functions: `rqps --help` must not wait for polars.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from rqps.errors import RqpsError
 
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
-    from rqps.study import BuildSpec, RunsFile
+    from rqps.study import RunsFile
 
 FAILED = 1
 
@@ -32,12 +31,6 @@ class _Asked:
     runs_file: "RunsFile"
     data: Path
 
-    @property
-    def notebooks(self) -> Path:
-        """Those beside runs.yaml, else those of this checkout."""
-        beside = self.runs_yaml.absolute().parent / "notebooks"
-        return beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
-
 
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from rqps.study import first_rounds, read_runs_file, study_of
@@ -47,20 +40,15 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     data = _data(arguments, runs_yaml)
     runs_file = read_runs_file(runs_yaml, PARAMETERS)
     if arguments.study is not None and arguments.study not in runs_file.studies:
-        runs_yaml = _of_level(arguments.study, data) or runs_yaml
+        from rqps.run.levels import file_of_level
+
+        runs_yaml = file_of_level(data, arguments.study) or runs_yaml
         runs_file = read_runs_file(runs_yaml, PARAMETERS)
     if arguments.study is not None:
         study_of(runs_file, arguments.study)
     if getattr(arguments, "rounds", None) is not None:
         runs_file = first_rounds(runs_file, arguments.study, arguments.rounds)
     return _Asked(runs_yaml, runs_file, data)
-
-
-def _of_level(study: str, data: Path) -> Path | None:
-    """The file that has a study which took another one apart."""
-    from rqps.run.levels import file_of_level
-
-    return file_of_level(data, study)
 
 
 def _runs_yaml(arguments: argparse.Namespace) -> Path:
@@ -103,6 +91,7 @@ def servers(arguments: argparse.Namespace) -> Call:
     from rqps.engines import catalogued, engine_of, locate, rows
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
+    from rqps.study.document import instead
     from rqps.workloads import PARAMETERS
 
     runs_yaml = arguments.runs_yaml or _nearest()
@@ -115,26 +104,20 @@ def servers(arguments: argparse.Namespace) -> Call:
             + ("which one?" if arguments.name is None else f"{arguments.name} is too much"),
             fix="rqps servers, or rqps servers fetch NAME with a name that it lists",
         )
-    spec = _spec(arguments.name, builds)
+    known = {**catalogued(), **builds}
+    if arguments.name not in known:
+        hint = instead(arguments.name, [*builds, *catalogued()], "builds and versions")
+        raise RqpsError(
+            f"unknown build {arguments.name!r}; {hint}",
+            fix="name one that `rqps servers` lists, or add it to runs.yaml",
+        )
+    spec = known[arguments.name]
 
     def call() -> int:
         build = locate(arguments.name, spec, _say)
         return _print(f"{build.name}: {engine_of(spec).title} {build.version}, {build.source}, in {build.directory}")
 
     return call
-
-
-def _spec(name: str, builds: "Mapping[str, BuildSpec]") -> "BuildSpec":
-    from rqps.engines import catalogued
-    from rqps.study.document import instead
-
-    known = {**catalogued(), **builds}
-    if name in known:
-        return known[name]
-    hint = instead(name, [*builds, *catalogued()], "builds and versions")
-    raise RqpsError(
-        f"unknown build {name!r}; {hint}", fix="name one that `rqps servers` lists, or add it to runs.yaml"
-    )
 
 
 def plan(arguments: argparse.Namespace) -> Call:
@@ -145,21 +128,18 @@ def plan(arguments: argparse.Namespace) -> Call:
     sources = _sources(asked.runs_file, arguments.study)
 
     def call() -> int:
-        servers = {
-            build: origin.words if origin.present() else f"{origin.words}, {_absent(asked.runs_file.builds[build])}"
-            for build, origin in sources.items()
-        }
+        servers = {}
+        for build, origin in sources.items():
+            fetched = asked.runs_file.builds[build].source not in ("path", "on_path")
+            absent = ", to be fetched" if fetched else ", which is not there yet"
+            servers[build] = origin.words + ("" if origin.present() else absent)
         return _print(plan_text(state(asked.runs_file, arguments.study, asked.data), servers))
 
     return call
 
 
-def _absent(spec: "BuildSpec") -> str:
-    return "which is not there yet" if spec.source in ("path", "on_path") else "to be fetched"
-
-
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
-    """Where each of a study's builds comes from; a version that nobody has shows here."""
+    """The source of each of a study's builds; RqpsError for a version that nobody has."""
     from rqps.engines import engine_of
 
     builds = {dbms.partition(".")[0] for dbms in runs_file.studies[study].dbms}
@@ -175,8 +155,11 @@ def run(arguments: argparse.Namespace) -> Call:
         from rqps.run.levels import run_levels
         from rqps.run.run_study import Here, run_study
 
+        beside = asked.runs_yaml.absolute().parent / "notebooks"
+        notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
+
         def measure(runs_file: "RunsFile", study: str) -> int:
-            runner = Here(asked.notebooks, asked.runs_yaml)
+            runner = Here(notebooks, asked.runs_yaml)
             return run_study(runs_file, study, data=asked.data, runner=runner, archive=arguments.archive).exit_code
 
         code = measure(asked.runs_file, arguments.study)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from rqps.errors import RqpsError
 from rqps.stats import PUBLISHED
-from rqps.study.document import Problem, all_at_once, instead, parse
+from rqps.study.document import Document, Problem, all_at_once, instead, parse
 
 FOLDER = Path(__file__).parents[3] / "data" / "published"
 FIX = "put the row right, or take the file from git again: git checkout -- data/published"
@@ -147,7 +147,7 @@ def _yaml(path: Path, model: TypeAdapter[T], wrong: Callable[[T], Iterable[Probl
         else:
             problems = list(wrong(value))
     if problems:
-        raise all_at_once(str(path), problems, document.lines)
+        raise all_at_once(str(path), problems, document)
     return value
 
 
@@ -172,7 +172,7 @@ def _frame(path: Path, name: str, sources: dict[str, Source]) -> pl.DataFrame:
     columns = FILES[name][0].split()
     problems = list(_problems(lines, name, columns, sources))
     if problems:
-        raise RqpsError(all_at_once(str(path), problems, {}).message, fix=FIX)
+        raise RqpsError(all_at_once(str(path), problems, Document()).message, fix=FIX)
     frame = pl.DataFrame([row for _, row in lines[1:]], schema=dict.fromkeys(columns, pl.String), orient="row")
     decimals = pl.col("value").str.extract(r"\.(\d+)$").str.len_bytes().fill_null(0).cast(pl.Int32)
     return frame.with_columns(

@@ -6,7 +6,7 @@ that stand in the file, a key stands once, and a number is what it looks like.
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ class Problem:
     place: Place
     text: str
     line: int | None = None
-    """Where it is known better than by `place`."""
+    """Given where it is known better than by `place`."""
 
 
 @dataclass
@@ -41,6 +41,12 @@ class Document:
     words: dict[Place, str] = field(default_factory=dict)
     quoted: set[Place] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
+
+    def line_of(self, place: Place) -> int:
+        """The line of a place, or of the nearest thing around it that stands in the file."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
 
 
 def parse(text: str) -> Document:
@@ -129,19 +135,10 @@ def dotted(place: Place) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
-def line_of(place: Place, lines: Mapping[Place, int]) -> int:
-    """The line of a place, or of the nearest thing around it that stands in the file."""
-    while place and place not in lines:
-        place = place[:-1]
-    return lines.get(place, 1)
-
-
-def all_at_once(file: str, problems: Iterable[Problem], lines: Mapping[Place, int]) -> RqpsError:
+def all_at_once(file: str, problems: Iterable[Problem], document: Document) -> RqpsError:
     """One error that lists every problem in the order of the file."""
-    located = sorted({(p.line or line_of(p.place, lines), dotted(p.place), p.text) for p in problems})
-    return RqpsError(
-        "\n".join(f"{file}:{line}: {f'{where}: ' if where else ''}{text}" for line, where, text in located)
-    )
+    found = sorted({(each.line or document.line_of(each.place), dotted(each.place), each.text) for each in problems})
+    return RqpsError("\n".join(f"{file}:{line}: {f'{at}: ' if at else ''}{text}" for line, at, text in found))
 
 
 def instead(word: str, known: Iterable[str], kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Mistakes that no single value of a runs.yaml shows: names that lead nowhere, circles, options that rqps sets.
+"""Mistakes that no single value of a runs.yaml shows: unknown names, circles, options that rqps sets.
 
 They are found in the file's plain values, before these are typed, so that they are listed together with all others.
 Values of a wrong type are passed over: the models refuse them.
@@ -10,38 +10,36 @@ from typing import Any
 
 from rqps.study.document import Place, Problem, instead
 from rqps.study.perf_schema import named, names, spelt_out
-from rqps.study.runs_file import option_name
+from rqps.study.runs_file import SWITCH, option_name
 
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
 _NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")
 _START = ("daemonize", "defaults_file", "initialize", "initialize_insecure", "no_defaults", "user")
 OURS = frozenset((*_PLACES, *_NETWORK, *_START))
-"""What keeps a server private and lets it be found and stopped: set for every run, the same for all."""
-
+"""Options that keep a server private and let it be found and stopped: rqps sets them, the same for all."""
 KEY = "perf_schema"
-SWITCH = "performance_schema"
 _WRITE_BELOW = {
     "performance_schema_instrument": 'instruments: {"wait/io/%": timed}',
     "performance_schema_consumer_": "consumers: {events_waits_current: on}",
 }
-_SECTIONS = {"config": "configs", "study": "studies"}
 _OPTION = re.compile(r"[a-z][a-z0-9_.-]*\??", re.IGNORECASE)
 
 
 def mistakes(value: Any, workloads: Collection[str]) -> Iterator[Problem]:
-    """Every name of the file that leads nowhere, and every key that may not stand where it does."""
-    builds, configs, studies = (_below(value, section) for section in ("builds", "configs", "studies"))
+    """Every unknown name in the file, and every key that may not stand where it does."""
+    known = {section: _below(value, section) for section in ("builds", "configs", "studies")}
+    configs, studies = known["configs"], known["studies"]
     for name, config in configs.items():
         if isinstance(config, dict):
             yield from _option_problems(("configs", name), config)
-            yield from _extends_problems("config", name, configs)
+            yield from _extends_problems("config", name, "configs", configs)
             yield from _scenario_problems(("configs", name), name, configs)
     for name, study in studies.items():
         if isinstance(study, dict):
-            yield from _extends_problems("study", name, studies)
+            yield from _extends_problems("study", name, "studies", studies)
     for name, study in complete(studies).items():
         if isinstance(study, dict):
-            yield from _study_problems(("studies", name), study, builds, configs, workloads)
+            yield from _study_problems(("studies", name), study, known, workloads)
 
 
 def _below(value: Any, key: str) -> dict[str, Any]:
@@ -60,9 +58,8 @@ def _option_problems(place: Place, config: dict[str, Any]) -> Iterator[Problem]:
         elif not _OPTION.fullmatch(key):
             yield Problem(here, f"{key!r} is not the name of a server option; it is letters, digits and _")
         elif name.startswith("loose_"):
-            yield Problem(
-                here, f"write {name.removeprefix('loose_') + '?'!r}, which leaves it out where it is unknown"
-            )
+            plain = name.removeprefix("loose_") + "?"
+            yield Problem(here, f"write {plain!r}, which leaves it out where it is unknown")
         elif name in OURS:
             yield Problem(here, f"{name!r} is set by rqps for every server; leave it out")
         elif name in seen:
@@ -70,34 +67,21 @@ def _option_problems(place: Place, config: dict[str, Any]) -> Iterator[Problem]:
         seen[name] = key
 
 
-def _extends_problems(kind: str, name: str, known: dict[str, Any]) -> Iterator[Problem]:
-    section = _SECTIONS[kind]
+def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any]) -> Iterator[Problem]:
+    chain, parent = [name], known[name].get("extends")
     place: Place = (section, name, "extends")
-    chain = [name]
-    while True:
-        value = known[chain[-1]]
-        parent = value.get("extends") if isinstance(value, dict) else None
-        if not isinstance(parent, str):
-            return
-        if parent not in known:
-            # Shown at the one that says so, not again at every one that extends it.
-            if len(chain) == 1:
-                yield Problem(place, f"unknown {kind} {parent!r}; {instead(parent, known, section)}")
-            return
-        if parent in chain:
-            if parent == name:
-                circle = " -> ".join([*chain, name])
-                yield Problem(place, f"goes in a circle: {circle}; a {kind} can't extend itself")
-            return
+    if isinstance(parent, str) and parent not in known:
+        yield Problem(place, f"unknown {kind} {parent!r}; {instead(parent, known, section)}")
+    while isinstance(parent, str) and parent in known and parent not in chain:
         chain.append(parent)
+        parent = known[parent].get("extends") if isinstance(known[parent], dict) else None
+    if parent == name:
+        circle = " -> ".join([*chain, name])
+        yield Problem(place, f"goes in a circle: {circle}; a {kind} can't extend itself")
 
 
 def _study_problems(
-    place: Place,
-    study: dict[str, Any],
-    builds: dict[str, Any],
-    configs: dict[str, Any],
-    workloads: Collection[str],
+    place: Place, study: dict[str, Any], known: dict[str, dict[str, Any]], workloads: Collection[str]
 ) -> Iterator[Problem]:
     workload, every, base = study.get("workload"), study.get("dbms"), study.get("base")
     if isinstance(workload, str) and workload not in workloads:
@@ -105,13 +89,21 @@ def _study_problems(
         yield Problem((*place, "workload"), f"unknown workload {workload!r}; {hint}")
     if not isinstance(every, list):
         return
+    names = [dbms for dbms in every if isinstance(dbms, str)]
     for index, dbms in enumerate(every):
         here = (*place, "dbms", index)
-        if isinstance(dbms, str):
-            if dbms in every[:index]:
-                yield Problem(here, f"{dbms!r} is here twice; keep one")
-            yield from _dbms_problems(here, dbms, builds, configs)
-    names = [dbms for dbms in every if isinstance(dbms, str)]
+        if not isinstance(dbms, str):
+            continue
+        if dbms in every[:index]:
+            yield Problem(here, f"{dbms!r} is here twice; keep one")
+        build, dot, config = dbms.partition(".")
+        if not dot:
+            yield Problem(here, f"{dbms!r} is not a dbms; write build.config, such as '{dbms}.base'")
+            continue
+        for kind, name in (("build", build), ("config", config)):
+            there = known[f"{kind}s"]
+            if name not in there:
+                yield Problem(here, f"unknown {kind} {name!r} in {dbms!r}; {instead(name, there, f'{kind}s')}")
     for key in ("base", "take_apart"):
         named = study.get(key)
         if isinstance(named, str) and named not in every:
@@ -121,22 +113,10 @@ def _study_problems(
         yield Problem((*place, "take_apart"), "is the base itself; name another dbms, to be compared with it")
 
 
-def _dbms_problems(place: Place, dbms: str, builds: dict[str, Any], configs: dict[str, Any]) -> Iterator[Problem]:
-    build, dot, config = dbms.partition(".")
-    if not dot:
-        yield Problem(place, f"{dbms!r} is not a dbms; write build.config, such as '{dbms}.base'")
-        return
-    if build not in builds:
-        yield Problem(place, f"unknown build {build!r} in {dbms!r}; {instead(build, builds, 'builds')}")
-    if config not in configs:
-        yield Problem(place, f"unknown config {config!r} in {dbms!r}; {instead(config, configs, 'configs')}")
-
-
 def _scenario_problems(place: Place, name: str, configs: dict[str, Any]) -> Iterator[Problem]:
-    """Every mistake in the scenario of one config, and in its options that a scenario decides."""
     config = configs[name]
     for key in config:
-        option = str(key).removesuffix("?").replace("-", "_")
+        option = option_name(key)
         if option == SWITCH and (decided := _decided_by(name, configs)):
             where = "here" if decided == name else f"of {decided!r}, which this config extends,"
             yield Problem((*place, key), f"the {KEY} {where} decides that; leave it out, or write {KEY}: off")
@@ -167,9 +147,8 @@ def _of_a_pattern(place: Place, pattern: str, state: Any, others: dict[str, Any]
     if plain != pattern and plain in others:
         yield Problem(place, f"says the same as {plain!r}; keep one")
     if "?" in plain or "*" in plain:
-        yield Problem(
-            place, "in a pattern only % stands for anything; a ? at its end leaves it out where nothing fits"
-        )
+        words = "in a pattern only % stands for anything; a ? at its end leaves it out where nothing fits"
+        yield Problem(place, words)
     if plain.startswith("thread/"):
         yield Problem(place, "threads are no instruments; all of them are watched, in every scenario")
     if state == "timed" and plain.split("/")[0] in ("memory", "error"):

@@ -1,7 +1,6 @@
 """Scenarios of the performance schema: the instruments and consumers that are on, in patterns for every version.
 
-A config of runs.yaml asks for one by its name, or describes a set of its own. Those with a name are in
-scenarios.yaml; the kinds of instruments, with the version that each came with, are in instruments.yaml.
+Those with a name are in scenarios.yaml; the kinds of instruments, each with its first version, in instruments.yaml.
 """
 
 import re
@@ -19,7 +18,7 @@ from rqps.study.document import instead
 
 Kind = Literal["on", "off", "compiled-out"]
 State = Literal["timed", "counted", "off"]
-"""Of an instrument: enabled and timed, enabled, or neither."""
+"""An instrument's: enabled and timed, enabled, or neither."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class Switch:
     pattern: str
     state: State | bool
     optional: bool = False
-    """Left out where a version has nothing that fits."""
 
     @property
     def on(self) -> bool:
@@ -43,28 +41,22 @@ class Switch:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Which instruments and consumers are on: as the release has them where no switch says otherwise, else off."""
+    """The instruments and consumers that are on: those of the release where no switch says otherwise, or none."""
 
     name: str
     """As runs.yaml has it: `waits-only`; a set of one's own is described in short."""
     kind: Kind
     release: bool
-    """Whether it begins with what the release enables, and not with nothing."""
+    """True if it begins with what the release enables, and not with nothing."""
     instruments: tuple[Switch, ...] = ()
     consumers: tuple[Switch, ...] = ()
 
     def asked(self) -> dict[str, Any]:
         """All of it but its name: two scenarios that ask for the same are the same."""
-        return {
-            "kind": self.kind,
-            "release": self.release,
-            "instruments": _plain(self.instruments),
-            "consumers": _plain(self.consumers),
-        }
-
-
-def _plain(switches: Iterable[Switch]) -> dict[str, str | bool]:
-    return {f"{each.pattern}{'?' if each.optional else ''}": each.state for each in switches}
+        asked: dict[str, Any] = {"kind": self.kind, "release": self.release}
+        for kind, switches in (("instruments", self.instruments), ("consumers", self.consumers)):
+            asked[kind] = {f"{each.pattern}{'?' if each.optional else ''}": each.state for each in switches}
+        return asked
 
 
 def fits(pattern: str, name: str) -> bool:
@@ -73,8 +65,7 @@ def fits(pattern: str, name: str) -> bool:
     >>> fits("wait/io/%", "wait/io/file/sql/binlog"), fits("stage/sql/_", "stage/sql/x")
     (True, False)
     """
-    parts = (re.escape(part) for part in pattern.split("%"))
-    return re.fullmatch(".*".join(parts), name, re.IGNORECASE) is not None
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("%"))), name, re.IGNORECASE) is not None
 
 
 def decides(switches: Iterable[Switch], name: str) -> Switch | None:
@@ -84,11 +75,8 @@ def decides(switches: Iterable[Switch], name: str) -> Switch | None:
     >>> decides([on, off], "wait/io/file/sql/binlog") == on, decides([on, off], "idle") == off
     (True, True)
     """
-    found: Switch | None = None
-    for each in switches:
-        if fits(each.pattern, name) and (found is None or len(each.pattern) >= len(found.pattern)):
-            found = each
-    return found
+    fitting = [each for each in switches if fits(each.pattern, name)]
+    return max(reversed(fitting), key=lambda each: len(each.pattern), default=None)
 
 
 def unmatched(switches: Iterable[Switch], names: Iterable[str]) -> list[Switch]:
@@ -117,14 +105,16 @@ def _off_is_a_word(value: Any) -> Any:
     return "off" if value is False else value
 
 
-InstrumentState = Annotated[Literal["timed", "counted", "off"], BeforeValidator(_off_is_a_word)]
+InstrumentState = Annotated[State, BeforeValidator(_off_is_a_word)]
 Pattern = Annotated[str, Field(min_length=1)]
 
 
-class ScenarioSpec(BaseModel):
-    """A set of one's own. A named scenario is one that extends it and says nothing else."""
-
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class ScenarioSpec(_Strict):
+    """A set of one's own. A named scenario is one that extends it and says nothing else."""
 
     extends: Annotated[str, Field(examples=["default"])] | None = None
     """The named scenario whose instruments and consumers this one takes over; if not given, all are off, but the two
@@ -142,11 +132,7 @@ class ScenarioSpec(BaseModel):
         return self
 
 
-class _Named(BaseModel):
-    """One of scenarios.yaml."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
+class _Named(_Strict):
     says: str
     starts: Literal["nothing", "release", "off", "compiled-out"] = "nothing"
     instruments: dict[str, State] = Field(default_factory=dict)
@@ -178,11 +164,10 @@ def named(name: str) -> Scenario:
     if name not in _named():
         raise RqpsError(f"unknown scenario {name!r}; {instead(name, names(), 'scenarios')}")
     found = _named()[name]
-    kind: Kind = found.starts if found.starts in ("compiled-out", "off") else "on"
     from_nothing = found.starts == "nothing"
     return Scenario(
         name=name,
-        kind=kind,
+        kind=found.starts if found.starts in ("compiled-out", "off") else "on",
         release=found.starts == "release",
         instruments=merged(_NOTHING if from_nothing else (), found.instruments),
         consumers=merged(_NO_CONSUMERS if from_nothing else (), found.consumers),
@@ -225,12 +210,8 @@ PerfSchema = Annotated[
 ReleaseNumber = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
 class InstrumentClass(_Strict):
-    """A kind of instruments, known by how their names begin."""
+    """A kind of instruments, known by the beginning of their names."""
 
     since: ReleaseNumber
     compiled: str
@@ -250,7 +231,7 @@ class ConsumerClass(_Strict):
 
 class Classes(_Strict):
     of_kind: dict[str, list[str]]
-    """Consumers, to be named by `instruments`."""
+    """Lists of consumers that `instruments` refer to."""
     instruments: dict[str, InstrumentClass]
     consumers: dict[str, ConsumerClass]
     always: list[str]
@@ -273,32 +254,28 @@ def absent(version: str, scenario: Scenario) -> str | None:
     >>> absent("8.0.33", named("memory-only"))
     """
     for kind, switches in (("instruments", scenario.instruments), ("consumers", scenario.consumers)):
-        missing = _missing(version, switches, kind)
+        on = [switch for switch in switches if switch.on]
+        missing = [(switch, came) for switch in on if (came := later_than(version, switch, kind))]
         if needed := [(switch, came) for switch, came in missing if not switch.optional]:
-            return _reason(version, kind, needed)
-        if kind == "instruments" and missing and len(missing) == sum(switch.on for switch in switches):
+            patterns = " and ".join(switch.pattern for switch, _ in needed)
+            newest = max((came for _, came in needed), key=_numbers)
+            return f"MySQL {version} has no {kind} {patterns}; they came with {newest}"
+        if kind == "instruments" and missing and len(missing) == len(on):
             return f"MySQL {version} has none of its instruments"
     return None
 
 
 def later_than(version: str, switch: Switch, kind: str) -> str | None:
     """The release that first had something that a pattern for `instruments` or `consumers` fits, if that is later."""
+    known: Mapping[str, InstrumentClass | ConsumerClass]
     known = classes().instruments if kind == "instruments" else classes().consumers
-    came = _came_with(switch.pattern, {name: each.since for name, each in known.items()})
+    start = switch.pattern.split("%")[0]
+    fitting = [
+        each.since for name, each in known.items() if name.startswith(start) or f"{start}/".startswith(f"{name}/")
+    ]
+    came = min(fitting, key=_numbers, default=None)
     asked = _numbers(version)  # of 9.7 nobody knows which 9.7 it is
     return came if came and _numbers(came)[: len(asked)] > asked else None
-
-
-def _missing(version: str, switches: Iterable[Switch], kind: str) -> list[tuple[Switch, str]]:
-    """The switches for what came later than this version, each with the version that it came with."""
-    asked = [(switch, later_than(version, switch, kind)) for switch in switches if switch.on]
-    return [(switch, came) for switch, came in asked if came]
-
-
-def _reason(version: str, kind: str, missing: list[tuple[Switch, str]]) -> str:
-    came = max((came for _, came in missing), key=_numbers)
-    patterns = " and ".join(switch.pattern for switch, _ in missing)
-    return f"MySQL {version} has no {kind} {patterns}; they came with {came}"
 
 
 def class_of(name: str) -> str | None:
@@ -310,13 +287,6 @@ def class_of(name: str) -> str | None:
     start = name.split("%")[0]
     found = [each for each in classes().instruments if f"{start}/".startswith(f"{each}/")]
     return max(found, key=len, default=None)
-
-
-def _came_with(pattern: str, since: dict[str, str]) -> str | None:
-    """The first release with something that can fit; None where nobody knows anything that does."""
-    start = pattern.split("%")[0]
-    fitting = [came for name, came in since.items() if name.startswith(start) or f"{start}/".startswith(f"{name}/")]
-    return min(fitting, key=_numbers, default=None)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Reads a runs.yaml: its values, or all mistakes in it at once."""
+"""Reads a runs.yaml: its values, or all mistakes in it at once, in words for the person who wrote it."""
 
 import json
 import re
@@ -13,11 +13,33 @@ from rqps.errors import RqpsError
 from rqps.study.document import Document, Place, Problem, all_at_once, instead, parse
 from rqps.study.mistakes import complete, mistakes
 from rqps.study.perf_schema import ScenarioSpec
-from rqps.study.runs_file import BuildSpec, ConfigSpec, Option, RunsFile, StudySpec, Workloads, resolve
+from rqps.study.runs_file import BuildSpec, ConfigSpec, RunsFile, StudySpec, Workloads, resolve
 
 MAX_CONNECTIONS = "max_connections"
 DEFAULT_CONNECTIONS = 151
 """Of every release from 5.5 on."""
+
+
+_LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+_DUE = {
+    "bool_type": "write true or false",
+    "string_type": "text is due",
+    **dict.fromkeys(("tuple_type", "list_type"), "a list is due, such as [a, b]"),
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type"), "keys and values are due, such as {key: value}"
+    ),
+}
+_FORMS = {
+    "mysql": 'a version; write one such as "8.0.33" or "9.7"',
+    "path": "a path from the root or from ~; write all of it, such as /opt/mysql/my8040 or ~/mysql/my8040",
+    "url": "an address; write one such as https://HOST/mysql-8.0.33-linux.tar.xz",
+    "maven": "an archive of Maven; write group:artifact:version:type:classifier",
+    "npm": "a package of npm with its version; write name@version",
+    "debian": "the name of a Debian package, such as mysql-server-core",
+    "suite": "a Debian suite, such as sid",
+    "sha256": "a SHA-256; write its 64 digits 0-9a-f, as sha256sum prints them",
+}
 
 
 def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
@@ -28,19 +50,20 @@ def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
         problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
     runs_file = None
     if document.value is not None:
-        problems += mistakes(document.value, workloads)
-        problems += _unquoted_versions(document)
+        problems += [*mistakes(document.value, workloads), *_unquoted_versions(document)]
         if isinstance(document.value, dict) and isinstance(document.value.get("studies"), dict):
             document.value["studies"] = complete(document.value["studies"])
         try:
             # As JSON, since a strict model takes its lists and words for tuples and paths only from there.
             runs_file = RunsFile.model_validate_json(json.dumps(document.value), context=workloads)
         except ValidationError as error:
-            problems += problems_of(error, document, workloads)
+            for detail in error.errors():
+                place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
+                problems.append(Problem(place, _sentence(detail, place, document, workloads)))
     if runs_file is not None and not problems:  # only names that lead somewhere can be followed
         problems += _too_many_clients(runs_file)
     if problems or runs_file is None:
-        raise all_at_once(str(path), _where_they_are_written(problems, document), document.lines)
+        raise all_at_once(str(path), _where_they_are_written(problems, document), document)
     return runs_file
 
 
@@ -61,10 +84,11 @@ def _text(path: Path) -> str:
 def _unquoted_versions(document: Document) -> Iterator[Problem]:
     """Also those that YAML leaves alone: who has learnt to quote 5.6.24 won't write 8.0 and get 8."""
     for place, word in document.words.items():
-        match place:
-            case ("builds", str() as name, "mysql") if place not in document.quoted:
-                if isinstance(document.value["builds"][name]["mysql"], str):
-                    yield Problem(place, f'write the version in quotes: "{word}"')
+        is_version = place[:1] == ("builds",) and place[2:] == ("mysql",)
+        if is_version and place not in document.quoted:
+            if not isinstance(document.value["builds"][place[1]]["mysql"], str):
+                continue  # the model refuses it
+            yield Problem(place, f'write the version in quotes: "{word}"')
 
 
 def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
@@ -74,8 +98,9 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
         too_few = {}
         for config in dict.fromkeys(dbms.partition(".")[2] for dbms in study.dbms):
             option = resolve(runs_file.configs, config).get(MAX_CONNECTIONS)
-            most = DEFAULT_CONNECTIONS if option is None else _number(option)
-            if most is not None and most < asked.needed:
+            most = DEFAULT_CONNECTIONS if option is None else option.value
+            # The server alone knows 1K, for instance; it is asked before the first step.
+            if str(most).isdecimal() and int(most) < asked.needed:
                 too_few[config] = f"{most}{' by default' if option is None else ''} in configs.{config}"
         if too_few:
             clients = f"{asked.clients} {asked.parameter}"
@@ -84,11 +109,6 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
                 f"{clients} and {asked.ours} for control take {asked.needed} connections, and {MAX_CONNECTIONS} is "
                 f"{', '.join(too_few.values())}; set {asked.needed} or more there, or ask for fewer",
             )
-
-
-def _number(option: Option) -> int | None:
-    """None where only the server knows, of `1K` for instance; it is asked before the first step, too."""
-    return int(option.value) if str(option.value).isdecimal() else None
 
 
 def _where_they_are_written(problems: Sequence[Problem], document: Document) -> Iterator[Problem]:
@@ -113,35 +133,14 @@ def _taken_from(place: Place, document: Document) -> Iterator[Place]:
         yield place
 
 
-_LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
-
-_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-_FORMS = {
-    "mysql": 'a version; write one such as "8.0.33" or "9.7"',
-    "path": "a path from the root or from ~; write all of it, such as /opt/mysql/my8040 or ~/mysql/my8040",
-    "url": "an address; write one such as https://HOST/mysql-8.0.33-linux.tar.xz",
-    "maven": "an archive of Maven; write group:artifact:version:type:classifier",
-    "npm": "a package of npm with its version; write name@version",
-    "debian": "the name of a Debian package, such as mysql-server-core",
-    "suite": "a Debian suite, such as sid",
-    "sha256": "a SHA-256; write its 64 digits 0-9a-f, as sha256sum prints them",
-}
-
-
-def problems_of(error: ValidationError, document: Document, workloads: Workloads) -> Iterator[Problem]:
-    """One problem for each of the models' complaints."""
-    for detail in error.errors():
-        place = detail["loc"]
-        if place[-1:] == ("[key]",):
-            place = place[:-1]
-        yield Problem(place, _sentence(detail, place, document, workloads))
-
-
 def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads: Workloads) -> str:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     written = document.words.get(place)
     if kind == "missing":
-        return f"is missing{_example(_model_at(place[:-1], document.value, workloads), str(place[-1]))}"
+        field = _model_at(place[:-1], document.value, workloads).model_fields.get(str(place[-1]))
+        if field is None or not field.examples:
+            return f"is missing; {field.description}" if field and field.description else "is missing"
+        return f"is missing; write for instance `{place[-1]}: {str(field.examples[0]).replace(chr(39), '')}`"
     if kind == "extra_forbidden":
         known = _model_at(place[:-1], document.value, workloads).model_fields
         return f"unknown key {place[-1]!r}; {instead(str(place[-1]), known, 'keys here')}"
@@ -151,7 +150,9 @@ def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads:
         choices = re.findall(r"'([^']*)'", context["expected"])
         return f"{_shown(value, written)} is not one of them; {instead(str(value), choices, 'choices')}"
     if kind == "string_pattern_mismatch":
-        return _wrong_form(place, value)
+        if place[0] == "builds" and len(place) == 3:
+            return f"{value!r} is not {_FORMS[str(place[-1])]}"
+        return f"{value!r} can't be a name; use letters, digits, _ and - (it becomes part of a folder's name)"
     for bound, words in _BOUNDS.items():
         if bound in context:
             return f"is {_shown(value, written)}; it has to be {words} {context[bound]}"
@@ -160,30 +161,21 @@ def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads:
     return _wrong_type(kind, value, written)
 
 
-def _wrong_form(place: Place, value: str) -> str:
-    if place[0] == "builds" and len(place) == 3:
-        return f"{value!r} is not {_FORMS.get(str(place[-1]), 'what is due here')}"
-    return f"{value!r} can't be a name; use letters, digits, _ and - (it becomes part of a folder's name)"
-
-
 def _wrong_type(kind: str, value: Any, written: str | None) -> str:
     shown = _shown(value, written)
     if value is None:
         return "has no value; write one, or take the key out"
     if kind in ("int_type", "float_type", "int_from_float", "int_parsing"):
         if isinstance(value, str) and written and _LIKE_A_NUMBER.fullmatch(written):
-            return f"{written!r} is text to YAML, where a number is due; write {_plain_number(written)}"
+            number = float(written)
+            plain = f"{number:.0f}" if number.is_integer() else f"{number:g}"
+            return f"{written!r} is text to YAML, where a number is due; write {plain}"
         return f"is {shown}; a {'whole ' if kind.startswith('int') else ''}number is due"
-    if kind == "bool_type":
-        return f"is {shown}; write true or false"
-    if kind == "string_type":
-        if isinstance(value, bool | int | float):
-            return f'{written} is {_to_yaml(value)} to YAML, where text is due; write "{written}" in quotes'
-        return f"is {shown}; text is due"
-    if kind in ("tuple_type", "list_type"):
-        return f"is {shown}; a list is due, such as [a, b]"
-    if kind in ("dict_type", "model_type", "model_attributes_type"):
-        return f"is {shown}; keys and values are due, such as {{key: value}}"
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        read_as = str(value).lower() if isinstance(value, bool) else f"the number {value}"
+        return f'{written} is {read_as} to YAML, where text is due; write "{written}" in quotes'
+    if kind in _DUE:
+        return f"is {shown}; {_DUE[kind]}"
     return f"{shown} is refused: {kind.replace('_', ' ')}"
 
 
@@ -195,40 +187,10 @@ def _shown(value: Any, written: str | None) -> str:
     return repr(value) if isinstance(value, str) else written or str(value)
 
 
-def _to_yaml(value: bool | int | float) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"the number {value}"
-
-
-def _plain_number(written: str) -> str:
-    number = float(written)
-    return f"{number:.0f}" if number.is_integer() else f"{number:g}"
-
-
-def _example(model: type[BaseModel], key: str) -> str:
-    field = model.model_fields.get(key)
-    if field is None:
-        return ""
-    about = f"; {field.description}" if field.description else ""
-    if not field.examples:
-        return about
-    example = str(field.examples[0]).replace("'", "")
-    return f"; write for instance `{key}: {example}`"
-
-
 def _model_at(place: Place, value: Any, workloads: Workloads) -> type[BaseModel]:
-    """The model that says which keys there are at a place."""
-    match place:
-        case ("builds", _):
-            return BuildSpec
-        case ("configs", _):
-            return ConfigSpec
-        case ("configs", _, "perf_schema"):
-            return ScenarioSpec
-        case ("studies", _):
-            return StudySpec
-        case ("studies", name, "parameters"):
-            return workloads[value["studies"][name]["workload"]]
-        case _:
-            return RunsFile
+    if place[:1] == ("studies",) and place[2:] == ("parameters",):
+        return workloads[value["studies"][place[1]]["workload"]]
+    if place[:1] == ("configs",) and place[2:] == ("perf_schema",):
+        return ScenarioSpec
+    sections: dict[Any, type[BaseModel]] = {"builds": BuildSpec, "configs": ConfigSpec, "studies": StudySpec}
+    return sections[place[0]] if len(place) == 2 else RunsFile

@@ -27,9 +27,8 @@ from pydantic import (
 
 from rqps.study.perf_schema import PerfSchema, Scenario, scenario
 
-NAME_PATTERN = r"^[A-Za-z0-9_-]+$"
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
-"""Of a build, a config or a study. It becomes part of a folder's name, and `.` parts build from config."""
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+"""A build's, a config's or a study's. It becomes part of a folder's name, and `.` parts build from config."""
 
 
 def _one_line(value: Any) -> Any:
@@ -54,7 +53,7 @@ class ConfigSpec(BaseModel):
     extends: Name | None = None
     """The config whose options this one takes over, where it says nothing else."""
     perf_schema: PerfSchema | None = None
-    """What the performance schema records: a scenario by its name, or a set of one's own."""
+    """The scenario of the performance schema: one by its name, or a set of one's own."""
 
     @property
     def options(self) -> Mapping[str, str | int | float | bool]:
@@ -89,8 +88,8 @@ def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
     asked = resolve_scenario(configs, name)
     if asked is None:
         return options
-    without = {key: option for key, option in options.items() if key != SWITCH}
-    return without if asked.kind == "compiled-out" else without | {SWITCH: Option(asked.kind == "on")}
+    options.pop(SWITCH, None)
+    return options if asked.kind == "compiled-out" else options | {SWITCH: Option(asked.kind == "on")}
 
 
 def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str) -> Scenario | None:
@@ -104,13 +103,11 @@ def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str) -> Scenario |
 def _options(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
     config = configs[name]
     inherited = _options(configs, config.extends) if config.extends else {}
-    own = {option_name(key): Option(value, key.endswith("?")) for key, value in config.options.items()}
-    return inherited | own
+    return inherited | {option_name(key): Option(to, key.endswith("?")) for key, to in config.options.items()}
 
 
 Version = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
 
 
@@ -118,7 +115,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
-class BuildSpec(BaseModel):
+class BuildSpec(_Strict):
     """One build: a version of the catalogue, or a source, whose version may be promised beside it.
 
     >>> BuildSpec(mysql="8.0.33").source is None
@@ -126,8 +123,6 @@ class BuildSpec(BaseModel):
     >>> BuildSpec(path="/opt/mysql/my8040_rel_o2nofp", mysql="8.0.40").source
     'path'
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     mysql: Version | None = None
     """The version: looked up in the catalogue where it stands alone, else what the source must turn out to be.
@@ -145,11 +140,11 @@ class BuildSpec(BaseModel):
     suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None
     on_path: Annotated[bool, Field(description="true: the mysqld on PATH")] | None = None
     sha256: Sha256 | None = None
-    """Of the archive. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
+    """The archive's. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
 
     @property
     def engine(self) -> str:
-        """The kind of thing that it is a build of: a folder of `engines`."""
+        """The engine that it is a build of: a folder of `engines`."""
         return "mysql"
 
     @property
@@ -159,7 +154,7 @@ class BuildSpec(BaseModel):
 
     @property
     def source(self) -> str | None:
-        """The key that says where it comes from, or None where the catalogue does."""
+        """The key that names its source; None for a version of the catalogue."""
         return next((key for key in SOURCES if getattr(self, key) is not None), None)
 
     @model_validator(mode="after")
@@ -188,7 +183,6 @@ class Connections:
     """The one that asks for the most clients: `threads`."""
     clients: int
     ours: int
-    """Beside those of the clients."""
 
     @property
     def needed(self) -> int:
@@ -242,26 +236,26 @@ class StudySpec(_Strict):
     question: Annotated[str, Field(min_length=1, examples=["What did 8.0 cost since 5.6?"])]
     """In a sentence; it heads the report."""
     workload: Annotated[str, Field(examples=["sysbench"])]
-    """What load is put on the servers."""
+    """The load that is put on the servers."""
     dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]
-    """What is compared, each as build.config."""
+    """The servers to compare, each as build.config."""
     base: Annotated[str, Field(examples=["my5624.base"])]
     """The one of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=1, le=999, examples=[6])]
-    """How often each dbms runs; fewer than 4 give no verdict, 6 give an interval."""
+    """Runs of each dbms; fewer than 4 give no verdict, 6 give an interval."""
     stacks_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
-    """How often each dbms runs once more while its call stacks are sampled; these runs give no throughput."""
+    """Further runs of each dbms while its call stacks are sampled; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
-    """How often each dbms runs once more under callgrind, which counts instructions; it takes long."""
+    """Further runs of each dbms under callgrind, which counts instructions; it takes long."""
     parameters: Annotated[WorkloadParameters, Field(default_factory=dict, validate_default=True)]
-    """What the workload may be told: its steps, sizes and times."""
+    """The workload's parameters: its steps, sizes and times."""
     placement: Literal["same-cpu", "split", "free"] | None = None
-    """Which CPUs server and load generator share; chosen for the host if not given."""
+    """The CPUs of server and load generator: shared, split or free; chosen for the host if not given."""
     seed: Annotated[int, Field(ge=0)] | None = None
-    """Of the random order; follows from the study's name if not given."""
+    """Sets the random order; follows from the study's name if not given."""
     take_apart: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
-    """One of `dbms`: when the study is measured, what the performance schema records there is taken apart, in levels
-    that are studies of their own, as far as it costs something."""
+    """One of `dbms`: after the study, the parts of what the performance schema records there are measured by
+    themselves, in levels that are studies of their own, as far as they cost something."""
     extends: Name | None = None
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
 
@@ -270,11 +264,11 @@ class RunsFile(_Strict):
     """Builds, configs, and the studies that put them together."""
 
     builds: dict[Name, BuildSpec]
-    """Server binaries by name, and where each comes from."""
+    """Server binaries by name, with the source of each."""
     configs: dict[Name, ConfigSpec]
     """Named sets of server options."""
     studies: dict[Name, StudySpec]
-    """What is to be measured."""
+    """Questions by name, with the runs that answer them."""
 
 
 def schema_text(workloads: Workloads) -> str:
@@ -288,11 +282,8 @@ def schema_text(workloads: Workloads) -> str:
     for workload, model in workloads.items():
         parameters = model.model_json_schema(ref_template=f"#/$defs/{model.__name__}/$defs/{{model}}")
         schema["$defs"][model.__name__] = parameters
-        study["allOf"].append(
-            {
-                "if": {"properties": {"workload": {"const": workload}}},
-                "then": {"properties": {"parameters": {"$ref": f"#/$defs/{model.__name__}"}}},
-            }
-        )
-    whole_schema = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
-    return json.dumps(whole_schema, indent=2, ensure_ascii=False) + "\n"
+        named = {"properties": {"workload": {"const": workload}}}
+        takes = {"properties": {"parameters": {"$ref": f"#/$defs/{model.__name__}"}}}
+        study["allOf"].append({"if": named, "then": takes})
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -35,7 +35,7 @@ class Run:
     question: str
     base: str
     run: str
-    """Its id, also its folder's name: `r01@my8033.base@HOST`."""
+    """Its id, in its folder's name: `r01@my8033.base@HOST`."""
     mode: Mode
     host: str
     dbms: str
@@ -44,10 +44,9 @@ class Run:
     config: str
     options: Mapping[str, Option]
     perf_schema: Scenario | None
-    """The scenario of the performance schema, where the config names one."""
     round: int
     position: int
-    """Its place in the study's random order, from 0."""
+    """Its index in the study's random order."""
     seed: int
     workload: str
     parameters: WorkloadParameters
@@ -72,10 +71,34 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
         for number in range(1, rounds + 1)
         for dbms in order(spec.dbms, seed, number)
     ]
-    return tuple(
-        _run(runs_file, study, host, seed, mode, number, dbms, position)
-        for position, (mode, number, dbms) in enumerate(ordered)
-    )
+    runs = []
+    for position, (mode, number, dbms) in enumerate(ordered):
+        build, _, config = dbms.partition(".")
+        build_spec = runs_file.builds[build]
+        options, scenario = resolve(runs_file.configs, config), resolve_scenario(runs_file.configs, config)
+        run = Run(
+            study=study,
+            question=spec.question,
+            base=spec.base,
+            run=f"{MODES[mode]}{number:02}@{dbms}@{host}",
+            mode=mode,
+            host=host,
+            dbms=dbms,
+            build=build,
+            build_spec=build_spec,
+            config=config,
+            options=options,
+            perf_schema=scenario,
+            round=number,
+            position=position,
+            seed=seed,
+            workload=spec.workload,
+            parameters=spec.parameters,
+            placement=spec.placement,
+            identity=identity(build_spec, options, spec, scenario),
+        )
+        runs.append(run)
+    return tuple(runs)
 
 
 def rounds_of(spec: StudySpec) -> dict[Mode, int]:
@@ -117,37 +140,6 @@ def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
     seed, its number and who takes part: rounds can be added, or a dbms, and the others keep their order.
     """
     return tuple(sorted(dbms, key=lambda one: hashlib.sha256(f"{seed} {number} {one}".encode()).digest()))
-
-
-def _run(
-    runs_file: RunsFile, study: str, host: str, seed: int, mode: Mode, number: int, dbms: str, position: int
-) -> Run:
-    spec = runs_file.studies[study]
-    build, _, config = dbms.partition(".")
-    build_spec = runs_file.builds[build]
-    options = resolve(runs_file.configs, config)
-    scenario = resolve_scenario(runs_file.configs, config)
-    return Run(
-        study=study,
-        question=spec.question,
-        base=spec.base,
-        run=f"{MODES[mode]}{number:02}@{dbms}@{host}",
-        mode=mode,
-        host=host,
-        dbms=dbms,
-        build=build,
-        build_spec=build_spec,
-        config=config,
-        options=options,
-        perf_schema=scenario,
-        round=number,
-        position=position,
-        seed=seed,
-        workload=spec.workload,
-        parameters=spec.parameters,
-        placement=spec.placement,
-        identity=identity(build_spec, options, spec, scenario),
-    )
 
 
 def identity(
