@@ -21,8 +21,8 @@ from rqps.stats import MEDIAN
 from rqps.store.manifest import Placement
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
-from rqps.workloads.sysbench import check
 from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.workload import warm
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 
@@ -50,7 +50,7 @@ def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server,
     """A warm server of a dbms of the study `releases`, placed as its runs are, and a folder for logs."""
     where = placement.choose(None, parameters.clients)
     with started("releases", dbms, where) as (server, folder):
-        check.warm(server.connect(), parameters)
+        warm(server.connect(), parameters)
         yield server, where, folder
 
 

@@ -21,9 +21,10 @@ from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
-from rqps.workloads.sysbench import check, generator
+from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
+from rqps.workloads.sysbench.workload import check_plan, check_tables
 
 pytestmark = pytest.mark.live
 
@@ -71,7 +72,7 @@ def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms
             not query(connection, "SHOW GLOBAL VARIABLES LIKE 'skip_networking'")
             or reported["skip_networking"] == "ON"
         )
-        check.check_tables(connection, QUICK)
+        check_tables(connection, QUICK)
         for name in QUICK.steps:
             measure(server, name, short)
     assert not connection.open, "it would have waited for this"
@@ -84,7 +85,7 @@ def measure(server: Server, name: str, folder: Path) -> None:
     """One step on a running server: what the client counted is what the server counted."""
     step = find(name)
     connection = server.connect()
-    check.check_plan(connection, step)
+    check_plan(connection, step)
     before = statements(connection)
     with generator.Generating(server, step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
         load.wait_for_begin()
@@ -117,7 +118,7 @@ def test_a_round_starts_from_the_same_bytes(short: Path) -> None:
     shutil.rmtree(copied)
     _, _, copied = prepared("my8033.base", short)
     with instance.running(build, copied, arguments=translated.arguments, log=short / "2.err") as server:
-        check.check_tables(server.connect(), QUICK)
+        check_tables(server.connect(), QUICK)
 
 
 def test_a_server_that_does_not_start_shows_the_end_of_its_error_log(short: Path) -> None:
@@ -148,10 +149,10 @@ def test_a_table_that_is_not_as_asked_fails_the_run(short: Path) -> None:
         connection = server.connect()
         query(connection, "DELETE FROM rqps.sbtest1 WHERE id = 7")
         with pytest.raises(RqpsError, match="rows: asked for 5000, found 4999"):
-            check.check_tables(connection, QUICK)
+            check_tables(connection, QUICK)
         query(connection, "ALTER TABLE rqps.sbtest1 DROP INDEX k_1")
         with pytest.raises(RqpsError, match="range-covered-si: the server reads by no index, not by k_1"):
-            check.check_plan(connection, find("range-covered-si"))
+            check_plan(connection, find("range-covered-si"))
 
 
 def test_the_server_of_a_killed_process_stops(short: Path) -> None:

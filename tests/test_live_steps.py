@@ -7,9 +7,8 @@ from live_load import ROWS, House, logging_server
 from rqps.engines.mysql.innodb import read_debt
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench import check
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.workload import Sysbench
+from rqps.workloads.sysbench.workload import Sysbench, flush
 
 pytestmark = pytest.mark.live
 
@@ -90,8 +89,8 @@ def test_a_flush_that_can_not_end_fails_and_sets_the_options_back(house: House) 
     house.do("update-index")
     had = query(control, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
     with pytest.raises(RqpsError, match=r"flush: not done within 1 s: .* transactions are not purged, 100 may be"):
-        check.flush(house.server, asked)
+        flush(house.server, asked)
     assert query(control, "SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had
     reading.close()
-    check.flush(house.server, asked.model_copy(update={"flush_seconds": 60}))
+    flush(house.server, asked.model_copy(update={"flush_seconds": 60}))
     assert read_debt(control).history_length <= 100

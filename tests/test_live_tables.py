@@ -8,10 +8,9 @@ from live_load import LABELS, ROWS, House, done, logging_server, shape
 from published_statements import EXPECTED
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench import check
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
-from rqps.workloads.sysbench.workload import Sysbench
+from rqps.workloads.sysbench.workload import Sysbench, check_plan, flush
 
 pytestmark = pytest.mark.live
 
@@ -41,13 +40,13 @@ def test_each_version_reads_by_the_index_and_flushes(dbms: str, tmp_path: Path) 
         asked = SysbenchParameters(steps=("all",), tables=2, table_rows=ROWS, seconds=1, warmup_seconds=0)
         Sysbench().prepare(house.server, asked)
         for label in LABELS:
-            check.check_plan(connection, find(label))
+            check_plan(connection, find(label))
         house.do("write-only")
-        check.flush(house.server, asked)
+        flush(house.server, asked)
         for _ in range(LESS_THAN_A_BATCH):  # which purge leaves lying in 5.5
             query(connection, "UPDATE rqps.sbtest1 SET k = k + 1 WHERE id = 5")
         had = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
-        check.flush(house.server, asked)
+        flush(house.server, asked)
         assert query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had
         answer, logged = house.do("read-write_range=10")
         assert [shape(statement) for statement in done(logged)[:20]] == EXPECTED["read-write_range=10"]

@@ -14,14 +14,14 @@ from rqps.workloads.answers import (
     PERCENTILES,
     edge_us,
     percentile_us,
-    read_origin,
+    read_moment,
     summary,
     together,
 )
-from rqps.workloads.sysbench.check import with_values
 from rqps.workloads.sysbench.generator import measured_part, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import before, expand, find, in_tables, is_measured, listed, lists
+from rqps.workloads.sysbench.workload import with_values
 
 
 def measured(group: str) -> list[str]:
@@ -300,7 +300,8 @@ def test_an_answer_with_a_thread_missing_is_an_error(lines: list[str]) -> None:
 
 
 def test_the_origin_is_known_by_its_line() -> None:
-    assert (read_origin('{"origin_ns":5000000001}\n'), read_origin(line(0, []))) == (5_000_000_001, None)
+    found = [read_moment(each, "origin_ns") for each in ('{"origin_ns":5000000001}\n', line(0, []))]
+    assert found == [5_000_000_001, None]
 
 
 def test_nothing_done_has_no_latency() -> None:

@@ -4,6 +4,7 @@ Latencies come as histograms: 32 buckets for every doubling of microseconds.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,7 @@ from typing import Any
 from rqps.store.manifest import Warning_
 
 BUCKETS_PER_DOUBLING = 32
-PERCENTILES = {
-    "latency_p50_us": 0.50,
-    "latency_p95_us": 0.95,
-    "latency_p99_us": 0.99,
-    "latency_p99_9_us": 0.999,
-}
+PERCENTILES = {"latency_p50_us": 0.50, "latency_p95_us": 0.95, "latency_p99_us": 0.99, "latency_p99_9_us": 0.999}
 RETRIES_WORTH_A_WARNING = 0.001
 """A share of all that was begun. Retries are part of writing from many threads, and of the published numbers, too."""
 
@@ -51,18 +47,16 @@ class Second:
         }
 
 
-def read_origin(line: str) -> int | None:
-    """The origin of the measured part in nanoseconds of CLOCK_MONOTONIC, if this line reports it."""
-    return int(json.loads(line)["origin_ns"]) if line.startswith('{"origin_ns"') else None
-
-
-def read_end(line: str) -> int | None:
-    """The end of a thread's last transaction, on the same clock, if this line reports it."""
-    return int(json.loads(line)["ended_ns"]) if line.startswith('{"ended_ns"') else None
+def read_moment(line: str, name: str) -> int | None:
+    """A moment in nanoseconds of CLOCK_MONOTONIC, if this line reports the one of that name."""
+    return int(json.loads(line)[name]) if line.startswith(f'{{"{name}"') else None
 
 
 def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
     """The same second of several threads, or several seconds, as one."""
+    buckets = Counter[int]()
+    for part in parts:
+        buckets.update(part.buckets)
     return Second(
         kind=kind,
         second=second,
@@ -71,7 +65,7 @@ def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
         retries=sum(part.retries for part in parts),
         sum_us=sum(part.sum_us for part in parts),
         max_us=max((part.max_us for part in parts), default=0.0),
-        buckets=_added(part.buckets for part in parts),
+        buckets=buckets,
         found=sum(part.found for part in parts),
     )
 
@@ -86,7 +80,6 @@ def by_second(seconds: Iterable[Second]) -> Iterator[Second]:
 
 
 def interval_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
-    """Rows of the table `intervals`."""
     return [{**each.columns(step), **summary(each)} for each in seconds]
 
 
@@ -115,6 +108,19 @@ def summary(each: Second) -> dict[str, float | None]:
         "latency_mean_us": each.sum_us / total,
         **{name: percentile_us(each.buckets, share, each.max_us) for name, share in PERCENTILES.items()},
         "latency_max_us": each.max_us,
+    }
+
+
+def step_columns(whole: Second, elapsed_s: float, operations: int, retries: int) -> dict[str, Any]:
+    """Columns of the table `steps`: the result of a step, whose transactions are those of `whole`."""
+    return {
+        "elapsed_s": elapsed_s,
+        "operations": operations,
+        "transactions": whole.transactions,
+        "operations_per_s": operations / elapsed_s if operations else None,
+        **summary(whole),
+        "errors": 0,  # any other than those that are done again ends sysbench, and the run
+        "retries": retries,
     }
 
 
@@ -153,11 +159,3 @@ def retries_warning(step: str, what: str, retries: int, done: int) -> Iterator[W
             f"done again: {retries:,} beside {done:,} that came to their end"
         )
         yield Warning_(kind="retries", text=text, step=step)
-
-
-def _added(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    total: dict[int, int] = {}
-    for histogram in histograms:
-        for bucket, count in histogram.items():
-            total[bucket] = total.get(bucket, 0) + count
-    return total

@@ -5,15 +5,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rqps.engines import keeper
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads import How
-from rqps.workloads.answers import read_end, read_origin
+from rqps.workloads.answers import read_moment
 
 DATABASE = "rqps"
 START_PATIENCE_S = 120
@@ -29,7 +28,7 @@ Options = Mapping[str, str | int | float]
 
 
 class LoadGenerator:
-    """A running load generator and the lines that it has written so far. It ends with its `with` block."""
+    """A running load generator and the lines that it has written so far. Its `with` block ends it."""
 
     warmup_s = 0.0
 
@@ -40,15 +39,8 @@ class LoadGenerator:
         self.name = step
         self.log = how["log"]
         self.lines: list[str] = []
-        self.process = subprocess.Popen(
-            keeper.command("exec", list(argv), cpus=how["cpus"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env={"PATH": "/usr/bin:/bin", **environment},
-            start_new_session=True,  # a Ctrl-C in the terminal is for us, who end it in order
+        self.process: subprocess.Popen[str] = subprocess.Popen(
+            **_process(argv, environment, how["cpus"]), stdin=subprocess.PIPE
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -56,9 +48,7 @@ class LoadGenerator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.end()
 
     @property
@@ -67,11 +57,10 @@ class LoadGenerator:
 
     @property
     def gone(self) -> bool:
-        """True when the load generator or the server has ended."""
         return self.process.poll() is not None or self.server.ended()
 
     def end(self) -> None:
-        """End the process, if it has not ended, and keep what it said."""
+        """End the process, if it has not ended, and write what it said into its log."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.kill()
@@ -109,7 +98,7 @@ class Sysbench(LoadGenerator):
         """True when a thread has failed. The others end when they notice, which a long statement may delay."""
         self._origin_ns: int | None = None
         self._ends_ns: list[int] = []
-        super().__init__(sysbench_argv(script, server, options), _environment(script), server, step, how)
+        super().__init__(*sysbench_call(script, server, options), server, step, how)
 
     def wait_for_begin(self) -> int:
         """Wait until all threads have connected and warmed up; gives the origin of the measured part."""
@@ -118,10 +107,8 @@ class Sysbench(LoadGenerator):
             if self.gone:
                 raise self.failure()
             if time.monotonic() > deadline:
-                raise RqpsError(
-                    f"{self.name}: sysbench did not begin within {START_PATIENCE_S} s",
-                    fix=f"see {self.log.name}",
-                )
+                text = f"{self.name}: sysbench did not begin within {START_PATIENCE_S} s"
+                raise RqpsError(text, fix=f"see {self.log.name}")
             time.sleep(0.01)
         self.wait_until(self._origin_ns)
         return self._origin_ns
@@ -154,8 +141,8 @@ class Sysbench(LoadGenerator):
     def heard(self, line: str) -> None:
         self.failed = self.failed or line.startswith("FATAL")
         if self._origin_ns is None:
-            self._origin_ns = read_origin(line)
-        if (end_ns := read_end(line)) is not None:
+            self._origin_ns = read_moment(line, "origin_ns")
+        if (end_ns := read_moment(line, "ended_ns")) is not None:
             self._ends_ns.append(end_ns)
 
     def hangs(self, patience_s: int) -> RqpsError:
@@ -174,38 +161,33 @@ def run_to_its_end(
     argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[int, ...] = ()
 ) -> "subprocess.CompletedProcess[str]":
     """A load generator that has been waited for, before anything is measured."""
-    return subprocess.run(
-        keeper.command("exec", list(argv), cpus=cpus),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={"PATH": "/usr/bin:/bin", **environment},
-        start_new_session=True,
-        check=False,
-    )
+    return subprocess.run(**_process(argv, environment, cpus), stdin=subprocess.DEVNULL, check=False)
 
 
-def run_sysbench(script: Path, server: Server, options: Options) -> "subprocess.CompletedProcess[str]":
-    """sysbench with a script, run to its end."""
-    return run_to_its_end(sysbench_argv(script, server, options), _environment(script))
+def _process(argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[int, ...]) -> dict[str, Any]:
+    return {
+        "args": keeper.command("exec", list(argv), cpus=cpus),
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+        "errors": "replace",
+        "env": {"PATH": "/usr/bin:/bin", **environment},
+        "start_new_session": True,  # a Ctrl-C in the terminal is for us, who end it in order
+    }
 
 
-def sysbench_argv(script: Path, server: Server, options: Options) -> list[str]:
-    usual: dict[str, str | int | float] = {
+def sysbench_call(script: Path, server: Server, options: Options) -> tuple[list[str], dict[str, str]]:
+    """The command line and the environment of sysbench with a script of ours."""
+    program = sysbench()
+    usual: Options = {
         "db-driver": "mysql",
         "mysql-socket": str(server.socket),
         "mysql-user": "root",
         "mysql-db": DATABASE,
     }
     given = (f"--{name}={value}" for name, value in {**usual, **options}.items())
-    return [*sysbench().argv, str(script), *given, "run"]
-
-
-def _environment(script: Path) -> dict[str, str]:
-    given = sysbench().environment
-    return {**given, "LUA_PATH": f"{script.parent}/?.lua;{given.get('LUA_PATH', ';')}"}
+    lua_path = f"{script.parent}/?.lua;{program.environment.get('LUA_PATH', ';')}"
+    return [*program.argv, str(script), *given, "run"], {**program.environment, "LUA_PATH": lua_path}
 
 
 def switch(on: bool) -> str:

@@ -2,32 +2,45 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rqps.engines.mysql.instance import Connection, query
 from rqps.errors import RqpsError
 
 LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made again"
+Columns = Mapping[str, str]
+Indexes = Mapping[str, Sequence[str]]
+"""Their columns in order, by the names of the indexes."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """The storage engine, columns and indexes of a table."""
-
-    engine: str
-    columns: Mapping[str, str]
-    indexes: Mapping[str, Sequence[str]]
-    """Their columns in order, by the names of the indexes."""
-
-
-def check_table(connection: Connection, schema: str, name: str, asked: Table, *, of: str = "", fix: str) -> None:
-    """Fail unless a table is as asked for. `of` goes in front of the error: the step."""
-    found = _read(connection, schema, name)
-    where = f"{of}{schema}.{name}"
-    must_be(where, "engine", asked.engine.lower(), found.engine.lower(), fix=fix)
-    must_be(where, "columns", asked.columns, found.columns, fix=fix)
-    must_be(where, "indexes", asked.indexes, found.indexes, fix=fix)
+def check_table(
+    connection: Connection,
+    schema: str,
+    name: str,
+    engine: str,
+    columns: Columns,
+    indexes: Indexes,
+    *,
+    step: str = "",
+    fix: str = LOAD_AGAIN,
+) -> None:
+    """Fail unless a table has this storage engine, these columns and these indexes. `step` begins the error."""
+    where = f"{step}{schema}.{name}"
+    which = f"WHERE table_schema = '{schema}' AND table_name = '{name}'"
+    tables = query(connection, f"SELECT engine FROM information_schema.tables {which}")
+    must_be(where, "engine", engine, str(tables[0][0]).lower() if tables else "no such table", fix=fix)
+    in_order = f"{which} ORDER BY ordinal_position"
+    types = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {in_order}")
+    # Some versions give the type as bytes, and that of integers with a width for display.
+    found = {str(column): kind.decode() if isinstance(kind, bytes) else str(kind) for column, kind in types}
+    found = {column: re.sub(r"int\(\d+\)", "int", kind) for column, kind in found.items()}
+    must_be(where, "columns", columns, found, fix=fix)
+    in_order = f"{which} ORDER BY 1, seq_in_index"
+    parts: dict[str, list[str]] = {}
+    statistics = f"SELECT index_name, column_name FROM information_schema.statistics {in_order}"
+    for index, column in query(connection, statistics):
+        parts.setdefault(str(index), []).append(str(column))
+    must_be(where, "indexes", indexes, parts, fix=fix)
 
 
 def must_be(where: str, what: str, asked: Any, found: Any, *, fix: str = LOAD_AGAIN) -> None:
@@ -41,39 +54,13 @@ def tables_of(connection: Connection, schema: str) -> list[str]:
     return sorted(str(name) for (name,) in query(connection, f"SHOW TABLES FROM {schema}"))
 
 
-def _read(connection: Connection, schema: str, name: str) -> Table:
-    which = f"WHERE table_schema = '{schema}' AND table_name = '{name}'"
-    engine = query(connection, f"SELECT engine FROM information_schema.tables {which}")
-    in_order = f"{which} ORDER BY ordinal_position"
-    columns = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {in_order}")
-    parts = query(
-        connection,
-        f"SELECT index_name, column_name FROM information_schema.statistics {which} ORDER BY 1, seq_in_index",
-    )
-    indexes: dict[str, list[str]] = {}
-    for index, column in parts:
-        indexes.setdefault(str(index), []).append(str(column))
-    return Table(
-        engine=str(engine[0][0]) if engine else "no such table",
-        columns={str(column): re.sub(r"int\(\d+\)", "int", _text(kind)) for column, kind in columns},
-        indexes=indexes,
-    )
-
-
-def _text(value: Any) -> str:
-    """A word of information_schema, which some versions give as bytes."""
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
 def _words(value: Any) -> str:
     match value:
         case Mapping():
-            shown = (f"{name} {of if isinstance(of, str) else _listed(of)}" for name, of in value.items())
+            shown = [
+                f"{name} {of}" if isinstance(of, str) else f"{name} ({', '.join(of)})" for name, of in value.items()
+            ]
             return ", ".join(shown) or "none"
         case list():
             return ", ".join(map(str, value)) or "none"
     return str(value)
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return f"({', '.join(columns)})"

@@ -1,15 +1,16 @@
-"""The load of a step of the insert benchmark: sysbench with our own Lua, which ends when all rows are done."""
+"""The load of a step of the insert benchmark: sysbench with our own Lua, which stops when all rows are done."""
 
 import json
 import os
 import struct
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn, Unpack
+from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
@@ -35,7 +36,7 @@ DUE = " due"
 
 
 class Generator(Sysbench):
-    """A running sysbench that ends by itself when all rows are done."""
+    """A running sysbench that stops by itself when all rows are done."""
 
     engine: Sequence[Row] = ()
     """Rows of the table `engine` from before the step."""
@@ -61,13 +62,10 @@ def generating(
 ) -> Iterator[Generator]:
     """sysbench putting the load of one step. `lows` are the lowest ids of the clients' tables."""
     threads = parameters.clients * step.connections
-    with (
-        _shared(parameters, step, lows) as path,
-        Generator(
-            SCRIPT, _options(step, parameters, how["seed"], path), server, step.name, threads, how
-        ) as generator,
-    ):
-        yield generator
+    with _shared(parameters, step, lows) as path:
+        options = {"threads": threads, "shared-file": str(path), **_options(step, parameters, how["seed"])}
+        with Generator(SCRIPT, options, server, step.name, threads, how) as generator:
+            yield generator
 
 
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
@@ -77,17 +75,15 @@ def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
     >>> [clock_begins(find(name, "current"), asked) - CLOCK_BEGINS for name in ("l.i0", "l.x", "l.i1")]
     [0, 3, 4]
     """
-    before = [find(name, parameters.form) for name in parameters.measured[: parameters.measured.index(step.name)]]
+    before = parameters.before(step)
     return CLOCK_BEGINS + sum(-(-parameters.rows(each) // (each.rate or CLOCK_ROWS)) for each in before)
 
 
-def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, shared: Path) -> Options:
+def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Options:
     of_a_table = parameters.clients if parameters.shared_table else 1
     loaded = parameters.load_rows + parameters.rows(find(INDEX, parameters.form))
     return {
-        "threads": parameters.clients * step.connections,
         "clients": parameters.clients,
-        "shared-file": str(shared),
         "shared-table": switch(parameters.shared_table),
         "insert": statement("insert"),
         "delete": statement("delete") if step.deletes else "",
@@ -106,7 +102,7 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, share
         "ready-seconds": READY_S,
         "rand-seed": seed,
         "mysql-ignore-errors": DONE_AGAIN,
-        "time": 0,  # it ends when the rows are done
+        "time": 0,  # it stops when the rows are done
     }
 
 
@@ -129,11 +125,8 @@ def _shared(parameters: InsertBenchmarkParameters, step: Step, lows: Sequence[in
 
 def read_seconds(lines: Iterable[str]) -> list[Second]:
     """All that the clients have written, in the order of kinds, seconds and clients."""
-    found = []
-    for line in lines:
-        if line.startswith('{"client"'):
-            report = json.loads(line)
-            found.append(Second(**{**report, "buckets": dict(report["buckets"])}))
+    reports = [json.loads(line) for line in lines if line.startswith('{"client"')]
+    found = [Second(**{**report, "buckets": dict(report["buckets"])}) for report in reports]
     return sorted(found, key=lambda each: (each.kind, each.second, each.client))
 
 
@@ -156,18 +149,17 @@ def done(seconds: Iterable[Second]) -> list[Second]:
 
 
 def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, clients: int) -> None:
-    """Fail unless every client has inserted in as many statements as were due, where it may not end before, and has
-    deleted in as many as it inserted."""
-    done: dict[tuple[str, int], int] = {}
+    """Fail unless every client has inserted in as many statements as were due, or fewer where a rate limits it, and
+    has deleted in as many as it inserted."""
+    done = Counter[tuple[str, int]]()
     for each in seconds:
-        done[each.kind, each.client] = done.get((each.kind, each.client), 0) + each.transactions
+        done[each.kind, each.client] += each.transactions
     for client in range(1, clients + 1):
-        inserts, deletes = done.get(("insert", client), 0), done.get(("delete", client), 0)
+        inserts, deletes = done["insert", client], done["delete", client]
         if inserts > statements or (step.rate is None and inserts < statements):
-            _not_whole(step, client, f"{inserts} statements that insert, and {statements} were due")
-        if step.deletes and deletes != inserts:
-            _not_whole(step, client, f"{deletes} statements that delete, and {inserts} that insert")
-
-
-def _not_whole(step: Step, client: int, what: str) -> NoReturn:
-    raise RqpsError(f"{step.name}: client {client} did {what}", fix="see what sysbench said, in the step's log")
+            what = f"{inserts} statements that insert, and {statements} were due"
+        elif step.deletes and deletes != inserts:
+            what = f"{deletes} statements that delete, and {inserts} that insert"
+        else:
+            continue
+        raise RqpsError(f"{step.name}: client {client} did {what}", fix="see what sysbench said, in the step's log")

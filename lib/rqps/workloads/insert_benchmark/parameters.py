@@ -71,15 +71,11 @@ class InsertBenchmarkParameters(Parameters):
         return form
 
     @model_validator(mode="after")
-    def _steps_follow_each_other(self) -> "InsertBenchmarkParameters":
+    def _steps_and_rates_fit(self) -> "InsertBenchmarkParameters":
         if not self.rates or len(set(self.rates)) < len(self.rates):
             raise ValueError(f"rates {list(self.rates)}: needs at least one, and each only once")
         if self.steps is not None:
             part(self.steps, names(self.form, self.rates))
-        return self
-
-    @model_validator(mode="after")
-    def _rates_are_whole_transactions(self) -> "InsertBenchmarkParameters":
         each = self.background_rows_per_transaction
         for rate in self.rates:
             if rate % each:
@@ -88,12 +84,7 @@ class InsertBenchmarkParameters(Parameters):
                     f"rate {rate}: transactions of {each} rows can't make it; "
                     f"write {' or '.join(map(str, near))}, or set background_rows_per_transaction"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _deletes_find_their_rows(self) -> "InsertBenchmarkParameters":
-        asked = [find(name, self.form) for name in self.measured]
-        most = max((self.rows_per_transaction(step) for step in asked if step.deletes), default=0)
+        most = max((self.rows_per_transaction(step) for step in self.described if step.deletes), default=0)
         if self.load_rows < (needed := (MOST_AHEAD + 1) * most):
             raise ValueError(
                 f"load_rows is {self.load_rows}: deletes of {most} rows can be {MOST_AHEAD} transactions before the "
@@ -105,6 +96,14 @@ class InsertBenchmarkParameters(Parameters):
     def measured(self) -> tuple[str, ...]:
         """The steps that are done, by their names."""
         return names(self.form, self.rates) if self.steps is None else self.steps
+
+    @property
+    def described(self) -> list[Step]:
+        return [find(name, self.form) for name in self.measured]
+
+    def before(self, step: Step) -> list[Step]:
+        """The steps that are done before this one."""
+        return self.described[: self.measured.index(step.name)]
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -129,9 +128,9 @@ class InsertBenchmarkParameters(Parameters):
         >>> [asked.rows(find(name, "current")) for name in ("l.x", "l.i1", "l.i2", "qr500")]
         [100, 800, 200, 30000]
         """
-        smaller = self.write_rows // SMALLER_WRITES if "l.i2" in names(self.form, ()) else 0
         if step.rate is not None:
             return step.rate * self.seconds
+        smaller = self.write_rows // SMALLER_WRITES if "l.i2" in names(self.form, ()) else 0
         return {
             LOAD: self.load_rows,
             INDEX: self.index_rows or self.load_rows_per_transaction,
@@ -150,7 +149,7 @@ class InsertBenchmarkParameters(Parameters):
         >>> InsertBenchmarkParameters(clients=4).connections.needed
         14
         """
-        most = max(find(name, self.form).connections for name in self.measured)
+        most = max(step.connections for step in self.described)
         return Connections("clients", self.clients, OUR_CONNECTIONS + (most - 1) * self.clients)
 
     @property
@@ -165,13 +164,13 @@ class InsertBenchmarkParameters(Parameters):
     @property
     def estimated_seconds(self) -> float:
         """Clients share this host's CPUs."""
-        steps = [find(name, self.form) for name in self.measured]
-        waiting = SETTLING_S if self.wait == "settled" else self.wait_s
-        return sum(map(self._seconds_of, steps)) + waiting * any(step.queries for step in steps)
 
-    def _seconds_of(self, step: Step) -> float:
-        if step.rate is not None:
-            return float(self.seconds)
-        rows = self.load_rows if step.kind == INDEX else self.rows(step)
-        at_once = min(self.clients, len(os.sched_getaffinity(0)))
-        return rows * self.clients / at_once * ROW_US[step.kind] / 1e6
+        def seconds_of(step: Step) -> float:
+            if step.rate is not None:
+                return float(self.seconds)
+            rows = self.load_rows if step.kind == INDEX else self.rows(step)
+            at_once = min(self.clients, len(os.sched_getaffinity(0)))
+            return rows * self.clients / at_once * ROW_US[step.kind] / 1e6
+
+        waiting = SETTLING_S if self.wait == "settled" else self.wait_s
+        return sum(map(seconds_of, self.described)) + waiting * any(step.queries for step in self.described)

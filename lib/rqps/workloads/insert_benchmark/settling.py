@@ -1,8 +1,7 @@
 """InnoDB's debt around the steps of the insert benchmark: rows of the table `engine`, and the wait until it is paid.
 
-The published client waits a time that follows from the size of the tables before the first step with queries, and
-does not check that this was enough. Here that time is the limit, and the wait ends when hardly a page is dirty and
-hardly a transaction unpurged.
+Before the first step with queries the published client waits a time that follows from the size of the tables. Here
+that time is the limit, and the wait is over when hardly a page is dirty and hardly a transaction unpurged.
 """
 
 import threading
@@ -19,6 +18,7 @@ from rqps.engines.sources.fetching import size_bytes
 from rqps.store.manifest import Warning_
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.load_generator import DATABASE
+from rqps.workloads.table_check import tables_of
 
 Row = dict[str, Any]
 SETTLING = "settling"
@@ -55,8 +55,7 @@ def rows_deleted(connection: Connection) -> int:
 
 def ids(connection: Connection, tables: Sequence[str] | None = None) -> tuple[int | None, int | None]:
     """The lowest and the highest primary key of tables, by default of all that are there."""
-    if tables is None:
-        tables = [str(name) for (name,) in query(connection, f"SHOW TABLES FROM {DATABASE}")]
+    tables = tables_of(connection, DATABASE) if tables is None else tables
     both = "SELECT MIN(transactionid), MAX(transactionid) FROM"
     ranges = [query(connection, f"{both} {DATABASE}.{name}")[0] for name in tables]
     found = [(low, high) for low, high in ranges if low is not None]
@@ -64,7 +63,7 @@ def ids(connection: Connection, tables: Sequence[str] | None = None) -> tuple[in
 
 
 def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> tuple[list[Row], list[Warning_]]:
-    """Waits as the study asks; rows of `engine` until the step begins, and a warning if not all was done in time."""
+    """Wait as the study asks; rows of `engine` until the step begins, and a warning if not all was done in time."""
     rows: list[Row] = []
     begun = time.monotonic()
     fixed = parameters.wait == "published"
@@ -72,7 +71,8 @@ def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> 
         with ExitStack() as stack:
             stack.enter_context(innodb.eager(connection, PUBLISHED if fixed else None))
             stack.enter_context(_analyzed(server, parameters.tables))
-            _purge_binary_logs(connection)
+            if int(query(connection, "SELECT @@log_bin")[0][0]):  # the logs of the writes are not needed any more
+                query(connection, "PURGE BINARY LOGS BEFORE NOW()")
             while True:
                 rows.append(debt_row(server, connection, step, SETTLING))
                 rows[-1]["second"] = passed = time.monotonic() - begun
@@ -83,19 +83,16 @@ def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> 
                 time.sleep(max(0.0, min(LOOK_S, begun + parameters.wait_s - time.monotonic())))
         before = debt_row(server, connection, step, "before")
     before["waited_s"] = time.monotonic() - begun
-    return [*rows, before], list(_warnings(rows[-1], parameters, step))
-
-
-def _warnings(last: Row, parameters: InsertBenchmarkParameters, step: str) -> Iterator[Warning_]:
-    if what := innodb.left(last):
-        limit = f"{parameters.wait_s:.0f} s"
-        when = f"after the published wait of {limit}" if parameters.wait == "published" else f"within {limit}"
-        yield Warning_(kind="not settled", text=f"the writes before were not settled {when}: {what}", step=step)
+    if not (what := innodb.left(rows[-1])):
+        return [*rows, before], []
+    when = f"{'after the published wait of' if fixed else 'within'} {parameters.wait_s:.0f} s"
+    text = f"the writes before were not settled {when}: {what}"
+    return [*rows, before], [Warning_(kind="not settled", text=text, step=step)]
 
 
 @contextmanager
 def _analyzed(server: Server, tables: Sequence[str]) -> Iterator[None]:
-    """The tables are analyzed meanwhile; the wait ends when their new statistics are there."""
+    """Analyze the tables meanwhile; the wait is over when their new statistics are there."""
 
     def analyze() -> None:
         with closing(server.connect()) as connection:
@@ -106,9 +103,3 @@ def _analyzed(server: Server, tables: Sequence[str]) -> Iterator[None]:
     thread.start()
     yield
     thread.join()
-
-
-def _purge_binary_logs(connection: Connection) -> None:
-    """The statement is one that every version has; the logs of the writes are not needed any more."""
-    if int(query(connection, "SELECT @@log_bin")[0][0]):
-        query(connection, "PURGE BINARY LOGS BEFORE NOW()")

@@ -1,6 +1,5 @@
 """The steps of the insert benchmark: what is written, deleted and asked in each, as `steps.yaml` describes it."""
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from typing import Any
 
 import yaml
 
+from rqps.study.document import instead
+
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
 LOAD, INDEX = "l.i0", "l.x"
 """The steps that all others start from."""
-WRITES, READS = "Writes", "Queries beside writes"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Step:
     @property
     def group(self) -> str:
         """The heading in tables."""
-        return READS if self.queries else WRITES
+        return "Queries beside writes" if self.queries else "Writes"
 
     @property
     def connections(self) -> int:
@@ -45,7 +45,7 @@ class Step:
 
 
 def forms() -> tuple[str, ...]:
-    """The forms in which the benchmark has been done through the years."""
+    """The forms in which the benchmark was done through the years."""
     return tuple(_described()["forms"])
 
 
@@ -58,26 +58,16 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
     ('l.i0', 'l.x', 'l.i1', 'q100.1', 'q100.2')
     """
     described = _described()["forms"][form]
-    kinds, repeats = described["steps"], described.get("repeats", 1)
-    limited = [
-        f"{kind}{rate}" + (f".{repeat}" if repeats > 1 else "")
-        for rate in rates
-        for kind in kinds
-        for repeat in range(1, repeats + 1)
-        if kind.startswith("q")
-    ]
-    return (*(kind for kind in kinds if not kind.startswith("q")), *limited)
+    kinds, repeats = described["steps"], described.get("repeats", [""])
+    limited = [f"{kind}{rate}{repeat}" for rate in rates for kind in kinds for repeat in repeats if kind[0] == "q"]
+    return (*(kind for kind in kinds if kind[0] != "q"), *limited)
 
 
 def part(asked: Sequence[str], whole: Sequence[str]) -> None:
     """ValueError unless the steps asked for are some of the whole in its order, on the load and its indexes."""
     for name in asked:
         if name not in whole:
-            near = difflib.get_close_matches(name, whole, n=1)
-            raise ValueError(
-                f"unknown step {name!r}; "
-                + (f"did you mean {near[0]!r}?" if near else f"the steps are {', '.join(whole)}")
-            )
+            raise ValueError(f"unknown step {name!r}; {instead(name, whole, 'steps')}")
     due = [name for name in whole if name in asked]
     if list(asked) != due:
         raise ValueError(f"each step starts where the last one ended; name them in this order: {', '.join(due)}")

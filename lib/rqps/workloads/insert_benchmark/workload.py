@@ -1,25 +1,45 @@
 """The insert benchmark."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Unpack
 
-from rqps.engines.mysql.instance import Server, query
-from rqps.engines.mysql.reports import check_connections
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
+from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.workloads import Answer, Checked, How
-from rqps.workloads.answers import Second, by_second, interval_rows, latency_rows, retries_warning, summary
-from rqps.workloads.insert_benchmark import check, generator, settling
+from rqps.workloads.answers import Second, by_second, interval_rows, latency_rows, retries_warning, step_columns
+from rqps.workloads.insert_benchmark import generator, settling
 from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole, read_seconds, total
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
 from rqps.workloads.load_generator import DATABASE
+from rqps.workloads.table_check import LOAD_AGAIN, check_table, must_be, tables_of
 
 ENOUGH_OF_RATE = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""
 FEWEST_FOUND = 0.9
 """A share of the rows that queries ask for: with fewer, most asked for rows that were deleted."""
+COLUMNS = {
+    "transactionid": "bigint",
+    "dateandtime": "datetime",
+    "cashregisterid": "int",
+    "customerid": "int",
+    "productid": "int",
+    "price": "int",
+    "data": "varchar(4000)",
+}
+INDEXES = {
+    "marketsegment": ["productid", "customerid", "price"],
+    "registersegment": ["cashregisterid", "customerid", "price"],
+    "pdc": ["price", "dateandtime", "customerid"],
+}
+AN_ID = {"product": "5000", "register": "500", "price": "250"}
+"""Values for which a query is explained."""
+LEFT_OVER = "somebody else changed the tables, or the steps before did not do their part; see their rows in the run"
 
 
 class InsertBenchmark:
@@ -33,7 +53,7 @@ class InsertBenchmark:
     def prepare(self, server: Server, parameters: InsertBenchmarkParameters) -> None:
         with closing(server.connect()) as connection:
             check_connections(connection, parameters.connections)
-            check.check_empty(connection)
+            check_empty(connection)
 
     def steps(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
         return parameters.measured
@@ -43,37 +63,32 @@ class InsertBenchmark:
 
     def check(self, server: Server, step: str, parameters: InsertBenchmarkParameters) -> Checked:
         asked = find(step, parameters.form)
-        with closing(server.connect()) as connection:
+        with closing(server.connect(DATABASE)) as connection:
             if asked.kind == LOAD:
-                check.check_empty(connection)
+                check_empty(connection)
             else:
-                check.check_tables(connection, asked, parameters)
-        return Checked(plans=tuple(check.explained(server, asked, parameters)) if asked.queries else ())
+                check_tables(connection, asked, parameters)
+            return Checked(plans=tuple(explained(connection, asked, parameters)))
 
     @contextmanager
     def generating(
         self, server: Server, step: str, parameters: InsertBenchmarkParameters, **how: Unpack[How]
     ) -> Iterator[generator.Generator]:
         asked = find(step, parameters.form)
-        if asked.kind == LOAD:
-            _make_tables(server, parameters)
-        rows, warnings = self._before(server, asked, parameters)
-        with closing(server.connect()) as connection:
+        with_queries = [name for name in parameters.measured if find(name, parameters.form).queries]
+        with closing(server.connect(DATABASE)) as connection:
+            if asked.kind == LOAD:
+                for table in parameters.tables:
+                    query(connection, statement("table").format(table=table))
+            if step in with_queries[:1]:
+                rows, warnings = settling.settle(server, parameters, step)
+            else:
+                rows, warnings = [settling.debt_row(server, connection, step, "before")], []
             lows = [settling.ids(connection, [table])[0] or 0 for table in parameters.tables]
             deleted = settling.rows_deleted(connection)
         with generator.generating(server, asked, parameters, lows=lows, **how) as load:
             load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
             yield load
-
-    def _before(
-        self, server: Server, step: Step, parameters: InsertBenchmarkParameters
-    ) -> tuple[list[settling.Row], list[Warning_]]:
-        """The debt of the engine before a step; before the first step with queries it is settled."""
-        with_queries = [name for name in parameters.measured if find(name, parameters.form).queries]
-        if step.name in with_queries[:1]:
-            return settling.settle(server, parameters, step.name)
-        with closing(server.connect()) as connection:
-            return [settling.debt_row(server, connection, step.name, "before")], []
 
     def answer(self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator) -> Answer:
         asked = find(step, parameters.form)
@@ -96,10 +111,60 @@ class InsertBenchmark:
         return {"sysbench": sysbench().version}
 
 
-def _make_tables(server: Server, parameters: InsertBenchmarkParameters) -> None:
-    with closing(server.connect(DATABASE)) as connection:
-        for table in parameters.tables:
-            query(connection, statement("table").format(table=table))
+def check_empty(connection: Connection) -> None:
+    """Refuse a server that has tables already: l.i0 begins with none."""
+    if found := tables_of(connection, DATABASE):
+        which = f"WHERE table_schema = '{DATABASE}' ORDER BY table_name"
+        sizes = query(connection, f"SELECT table_name, table_rows FROM information_schema.tables {which}")
+        listed = ", ".join(f"{name} with about {rows or 0} rows" for name, rows in sizes) or ", ".join(found)
+        raise RqpsError(f"{DATABASE}: l.i0 begins without tables, and there are {listed}", fix=LOAD_AGAIN)
+
+
+def check_tables(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> None:
+    """Each table is as the steps before this one leave it: columns, indexes, and about how many rows."""
+    found = tables_of(connection, DATABASE)
+    must_be(f"{step.name}: {DATABASE}", "tables", sorted(parameters.tables), found, fix=LEFT_OVER)
+    added = {} if step.kind in (LOAD, INDEX) else INDEXES
+    rows = loaded_rows(step, parameters)
+    for name in parameters.tables:
+        indexes = {"PRIMARY": ["transactionid"]} | {f"{name}_{index}": columns for index, columns in added.items()}
+        check_table(connection, DATABASE, name, "innodb", COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
+        low, high = settling.ids(connection, [name])
+        there = 0 if low is None or high is None else high - low + 1
+        # Later on a statement that was refused may have left a gap in the ids, so there may seem to be more.
+        if there < rows or (step.kind == INDEX and there > rows):
+            must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {there:,}", fix=LEFT_OVER)
+
+
+def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
+    """Rows that a table has at least before a step: what is only inserted, and by steps without a limit of time.
+
+    >>> asked = InsertBenchmarkParameters(form="2021", load_rows=3000, write_rows=500)
+    >>> [loaded_rows(find(name, "2021"), asked) for name in ("l.x", "l.i1", "q100.1", "q100.2")]
+    [3000, 3100, 3600, 3600]
+    """
+    clients = parameters.clients if parameters.shared_table else 1
+    before = parameters.before(step)
+    return clients * sum(parameters.rows(each) for each in before if not each.deletes and each.rate is None)
+
+
+def explained(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
+    """The plans of a step's queries on the first table; rows of `plans`. Fails where one is not as it has to be."""
+    low = settling.ids(connection, ["pi1"])[0] or 0 if step.queries else 0
+    some = ", ".join(str(low + number) for number in range(parameters.query_rows))
+    for query_ in step.queries:
+        text = query_.format(table="pi1", rows=parameters.query_rows, ids=some, **AN_ID)
+        row = plan_row(step.name, text, explain(connection, text))
+        forced = re.search(r"FORCE INDEX \((\w+)\)", row["statement"])
+        index = forced[1] if forced else "PRIMARY"
+        covered = forced is None or "Using index" in str(row["extra"]).split("; ")
+        if row["key"] != index or not covered:
+            raise RqpsError(
+                f"{step.name}: the server reads by index {row['key']} ({row['extra']}), and {index} alone was due: "
+                + row["statement"],
+                fix="this server can't do what the step is named for; leave it out of the study",
+            )
+        yield row
 
 
 def _columns(
@@ -118,13 +183,7 @@ def _columns(
         "writes": True,
         "unit": step.unit,
         "warmup_s": 0.0,
-        "elapsed_s": elapsed_s,
-        "operations": counted.operations,
-        "transactions": main.transactions,
-        "operations_per_s": counted.operations / elapsed_s if counted.operations else None,
-        **summary(main),
-        "errors": 0,  # any other than those that are done again ends sysbench, and the run
-        "retries": sum(each.retries for each in seconds),
+        **step_columns(main, elapsed_s, counted.operations, sum(each.retries for each in seconds)),
         "target_per_s": target,
         "target_held": None if target is None else inserted / elapsed_s >= ENOUGH_OF_RATE * target,
     }
@@ -139,7 +198,17 @@ def warnings_of(
 ) -> Iterator[Warning_]:
     """The warnings of a step that came to its end; `deleted` are the rows that the server says it deleted."""
     if columns["target_held"] is False:
-        yield Warning_(kind="rate not held", text=_missed_rate(step, parameters, seconds, columns), step=step.name)
+        inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)
+        text = (
+            f"{inserted / columns['elapsed_s']:,.0f} rows were inserted in a second, and "
+            f"{columns['target_per_s']:,.0f} were asked for"
+        )
+        if inserted < due:
+            text += (
+                f"; the step was ended after {columns['elapsed_s']:.1f} s, the limit being "
+                f"{parameters.limit_s:.0f} s, with {inserted:,} of {due:,} rows"
+            )
+        yield Warning_(kind="rate not held", text=text, step=step.name)
     statements = sum(each.transactions for each in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
     if deleted < (due := total(seconds, "delete").operations):  # more may be: those of the server's own tables
@@ -149,19 +218,3 @@ def warnings_of(
     if asked.transactions and (each := asked.found / asked.transactions) < FEWEST_FOUND * parameters.query_rows:
         text = f"a query found {each:.1f} rows on average, and asked for {parameters.query_rows}"
         yield Warning_(kind="rows", text=text, step=step.name)
-
-
-def _missed_rate(
-    step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[Second], columns: Mapping[str, Any]
-) -> str:
-    inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)
-    text = (
-        f"{inserted / columns['elapsed_s']:,.0f} rows were inserted in a second, and "
-        f"{columns['target_per_s']:,.0f} were asked for"
-    )
-    if inserted < due:
-        text += (
-            f"; the step was ended after {columns['elapsed_s']:.1f} s, the limit being {parameters.limit_s:.0f} s, "
-            f"with {inserted:,} of {due:,} rows"
-        )
-    return text

@@ -22,7 +22,7 @@ from rqps.workloads.point_lookups.generator import (
 )
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, VOLATILE, Step, database, find
-from rqps.workloads.table_check import LOAD_AGAIN, Table, check_table, must_be
+from rqps.workloads.table_check import check_table, must_be
 
 SHORTEST_REPORTED_S = 0.1
 """Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
@@ -190,7 +190,7 @@ def check_rows(server: Server, engine: str, rows: int) -> None:
     where = f"{schema}.{TABLE}"
     with closing(server.connect()) as connection:
         check_engine(connection, engine, server.build.name)
-        check_table(connection, schema, TABLE, Table(engine, COLUMNS, INDEXES), fix=LOAD_AGAIN)
+        check_table(connection, schema, TABLE, engine, COLUMNS, INDEXES)
         count = query(connection, f"SELECT COUNT(*), SUM(j = i AND k = i) FROM {where}")[0]
         must_be(where, "rows", rows, int(count[0]))
         must_be(where, "rows with j = i and k = i", rows, int(count[1]))

@@ -2,22 +2,32 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-from rqps.engines.mysql.instance import Server
+from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
 from rqps.workloads import How
 from rqps.workloads.answers import Second, together
-from rqps.workloads.load_generator import DATABASE, DONE_AGAIN, READY_S, Options, Sysbench, run_sysbench, switch
+from rqps.workloads.load_generator import (
+    DATABASE,
+    DONE_AGAIN,
+    READY_S,
+    Options,
+    Sysbench,
+    run_to_its_end,
+    switch,
+    sysbench_call,
+)
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
 PATIENCE_S = 3600
-"""The longest wait for a transaction that ends the step, such as a scan, and for a server that counts its
-instructions, which takes its time."""
+"""The longest wait for the last transaction of a step, such as a scan, and for a server under callgrind, which takes
+its time."""
 LOOK_S = 0.02
 LUA = Path(str(files(__package__) / "lua"))
 
@@ -37,7 +47,7 @@ class Generator(Sysbench):
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
             "mysql-ignore-errors": DONE_AGAIN,
-            "time": 0,  # our own loop ends by the clock, or by its count
+            "time": 0,  # our own loop stops by the clock, or by its count
             **more,
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }
@@ -117,16 +127,14 @@ class Counting(Generator):
 
 def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
     """Make the tables and fill them, by sysbench."""
-    connection = server.connect()
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {DATABASE}")
-    connection.close()
+    with closing(server.connect()) as connection:
+        query(connection, f"CREATE DATABASE {DATABASE}")
     options = {**_on(parameters, seed), "index-first": switch(parameters.index_first), "threads": 1}
-    done = run_sysbench(LUA / "load.lua", server, options)
+    done = run_to_its_end(*sysbench_call(LUA / "load.lua", server, options))
     if done.returncode != 0:
         raise RqpsError(
             f"{server.build.name}: the tables could not be loaded:\n{done.stdout[-2000:]}",
-            fix=f"the server's error log ends with:\n{server.last_words()}",
+            fix=f"the last lines of the server's error log:\n{server.last_words()}",
         )
 
 
@@ -140,8 +148,10 @@ def read_seconds(
     reported: dict[int, list[Second]] = {}
     for line in lines:
         if line.startswith('{"thread"'):
-            second = _second(json.loads(line), kind, per_transaction)
-            reported.setdefault(second.second, []).append(second)
+            report = json.loads(line)
+            del report["thread"]
+            report |= {"operations": report["transactions"] * per_transaction, "buckets": dict(report["buckets"])}
+            reported.setdefault(report["second"], []).append(Second(kind=kind, **report))
     must = [second for second in reported if whole_within_s is None or second < whole_within_s]
     short = [second for second in must if len(reported[second]) != threads]
     if short or not reported:
@@ -155,19 +165,6 @@ def read_seconds(
 def measured_part(kind: str, seconds: Iterable[Second]) -> Second:
     """All seconds after the warm-up as one."""
     return together(kind, 0, [second for second in seconds if second.second >= 0])
-
-
-def _second(report: Mapping[str, Any], kind: str, per_transaction: int) -> Second:
-    return Second(
-        kind=kind,
-        second=report["second"],
-        operations=report["transactions"] * per_transaction,
-        transactions=report["transactions"],
-        retries=report["retries"],
-        sum_us=report["sum_us"],
-        max_us=report["max_us"],
-        buckets=dict(report["buckets"]),
-    )
 
 
 def _on(parameters: SysbenchParameters, seed: int) -> dict[str, str | int | float]:

@@ -1,19 +1,26 @@
 """The sysbench microbenchmarks."""
 
+import re
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Unpack
 
-from rqps.engines.mysql.instance import Server
-from rqps.engines.mysql.reports import check_connections
+from rqps.engines.mysql import innodb
+from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
+from rqps.errors import RqpsError
 from rqps.workloads import Answer, Checked, How
-from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, summary
-from rqps.workloads.sysbench import check, generator
+from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, step_columns
+from rqps.workloads.load_generator import DATABASE
+from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.generator import Counting, Generating, Generator, measured_part, read_seconds
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
-from rqps.workloads.sysbench.steps import FLUSH, before, find
+from rqps.workloads.sysbench.steps import FLUSH, Step, before, find
+from rqps.workloads.table_check import check_table, must_be, tables_of
 
+COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
 LOAD_SEED = 20_240_229
 """The seed of the rows: the same for every build and study, so that all work on the same table."""
 
@@ -27,11 +34,10 @@ class Sysbench:
         generator.load(server, parameters, LOAD_SEED)
 
     def prepare(self, server: Server, parameters: SysbenchParameters) -> None:
-        connection = server.connect()
-        check_connections(connection, parameters.connections)
-        check.check_tables(connection, parameters)
-        check.warm(connection, parameters)
-        connection.close()
+        with closing(server.connect()) as connection:
+            check_connections(connection, parameters.connections)
+            check_tables(connection, parameters)
+            warm(connection, parameters)
 
     def steps(self, parameters: SysbenchParameters) -> Sequence[str]:
         return parameters.sweep
@@ -40,49 +46,46 @@ class Sysbench:
         return parameters.alone(step)[1].clients
 
     def check(self, server: Server, step: str, parameters: SysbenchParameters) -> Checked:  # noqa: ARG002
-        connection = server.connect()
-        plans = check.check_plan(connection, find(step.partition(CLIENTS)[0]))
-        connection.close()
-        return Checked(plans=tuple(plans))
+        with closing(server.connect()) as connection:
+            return Checked(plans=tuple(check_plan(connection, find(step.partition(CLIENTS)[0]))))
 
-    @contextmanager
     def generating(
         self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
-    ) -> Iterator[Generating]:
-        described, asked = parameters.alone(step)
-        self._precede(server, described.name, asked, how)
-        with Generating(server, described, asked, **how) as load:
-            yield load
+    ) -> AbstractContextManager[Generating | Counting]:
+        return self._load(Generating, server, step, parameters, how)
 
-    @contextmanager
     def counting(
         self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
-    ) -> Iterator[Counting]:
-        described, asked = parameters.alone(step)
-        self._precede(server, described.name, asked, how)
-        with Counting(server, described, asked, **how) as load:
-            yield load
+    ) -> AbstractContextManager[Generating | Counting]:
+        return self._load(Counting, server, step, parameters, how)
 
-    def _precede(self, server: Server, step: str, parameters: SysbenchParameters, how: How) -> None:
-        """Do the flushes and warm-ups that stand before a step."""
-        preceding = before(parameters.steps, step)
+    @contextmanager
+    def _load(
+        self,
+        kind: type[Generating | Counting],
+        server: Server,
+        step: str,
+        parameters: SysbenchParameters,
+        how: How,
+    ) -> Iterator[Generating | Counting]:
+        """The load of a step, after the flushes and warm-ups that stand before it."""
+        described, asked = parameters.alone(step)
+        preceding = before(asked.steps, described.name)
         for number, earlier in enumerate(preceding):
             if earlier == FLUSH:
-                check.flush(server, parameters)
-            else:
-                self._warm(
-                    server, earlier, parameters, {**how, "log": how["log"].with_suffix(f".before{number}.log")}
-                )
+                flush(server, asked)
+                continue
+            # From one thread per table, to fill the buffer pool as in the published tests.
+            everywhere = asked.model_copy(update={"threads": asked.tables, "warmup_seconds": 0})
+            own_log: How = {**how, "log": how["log"].with_suffix(f".before{number}.log")}
+            with Generating(server, find(earlier), everywhere, **own_log) as warming:
+                warming.wait_for_begin()
+                warming.wait_for_end()
+                warming.wait_until_gone()
         if FLUSH in preceding:
-            self.check(server, step, parameters)  # by the new statistics
-
-    def _warm(self, server: Server, step: str, parameters: SysbenchParameters, how: How) -> None:
-        """Do a step to fill the buffer pool, from one thread per table as in the published tests."""
-        everywhere = parameters.model_copy(update={"threads": parameters.tables, "warmup_seconds": 0})
-        with Generating(server, find(step), everywhere, **how) as load:
-            load.wait_for_begin()
-            load.wait_for_end()
-            load.wait_until_gone()
+            self.check(server, step, asked)  # by the new statistics
+        with kind(server, described, asked, **how) as load:
+            yield load
 
     def answer(self, step: str, parameters: SysbenchParameters, load: Generator) -> Answer:
         described, asked = parameters.alone(step)
@@ -98,13 +101,7 @@ class Sysbench:
             "writes": described.writes,
             "unit": described.unit,
             "warmup_s": load.warmup_s,
-            "elapsed_s": load.elapsed_s,
-            "operations": whole.operations,
-            "transactions": whole.transactions,
-            "operations_per_s": whole.operations / load.elapsed_s if whole.operations else None,
-            **summary(whole),
-            "errors": 0,  # any other than those that are done again ends sysbench, and the run
-            "retries": whole.retries,
+            **step_columns(whole, load.elapsed_s, whole.operations, whole.retries),
         }
         return Answer(
             columns=columns,
@@ -115,3 +112,100 @@ class Sysbench:
 
     def tools(self, parameters: SysbenchParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
         return {"sysbench": sysbench().version}
+
+
+def check_tables(connection: Connection, parameters: SysbenchParameters) -> None:
+    """Each table is there, is InnoDB's, and has the columns, the indexes and the rows that were asked for."""
+    must_be(DATABASE, "tables", parameters.tables, len(tables_of(connection, DATABASE)))
+    for number in range(1, parameters.tables + 1):
+        name, rows = f"sbtest{number}", parameters.table_rows
+        check_table(connection, DATABASE, name, "innodb", COLUMNS, {"PRIMARY": ["id"], f"k_{number}": ["k"]})
+        found = query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{name}")[0]
+        must_be(f"{DATABASE}.{name}", "rows", rows, int(found[0]))
+        must_be(f"{DATABASE}.{name}", "ids", f"1 to {rows}", f"{found[1]} to {found[2]}")
+
+
+def warm(connection: Connection, parameters: SysbenchParameters) -> None:
+    """Read every page of each table and index, so that a round does not begin with an empty buffer pool."""
+    for number in range(1, parameters.tables + 1):
+        table = f"{DATABASE}.sbtest{number}"
+        query(connection, f"SELECT COUNT(pad) FROM {table} FORCE INDEX (PRIMARY) WHERE pad <> ''")
+        query(connection, f"SELECT COUNT(k) FROM {table} FORCE INDEX (k_{number}) WHERE k >= 0")
+
+
+def flush(server: Server, parameters: SysbenchParameters) -> None:
+    """Wait until all that was written is on disk and purged, between steps that write and steps that read.
+
+    The published tests wait a time that follows from the size of the tables. Here that time is only the limit: the
+    server says when it is done, and one that is not done in time fails the run.
+    """
+    deadline = time.monotonic() + parameters.flush_limit_s
+    with closing(server.connect()) as connection, innodb.eager(connection):
+        for number in range(1, parameters.tables + 1):
+            query(connection, f"ANALYZE TABLE {DATABASE}.sbtest{number}")
+        while left := innodb.read_debt(connection).left:
+            if time.monotonic() > deadline:
+                raise RqpsError(
+                    f"flush: not done within {parameters.flush_limit_s:.0f} s: {left}",
+                    fix="set flush_seconds in the study's parameters to a higher number",
+                )
+            innodb.wake_purge(connection, f"{DATABASE}.sbtest1", "k", "id")
+            time.sleep(innodb.SECONDS_BETWEEN_LOOKS)
+
+
+def check_plan(connection: Connection, step: Step) -> list[Plan]:
+    """EXPLAIN shows what the step is named for, for each of its statements on each table; anything else fails it."""
+    plans: dict[str, Plan] = {}
+    for table in tables_of(connection, DATABASE):
+        rows = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table}")[0][0] or 1)
+        # One that is there, also after deletes: of one that is not, EXPLAIN only says so.
+        row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
+        for statement in step.each_statement:
+            if "WHERE" in statement:
+                whole = with_values(statement, f"{DATABASE}.{table}", rows, row)
+                plans[whole] = _check_statement(connection, step, whole)
+    return list(plans.values())
+
+
+def _check_statement(connection: Connection, step: Step, statement: str) -> Plan:
+    table_number = re.findall(r"sbtest(\d+)", statement)[0]
+    wanted = {"k": f"k_{table_number}", "none": None}.get(str(step.index), step.index)
+    plan = explain(connection, statement)
+    covers = "Using index" in str(plan.get("Extra")).split("; ")
+    if plan.get("key") != wanted or step.covered not in (None, covers):
+        asked = wanted or "no index"
+        alone = {True: " alone", False: ", and the row,", None: ""}[step.covered]
+        raise RqpsError(
+            f"{step.name}: the server reads by {plan.get('key') or 'no index'}, not by {asked}{alone}: "
+            f"{statement[:200]}: {plan}",
+            fix="what is measured would not be what the step is named for; look at the table and its statistics",
+        )
+    return plan_row(step.name, statement, plan)
+
+
+def with_values(statement: str, table: str, rows: int, row: int) -> str:
+    """A statement on a table, with `row` for one id and other values from the middle of the table.
+
+    >>> with_values("SELECT k FROM {table} WHERE k BETWEEN {x} AND {x+100}", "t", 1000, 501)
+    'SELECT k FROM t WHERE k BETWEEN 450 AND 550'
+    >>> with_values("UPDATE {table} SET c = {c} WHERE id IN ({3 ids})", "t", 1000, 501)
+    "UPDATE t SET c = 'text' WHERE id IN (167, 501, 834)"
+    """
+    distance = max([0, *map(int, re.findall(r"\{x\+(\d+)\}", statement))])
+    x = max(1, (rows - distance) // 2)
+
+    def value(marker: re.Match[str]) -> str:
+        match marker[1].split():
+            case ["table"] | ["own", "table"]:
+                return table
+            case ["c"] | ["pad"]:
+                return "'text'"
+            case [count, "hot", "ids"]:
+                return ", ".join(str(rows // 2 + i) for i in range(1, int(count) + 1))
+            case [count, "ids"]:
+                return ", ".join(str(1 + rows * (2 * i + 1) // (2 * int(count))) for i in range(int(count)))
+            case ["x"]:
+                return str(x)
+        return str(x + distance) if marker[1].startswith("x+") else str(row)
+
+    return re.sub(r"\{([^}]*)\}", value, statement)
