@@ -188,11 +188,9 @@ def test_a_notebook_with_other_parameters_is_refused_before_it_runs(data: Path, 
 def test_headings_become_contents_and_the_first_line_the_title() -> None:
     cells = [nbformat.v4.new_markdown_cell("# A *title*\n\n## One & two\n\ntext\n\n## `three`")]
     content = content_of(nbformat.v4.new_notebook(cells=cells))
-    assert content.title == "A *title*"
-    assert [(each.anchor, each.text) for each in content.contents] == [
-        ("section-1", "One & two"),
-        ("section-2", "three"),
-    ]
+    assert content.heading == "A *title*"
+    assert content.contents == ["One & two", "three"]
+    assert [f'id="section-{number}"' in content.parts[0].html for number in (1, 2, 3)] == [True, True, False]
 
 
 def test_what_a_cell_prints_stands_in_one_piece() -> None:

@@ -1,13 +1,13 @@
 """Repair of call stacks that break off: they are put back under the root of their thread.
 
-A stack by frame pointers ends where a function keeps none, as those of the C library do in most distributions: a
-sample in `send` has no caller at all. Beside such stacks a few were sampled in another way, by copying the stack and
-unwinding it. They show the paths that lead to `send` (rows with the event `callers`, of no weight), and broken stacks
-are divided among these paths in their proportion.
+A stack by frame pointers breaks off in a function without one, as in most C libraries: a sample in `send` has no
+caller at all. A few stacks are sampled by copying and unwinding them, too. They show the paths to `send` (rows with
+the event `callers`, of no weight), among which broken stacks are divided in proportion.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -125,14 +125,9 @@ class _Known:
         if scope not in self._trunks:
             whole = self._whole.get(scope, pl.DataFrame()).iter_rows(named=True)
             paths = [_frames(each, whole=True) for each in whole]
-            self._trunks[scope] = _common(min(paths), max(paths)) if paths else ()
+            outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all others are sorted between these
+            self._trunks[scope] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[scope]
-
-
-def _common(path: _Path, other: _Path) -> _Path:
-    """The beginning of both, and so of all that is sorted between them."""
-    differ = next((at for at, (one, two) in enumerate(zip(path, other, strict=False)) if one != two), None)
-    return path[:differ] if differ is not None else min(path, other, key=len)
 
 
 def _repair(rows: Sequence[dict[str, Any]], known: _Known) -> Iterator[dict[str, Any]]:

@@ -54,7 +54,6 @@ class Component(BaseModel):
     model_config = _STRICT
 
     name: str
-    what: str
     server: list[str] = Field(default_factory=list)
     library: list[str] = Field(default_factory=list)
     kernel: list[str] = Field(default_factory=list)

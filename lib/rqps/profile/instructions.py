@@ -1,8 +1,7 @@
 """Instructions per operation, and whether CPU time grew as they did.
 
-They are counted one by one, and measure the work of the server's own code for a statement. CPU time has two things
-beside that: the cost of an instruction, where caches miss or memory is waited for; and what is not counted: the
-kernel's work, the server's before and after a statement, and its threads in the background, which flush and purge.
+They are the work of the server's own code for a statement. CPU time also has the cost of an instruction (caches
+missed, memory waited for), the kernel's work, the server's around a statement, and its threads in the background.
 """
 
 import polars as pl

@@ -1,7 +1,4 @@
-"""A function's name as people know it: without arguments, template parameters and the compiler's suffixes.
-
-Releases differ in all of these. What remains is equal where the function is the same and was not renamed.
-"""
+"""A function's name without what releases differ in: arguments, template parameters and the compiler's suffixes."""
 
 import re
 

@@ -1,10 +1,8 @@
-"""Base and me of a step, stack by stack and round by round, and the error of their difference.
+"""Base and me of a step, stack by stack and round by round, and the error of their difference: a mean over rounds.
 
-A difference is the mean over the rounds that both sides have, since only means add up. Its interval comes from two
-sources. From counts: n of N samples are a share with a multinomial error (a count of 0 is no certainty, hence n + 1).
-From rounds: the cost of a part moves from round to round also where it is counted exactly. How much, a few rounds
-can't say alone; so the variance that is expected weighs as much as `EXPECTED_WEIGHS` rounds, beside the one that was
-found (a moderated t: Smyth, 2004). It is never taken for less than the counts allow.
+Its interval comes from two sources. Counts: n of N samples are a share with a multinomial error (0 is no certainty,
+hence n + 1). Rounds: a cost moves also where it is counted exactly. A few rounds can't say how much, so an expected
+variance weighs as much as `EXPECTED_WEIGHS` rounds beside the one found (a moderated t: Smyth, 2004).
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,10 +28,8 @@ class Pair:
 
     rows: pl.DataFrame
     rounds: int
-    counted: bool
-    """The costs are counts of instructions, and not shares of samples."""
-    totals: dict[str, list[float]]
-    """The cost of an operation in each of the rounds, by side."""
+    counted: bool  # the costs are counts of instructions, and not shares of samples
+    totals: dict[str, list[float]]  # the cost of an operation in each of the rounds, by side
     samples: dict[str, list[float]]
 
     @property
@@ -56,7 +52,6 @@ class Pair:
         return sum(self.totals[side]) / self.rounds
 
     def mean(self, side: str) -> pl.Expr:
-        """The mean cost of the rounds."""
         return pl.mean_horizontal(_column(side, "cost", round_) for round_ in range(self.rounds))
 
     def all_samples(self, side: str) -> pl.Expr:
@@ -107,14 +102,11 @@ def one_pair(costs: pl.DataFrame, base: str, me: str, step: str) -> Pair:
             raise _unknown(column, value, costs[column])
     of_step = costs.filter(step=step)
     if (hosts := of_step["host"].unique().sort().to_list())[1:]:
-        raise RqpsError(
-            f"the costs of {step} are from several hosts: {', '.join(hosts)}", fix="choose one: costs.filter(host=…)"
-        )
+        several = f"the costs of {step} are from several hosts: {', '.join(hosts)}"
+        raise RqpsError(several, fix="choose one: costs.filter(host=…)")
     if (pair := _pair(of_step.filter(dbms=base), of_step.filter(dbms=me))) is None:
-        raise RqpsError(
-            f"no round has both {base} and {me} in {step}: nothing to compare",
-            fix="run the study again: it measures what is missing",
-        )
+        nothing = f"no round has both {base} and {me} in {step}: nothing to compare"
+        raise RqpsError(nothing, fix="run the study again: it measures what is missing")
     return pair
 
 

@@ -1,6 +1,4 @@
-"""The call tree of base and me: the cost of each path on both sides, so that vanished and new paths are seen as well.
-
-Also all stacks for other tools: folded for flame graph makers, JSON for speedscope.
+"""The call tree of base and me, with vanished and new paths, and all stacks for flame graph makers and speedscope.
 
 Each name is one letter here, and so a stack is a word. Words are sorted, so that those below a frame stand together:
 bisection finds where its callees begin and end, and every sum is over rows as they were measured.
@@ -21,24 +19,20 @@ from rqps.profile.pair import BASE, ME, Pair, one_pair, pairs
 ROOT = "all"
 FOLD_BELOW = 0.001
 
+# The root has no parent. Costs are means of the rounds, per operation; `error` is that of the difference of totals.
+_COSTS = ("base_self", "me_self", "base_total", "me_total", "error")
 TREE = pl.Schema(
     {
-        "node": pl.Int32,
-        "parent": pl.Int32,  # null for the root
-        "name": pl.String,
-        "component": pl.String,
-        "base_self": pl.Float64,  # per operation, the mean of the rounds
-        "me_self": pl.Float64,
-        "base_total": pl.Float64,
-        "me_total": pl.Float64,
-        "error": pl.Float64,  # half the width of the 95 % interval of me_total - base_total
+        **dict.fromkeys(("node", "parent"), pl.Int32),
+        **dict.fromkeys(("name", "component"), pl.String),
+        **dict.fromkeys(_COSTS, pl.Float64),
     }
 )
 FOLDED_PER_UNIT = 1_000_000
 """Folded stacks are whole numbers: millionths of a µs or of an instruction, so that rounding loses nothing."""
 
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-KEYS = {"host": pl.String, "step": pl.String, "dbms": pl.String}
+KEYS = dict.fromkeys(("host", "step", "dbms"), pl.String)
 
 _Rows = tuple[int, int]
 """The rows of a frame: the first, and the one behind the last."""
@@ -113,8 +107,7 @@ class _Frame(NamedTuple):
     parent: int | None
     name: str
     rows: list[_Rows]
-    own: int | None
-    """The row of the stack that ends in this frame."""
+    own: int | None  # the row of the stack whose last frame this is
     folded: bool
 
 
@@ -128,9 +121,7 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
     """One row per stack, as a word; sorted, callers before what they call. And the name that a letter stands for."""
     names = pair.rows["stack"].explode(empty_as_null=False).unique().sort()
-    codes = chain(
-        range(0x100, 0xD800), range(0xE000, 0x110000)
-    )  # between them are none that are letters by themselves
+    codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # without those that are no letters by themselves
     letters = [chr(code) for code in islice(codes, len(names))]
     spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
     word = pl.col("stack").list.eval(spelt).list.join("")

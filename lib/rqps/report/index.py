@@ -1,7 +1,6 @@
 """Facts and runs of a study for its first page."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -25,16 +24,20 @@ MOST_NAMED = 12
 def facts_of(study: Study) -> list[tuple[str, str]]:
     """Names and values: first when and where, then the dbms, the load and the machine."""
     card, runs = study.card, study.runs
-    facts = [("compared", f"{', '.join(card.dbms)}; base is {card.base}")]
-    facts.append(("load", f"{card.workload}: {_parameters(card.parameters)}"))
+    parameters = "; ".join(f"{name} {_listed(value)}" for name, value in card.parameters.items())
     finished = f"{runs.height} of {len(card.dbms) * card.rounds} runs finished"
     failed = f", {study.failed.height} tries failed" if study.failed.height else ""
-    facts.append(("runs", f"{card.rounds} rounds planned; {finished}{failed}"))
+    facts = [
+        ("when", _when(runs)),
+        ("compared", f"{', '.join(card.dbms)}; base is {card.base}"),
+        ("load", f"{card.workload}: {parameters}"),
+        ("runs", f"{card.rounds} rounds planned; {finished}{failed}"),
+    ]
     for (host,), _ in runs.group_by("host", maintain_order=True):
         facts.append((f"machine {host}", _machine(study.conditions.filter(host=host))))
         placed = study.conditions.filter(pl.col("host") == host, pl.col("kind") == "placement")
         facts.append(("placement", _placement(placed)))
-    return [("when", _when(runs)), *facts]
+    return facts
 
 
 def run_rows(study: Study, runs: pl.DataFrame, files: Mapping[str, str | None]) -> list[dict[str, Any]]:
@@ -46,7 +49,7 @@ def run_rows(study: Study, runs: pl.DataFrame, files: Mapping[str, str | None]) 
             "dbms": row["dbms"],
             "round": row["round"],
             "host": row["host"],
-            "started": _moment(row["started_at"]),
+            "started": f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
             "took": duration(row["elapsed_s"]),
             "warnings": warned.get(row["run"], 0),
             "error": row["error"] or "",
@@ -63,14 +66,6 @@ def _when(runs: pl.DataFrame) -> str:
     hosts = ", ".join(runs["host"].unique().sort())
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"Measured on {hosts} from {first:%Y-%m-%d %H:%M} to {until} UTC, {runs.height} runs."
-
-
-def _moment(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}"
-
-
-def _parameters(parameters: Mapping[str, Any]) -> str:
-    return "; ".join(f"{name} {_listed(value)}" for name, value in parameters.items())
 
 
 def _listed(value: Any) -> str:

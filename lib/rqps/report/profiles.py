@@ -32,8 +32,7 @@ class Links(NamedTuple):
 
 def asked_by(notebook: Path) -> dict[str, Any]:
     """The conditions in a notebook's metadata under which it belongs to a report."""
-    found: dict[str, Any] = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
-    return found
+    return dict(json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {}))
 
 
 def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> Links:
@@ -43,28 +42,10 @@ def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> 
     leads to a page that is not there.
     """
     every = load(study, data, mode=None)
-    own = _profiled_in(every)
-    if own.is_empty():
-        return _to_another(every, data, page, pages)
-    return Links(_json(f"{page}.html", own)) if page else Links()
-
-
-def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame:
-    """One row per host, step and dbms whose both sides were profiled in the same round.
-
-    `by` is the mode that did, empty for stacks. `runs` and `steps` are those of all modes, `rqps.load(study,
-    mode=None)`.
-    """
-    of_profiles = runs.filter(pl.col("mode") != "throughput").select("run", "mode")
-    cells = steps.join(of_profiles, on="run").select("mode", "round", *_CELL).unique()
-    of_base = cells.filter(dbms=base).drop("dbms")
-    both = cells.filter(pl.col("dbms") != base).join(of_base, on=["mode", "round", "host", "step"], how="semi")
-    by = pl.when((pl.col("mode") == FIRST).any()).then(pl.lit("")).otherwise(pl.col("mode").first())
-    return both.group_by(_CELL).agg(by.alias("by")).sort(_CELL)
-
-
-def _to_another(study: Study, data: Path, page: str | None, pages: Path) -> Links:
-    name, cells = next(_others(study, data), ("", pl.DataFrame()))
+    own = profiled(every.runs, every.steps, every.card.base)
+    if not own.is_empty():
+        return Links(_json(f"{page}.html", own)) if page else Links()
+    name, cells = next(_others(every, data), ("", pl.DataFrame()))
     if not name or not page:
         ask = "give it stacks_rounds: 4 in runs.yaml and run it again; only what is missing is measured."
         return Links(note=f"This study has no profiles. To see where the time goes, {ask}")
@@ -81,6 +62,20 @@ def _to_another(study: Study, data: Path, page: str | None, pages: Path) -> Link
     return Links(note=note)
 
 
+def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame:
+    """One row per host, step and dbms whose both sides were profiled in the same round.
+
+    `by` is the mode that did, empty for stacks. `runs` and `steps` are those of all modes, `rqps.load(study,
+    mode=None)`.
+    """
+    of_profiles = runs.filter(pl.col("mode") != "throughput").select("run", "mode")
+    cells = steps.join(of_profiles, on="run").select("mode", "round", *_CELL).unique()
+    of_base = cells.filter(dbms=base).drop("dbms")
+    both = cells.filter(pl.col("dbms") != base).join(of_base, on=["mode", "round", "host", "step"], how="semi")
+    by = pl.when((pl.col("mode") == FIRST).any()).then(pl.lit("")).otherwise(pl.col("mode").first())
+    return both.group_by(_CELL).agg(by.alias("by")).sort(_CELL)
+
+
 def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
     """Studies that profiled what this one measured, each with the steps and dbms that both have."""
     mine = _built(study)
@@ -88,7 +83,7 @@ def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
         card = read_study_card(study_folder(name, data))
         if name != study.card.study and _work(card) == _work(study.card):
             other = load(name, data, mode=None)
-            cells = _profiled_in(other).join(_built(other), on=_CELL)
+            cells = profiled(other.runs, other.steps, other.card.base).join(_built(other), on=_CELL)
             cells = cells.join(mine, on=[*_CELL, "build_digest"], how="semi").unique(_CELL, maintain_order=True)
             if not cells.is_empty():
                 yield name, cells
@@ -97,10 +92,6 @@ def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
 def _work(card: StudyCard) -> tuple[str, str, Mapping[str, Any]]:
     kept = {name: value for name, value in card.parameters.items() if name not in LENGTHS}
     return card.workload, card.base, kept
-
-
-def _profiled_in(study: Study) -> pl.DataFrame:
-    return profiled(study.runs, study.steps, study.card.base)
 
 
 def _built(study: Study) -> pl.DataFrame:

@@ -41,27 +41,13 @@ def notebook_page(
     `profiled` lists, as JSON, the steps and dbms that have a profile, and its page.
     """
     content = content_of(nbformat.read(notebook, as_version=4))
-    title = content.title or notebook.stem
-    page = render(
-        "notebook.html.j2",
-        title=f"{title} · {study}",
-        heading=title,
-        lead=lead,
-        study=f"study {study}",
-        home=home,
-        made=made,
-        profiled=profiled,
-        contents=content.contents,
-        parts=content.parts,
-        specs=content.specs,
-        vega=_vega() if content.specs else "",
-        js=_asset("page.js"),
-    )
-    return title, page
+    content.heading = content.heading or notebook.stem
+    words = {"title": f"{content.heading} · {study}", "lead": lead, "study": study, "home": home, "made": made}
+    scripts = {"vega": _vega() if content.specs else "", "js": _asset("page.js"), "profiled": profiled}
+    return content.heading, render("notebook.html.j2", **words, **vars(content), **scripts)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Something that stands on the page. `html` is ours and goes out as it is; all else is escaped."""
 
     kind: str
@@ -75,24 +61,16 @@ class Part:
     png: str = ""
 
 
-class Heading(NamedTuple):
-    anchor: str
-    text: str
-
-
-class Spec(NamedTuple):
-    number: int
-    json: Markup
-
-
 @dataclass
 class Content:
     """The parts of a notebook's page."""
 
-    title: str = ""
+    heading: str = ""
     parts: list[Part] = field(default_factory=list)
-    contents: list[Heading] = field(default_factory=list)
-    specs: list[Spec] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+    """Headings: the text of #section-1, #section-2 and so on."""
+    specs: list[Markup] = field(default_factory=list)
+    """Charts as JSON: #chart-1, #chart-2 and so on."""
 
 
 def content_of(notebook: NotebookNode) -> Content:
@@ -102,36 +80,28 @@ def content_of(notebook: NotebookNode) -> Content:
         if cell.cell_type == "markdown":
             _add_prose(content, cell.source)
         elif cell.cell_type == "code" and cell.source.strip():
-            _add_code(content, cell.source)
-            for output in _streams_joined(cell.outputs):
-                content.parts.extend(_parts(content, output))
+            html = Markup(Highlight2HTML()(cell.source))  # type: ignore[no-untyped-call]
+            if content.parts and content.parts[-1].kind == "code":  # of the cell before, which showed nothing
+                html = content.parts.pop().html + html
+            content.parts.append(Part("code", html=html))
+            content.parts += [_part(content, output) for output in _streams_joined(cell.outputs)]
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
     return content
 
 
 def _add_prose(content: Content, source: str) -> None:
-    if not content.title and source.startswith("# "):
+    if not content.heading and source.startswith("# "):
         first, _, source = source.partition("\n")
-        content.title = first.removeprefix("# ").strip()
+        content.heading = first.removeprefix("# ").strip()
     renderer = IPythonRenderer(escape=True, allow_harmful_protocols=False, exclude_anchor_links=True)
     html = MarkdownWithMath(renderer=renderer).render(source)
 
     def anchored(found: re.Match[str]) -> str:
-        heading = Heading(f"section-{len(content.contents) + 1}", Markup(_TAG.sub("", found[1])).unescape())
-        content.contents.append(heading)
-        return f'<h2 id="{heading.anchor}">{found[1]}</h2>'
+        content.contents.append(Markup(_TAG.sub("", found[1])).unescape())
+        return f'<h2 id="section-{len(content.contents)}">{found[1]}</h2>'
 
     content.parts.append(Part("prose", html=Markup(_HEADING.sub(anchored, html))))
-
-
-def _add_code(content: Content, source: str) -> None:
-    """Cells that follow each other and show nothing are folded into one."""
-    highlight = Highlight2HTML()  # type: ignore[no-untyped-call]
-    html = Markup(highlight(source))
-    if content.parts and content.parts[-1].kind == "code":
-        html = content.parts.pop().html + html
-    content.parts.append(Part("code", html=html))
 
 
 def _streams_joined(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
@@ -148,25 +118,20 @@ def _streams_joined(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
             yield NotebookNode({**first, "text": "".join(output.text for output in (first, *others))})
 
 
-def _parts(content: Content, output: NotebookNode) -> Iterator[Part]:
+def _part(content: Content, output: NotebookNode) -> Part:
+    """An output in the richest form that a page can show without asking anybody."""
     if output.output_type == "stream":
-        yield Part("text", text=strip_ansi(output.text))  # type: ignore[no-untyped-call]
-    elif output.output_type == "error":
+        return Part("text", text=strip_ansi(output.text))  # type: ignore[no-untyped-call]
+    if output.output_type == "error":
         text = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
-        yield Part("error", html=Markup(ansi2html(text)))  # type: ignore[no-untyped-call]
-    else:
-        yield _shown(content, output.data)
-
-
-def _shown(content: Content, data: dict[str, Any]) -> Part:
-    """The richest form that a page can show without asking anybody."""
+        return Part("error", html=Markup(ansi2html(text)))  # type: ignore[no-untyped-call]
+    data: dict[str, Any] = output.data
     if MIME in data and "image/png" in data:
-        number = len(content.specs) + 1
-        content.specs.append(Spec(number, json_in_html(data[MIME])))
+        content.specs.append(json_in_html(data[MIME]))
         caption = data[MIME].get("usermeta", {}).get("rqps", {})
         return Part(
             "chart",
-            number=number,
+            number=len(content.specs),
             claim=caption.get("claim", "A chart."),
             how=caption.get("how", ""),
             min_width_px=int(caption.get("minWidth", 0)),
@@ -212,13 +177,9 @@ def _asset(name: str) -> Markup:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
-        loader=PackageLoader("rqps.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    made = Environment(loader=PackageLoader("rqps.report"), autoescape=True, undefined=StrictUndefined)
+    made.trim_blocks = made.lstrip_blocks = True
+    return made
 
 
 def render(template: str, **values: Any) -> str:

@@ -1,6 +1,5 @@
 """A study as a folder of pages: an index, the analysis notebooks, and the notebook of every run."""
 
-import shutil
 import sys
 import tempfile
 import time
@@ -32,7 +31,7 @@ NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
 
 @dataclass
 class Progress:
-    """Work is planned in seconds, from what such pages took on two slow cores."""
+    """The progress of work that is planned in seconds, from what such pages took on two slow cores."""
 
     planned_s: float
     terminal: Terminal = field(default_factory=lambda: Terminal(sys.stderr, plain_every_s=4.0))
@@ -46,12 +45,8 @@ class Progress:
         self.terminal.show(f"{what}, about {left} left", min(spent_s / self.planned_s, 1.0))
 
     def done(self, planned_s: float) -> None:
-        """A piece of work that was planned to take that long has ended."""
         self.done_s += planned_s
         self.since = time.monotonic()
-
-    def end(self) -> None:
-        self.terminal.close()
 
 
 @dataclass(frozen=True)
@@ -83,15 +78,18 @@ def build(
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
         links = links_to_profiles(study, root, profiles, target.parent)
-        report = _Report(read, every, links, root, folder, _made(), progress)
+        now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+        made = f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."
+        report = _Report(read, every, links, root, folder, made, progress)
         _write_index(report, analyses)
-        progress.end()
-        _put(folder, target)
+        progress.terminal.close()
+        if target.exists():
+            target.rename(folder.with_name("old"))
+        folder.rename(target)
     return target / "index.html"
 
 
 def analysis_notebooks(folder: Path) -> Sequence[Path]:
-    """All analysis notebooks."""
     found = sorted(path for path in folder.glob("*.ipynb") if not path.name.startswith("."))
     if not found:
         raise RqpsError(
@@ -104,28 +102,22 @@ def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True for a notebook that belongs to a study's report, by the conditions in its metadata.
 
     It may name workloads and modes of runs, and options of configs, any of which is enough, of a workload also those
-    of which the study has several values, or ask for a study that was taken apart. One that names nothing is for all.
+    of which the study has several values, or ask for a study with levels. One that names nothing is for all.
     """
     only = asked_by(notebook)
-    if "taken_apart" in only and only["taken_apart"] != (
-        len(load_levels(study.card.study, study.folder.parents[1])) > 1
-    ):
+    if "levels" in only and only["levels"] != (len(load_levels(study.card.study, study.folder.parents[1])) > 1):
         return False
-    asked = study.conditions.filter(pl.col("kind") == "option", pl.col("name").is_in(only.get("options", [])))
-    varied = [name for load in runs["workload"].unique() for name in only.get("varied", {}).get(load, [])]
-    if "options" in only and asked.is_empty() and not _varies(study, varied):
-        return False
+    options = study.conditions.filter(kind="option")
+    if "options" in only and options.filter(pl.col("name").is_in(only["options"])).is_empty():
+        varied = [name for load in runs["workload"].unique() for name in only.get("varied", {}).get(load, [])]
+        values = options.filter(pl.col("name").is_in(varied)).group_by("name").agg(pl.col("value").n_unique())
+        if values.filter(pl.col("value") > 1).is_empty():
+            return False
     return all(
         runs.is_empty() or not runs.filter(pl.col(column).is_in(only[key])).is_empty()
         for key, column in (("workloads", "workload"), ("modes", "mode"))
         if key in only
     )
-
-
-def _varies(study: Study, options: Sequence[str]) -> bool:
-    """True where one of the options has several values in a study."""
-    values = study.conditions.filter(pl.col("kind") == "option", pl.col("name").is_in(list(options)))
-    return any(of_name["value"].n_unique() > 1 for _, of_name in values.group_by("name"))
 
 
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
@@ -222,17 +214,3 @@ def _run_page(report: _Report, run: dict[str, Any]) -> str | None:
         (report.folder / file).write_text(html, encoding="utf-8")
     report.progress.done(RUN_PAGE_S)
     return file
-
-
-def _put(made: Path, target: Path) -> None:
-    """Replace the pages that were there by the new ones."""
-    if target.exists():
-        old = made.with_name("old")
-        target.rename(old)
-        shutil.rmtree(old)
-    made.rename(target)
-
-
-def _made() -> str:
-    now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    return f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."

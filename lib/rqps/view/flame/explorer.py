@@ -1,4 +1,4 @@
-"""A map of steps by dbms. Each cell leads to the parts of its difference, in numbers and as a flame graph."""
+"""A map of steps by dbms, with links from each cell to the parts of its difference and its flame graph."""
 
 from collections.abc import Mapping
 from html import escape
@@ -38,13 +38,10 @@ class Cell(NamedTuple):
 
 
 class _Common(NamedTuple):
-    """The same for all cells."""
-
     base: str
     unit: str
     by: str
-    rounds: str
-    """Empty where cells have different numbers of rounds: each says its own."""
+    rounds: str  # empty where cells have different numbers of rounds: each says its own
     folded: str
 
 
@@ -66,17 +63,21 @@ def explorer(
     if operations.is_empty():
         return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
-    counts = operations["n"].to_list()
-    rounds = rounds_of(counts) if len(set(counts)) == 1 else ""
+    rounds = rounds_of(operations["n"]) if operations["n"].n_unique() == 1 else ""
     common = _Common(operations["base"][0], operations["unit"][0], by, rounds, folded_of(fold_below))
     rows = {Cell(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
     sections = [_section(cell, row, [frame[cell] for frame in frames], common) for cell, row in rows.items()]
-    claim, how = _claim(operations, common), how_of(common.unit, fold_below)
+    what = "instructions" if common.unit.startswith("instructions") else "CPU of the server"
+    words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
+    count = dict(operations.group_by("verdict").len().rows())
+    counts = ", ".join(f"{count[verdict]} {each}" for verdict, each in words.items() if verdict in count)
+    claim = f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {common.base}, {counts}."
+    how = how_of(common.unit, fold_below)
     below = f"Below a difference: base → me{f', means of {rounds}' if rounds else ', and n rounds'}."
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
-        f"<p><strong>{escape(claim)}</strong> Each cell leads to the parts of its difference, by component and "
+        f"<p><strong>{escape(claim)}</strong> Each cell is a link to the parts of its difference, by component and "
         f"as a flame graph. {below} {legend_of('cost')}</p>"
         f"{_map(rows, common)}<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
@@ -85,7 +86,7 @@ def explorer(
 
 
 def address(step: str, dbms: str, by: str = "") -> str:
-    """The end of the page's address that leads to a cell.
+    """The part of the page's address that names a cell.
 
     >>> address("range=10", "my8033.base")
     '#step=range%3D10&dbms=my8033.base'
@@ -94,7 +95,7 @@ def address(step: str, dbms: str, by: str = "") -> str:
     return "#" + urlencode(asked, quote_via=quote)
 
 
-def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
+def _parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
     """One row per part, the greatest difference first, with a bar to either side. `what` is component or function."""
     rows = parts.sort(pl.col("median").abs(), descending=True, maintain_order=True)
     most = float(rows["median"].abs().max() or 1.0)  # type: ignore[arg-type]
@@ -110,18 +111,6 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
         '<div class="table" style="overflow-x:auto"><table class="plain rqps-parts">'
         f'<caption style="text-align:left">{escape(unit)}, by {what}</caption>'
         f'<thead><tr>{head}<th scope="col">verdict</th></tr></thead><tbody>{body}</tbody></table></div>'
-    )
-
-
-def functions_table(functions: pl.DataFrame, *, base: str, me: str, unit: str) -> str:
-    """The functions whose own cost changed most, folded away."""
-    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("median").abs())
-    of_all = (
-        f"The {most.height} of {functions.height} functions" if functions.height > most.height else "The functions"
-    )
-    return (
-        f"<details><summary>{of_all} whose own cost changed most, as a table</summary>"
-        f"{parts_table(most, 'function', base=base, me=me, unit=unit)}</details>"
     )
 
 
@@ -141,14 +130,6 @@ def _row(row: Row, what: str, most: float) -> str:
     cells.append(f"<td{_NUMBER}>{unbroken}</td><td>{bar}</td>")
     cells += [f"<td{_NUMBER}>{figure(row[side])}</td>" for side in ("base_median", "me_median")]
     return f"<tr>{''.join(cells)}<td>{COST_SIGNS[row['verdict']]} {WORDS[row['verdict']]}</td></tr>"
-
-
-def _claim(operations: pl.DataFrame, common: _Common) -> str:
-    what = "instructions" if common.unit.startswith("instructions") else "CPU of the server"
-    words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
-    count = dict(operations.group_by("verdict").len().rows())
-    counts = ", ".join(f"{count[verdict]} {each}" for verdict, each in words.items() if verdict in count)
-    return f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {common.base}, {counts}."
 
 
 def _map(rows: Mapping[Cell, Row], common: _Common) -> str:
@@ -185,16 +166,19 @@ def _section(cell: Cell, row: Row, frames: list[pl.DataFrame], common: _Common) 
     where, sides = address(*cell, common.by), {"base": common.base, "me": cell.dbms, "unit": common.unit}
     read = tree_of(tree)
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
-    rounds = (
-        f"Mean of {rounds_of([row['n']])}{', too few for a verdict' if too_few else ''}. {common.folded}".rstrip()
+    few = ", too few for a verdict" if too_few else ""
+    rounds = f"Mean of {rounds_of([row['n']])}{few}. {common.folded}".rstrip()
+    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("median").abs())
+    of_all = f"{most.height} of {functions.height} " if functions.height > most.height else ""
+    table = (
+        f"<details><summary>The {of_all}functions whose own cost changed most, as a table</summary>"
+        f"{_parts_table(most, 'function', **sides)}</details>"
     )
-    drawn = figure_of(
-        read, functions_table(functions, **sides), claim_of(read, **sides), rounds, title=cell.step, **sides
-    )
+    drawn = figure_of(read, table, claim_of(read, **sides), rounds, title=cell.step, **sides)
     # Without scripts the address leads to this id, and the browser opens what it is in.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'
         f"<summary>{escape(f'{cell.step}: {cell.dbms} against {common.base}')}</summary>"
         f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>'
-        f"{parts_table(parts, 'component', **sides)}{drawn}</div></details>"
+        f"{_parts_table(parts, 'component', **sides)}{drawn}</div></details>"
     )

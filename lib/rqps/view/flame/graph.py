@@ -32,8 +32,7 @@ class Drawing:
 
     claim: str
     how: str
-    html: str
-    """Without the program."""
+    html: str  # without the program
 
     def __repr__(self) -> str:
         return f"{self.claim} {self.how}"
@@ -59,7 +58,7 @@ def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operat
 
 
 def how_of(unit: str, fold_below: float | None = None) -> str:
-    """A sentence or two on how to read it."""
+    """Sentences on reading it."""
     return f"{HOW.format(unit=unit)} {folded_of(fold_below)}".rstrip()
 
 
@@ -100,17 +99,14 @@ def figure_of(tree: Tree, below: str, claim: str, how: str, *, title: str, base:
 @cache
 def script_element() -> str:
     """The drawing's program as one function that is called at once. A page needs it once, a cell by itself."""
-    style = _HERE.joinpath("flame.css").read_text(encoding="utf-8")
-    constants = f"const LOOK = {_literal(vars(LOOK))};\nconst STYLE = {_literal(style)};"
-    parts = "\n".join(_HERE.joinpath(name).read_text(encoding="utf-8") for name in PROGRAM)
-    return f'<script>(() => {{\n"use strict";\n{constants}\n{parts}}})();\n</script>'
+    style, *parts = ((_HERE / name).read_text(encoding="utf-8") for name in ("flame.css", *PROGRAM))
+    known = {"LOOK": vars(LOOK), "STYLE": style}
+    constants = (f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in known.items())
+    head = "\n".join(constants).replace("<", "\\u003c")
+    return "\n".join(['<script>(() => {\n"use strict";', head, *parts[:-1], f"{parts[-1]}}})();\n</script>"])
 
 
 def without_program(html: str) -> str | None:
     """The drawing in a cell's output, for a page that has the program once; None for other outputs."""
     bare = html.removesuffix(script_element())
     return bare if bare != html else None
-
-
-def _literal(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")

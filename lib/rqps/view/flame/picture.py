@@ -42,15 +42,6 @@ LETTER_PX = 7.2
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
-def strength_of(share: float) -> int:
-    """The shade of a difference, from 0 to 2, by its share of the operation.
-
-    >>> strength_of(0.002), strength_of(-0.03), strength_of(0.2)
-    (0, 1, 2)
-    """
-    return sum(abs(share) >= limit for limit in LOOK.limits)
-
-
 def with_error(value: float, error: float) -> str:
     """A difference in as many digits as its error has any use for.
 
@@ -100,8 +91,10 @@ def svg(tree: Tree, base: str, unit: str, *, narrowest_px: float, titles: bool) 
     edges: dict[str, list[str]] = {}
     for box in boxes:
         shape = _rectangle(box, 0, LOOK.row - 1)
-        title = f"<title>{xml(_title(tree, box.frame, unit))}</title>"
-        sign, strength = tree.sign(box.frame), box.strength
+        i, by = box.frame, with_error(tree.difference(box.frame), tree.error[box.frame])
+        cost = f"{figure(tree.base_total[i])} → {figure(tree.me_total[i])} {unit}"
+        title = f"<title>{xml(f'{tree.name[i]} ({tree.component[i]}): {cost}, {by}')}</title>"
+        sign, strength = tree.sign(i), box.strength
         colour = LOOK.grey if not sign else (LOOK.more if sign > 0 else LOOK.less)[strength]
         filled.setdefault(colour, []).append(f'<path d="{shape}">{title}</path>' if titles else shape)
         if sign:
@@ -127,7 +120,7 @@ class _Box(NamedTuple):
     left: float
     top: int
     width: float
-    strength: int
+    strength: int  # 0, 1 or 2
 
 
 def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
@@ -140,7 +133,7 @@ def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
     while i < len(tree):
         left, right = sums[i] * scale, sums[tree.end[i]] * scale
         if right - left >= narrowest_px:
-            strength = strength_of(tree.difference(i) / tree.whole)
+            strength = sum(abs(tree.difference(i) / tree.whole) >= limit for limit in LOOK.limits)
             yield _Box(i, left, HEAD_PX + tree.depth[i] * LOOK.row, right - left, strength)
             i += 1
         else:
@@ -157,12 +150,6 @@ def _label(tree: Tree, box: _Box) -> str:
         text = text[: letters - 1].rstrip() + "…"
     white = ' fill="#fff"' if sign and box.strength == len(LOOK.limits) else ""
     return f'<text x="{box.left + 3:.1f}" y="{box.top + 13}"{white}>{xml(text)}</text>'
-
-
-def _title(tree: Tree, i: int, unit: str) -> str:
-    by = with_error(tree.difference(i), tree.error[i])
-    cost = f"{figure(tree.base_total[i])} → {figure(tree.me_total[i])} {unit}"
-    return f"{tree.name[i]} ({tree.component[i]}): {cost}, {by}"
 
 
 def _rectangle(box: _Box, down: int, height: int) -> str:

@@ -26,8 +26,7 @@ class Tree:
     name: Sequence[str]
     component: Sequence[str]
     depth: Sequence[int]
-    end: Sequence[int]
-    """The first frame that is not below this one."""
+    end: Sequence[int]  # the first frame that is not below this one
     base_self: Sequence[float]
     me_self: Sequence[float]
     base_total: Sequence[float]
@@ -84,16 +83,11 @@ def packed(tree: Tree, **head: Any) -> str:
     quantum = max(tree.base_total[0], tree.me_total[0]) / QUANTA or 1.0
     names, name = _numbered(tree.name)
     components, component = _numbered(tree.component)
-    columns = {
-        # Number of frames that end before each one.
-        "up": [0, *(above + 1 - here for above, here in pairwise(tree.depth))],
-        "name": name,
-        "component": component,
-        **{
-            title: [min(round(value / quantum), 0xFFFFFFFF) for value in values]
-            for title, values in (("base", tree.base_self), ("me", tree.me_self), ("error", tree.error))
-        },
-    }
+    # Number of frames that end before each one.
+    up = [0, *(above + 1 - here for above, here in pairwise(tree.depth))]
+    columns = {"up": up, "name": name, "component": component}
+    for title, costs in (("base", tree.base_self), ("me", tree.me_self), ("error", tree.error)):
+        columns[title] = [min(round(cost / quantum), 0xFFFFFFFF) for cost in costs]
     planes = {title: _planes(values) for title, values in columns.items()}
     head |= {"frames": len(tree), "quantum": quantum, "names": names, "components": components}
     head["columns"] = [(title, len(each)) for title, each in planes.items()]
