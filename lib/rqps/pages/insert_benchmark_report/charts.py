@@ -1,6 +1,6 @@
 """Work of every client in the course of every step, one chart per dbms, and how a step's debt went away."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import altair as alt
@@ -30,18 +30,14 @@ def client_charts(pieces: pl.DataFrame) -> Iterator[Any]:
     for (dbms,), of_dbms in by_host(pieces).group_by("dbms", maintain_order=True):
         few = of_dbms["client"].n_unique() <= FEW_CLIENTS
         shown = of_dbms.with_columns(share.alias("share"), panels.alias("panel"))
-        drawn = _panels(_lines(shown) if few else _strips(shown), in_order(shown["panel"]))
-        drawn = drawn.resolve_scale(x="independent", y="independent")
-        yield _on_the_page(drawn, _claim(str(dbms), of_dbms), _how(of_dbms, few))
+        panel = (_lines if few else _strips)(shown)
+        yield _panels(panel, in_order(shown["panel"]), ("x", "y"), _claim(str(dbms), of_dbms), _how(of_dbms, few))
 
 
-def _panels(panel: Any, names: list[str]) -> Any:
+def _panels(panel: Any, names: list[str], own_axes: Iterable[str], claim: str, how: str) -> Any:
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=11, labelPadding=2)
-    return panel.facet(facet=alt.Facet("panel:N", sort=names, header=header), columns=3, spacing=14)
-
-
-def _on_the_page(drawn: Any, claim: str, how: str) -> Any:
-    whole: Any = alt.vconcat(drawn)
+    drawn = panel.facet(facet=alt.Facet("panel:N", sort=names, header=header), columns=3, spacing=14)
+    whole: Any = alt.vconcat(drawn.resolve_scale(**dict.fromkeys(own_axes, "independent")))
     made = titled(whole, claim, how)
     made.usermeta["rqps"] |= {"panel": PANEL_PX + AXES_PX, "minWidth": 300}
     return made
@@ -69,7 +65,8 @@ def _strips(pieces: pl.DataFrame) -> Any:
     tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low")]
     shades = alt.Scale(domain=[0, 1.5], range=["#ffffff", "#0b3c5d"], clamp=True)
     legend = alt.Legend(title="of the middle client", format=".1f", gradientLength=140, direction="horizontal")
-    labels = _labels(int(pieces["client"].max() or 1))  # type: ignore[arg-type]
+    count = pieces["client"].n_unique()
+    labels = [1, *range(5, count + 1, 5)] if count >= 10 else [1, count]
     clients = alt.Axis(values=labels, title=None, ticks=False, domain=False)
     x = _SECONDS.copy().scale(nice=False)
     base = alt.Chart().encode(x=x, x2="until:Q", y=alt.Y("client:O", axis=clients), tooltip=tooltip)
@@ -77,15 +74,7 @@ def _strips(pieces: pl.DataFrame) -> Any:
         base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=legend)),
         base.transform_filter("datum.low === 0").mark_rect(color=STALL, height=3),
         data=kept,
-    ).properties(width=PANEL_PX, height=STRIP_PX * pieces["client"].n_unique())
-
-
-def _labels(clients: int) -> list[int]:
-    """
-    >>> _labels(20), _labels(6)
-    ([1, 5, 10, 15, 20], [1, 6])
-    """
-    return [1, *range(5, clients + 1, 5)] if clients >= 10 else [1, clients]
+    ).properties(width=PANEL_PX, height=STRIP_PX * count)
 
 
 def _claim(dbms: str, pieces: pl.DataFrame) -> str:
@@ -101,13 +90,11 @@ def _how(pieces: pl.DataFrame, few: bool) -> str:
     length = f"{lengths[0]} s" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} s"
     what = f"Operations of each client per second: median of {rounds_of(pieces['n'])}, over {length}"
     if few:
-        what += "; the band reaches from the lowest to the highest single second."
-    else:
-        what += (
-            ", as a share of those of the client in the middle; a row is a client, the first on top. Orange marks "
-        )
-        what += "a piece with a second in which it did nothing."
-    return f"{what} By seconds since the step began."
+        return f"{what}; the band from the lowest to the highest single second. By seconds since the step began."
+    return (
+        f"{what}, as a share of those of the client in the middle; one row per client, the first on top. Orange "
+        "marks a piece with a second in which it did nothing. By seconds since the step began."
+    )
 
 
 def settling_chart(study: Study) -> Any:
@@ -130,9 +117,9 @@ def settling_chart(study: Study) -> Any:
         )
         .properties(width=PANEL_PX, height=1.4 * HEIGHT_PX)
     )
-    drawn = _panels(panel, list(names.values())).resolve_scale(y="independent")
     last = sorted(lines.group_by("run").agg(pl.col("second").max())["second"])
     reach = " to ".join(in_order(f"{each:,.0f}" for each in (last[0], last[-1])))
     claim = f"The server settled for {reach} seconds before the first step with queries."
     counts = rounds_of(shown.group_by("dbms").agg(pl.col("round").n_unique())["round"])
-    return _on_the_page(drawn, claim, f"A line is a run, of {counts}. By seconds since the wait began.")
+    how = f"One line per run, of {counts}. By seconds since the wait began."
+    return _panels(panel, list(names.values()), ("y",), claim, how)

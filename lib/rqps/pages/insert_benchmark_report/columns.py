@@ -16,15 +16,6 @@ from rqps.store.read import Study
 from rqps.view import Row, by_host, coverage_of, in_order, rounds_of, table
 from rqps.view.words import Folded
 
-PUBLISHED = (
-    *("ips", "qps", "rps", "rmbps", "wps", "wmbps", "rpq", "rkbpq", "wpi", "wkbpi", "csps", "cpups", "cspq", "cpupq"),
-    *("dbgb1", "dbgb2", "rss", "maxop", "p50", "p99"),
-)
-"""The published columns in their order; after them stands the dbms."""
-CORRECTED = (
-    *("elapsed_s", "exact_cspq", "exact_cpupq", "server_us", "client_us", "others_us", "p50_all", "p99_all"),
-    *("max_insert_s", "max_delete_s", "max_query_s", "done_again"),
-)
 VMSTAT_S = 5
 LINES_BETWEEN_HEADERS = 21
 """vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""
@@ -39,7 +30,7 @@ _STEPS, _COUNTERS, _ENGINE, _CLIENTS, _INTERVALS = (
     f"{name}.parquet" for name in ("steps", "counters", "engine", "clients", "intervals")
 )
 _RATE = "the step's own rate: ips in l.*, qps in q*"
-SOURCES: dict[str, tuple[str, str]] = {
+_PUBLISHED = {
     "ips": (_INTERVALS, "operations of kind insert / elapsed_s; in l.* operations_per_s of steps"),
     "qps": (_STEPS, "operations_per_s; 0 in l.*"),
     "rps": (_STEPS, "host_reads / elapsed_s"),
@@ -60,15 +51,20 @@ SOURCES: dict[str, tuple[str, str]] = {
     "maxop": (_INTERVALS, "the most of latency_max_us, in s: of kind insert in l.*, of kind query alone in q*"),
     "p50": (_CLIENTS, "of client 1: the rate that half of the seconds reach"),
     "p99": (_CLIENTS, "of client 1: the rate that 99 % of the seconds reach"),
-    "exact_cpupq": (_STEPS, "host_cpu_user_s + host_cpu_system_s at the step's ends / elapsed_s / the same rate"),
-    "exact_cspq": (_STEPS, "host_context_switches at the step's ends / elapsed_s / the same rate"),
+}
+_CORRECTED = {
+    "exact_cpupq": (_STEPS, "host_cpu_user_s + host_cpu_system_s of the step / elapsed_s / the same rate"),
+    "exact_cspq": (_STEPS, "host_context_switches of the step / elapsed_s / the same rate"),
     "server_us": (_STEPS, "server_cpu_s / elapsed_s / the same rate"),
     "client_us": (_STEPS, "client_cpu_s / elapsed_s / the same rate, of all clients"),
     "others_us": (_STEPS, "exact_cpupq - server_us - client_us"),
     "p50_all": (_CLIENTS, "as p50, of all clients together"),
     "p99_all": (_CLIENTS, "as p99, of all clients together"),
 }
+SOURCES = _PUBLISHED | _CORRECTED
 """The file of each column, and the calculation by which anybody can repeat it."""
+PUBLISHED = tuple(_PUBLISHED)
+"""The published columns in their order; after them stands the dbms."""
 
 _USER, _SYSTEM = pl.col("host_cpu_user_s"), pl.col("host_cpu_system_s")
 _ALL = _USER + _SYSTEM + pl.col("host_cpu_idle_s") + pl.col("host_cpu_iowait_s") + pl.col("host_cpu_steal_s")
@@ -78,8 +74,8 @@ _OF_STEP = ["run", "step"]
 def columns(study: Study) -> pl.DataFrame:
     """One row per step, run and column: `metric`, as it is published or corrected, and its `value`."""
     steps = with_insert_rate(study)
-    for more in (_sampled(study.counters), _sizes(study), _longest(study), _rates_reached(study)):
-        steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
+    for found in (_sampled(study.counters), _sizes(study), _longest(study), _rates_reached(study)):
+        steps = steps.join(found, on=_OF_STEP, how="left", maintain_order="left")
     elapsed, rate = pl.col("elapsed_s"), pl.when(asks_queries()).then("operations_per_s").otherwise("ips")
     host_s = (_USER + _SYSTEM) / elapsed
     steps = steps.with_columns(
@@ -104,7 +100,8 @@ def columns(study: Study) -> pl.DataFrame:
         (pl.col("cpups") / 100 * pl.col("cpus") * 1e6 / rate).alias("cpupq"),
         (pl.col("exact_cpupq") - pl.col("server_us") - pl.col("client_us")).alias("others_us"),
     )
-    return tidy(steps, [*PUBLISHED, *CORRECTED], study.runs)
+    more = ("elapsed_s", "max_insert_s", "max_delete_s", "max_query_s", "done_again")
+    return tidy(steps, [*SOURCES, *more], study.runs)
 
 
 def columns_over_rounds(study: Study) -> pl.DataFrame:
@@ -113,19 +110,12 @@ def columns_over_rounds(study: Study) -> pl.DataFrame:
     return absolute(columns(study)).sort("host", "position", first, maintain_order=True)
 
 
-def columns_relative(study: Study) -> pl.DataFrame:
-    """The tidy frame of the columns' ratios to the base."""
-    return compare(rounds(columns(study), study.runs, study.card.base))
-
-
 def column_rounds(study: Study, step: str, dbms: str, column: str) -> list[Any]:
     """Tables of the rounds behind a column of one step and dbms, and of the file and calculation of every column."""
-    every = [(name, file, how) for name, (file, how) in SOURCES.items()]
+    every = [{"column": name, "file": file, "calculated": how} for name, (file, how) in SOURCES.items()]
     note = f"{column} of {dbms} in {step}: its median is in the columns above."
-    return [
-        table(rounds_of_column(study, step, dbms, column), name="trace-column", note=note),
-        table(pl.DataFrame(every, schema=["column", "file", "calculated"], orient="row"), name="column-sources"),
-    ]
+    traced = table(rounds_of_column(study, step, dbms, column), name="trace-column", note=note)
+    return [traced, table(every, name="column-sources")]
 
 
 def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.DataFrame:
@@ -159,26 +149,17 @@ def _rates_reached(study: Study) -> pl.DataFrame:
 def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
     """Lines of vmstat, averaged as published, and the most that `ps` would have seen in memory."""
     since = pl.col("second") - pl.col("interval_s")
-    totals = [each.sum().alias(name) for name, each in {"user": _USER, "system": _SYSTEM, "all": _ALL}.items()]
+    totals = [_USER.sum().alias("user"), _SYSTEM.sum().alias("system"), _ALL.sum().alias("all")]
     lines = (
         counters.filter(since > -0.5, _ALL > 0)
         .group_by(*_OF_STEP, (since // VMSTAT_S).alias("line"))
-        .agg(
-            *totals, pl.col("host_context_switches").sum(), pl.col("interval_s").sum(), pl.col("server_rss_kb").max()
-        )
+        .agg(*totals, pl.col("host_context_switches", "interval_s").sum(), pl.col("server_rss_kb").max())
     )
     shown = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
     user, system = ((100 * pl.col(name) / pl.col("all")).round().sum() for name in ("user", "system"))
     switches = (pl.col("host_context_switches") / pl.col("interval_s")).round().sum()
-    return (
-        lines.group_by(_OF_STEP)
-        .agg(
-            ((user + system) / shown).alias("cpups"),
-            (switches / shown).alias("csps"),
-            (pl.col("server_rss_kb").max() / GB).alias("rss"),
-        )
-        .collect()
-    )
+    averages = {"cpups": (user + system) / shown, "csps": switches / shown, "rss": pl.col("server_rss_kb").max() / GB}
+    return lines.group_by(_OF_STEP).agg(**averages).collect()
 
 
 def _sizes(study: Study) -> pl.DataFrame:
@@ -203,7 +184,7 @@ def columns_text(study: Study) -> Folded:
     """
     published, base = pl.col("metric").is_in(PUBLISHED), study.card.base
     rows = by_host(columns_over_rounds(study).filter(published))
-    ratios = by_host(columns_relative(study).filter(published))
+    ratios = by_host(compare(rounds(columns(study), study.runs, base)).filter(published))
     note = f"Medians of {rounds_of(rows['n'])}; ± how far the {coverage_of(rows['coverage'])} reach."
     note = note if rows["n"].max() != 1 else "One round, which has no interval."
     note += f" Lines in the order {', '.join(in_order(rows['dbms']))}."
@@ -213,7 +194,8 @@ def columns_text(study: Study) -> Folded:
         if relative := list(_lines(ratios.filter(host=host, step=step), 2)):
             lines += [[f"relative to {base}"], *relative]
         widths = [max(len(line[at]) for line in lines if len(line) > 1) + 2 for at in range(len(PUBLISHED))]
-        texts[str(step)] = "\n".join(_aligned(line, widths) for line in lines)
+        padded = [[*map(str.ljust, line[:-1], widths), line[-1]] for line in lines]
+        texts[str(step)] = "\n".join("".join(line).rstrip() for line in padded)
     return Folded(note, texts)
 
 
@@ -221,15 +203,11 @@ def _lines(rows: pl.DataFrame, digits: int | None) -> Iterator[list[str]]:
     for (dbms,), of_dbms in rows.group_by("dbms", maintain_order=True):
         found = {row["metric"]: row for row in of_dbms.iter_rows(named=True)}
         cells = [found.get(name) for name in PUBLISHED]
-        yield [*(_number(row, digits) for row in cells), str(dbms)]
+        places = [_DIGITS.get(name, 3) if digits is None else digits for name in PUBLISHED]
+        numbers = zip(cells, places, strict=True)
+        yield [*(f"{row['median']:.{after}f}" if row else "-" for row, after in numbers), str(dbms)]
         if any(reaches := [_reach(row) for row in cells]):
             yield [*reaches, ""]
-
-
-def _number(row: Row | None, digits: int | None) -> str:
-    if row is None:
-        return "-"
-    return f"{row['median']:.{_DIGITS.get(row['metric'], 3) if digits is None else digits}f}"
 
 
 def _reach(row: Row | None) -> str:
@@ -243,8 +221,3 @@ def _reach(row: Row | None) -> str:
     if low == high:
         return "±0"
     return f"±{100 * max(high - median, median - low) / median:.1f}%" if median else f"..{high:.3g}"
-
-
-def _aligned(line: list[str], widths: list[int]) -> str:
-    *cells, last = line
-    return ("".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)) + last).rstrip()

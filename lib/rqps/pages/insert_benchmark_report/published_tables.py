@@ -10,12 +10,13 @@ from typing import Any
 import polars as pl
 from great_tables import GT
 
-from rqps.pages.insert_benchmark_report.response_times import KEYS, LONGEST, STATEMENTS, buckets
+from rqps.pages.insert_benchmark_report.response_times import LONGEST, STATEMENTS, buckets
 from rqps.pages.insert_benchmark_report.steps import insert_rates, throughput
 from rqps.pages.insert_benchmark_report.tables import percentile_table
 from rqps.stats import compare, measured, rounds
 from rqps.store.read import Study
 from rqps.view import Column, Row, Sentences, by_host, in_order, legend_of, signs_of, spread, table, two_lines
+from rqps.view.table import with_interval
 from rqps.view.words import medians_of, reach_of
 
 THROUGHPUT = "operations_per_s"
@@ -23,6 +24,7 @@ TARGET = "target"
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 QUARTER, CLOSE = 0.25, 0.80
 SHADE_PERCENT = 5
+SMALLEST = 0.0005
 
 Colour = str | None
 
@@ -41,12 +43,9 @@ def of_throughput(values: Sequence[float], on_target: Sequence[bool | None]) -> 
     reached = [value for value, each in both if each is not False]
     if not reached:
         return [GREY] * len(both)
-    least, most = min(values), max(reached)
-    near = QUARTER * (most - least)
-    low = least + near if least < CLOSE * most else -inf
+    low, high = _limits(min(values), max(reached))
     return [
-        RED if value <= low else GREY if each is False else GREEN if value >= most - near else None
-        for value, each in both
+        RED if value <= low else GREY if each is False else GREEN if value >= high else None for value, each in both
     ]
 
 
@@ -61,15 +60,19 @@ def of_share(percent: float) -> str:
 
 
 def of_longest(values: Sequence[float]) -> list[Colour]:
-    """The column of longest responses: red near the most, and green near the least where they are apart.
+    """The column of longest responses: red near the most, and green near the least where they differ enough.
 
     >>> of_longest([0.1, 0.5, 1.0]), of_longest([0.9, 1.0])
     (['#81FFA6', None, '#FF9A9A'], [None, '#FF9A9A'])
     """
-    least, most = min(values, default=0.0), max(values, default=0.0)
+    low, high = _limits(min(values), max(values))
+    return [RED if value >= high else GREEN if value <= low else None for value in values]
+
+
+def _limits(least: float, most: float) -> tuple[float, float]:
+    """The highest number near the least, if they differ enough, and the lowest number near the most."""
     near = QUARTER * (most - least)
-    low = least + near if least < CLOSE * most else -inf
-    return [RED if value >= most - near else GREEN if value <= low else None for value in values]
+    return least + near if least < CLOSE * most else -inf, most - near
 
 
 def summary_table(study: Study, what: str) -> Any:
@@ -130,7 +133,7 @@ def insert_rate_table(rates: pl.DataFrame, base: str) -> GT | Sentences:
     if rates.is_empty():
         return Sentences(["No step of this study had a rate of inserts to reach."])
     for row in rates.to_dicts():
-        cell = two_lines(_number(row["median"]), _reach(row, _number), muted=True)
+        cell = with_interval(_number)(row)
         if row["missed"]:
             cell = two_lines(cell, f"missed in {row['missed']} of {row['n']}", muted=True)
         cells.append({**row, "cell": cell, "colour": None if row["on_target"] else RED})
@@ -172,44 +175,29 @@ def _reach(row: Row, form: Callable[[float], str]) -> str:
 
 
 def histogram(found: pl.DataFrame, statement: str) -> GT:
-    rows = by_host(found)
+    """Percent of the statements in each published bucket, on the grey of its share; the longest in red or green."""
+    cells, rows = [], by_host(found)
+    for _, of_step in rows.group_by("host", "step", maintain_order=True):
+        longest = of_step.filter(bucket=LONGEST)
+        colours = dict(zip(longest["dbms"], of_longest(longest["median"].to_list()), strict=True))
+        for row in of_step.to_dicts():
+            grey = of_share(row["median"])
+            cells.append({**row, "colour": colours[row["dbms"]] if row["bucket"] == LONGEST else grey})
     note = (
         f"Percent of the {statement} statements up to so long, empty where there was none; {LONGEST} is the longest "
         "in seconds, of all clients: red within a quarter of the gap of the most in its step, green within a quarter "
         "of the least, but not where that is 80 % of the most. The darker a cell, the more it holds, in steps of "
         f"5 %. {medians_of(rows)}"
     )
-    wide = spread(_painted(rows), "bucket", ["step", "dbms"])
+    wide = spread(pl.DataFrame(cells, schema_overrides={"colour": pl.String}), "bucket", ["step", "dbms"])
     shown = [Column(bucket, form=_bucket, colour=_colour, align="right") for bucket in in_order(rows["bucket"])]
     title, name = f"Published buckets, {STATEMENTS[statement]}", f"insert-histogram-{statement}"
     return table(wide, shown, name=name, group="step", rows="dbms", title=title, note=note)
 
 
-def _painted(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the published `colour` of each bucket, and of the longest in each step."""
-    longest = pl.col("bucket") == LONGEST
-    of_step = pl.col("median").map_batches(lambda column: pl.Series(of_longest(column.to_list()), dtype=pl.String))
-    colours = rows.filter(longest).select(*KEYS, "bucket", longest=of_step.over("host", "step"))
-    grey = pl.col("median").map_elements(of_share, pl.String)
-    return rows.join(colours, on=[*KEYS, "bucket"], how="left", maintain_order="left").with_columns(
-        colour=pl.when(longest).then("longest").otherwise(grey)
-    )
-
-
 def _bucket(row: Row) -> str:
-    low, high = row["low"], row["high"]
-    value = _share(row["median"]) if row["bucket"] != LONGEST else f"{row['median']:.3f}"
-    if not value and not high:
-        return " "
-    reach = "no interval" if low is None else reach_of(f"{low:.3f}", f"{high:.3f}")
-    return two_lines(value or "0", reach)
-
-
-def _share(percent: float) -> str:
-    """
-    >>> _share(0.0), _share(0.0002), _share(12.3456)
-    ('', 'nonzero', '12.346')
-    """
-    if percent == 0:
-        return ""
-    return f"{percent:.3f}" if percent >= 0.0005 else "nonzero"
+    """A cell of the histogram: blank for none, `nonzero` for fewer than three decimals show."""
+    value = f"{row['median']:.3f}"
+    if row["bucket"] != LONGEST and row["median"] < SMALLEST:
+        value = "nonzero" if row["median"] else "0"
+    return two_lines(value, _reach(row, "{:.3f}".format)) if row["median"] or row["high"] else " "

@@ -23,7 +23,7 @@ BUCKETS: dict[str, float] = {
 }
 """Buckets of the published tables, each with the µs up to which it reaches."""
 LONGEST = "max"
-PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, LONGEST: 1.0}
 KEYS = ["host", "step", "position", "statement", "dbms"]
 
 
@@ -39,17 +39,17 @@ def percentiles(study: Study) -> pl.DataFrame:
         .sort(*keys, "from_us")
         .with_columns(below=pl.col("transactions").cum_sum().over(keys), all=pl.col("transactions").sum().over(keys))
     )
-    found = []
-    for name, share in PERCENTILES.items():
-        rank = share * pl.col("all")
-        first = counted.filter(pl.col("below") >= rank).group_by(keys, maintain_order=True).first()
-        width = (pl.col("below_us") - pl.col("from_us")).clip(0)
-        inside = (rank - (pl.col("below") - pl.col("transactions"))) / pl.col("transactions")
-        value = (pl.col("from_us") + width * inside.clip(0, 1)).alias("value")
-        found.append(first.select(*keys, pl.lit(name).alias("percentile"), value))
-    last = counted.group_by(keys, maintain_order=True).agg(pl.col("below_us").last().alias("value"))
-    found.append(last.select(*keys, pl.lit(LONGEST).alias("percentile"), "value"))
-    return _in_order(absolute(pl.concat(found), keys=[*KEYS, "percentile"]), study.card.base)
+    wanted = pl.DataFrame({"percentile": list(PERCENTILES), "share": list(PERCENTILES.values())})
+    rank, width = pl.col("share") * pl.col("all"), (pl.col("below_us") - pl.col("from_us")).clip(0)
+    inside = (rank - (pl.col("below") - pl.col("transactions"))) / pl.col("transactions")
+    found = (
+        counted.join(wanted, how="cross", maintain_order="left_right")
+        .filter(pl.col("below") >= rank)
+        .group_by(*keys, "percentile", maintain_order=True)
+        .first()
+        .select(*keys, "percentile", value=pl.col("from_us") + width * inside.clip(0, 1))
+    )
+    return _in_order(absolute(found, keys=[*KEYS, "percentile"]), study.card.base)
 
 
 def buckets(study: Study) -> pl.DataFrame:

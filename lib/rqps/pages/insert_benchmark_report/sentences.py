@@ -12,6 +12,10 @@ from rqps.view import Row, Sentences, in_order, interval_of, rounds_of
 
 _SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
 _SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECASE)
+_COUNTED = {
+    "misses": "pages not in the buffer pool",
+    "device_reads": "reads of the device by the whole host",
+}
 
 
 def findings(study: Study) -> Sentences:
@@ -41,7 +45,9 @@ def insert_findings(study: Study) -> list[str]:
 
 def _finding(rows: Sequence[Row], change: str) -> str:
     me, base = rows[0]["dbms"], rows[0]["base"]
-    with_it, whom = _words(change, me, base)
+    switch = _SWITCH.fullmatch(change)
+    with_it = f"{_SWITCHED[switch[1].upper()]} the performance schema" if switch else f"with {change or me}"
+    whom = f"{me} against {base}" if change else f"against {base}"
     by = {kind: [row for row in rows if row["verdict"] == kind] for kind in ("faster", "slower", "same", "unsure")}
     sure = sorted(by["faster"] + by["slower"], key=lambda row: abs(row["median"] - 1), reverse=True)
     counts = rounds_of(row["n"] for row in rows)
@@ -49,40 +55,17 @@ def _finding(rows: Sequence[Row], change: str) -> str:
         begin = f"{with_it[0].upper()}{with_it[1:]} ({whom}), no step is shown to be faster or slower"
         return f"{begin}: {_ratios(rows)}; {counts}. It would take {rows[0]['needs']}."
     first = sure[0]
-    text = f"{_changed(first, with_it)} ({whom}: {interval_of(first)}, {counts})."
+    speed = f"slower {with_it}, at {first['median']:.2f} of the throughput"
+    if first["verdict"] == "faster":
+        speed = f"{first['median']:.2f} times faster {with_it}"
+    text = f"{first['step']} is {speed} ({whom}: {interval_of(first)}, {counts})."
     for kind in ("faster", "slower"):
         if more := [row for row in by[kind] if row is not first]:
             text += f" {kind.capitalize()}{' too' if first['verdict'] == kind else ''}: {_ratios(more)}."
-    if by["same"]:
-        text += f" The same within 2 %: {_ratios(by['same'])}."
-    if by["unsure"]:
-        text += f" Unsure: {_ratios(by['unsure'])}."
+    for kind, words in (("same", "The same within 2 %"), ("unsure", "Unsure")):
+        if by[kind]:
+            text += f" {words}: {_ratios(by[kind])}."
     return text
-
-
-def _words(change: str, me: str, base: str) -> tuple[str, str]:
-    """The difference, and the dbms that are compared.
-
-    >>> _words("performance_schema=OFF", "my8033.ps0", "my8033.base")
-    ('without the performance schema', 'my8033.ps0 against my8033.base')
-    """
-    if found := _SWITCH.fullmatch(change):
-        words = f"{_SWITCHED[found[1].upper()]} the performance schema"
-    else:
-        words = f"with {change or me}"
-    return words, f"{me} against {base}" if change else f"against {base}"
-
-
-def _changed(row: Row, with_it: str) -> str:
-    """
-    >>> _changed({"step": "l.x", "median": 1.49, "verdict": "faster"}, "without it")
-    'l.x is 1.49 times faster without it'
-    >>> _changed({"step": "l.i0", "median": 0.63, "verdict": "slower"}, "with my80.base")
-    'l.i0 is slower with my80.base, at 0.63 of the throughput'
-    """
-    if row["verdict"] == "faster":
-        return f"{row['step']} is {row['median']:.2f} times faster {with_it}"
-    return f"{row['step']} is slower {with_it}, at {row['median']:.2f} of the throughput"
 
 
 def _ratios(rows: Sequence[Row]) -> str:
@@ -97,8 +80,13 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     """Sentences on the rate of inserts: by the published rule, and second by second."""
     if rates.is_empty():
         return ["No step of this study had a rate of inserts to reach."]
-    missed = rates.filter(~pl.col("on_target"))
-    said = [_missed(rows.to_dicts()) for _, rows in missed.group_by("host", "dbms", maintain_order=True)]
+    said = []
+    for _, missed in rates.filter(~pl.col("on_target")).group_by("host", "dbms", maintain_order=True):
+        each = [
+            f"{row['step']} {row['median']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
+            for row in missed.to_dicts()
+        ]
+        said.append(f"{missed['dbms'][0]} missed the rate of inserts: {', '.join(each)}, {rounds_of(missed['n'])}.")
     if not said:
         some = [
             f"{row['dbms']} missed it in {row['step']} in {row['missed']} of {rounds_of([row['n']])}"
@@ -120,15 +108,6 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
             f"{rounds_of(row['n'] for row in share)}."
         )
     return said
-
-
-def _missed(rows: Sequence[Row]) -> str:
-    each = [
-        f"{row['step']} {row['median']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
-        for row in rows
-    ]
-    counts = rounds_of(row["n"] for row in rows)
-    return f"{rows[0]['dbms']} missed the rate of inserts: {', '.join(each)}, {counts}."
 
 
 def read_findings(found: pl.DataFrame) -> list[str]:
@@ -155,10 +134,7 @@ def _of_steps(some: pl.DataFrame, every: pl.DataFrame) -> str:
 
 def _counted(found: pl.DataFrame) -> str:
     each = []
-    for metric, what in (
-        ("misses", "pages not in the buffer pool"),
-        ("device_reads", "reads of the device by the whole host"),
-    ):
+    for metric, what in _COUNTED.items():
         if values := sorted(found.filter(metric=metric)["median"]):
             reach = " to ".join(in_order(f"{value:.3f}" for value in (values[0], values[-1])))
             each.append(f"{reach} {what} per operation")

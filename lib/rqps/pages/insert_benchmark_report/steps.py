@@ -26,9 +26,7 @@ _DEBT = {
     "age_share": pl.col("checkpoint_age_kb") / pl.col("redo_capacity_kb"),
     "waited_s": pl.col("waited_s"),
 }
-_SETTLING = ("history_length", "dirty_mb", "checkpoint_age_mb")
 _READS = ("misses", "device_reads", "read_kb", "tables_mb", "pool_mb")
-_POOL_READS = "innodb_buffer_pool_reads"
 _OF_STEP = ["run", "step"]
 
 
@@ -113,20 +111,10 @@ def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
 
 def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
     """Per step and client: the `share` of seconds on target, and `stall_s`, the longest row of seconds below it."""
-    keys = [*_OF_STEP, "client"]
-    longest = (
-        seconds.with_columns(pl.col("on_target").rle_id().over(keys).alias("row"))
-        .filter(~pl.col("on_target"))
-        .group_by(*keys, "row")
-        .len()
-        .group_by(keys)
-        .agg(pl.col("len").max().cast(pl.Float64).alias("stall_s"))
-    )
-    return (
-        seconds.group_by(keys, maintain_order=True)
-        .agg(pl.col("on_target").mean().alias("share"))
-        .join(longest, on=keys, how="left", maintain_order="left")
-        .with_columns(pl.col("stall_s").fill_null(0.0))
+    lengths = pl.col("on_target").rle()
+    below = lengths.struct.field("len").filter(~lengths.struct.field("value"))
+    return seconds.group_by(*_OF_STEP, "client", maintain_order=True).agg(
+        pl.col("on_target").mean().alias("share"), below.max().fill_null(0).cast(pl.Float64).alias("stall_s")
     )
 
 
@@ -141,7 +129,8 @@ def settling(study: Study) -> pl.DataFrame:
     """The debt during the wait before a step: `second` of the wait, `measure` and `value`, one line per run."""
     index = ["host", "dbms", "round", *_OF_STEP, "second"]
     rows = study.engine.filter(pl.col("moment") == "settling", pl.col("second").is_not_null())
-    values = rows.select(*index, **{name: _DEBT[name] for name in _SETTLING}).collect()
+    measures = {name: _DEBT[name] for name in ("history_length", "dirty_mb", "checkpoint_age_mb")}
+    values = rows.select(*index, **measures).collect()
     long = values.unpivot(index=index, variable_name="measure", value_name="value").drop_nulls("value")
     of_line = [*_OF_STEP, "measure"]
     every = (pl.len().over(of_line) + MOST_POINTS - 1) // MOST_POINTS
@@ -153,9 +142,11 @@ def reads(study: Study) -> pl.DataFrame:
     """Read per operation (a row in l.*, a query in q*): counted, since sizes alone do not show what reads the disk.
 
     `misses` are pages that were not in the server's buffer pool; `device_reads` and `read_kb` are of the device.
-    `tables_mb` are on disk when the step ends, `pool_mb` fit in memory.
+    `tables_mb` are on disk after the step, `pool_mb` fit in memory.
     """
-    counted = study.status.filter(name=_POOL_READS).with_columns(pl.col("value").cast(pl.Float64, strict=False))
+    counted = study.status.filter(name="innodb_buffer_pool_reads").with_columns(
+        pl.col("value").cast(pl.Float64, strict=False)
+    )
     before, after = (pl.col("value").filter(moment=moment).first() for moment in ("before", "after"))
     misses = counted.group_by(_OF_STEP).agg((after - before).alias("misses")).collect()
     sizes = study.engine.filter(moment="after").select(
@@ -187,7 +178,7 @@ def where_pages_come_from(found: pl.DataFrame) -> pl.DataFrame:
 
 def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
     """Throughput of every second, all clients together: of the steps with queries, or of those that only write."""
-    steps = _timed(study.steps).filter(asks_queries() == queries)
+    steps = study.steps.filter(pl.col("kind") != "l.x", asks_queries() == queries)
     found = throughput_over_time(study.intervals, steps)
     positions = steps.select("step", "position").unique()
     return found.join(positions, on="step", maintain_order="left").sort("host", "position", maintain_order=True)
@@ -199,7 +190,7 @@ def clients_over_time(study: Study) -> pl.DataFrame:
     `median` of the rounds' means; `low` and `high` are the lowest and highest single second of all rounds, so that a
     stall is not lost in a mean.
     """
-    seconds = main_seconds(study, _timed(usable(study.steps)))
+    seconds = main_seconds(study, usable(study.steps).filter(pl.col("kind") != "l.x"))
     pieces = _PIECES if seconds["client"].n_unique() <= FEW_CLIENTS else _PIECES_OF_MANY
     length = pl.col("second").max().over("host", "step", "dbms") + 1
     keys = ["host", "position", "step", "dbms", "kind", "client", "piece_s", "second"]
@@ -213,8 +204,3 @@ def clients_over_time(study: Study) -> pl.DataFrame:
         .agg(pl.col("mean").median().alias("median"), pl.col("low").min(), pl.col("high").max(), pl.len().alias("n"))
         .sort("host", "dbms", "position", "client", "second")
     )
-
-
-def _timed(steps: pl.DataFrame) -> pl.DataFrame:
-    """Steps that have a course in time: all but those that make indexes."""
-    return steps.filter(pl.col("kind") != "l.x")

@@ -8,7 +8,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps.pages.insert_benchmark_report.columns import columns_over_rounds
-from rqps.pages.insert_benchmark_report.response_times import LONGEST, PERCENTILES, STATEMENTS, percentiles
+from rqps.pages.insert_benchmark_report.response_times import PERCENTILES, STATEMENTS, percentiles
 from rqps.pages.insert_benchmark_report.steps import debt, reads, seconds_on_target
 from rqps.store.read import Study
 from rqps.view import Column, Sentences
@@ -23,7 +23,6 @@ def _number(name: str, label: str, form: Callable[[float], str], under: str = ""
 @dataclass(frozen=True)
 class _Table:
     numbers: Callable[[Study], pl.DataFrame]
-    name: str
     title: str
     note: str
     columns: tuple[Column, ...]
@@ -34,10 +33,8 @@ _CPU, _SWITCHES, _RATES, _LONGEST = "cpupq, µs", "cspq", "p50 and p99 of the ra
 _TABLES = {
     "corrected CPU": _Table(
         columns_over_rounds,
-        "insert-corrected-cpu",
         "CPU and context switches, as published and counted",
-        "For an operation: as published, of the whole host; counted at the step's ends; of the server, of all "
-        "clients, and of whatever else ran.",
+        "Per operation. Published is of the whole host; the rest is counted before and after the step.",
         (
             _number("elapsed_s", "elapsed, s", sized),
             _number("cpupq", "published", sized, _CPU),
@@ -51,10 +48,8 @@ _TABLES = {
     ),
     "corrected rates": _Table(
         columns_over_rounds,
-        "insert-corrected-rates",
         "Rates and longest responses, as published and of all",
-        "The rate that is reached in 50 and in 99 percent of the seconds. Done again: transactions that met a "
-        "deadlock or waited for a lock too long.",
+        "The rate reached in 50 and in 99 % of the seconds. Done again: after a deadlock or a lock timeout.",
         (
             _number("p50", "client 1, p50", whole, _RATES),
             _number("p50_all", "all, p50", whole, _RATES),
@@ -69,7 +64,6 @@ _TABLES = {
     ),
     "seconds on target": _Table(
         seconds_on_target,
-        "insert-on-target",
         "Seconds on target",
         "A second is on target if 95 % of its rows were inserted in it; what slipped into its neighbour counts. "
         "A stall is the longest row of seconds below that. The latest insert is from when the limiter "
@@ -84,7 +78,6 @@ _TABLES = {
     ),
     "debt": _Table(
         debt,
-        "insert-debt",
         "Debt that each step with queries inherited",
         "Just before the step: transactions that wait to be purged, pages to flush, redo log since the checkpoint.",
         (
@@ -99,7 +92,6 @@ _TABLES = {
     ),
     "reads": _Table(
         reads,
-        "insert-reads",
         "Reads of an operation",
         "An operation is a row in l.*, a query in q*; what the background writes read there is in its number.",
         (
@@ -131,9 +123,8 @@ def number_table(study: Study, what: str) -> Any:
     found = chosen.numbers(study)
     if found.is_empty():
         return Sentences([chosen.empty])
-    return numbers_table(
-        found, chosen.columns, study.card.base, name=chosen.name, note=chosen.note, title=chosen.title
-    )
+    name = f"insert-{what.replace(' ', '-').lower()}"
+    return numbers_table(found, chosen.columns, study.card.base, name=name, note=chosen.note, title=chosen.title)
 
 
 def dbms_tables(study: Study) -> Iterator[GT]:
@@ -155,7 +146,7 @@ def percentile_table(study: Study, statement: str) -> GT | Sentences:
     columns = [
         _number(f"{kind} {name}", name, duration_us, under)
         for kind, under in ((statement, f"the {statement} itself"), (due, "since it was due"))
-        for name in (*PERCENTILES, LONGEST)
+        for name in PERCENTILES
     ]
     named = found.with_columns(pl.format("{} {}", "statement", "percentile").alias("metric"))
     name, title = f"insert-percentiles-{statement}", f"Time of {STATEMENTS[statement]}"

@@ -2,3 +2,5 @@
 
 from rqps.pages.perf_schema_instruments.charts import instrument_bars, instrument_text, sums_table
 from rqps.pages.perf_schema_instruments.tree import instrument_costs
+
+__all__ = ["instrument_bars", "instrument_costs", "instrument_text", "sums_table"]
