@@ -16,12 +16,8 @@ _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def cache_dir() -> Path:
     """The folder of builds, tools and loaded tables: `RQPS_CACHE`, or `rqps` in the user's cache directory."""
-    if chosen := os.environ.get("RQPS_CACHE"):
-        folder = Path(chosen).expanduser().absolute()
-    elif base := os.environ.get("XDG_CACHE_HOME"):
-        folder = Path(base).expanduser().absolute() / "rqps"
-    else:
-        folder = Path.home() / ".cache" / "rqps"
+    chosen = os.environ.get("RQPS_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/rqps"
+    folder = Path(chosen).expanduser().absolute()
     if set(str(folder)) & set(':;"\n'):
         raise RqpsError(
             f"the cache directory {str(folder)!r} has a : ; \" or line end in its name, which loaders can't take",
@@ -87,12 +83,8 @@ def disk_trouble_explained(folder: Path) -> Iterator[None]:
 
 def copy_folder(source: Path, target: Path) -> None:
     """A copy that shares its blocks with the original where the file system can."""
-    done = subprocess.run(
-        ["cp", "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["cp", "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shutil.rmtree(target, ignore_errors=True)
         raise RqpsError(

@@ -20,19 +20,10 @@ import shutil
 import signal
 import sys
 import time
-from typing import TypedDict
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Order(TypedDict):
-    mode: str
-    argv: list[str]
-    cpus: list[int]
-    owner: int
-    scratch: list[str]
-    patience_s: float
 
 
 def command(
@@ -44,15 +35,9 @@ def command(
     patience_s: float = 60,
 ) -> list[str]:
     """The command line that starts `argv` under a keeper; the caller adds pipes and environment."""
-    order: Order = {
-        "mode": mode,
-        "argv": argv,
-        "cpus": list(cpus),
-        "owner": os.getpid(),
-        "scratch": list(scratch),
-        "patience_s": patience_s,
-    }
-    return [sys.executable, "-I", "-S", __file__, json.dumps(order)]
+    order: dict[str, Any] = {"argv": argv, "cpus": cpus}
+    order |= {"parent": os.getpid()} if mode == "exec" else {"scratch": scratch, "patience_s": patience_s}
+    return [sys.executable, "-I", "-S", __file__, mode, json.dumps(order)]
 
 
 def _become(argv: list[str], cpus: list[int], parent: int) -> None:
@@ -65,7 +50,7 @@ def _become(argv: list[str], cpus: list[int], parent: int) -> None:
     os.execv(argv[0], argv)
 
 
-def _start(order: Order) -> int:
+def _start(argv: list[str], cpus: list[int]) -> int:
     """Starts the program as a child that does not read our pipe, and returns its process id."""
     keeper = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # so that one that comes now is the program's, not lost
@@ -79,9 +64,9 @@ def _start(order: Order) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)  # the pipe to the owner is the keeper's own
-        _become(order["argv"], order["cpus"], keeper)
+        _become(argv, cpus, keeper)
     except OSError as error:
-        print(f"{order['argv'][0]}: {error.strerror}", file=sys.stderr)
+        print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
     os._exit(127)
 
 
@@ -91,18 +76,7 @@ def _ended(child: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if done else None
 
 
-def _stop(child: int, patience_s: float) -> int:
-    """Asks the program to stop, and kills it when patience is at an end."""
-    os.kill(child, signal.SIGTERM)
-    deadline = time.monotonic() + patience_s
-    while (code := _ended(child)) is None:
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-        time.sleep(0.02)
-    return code
-
-
-def _guard(order: Order) -> None:
+def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: float) -> None:
     asked_to_stop: list[int] = []
     wakeup, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -110,7 +84,7 @@ def _guard(order: Order) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in STOPPING:
         signal.signal(number, lambda number, _: asked_to_stop.append(number))
-    child = _start(order)
+    child = _start(argv, cpus)
     _report(f"pid {child}")
     while (code := _ended(child)) is None and not asked_to_stop:
         ready, _, _ = select.select([0, wakeup], [], [])
@@ -119,8 +93,13 @@ def _guard(order: Order) -> None:
         if wakeup in ready:
             os.read(wakeup, 64)
     if code is None:
-        code = _stop(child, order["patience_s"])
-    for folder in order["scratch"]:
+        os.kill(child, signal.SIGTERM)
+        deadline = time.monotonic() + patience_s
+        while (code := _ended(child)) is None:
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.02)
+    for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
     _report(f"exit {code}")
 
@@ -130,12 +109,5 @@ def _report(line: str) -> None:
         os.write(1, f"{line}\n".encode())
 
 
-def main() -> None:
-    order: Order = json.loads(sys.argv[1])
-    if order["mode"] == "exec":
-        _become(order["argv"], order["cpus"], order["owner"])
-    _guard(order)
-
-
 if __name__ == "__main__":
-    main()
+    (_become if sys.argv[1] == "exec" else _guard)(**json.loads(sys.argv[2]))

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from rqps import engines
@@ -68,19 +68,20 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
         raise RqpsError(
             f"builds.{name}: {error.filename} can't be read by this user", fix="let this user read and run it"
         ) from error
-    if spec.mysql is not None and known.version != spec.mysql and not known.version.startswith(f"{spec.mysql}."):
+    version = known["version"]
+    if spec.mysql is not None and version != spec.mysql and not version.startswith(f"{spec.mysql}."):
         raise RqpsError(
-            f"builds.{name}.mysql: {spec.mysql} was promised, but {origin.words} is {known.version}",
-            fix=f'write mysql: "{known.version}", or correct the source',
+            f"builds.{name}.mysql: {spec.mysql} was promised, but {origin.words} is {version}",
+            fix=f'write mysql: "{version}", or correct the source',
         )
     return Build(
         name=name,
-        version=known.version,
+        version=version,
         source=origin.words,
         directory=found.base,
         program=found.mysqld,
         argv=argv,
-        digest=known.digest,
+        digest=known["digest"],
         environment=environment,
         options=(*found.options, *(DEBIAN_OPTIONS if of_debian else ())),
         empty_data=found.empty_data,
@@ -122,49 +123,31 @@ def layout(tree: Path) -> Layout | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """Version and digest of one mysqld, for as long as the file does not change; 200 MB take a while to read."""
-
-    mysqld: str
-    size_bytes: int
-    modified_ns: int
-    version: str
-    digest: str
-
-
-def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> _Facts:
-    """Version and digest of a mysqld, found out once."""
-    if known := _remembered(mysqld):
-        return known
-    version, now, note = _ask_version(argv, environment), mysqld.stat(), _note(mysqld)
-    known = _Facts(str(mysqld), now.st_size, now.st_mtime_ns, version, sha256(mysqld))
-    with disk_trouble_explained(cache_dir()):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        partial = note.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(asdict(known), indent=1))
-        partial.replace(note)
-    return known
+def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
+    """Version and digest of a mysqld, found out once: 200 MB take a while to read."""
+    note = _note(mysqld)
+    if not note.exists():
+        facts = {"mysqld": str(mysqld), "version": _ask_version(argv, environment), "digest": sha256(mysqld)}
+        with disk_trouble_explained(cache_dir()):
+            note.parent.mkdir(parents=True, exist_ok=True)
+            partial = note.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(facts, indent=1))
+            partial.replace(note)
+    found: dict[str, str] = json.loads(note.read_text())
+    return found
 
 
-def _remembered(mysqld: Path) -> _Facts | None:
-    try:
-        known = _Facts(**json.loads(_note(mysqld).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
+def _note(mysqld: Path) -> Path:
+    """The file of the facts about this very file: one that was changed is another one."""
     now = mysqld.stat()
-    same = (known.mysqld, known.size_bytes, known.modified_ns) == (str(mysqld), now.st_size, now.st_mtime_ns)
-    return known if same else None
+    described = json.dumps([str(mysqld), now.st_size, now.st_mtime_ns])
+    return cache_dir() / "facts" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
 
 def known_version(tree: Path) -> str | None:
     """The version of the server in a tree, if it was asked before."""
-    known = _remembered(found.mysqld) if (found := layout(tree)) else None
-    return known.version if known else None
-
-
-def _note(mysqld: Path) -> Path:
-    return cache_dir() / "facts" / f"{hashlib.sha256(str(mysqld).encode()).hexdigest()[:16]}.json"
+    found = layout(tree)
+    return json.loads(note.read_text())["version"] if found and (note := _note(found.mysqld)).exists() else None
 
 
 def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:

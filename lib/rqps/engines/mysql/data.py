@@ -1,22 +1,21 @@
-"""Data directories: an empty one of a build, one with loaded tables, and a copy of it for every run.
-
-Loaded tables are made once per build and size and copied, so that each round starts from the same bytes and a run's
-set-up costs seconds.
-"""
+"""Data directories: an empty one of a build, and ones with loaded tables, of which every run gets a copy."""
 
 import hashlib
 import json
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, copy_folder, made_once
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.instance import Server, mysqld, query, running
-from rqps.engines.mysql.options import Asked, argument
+from rqps.engines.mysql.instance import Server, mysqld, running
+from rqps.engines.mysql.options import argument
+from rqps.engines.mysql.reports import read_variables
 from rqps.errors import RqpsError
+from rqps.study import Option
 
 SHAPING = (
     "character_set_server",
@@ -55,7 +54,7 @@ class Origin:
         return cache_dir() / "data" / f"{self.build.name}-{self.build.version}-{key}"
 
 
-def origin(build: Build, asked: Mapping[str, Asked]) -> Origin:
+def origin(build: Build, asked: Mapping[str, Option]) -> Origin:
     """The origin of the data of a dbms; two configs that shape data alike share it."""
     return Origin(build, {name: argument(asked[name].value, build.version) for name in SHAPING if name in asked})
 
@@ -89,9 +88,19 @@ def _empty(source: Origin, say: Say) -> Path:
 
     def make(work: Path) -> None:
         say(f"{source.build.name}: initialising an empty data directory")
-        initialise(source, work)
-        (work / "variables.json").write_text(json.dumps(_ask_for_variables(source, work), indent=1))
-        _forget_redo_log(source.build, work / "data")
+        data = work / "data"
+        if source.build.empty_data:
+            copy_folder(source.build.empty_data, data)
+        elif source.build.number >= (5, 7, 6):
+            shape = (f"--{name.replace('_', '-')}={value}" for name, value in source.shape.items())
+            _call(source.build, work, [*shape, "--initialize-insecure"])
+        else:
+            for schema in ("mysql", "test"):
+                (data / schema).mkdir(parents=True)
+            _call(source.build, work, ["--bootstrap"], sql=_system_tables(source.build))
+        with running(source.build, data, log=work / "first.err") as server, closing(server.connect()) as connection:
+            (work / "variables.json").write_text(json.dumps(read_variables(connection), indent=1))
+        _forget_redo_log(source.build, data)
 
     return made_once(source.folder / "empty", make, _wait_for_other(source, say))
 
@@ -100,26 +109,11 @@ def _wait_for_other(source: Origin, say: Say) -> Callable[[], None]:
     return lambda: say(f"{source.build.name}: another process is making its data; waiting for it")
 
 
-def initialise(source: Origin, work: Path) -> None:
-    """Makes an empty data directory in `work/data` in the way of this version."""
-    data = work / "data"
-    if source.build.empty_data:
-        copy_folder(source.build.empty_data, data)
-    elif source.build.number >= (5, 7, 6):
-        _call(source, work, ["--initialize-insecure"])
-    else:
-        data.mkdir()
-        for schema in ("mysql", "test"):
-            (data / schema).mkdir()
-        _call(source, work, ["--bootstrap"], sql=_system_tables(source.build))
-
-
 def _system_tables(build: Build) -> bytes:
     """The statements that mysql_install_db gives to a server before 5.7, without its shell and Perl."""
     share = build.directory / "share"
     scripts = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-    missing = [name for name in scripts if not (share / name).exists()]
-    if missing:
+    if missing := [name for name in scripts if not (share / name).exists()]:
         raise RqpsError(
             f"{build.name}: {share} has no {' and no '.join(missing)}",
             fix="give the path of a whole server tree: its share directory holds the scripts for the system tables",
@@ -127,12 +121,10 @@ def _system_tables(build: Build) -> bytes:
     return b"USE mysql;\n" + b"\n".join((share / name).read_bytes() for name in scripts)
 
 
-def _call(source: Origin, work: Path, mode: list[str], sql: bytes = b"") -> None:
+def _call(build: Build, work: Path, arguments: list[str], sql: bytes = b"") -> None:
     """Runs mysqld once, for initialising, and shows what it said if it failed."""
-    build = source.build
-    shape = [f"--{name.replace('_', '-')}={value}" for name, value in source.shape.items()]
     done = subprocess.run(
-        [*mysqld(build, work / "data"), *(shape if mode == ["--initialize-insecure"] else []), *mode],
+        [*mysqld(build, work / "data"), *arguments],
         input=sql,
         capture_output=True,
         env={"PATH": "/usr/bin:/bin", **build.environment},
@@ -145,14 +137,6 @@ def _call(source: Origin, work: Path, mode: list[str], sql: bytes = b"") -> None
             f"{build.name} ({build.version}): its empty data directory could not be made:\n" + "\n".join(said[-15:]),
             fix="see what the server says above; a library that is missing is named there",
         )
-
-
-def _ask_for_variables(source: Origin, work: Path) -> dict[str, str]:
-    with running(source.build, work / "data", log=work / "first.err") as server:
-        connection = server.connect()
-        rows = query(connection, "SHOW GLOBAL VARIABLES")
-        connection.close()
-    return {str(name).lower(): str(value) for name, value in rows}
 
 
 def _forget_redo_log(build: Build, data: Path) -> None:

@@ -19,6 +19,7 @@ from rqps.engines.mysql.build import Build
 from rqps.errors import RqpsError
 
 START_PATIENCE_S = 180
+LAST_LINES = 15
 Connection: TypeAlias = "pymysql.Connection[Any]"
 SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
 
@@ -81,23 +82,19 @@ class Server:
         return True
 
     def end_of(self, what: str) -> RqpsError:
-        """The error for something that the server did not live through."""
-        return RqpsError(
-            f"{what}: the server ended in the middle of it, {self.how_it_ended()}; "
-            f"the end of its error log:\n{self.last_words()}",
-            fix="look for what ended it there; if memory ran out, the kernel's log says so",
-        )
-
-    def how_it_ended(self) -> str:
-        """Its exit code or the signal that ended it, as its keeper reports it."""
+        """The error for something that the server did not live through, with the code or signal that ended it."""
         assert self.keeper.stdout is not None
         reported = self.keeper.stdout.read().split()
         code = int(reported[-1]) if reported else -signal.SIGKILL
-        return f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        return RqpsError(
+            f"{what}: the server ended in the middle of it, {how}; the end of its error log:\n{self.last_words()}",
+            fix="look for what ended it there; if memory ran out, the kernel's log says so",
+        )
 
-    def last_words(self, lines: int = 15) -> str:
+    def last_words(self) -> str:
         """The end of its error log."""
-        return _tail(self.error_log, lines)
+        return _tail(self.error_log)
 
 
 def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
@@ -129,7 +126,12 @@ def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = (
             f"{socket}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(socket))}",
             fix="set TMPDIR to a shorter directory",
         )
-    argv = [*asked.under, *server_command(build, data, private, asked.log, arguments)]
+    argv = [
+        *(*asked.under, *mysqld(build, data)),
+        *(f"--socket={socket}", f"--pid-file={private / 'mysqld.pid'}", f"--log-error={asked.log}"),
+        *("--skip-networking", "--loose-mysqlx=OFF", f"--tmpdir={data.parent}"),
+        *arguments,  # those of the config come after those of the package, which may differ
+    ]
     folders = tuple(str(folder) for folder in (private, *asked.scratch))
     process = subprocess.Popen(
         keeper.command("guard", argv, cpus=asked.cpus, scratch=folders),
@@ -152,20 +154,6 @@ def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = (
     return server
 
 
-def server_command(build: Build, data: Path, private: Path, log: Path, arguments: tuple[str, ...]) -> list[str]:
-    """The whole command line. Options of the package come before those of the config, which may differ."""
-    return [
-        *mysqld(build, data),
-        f"--socket={private / 'mysqld.sock'}",
-        f"--pid-file={private / 'mysqld.pid'}",
-        f"--log-error={log}",
-        "--skip-networking",
-        "--loose-mysqlx=OFF",
-        f"--tmpdir={data.parent}",
-        *arguments,
-    ]
-
-
 def mysqld(build: Build, data: Path) -> list[str]:
     """The part of a command line that every start on a data directory has. As root, mysqld insists on an option."""
     as_root = ("--user=root",) if os.geteuid() == 0 else ()
@@ -177,21 +165,19 @@ def mysqld(build: Build, data: Path) -> list[str]:
 
 def _wait_until_it_answers(server: Server, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
+    problem = f"did not answer within {patience_s:g} s"
     while time.monotonic() < deadline:
         if server.ended() or not server.pid:
-            raise RqpsError(
-                f"{server.build.name} ({server.build.version}) did not start; the end of its error log:\n"
-                + (server.last_words() or _tail(server.error_log.with_suffix(".out"), 15)),
-                fix=f"read the whole log, {server.error_log.name}",
-            )
+            problem = "did not start"
+            break
         try:
             server.connect().close()
             return
         except pymysql.err.OperationalError:
             time.sleep(0.05)
     raise RqpsError(
-        f"{server.build.name} ({server.build.version}) did not answer within {patience_s:g} s; "
-        f"the end of its error log:\n{server.last_words()}",
+        f"{server.build.name} ({server.build.version}) {problem}; the end of its error log:\n"
+        + (server.last_words() or _tail(server.error_log.with_suffix(".out"))),
         fix=f"read the whole log, {server.error_log.name}",
     )
 
@@ -208,7 +194,5 @@ def stop(server: Server) -> None:
     server.keeper.stdout.close()
 
 
-def _tail(file: Path, lines: int) -> str:
-    if not file.exists():
-        return ""
-    return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])
+def _tail(file: Path) -> str:
+    return "\n".join(file.read_text(errors="replace").splitlines()[-LAST_LINES:]) if file.exists() else ""

@@ -7,20 +7,11 @@ known as well as a release. Only what went by another name stands here.
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from rqps.errors import RqpsError
+from rqps.study import Option
 
 Value = str | int | float | bool
-
-
-class Asked(Protocol):
-    """One option of a config: its value, and whether a version may lack it."""
-
-    @property
-    def value(self) -> Value: ...
-    @property
-    def optional(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -33,38 +24,32 @@ class Translated:
     """Optional ones that this version does not have."""
 
 
-@dataclass(frozen=True)
-class Form:
-    """An option's form in one version: its arguments and the variables that show that it took effect."""
-
-    arguments: tuple[str, ...]
-    expected: Mapping[str, str]
+def _log_bin(value: Value, _known: Mapping[str, str]) -> Translated | None:
+    return Translated((f"--{'log-bin=binlog' if is_on(value) else 'skip-log-bin'}",), {"log_bin": on_off(value)})
 
 
-def _log_bin(value: Value, _known: Mapping[str, str]) -> Form | None:
-    return Form((f"--{'log-bin=binlog' if is_on(value) else 'skip-log-bin'}",), {"log_bin": on_off(value)})
-
-
-def _ssl(value: Value, known: Mapping[str, str]) -> Form | None:
+def _ssl(value: Value, known: Mapping[str, str]) -> Translated | None:
     if is_on(value):
         return None
     if "tls_version" in known:  # skip-ssl is gone in 8.4
-        return Form(("--tls-version=",), {"tls_version": ""})
-    return Form(("--skip-ssl",), {"have_ssl": "DISABLED"} if known.get("have_ssl") != "NO" else {"have_ssl": "NO"})
+        return Translated(("--tls-version=",), {"tls_version": ""})
+    return Translated(
+        ("--skip-ssl",), {"have_ssl": "DISABLED"} if known.get("have_ssl") != "NO" else {"have_ssl": "NO"}
+    )
 
 
-def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Form | None:
+def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | None:
     """Before 8.0.30 the redo log is a number of files of one size."""
     if "innodb_redo_log_capacity" in known:
         return None
     each = int(canonical(value)) // 2
-    return Form(
+    return Translated(
         (f"--innodb-log-file-size={each}", "--innodb-log-files-in-group=2"),
         {"innodb_log_file_size": str(each), "innodb_log_files_in_group": "2"},
     )
 
 
-FORMS: dict[str, Callable[[Value, Mapping[str, str]], Form | None]] = {
+FORMS: dict[str, Callable[[Value, Mapping[str, str]], Translated | None]] = {
     "log_bin": _log_bin,
     "ssl": _ssl,
     "innodb_redo_log_capacity": _redo_log_capacity,
@@ -74,7 +59,7 @@ FORMS: dict[str, Callable[[Value, Mapping[str, str]], Form | None]] = {
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-def translate(asked: Mapping[str, Asked], known: Mapping[str, str], *, dbms: str, version: str) -> Translated:
+def translate(asked: Mapping[str, Option], known: Mapping[str, str], *, dbms: str, version: str) -> Translated:
     """The options of `asked` for a server whose variables are `known`; every unknown one at once."""
     arguments: list[str] = []
     expected: dict[str, str] = {}

@@ -18,12 +18,7 @@ from rqps.study.perf_schema import State
 Row = dict[str, Any]
 Plan = dict[str, Any]
 LONGEST_STATEMENT = 300
-_FORBIDDEN = (
-    ER.TABLEACCESS_DENIED_ERROR,
-    ER.COLUMNACCESS_DENIED_ERROR,
-    ER.DBACCESS_DENIED_ERROR,
-    ER.SPECIFIC_ACCESS_DENIED_ERROR,
-)
+_FORBIDDEN = {code for name, code in vars(ER).items() if name.endswith("ACCESS_DENIED_ERROR")}
 
 
 def read_variables(connection: Connection, pattern: str = "%") -> dict[str, str]:

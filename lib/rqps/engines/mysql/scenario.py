@@ -151,11 +151,9 @@ def _state(scenario: Scenario, name: str, release: State) -> State:
     if is_always_on(name):
         return "counted"
     switch = decides(scenario.instruments, name)
-    if switch is None:
-        return release
-    state = switch.state
+    state = switch.state if switch else release
     assert not isinstance(state, bool)
-    return "counted" if state == "timed" and class_of(name) in _NEVER_TIMED else state
+    return "counted" if switch and state == "timed" and class_of(name) in _NEVER_TIMED else state
 
 
 def _consumers(scenario: Scenario, known: Known) -> dict[str, bool]:
@@ -177,23 +175,17 @@ def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
 
 def _updates(wanted: Realised, known: Known) -> Iterator[str]:
     """Consumers are switched off first and on last, so that nothing is recorded that is not asked for."""
-    changed = [name for name, on in wanted.consumers.items() if on != known.consumers[name]]
-    consumers = "UPDATE performance_schema.setup_consumers SET enabled = '{}' WHERE name IN ({})"
-    if off := [name for name in changed if not wanted.consumers[name]]:
-        yield consumers.format("NO", _quoted(off))
-    for state, (enabled, timed) in {"off": ("NO", "NO"), "counted": ("YES", "NO"), "timed": ("YES", "YES")}.items():
-        names = [n for n, to in wanted.instruments.items() if to == state and to != known.instruments[n]]
-        if names:
-            yield (
-                f"UPDATE performance_schema.setup_instruments SET enabled = '{enabled}', timed = '{timed}' "
-                f"WHERE name IN ({_quoted(names)})"
-            )
-    if on := [name for name in changed if wanted.consumers[name]]:
-        yield consumers.format("YES", _quoted(on))
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
+    consumers = {name: on for name, on in wanted.consumers.items() if on != known.consumers[name]}
+    instruments = {name: state for name, state in wanted.instruments.items() if state != known.instruments[name]}
+    for table, settings, changed, to in (
+        ("setup_consumers", "enabled = 'NO'", consumers, False),
+        ("setup_instruments", "enabled = 'NO', timed = 'NO'", instruments, "off"),
+        ("setup_instruments", "enabled = 'YES', timed = 'NO'", instruments, "counted"),
+        ("setup_instruments", "enabled = 'YES', timed = 'YES'", instruments, "timed"),
+        ("setup_consumers", "enabled = 'YES'", consumers, True),
+    ):
+        if names := ", ".join(f"'{name}'" for name, asked in changed.items() if asked == to):
+            yield f"UPDATE performance_schema.{table} SET {settings} WHERE name IN ({names})"
 
 
 def is_always_on(name: str) -> bool:
@@ -219,10 +211,14 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
     if not known.instruments:
         yield "it was compiled without a performance schema"
         return
-    for switch in _required(scenario.instruments, known.instruments, version, "instruments"):
-        yield f"{switch.pattern} fits no instrument; {_reason(switch.pattern, known.instruments)}"
-    for switch in _required(scenario.consumers, known.consumers, version, "consumers"):
-        yield f"{switch.pattern} fits no consumer; {_near(switch.pattern, known.consumers)}"
+    for kind, switches, names in (
+        ("instruments", scenario.instruments, known.instruments),
+        ("consumers", scenario.consumers, known.consumers),
+    ):
+        for switch in unmatched(switches, names):
+            never_had = not switch.on and later_than(version, switch, kind)  # switching that off is no mistake
+            if not (switch.optional or switch.pattern == "%" or never_had):
+                yield f"{switch.pattern} fits no {kind[:-1]}; {_reason(switch.pattern, names)}"
     on = _consumers(scenario, known)
     for name, enabled in on.items():
         described = classes().consumers.get(name)
@@ -231,25 +227,13 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
             yield f"the consumer {name} would record nothing: {parent}, which it hangs on, is off; switch it on, too"
 
 
-def _required(switches: Iterable[Switch], names: Iterable[str], version: str, kind: str) -> Iterator[Switch]:
-    """Those that fit nothing and have to, unless they switch off what the version has not got."""
-    for switch in unmatched(switches, names):
-        if not switch.optional and switch.pattern != "%" and (switch.on or not later_than(version, switch, kind)):
-            yield switch
-
-
-def _reason(pattern: str, instruments: Mapping[str, object]) -> str:
-    for name, reason in classes().compile_time.items():
-        if fits(pattern, name):
-            return reason
+def _reason(pattern: str, names: Iterable[str]) -> str:
+    """The reason why a build has nothing of a pattern, or the names and their beginnings that look like it."""
+    if reason := next((why for name, why in classes().compile_time.items() if fits(pattern, name)), None):
+        return reason
     kind = class_of(pattern)
-    if kind and not any(class_of(name) == kind for name in instruments):
+    if kind and not any(class_of(name) == kind for name in names):
         return f"this build has none of {kind}, as if configured with -D{classes().instruments[kind].compiled}=1"
-    return _near(pattern, instruments)
-
-
-def _near(pattern: str, names: Iterable[str]) -> str:
-    """Names, and the beginnings that they share, that look like a pattern."""
     candidates: dict[str, None] = {}
     for name in names:
         parts = name.split("/")
@@ -262,7 +246,12 @@ def _near(pattern: str, names: Iterable[str]) -> str:
 def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, available_bytes: int | None = None) -> None:
     """Refuses sizes that need more memory than the machine has left: the server takes it at its start."""
     available = psutil.virtual_memory().available if available_bytes is None else available_bytes
-    needed = {name: each for name, value in options.items() if (each := _table_bytes(name, value, known))}
+    needed: dict[str, int] = {}
+    for name, value in options.items():
+        usual = known.sizes.get(name, 0)
+        if (found := _SIZE.fullmatch(name)) and usual > 0 and value.isdecimal():
+            table = _TABLES.get(found["what"], found["what"])  # its memory is in proportion to its size
+            needed[name] = known.memory_bytes.get(table, 0) * int(value) // usual
     if sum(needed.values()) <= available:
         return
     largest = max(needed, key=lambda name: needed[name])
@@ -272,11 +261,3 @@ def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, availa
         f"and {available / 1e9:.1f} GB are left on this machine",
         fix=f"ask for {most} at most, or run it on a larger machine",
     )
-
-
-def _table_bytes(name: str, value: str, known: Known) -> int:
-    """The memory of a table at a size, in proportion to that at the size that the release gives it."""
-    found, usual = _SIZE.fullmatch(name), known.sizes.get(name, 0)
-    if not found or usual <= 0 or not value.isdecimal():
-        return 0
-    return known.memory_bytes.get(_TABLES.get(found["what"], found["what"]), 0) * int(value) // usual

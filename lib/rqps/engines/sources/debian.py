@@ -5,14 +5,13 @@ proxies and keys: signatures are checked as always, nothing is installed, and an
 """
 
 import hashlib
-import os
 import platform
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from rqps.engines import Say
@@ -40,45 +39,11 @@ NOT_NEEDED = re.compile(
 NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # how their names begin: perf is linked with it
 LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
 
-_SETTINGS = """\
-#clear APT::Update;
-#clear APT::Default-Release;
-#clear APT::Architectures;
-#clear DPkg;
-#clear Acquire::IndexTargets;
-Acquire::IndexTargets::deb::Packages {{
-  MetaKey "$(COMPONENT)/binary-$(ARCHITECTURE)/Packages"; flatMetaKey "Packages"; ShortDescription "Packages";
-  Description "$(RELEASE)/$(COMPONENT) $(ARCHITECTURE) Packages"; flatDescription "$(RELEASE) Packages";
-  Optional "false";
-}};
-Acquire::Languages "none";
-Acquire::GzipIndexes "true";
-Acquire::Retries "2";
-Acquire::AllowInsecureRepositories "false";
-Acquire::AllowDowngradeToInsecureRepositories "false";
-Acquire::AllowWeakRepositories "false";
-APT::Get::AllowUnauthenticated "false";
-APT::Update::Error-Mode "any";
-APT::Architecture "amd64";
-APT::Architectures {{ "amd64"; }};
-APT::Sandbox::User "root";
-Dir::State "{tree}";
-Dir::State::lists "{tree}/lists";
-Dir::State::status "{tree}/status";
-Dir::State::extended_states "{tree}/extended_states";
-Dir::Cache "{tree}";
-Dir::Cache::archives "{tree}/archives";
-Dir::Etc::preferences "/dev/null";
-Dir::Etc::preferencesparts "/dev/null";
-"""
-_OTHER_SUITE = """\
-Dir::Etc::sourcelist "{tree}/sources.list";
-Dir::Etc::sourceparts "/dev/null";
-"""
+_SETTINGS = Path(__file__).with_name("apt.conf").read_text()
+_OTHER_SUITE = 'Dir::Etc::sourcelist "{tree}/sources.list";\nDir::Etc::sourceparts "/dev/null";\n'
 
 
-@dataclass(frozen=True)
-class _Package:
+class _Package(NamedTuple):
     name: str
     version: str
     size_bytes: int
@@ -134,15 +99,12 @@ def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone
 
 
 def _remove_others(tree: Path, files: tuple[str, ...]) -> None:
-    for place, folders, names in os.walk(tree, topdown=False):
-        for name in names:
-            path = Path(place, name)
-            if not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in files):
-                path.unlink()
-        for folder in folders:
-            path = Path(place, folder)
-            if not path.is_symlink() and not any(path.iterdir()):
+    for path in sorted(tree.rglob("*"), reverse=True):  # what is in a folder comes before the folder
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
                 path.rmdir()
+        elif not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in files):
+            path.unlink()
 
 
 def library_folders(tree: Path) -> list[Path]:
@@ -160,23 +122,21 @@ def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
 
 
 def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
-    """apt's settings for a private tree, `lists`, whose package lists are up to date. The caller holds its lock."""
-    for folder in ("lists/partial", "archives/partial"):
-        (lists / folder).mkdir(parents=True, exist_ok=True)
+    """apt's settings for a private tree, `lists`, whose package lists are up to date. The caller has its lock."""
+    (lists / "archives/partial").mkdir(parents=True, exist_ok=True)
     (lists / "status").touch()
     settings = lists / "apt.conf"
     settings.write_text((_SETTINGS + (_OTHER_SUITE if suite else "")).format(tree=lists))
     say(f"{name}: reading the list of Debian packages of {suite or 'this machine'}")
     update = ["apt-get", "-c", str(settings), "-q", "update"]
     failures = []
-    for source in _sources(suite, lists) if suite else [None]:
-        if source is not None:
-            (lists / "sources.list").write_text(source)
+    for source in _sources(suite, lists) if suite else [""]:
+        (lists / "sources.list").write_text(source)
+        (lists / "lists/partial").mkdir(parents=True, exist_ok=True)
         try:
-            run_client(update, lists, Progress(say, f"{name}: package lists", None), lists / "lists")
+            run_client(update, lists, Progress(say, f"{name}: package lists"), lists / "lists")
         except RqpsError as error:
             shutil.rmtree(lists / "lists", ignore_errors=True)  # half of one may fill the disk
-            (lists / "lists/partial").mkdir(parents=True)
             failures.append(error)
         else:
             return settings

@@ -8,8 +8,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rqps.engines import Say
@@ -17,24 +17,13 @@ from rqps.engines.cache import cache_dir
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 
+SECONDS_TO_ANSWER = 60
 OLDEST_SYSBENCH = (1, 0, 18)
 BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
 BROWSER_FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 """No sandbox, since it needs root's setuid bit or user namespaces, and only pages of our own are looked at."""
 
 _VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\D* )(\d+(?:\.\d+)+)")
-_FONTS = """\
-<?xml version="1.0"?>
-<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig>
-  <dir>{tree}/usr/share/fonts</dir>
-  <include ignore_missing="yes">{tree}/etc/fonts/conf.d</include>
-  <cachedir prefix="xdg">fontconfig</cachedir>
-</fontconfig>
-"""
-
-
-SECONDS_TO_ANSWER = 60
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -72,78 +61,87 @@ class Tool:
 def sysbench(say: Say = print) -> Tool:
     """sysbench with MySQL support: the one on PATH if it is recent enough, else one of our own."""
     fix = f"install sysbench {'.'.join(map(str, OLDEST_SYSBENCH))} or newer (apt install sysbench) and try again"
-    if found := shutil.which("sysbench"):
-        version = _version((found,), {})
-        if version and _numbers(version) >= OLDEST_SYSBENCH and "mysql" in _said((found, "--help"), {}):
-            return Tool((found,), version)
-    tree = _private("sysbench", say, fix)
-    plugins = [str(folder) for folder in tree.glob("usr/lib/*/libmariadb*/plugin")]
-    environment = {
-        **_libraries(tree),
-        "LUA_PATH": f"{tree}/usr/share/sysbench/?.lua;;",
-        "MARIADB_PLUGIN_DIR": plugins[0] if plugins else "",
-    }
-    return _checked((str(tree / "usr/bin/sysbench"),), environment, fix)
+
+    def good(tool: Tool) -> bool:
+        recent = tuple(map(int, tool.version.split("."))) >= OLDEST_SYSBENCH
+        return recent and "mysql" in _said((*tool.argv, "--help"), {})
+
+    def environment(tree: Path) -> dict[str, str]:
+        plugins = next(tree.glob("usr/lib/*/libmariadb*/plugin"), "")
+        return {"LUA_PATH": f"{tree}/usr/share/sysbench/?.lua;;", "MARIADB_PLUGIN_DIR": str(plugins)}
+
+    return _installed("sysbench", good=good) or _private("sysbench", "usr/bin/sysbench", say, fix, environment)
 
 
 def perf(say: Say = print) -> Tool:
     """perf: the one on PATH if it runs, else one of our own, which need not be of the kernel's version."""
     fix = "install perf and try again: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
     # Ubuntu's is a script that wants to have the very version of the kernel.
-    if (found := shutil.which("perf")) and (version := _version((found,), {})):
-        return Tool((found,), version)
-    tree = _private("linux-perf", say, fix)
-    programs = sorted(path for path in tree.glob("usr/bin/perf*") if path.read_bytes()[:4] == b"\x7fELF")
-    return _checked((str(programs[0]) if programs else f"{tree}/usr/bin/perf",), _libraries(tree), fix)
+    return _installed("perf") or _private("linux-perf", "usr/bin/perf*", say, fix)
 
 
 def valgrind(say: Say = print) -> Tool:
     """Valgrind with callgrind and vgdb: the one on PATH if it is whole, else one of our own."""
     fix = "install Valgrind (apt install valgrind) and try again"
-    if found := shutil.which("valgrind"):
-        # Debian's is a script that puts a folder of its own on the server's LD_LIBRARY_PATH.
-        program = next((each for each in (f"{found}.bin", found) if Path(each).is_file()), found)
-        orders = Path(program).with_name("vgdb").is_file()
-        tool = "user options for Callgrind" in _said((program, "--tool=callgrind", "--help"), {})
-        if orders and tool and (version := _version((program,), {})):
-            return Tool((program,), version)
-    tree = _private("valgrind", say, fix, alone=True)
-    libraries = [file.parent for file in tree.glob("usr/lib*/**/callgrind-amd64-linux")]
-    environment = {"VALGRIND_LIB": str(libraries[0])} if libraries else {}
-    return _checked((str(tree / "usr/bin/valgrind.bin"),), environment, fix)
+
+    def good(tool: Tool) -> bool:
+        orders = Path(tool.argv[0]).with_name("vgdb").is_file()
+        return orders and "user options for Callgrind" in _said((*tool.argv, "--tool=callgrind", "--help"), {})
+
+    def environment(tree: Path) -> dict[str, str]:
+        return {"VALGRIND_LIB": str(next(tree.glob("usr/lib*/**/callgrind-amd64-linux"), tree).parent)}
+
+    # Debian's valgrind is a script that puts a folder of its own on the server's LD_LIBRARY_PATH.
+    if found := _installed("valgrind.bin", "valgrind", good=good):
+        return found
+    return _private("valgrind", "usr/bin/valgrind.bin", say, fix, environment, alone=True)
 
 
 def chromium(say: Say = print) -> Tool:
     """A browser without a window, for looking at pages of our own: the machine's, or one of our own."""
     fix = "install Chromium or Chrome (Debian: apt install chromium) and try again"
-    for name in BROWSERS:
-        # Ubuntu's chromium-browser is only a script that wants to install something else.
+
+    def environment(tree: Path) -> dict[str, str]:
+        fonts = tree / "fonts.conf"
+        if not fonts.exists():
+            fonts.write_text(Path(__file__).with_name("fonts.conf").read_text().format(tree=tree))
+        return {"FONTCONFIG_FILE": str(fonts)}
+
+    # Ubuntu's chromium-browser is only a script that wants to install something else.
+    found = _installed(*BROWSERS) or _private("chromium", "usr/lib/chromium/chromium", say, fix, environment)
+    return replace(found, argv=(*found.argv, *BROWSER_FLAGS))
+
+
+def _installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
+    """The first of these on PATH that runs and is good enough."""
+    for name in names:
         if (found := shutil.which(name)) and (version := _version((found,), {})):
-            return Tool((found, *BROWSER_FLAGS), version)
-    tree = _private("chromium", say, fix)
-    fonts = tree / "fonts.conf"
-    if not fonts.exists():
-        fonts.write_text(_FONTS.format(tree=tree))
-    environment = {**_libraries(tree), "FONTCONFIG_FILE": str(fonts)}
-    program = str(tree / "usr/lib/chromium/chromium")
-    return Tool((program, *BROWSER_FLAGS), _checked((program,), environment, fix).version, environment)
+            tool = Tool((found,), version)
+            if good(tool):
+                return tool
+    return None
 
 
-def _private(package: str, say: Say, fix: str, *, alone: bool = False) -> Path:
+def _private(
+    package: str,
+    program: str,
+    say: Say,
+    fix: str,
+    environment: Callable[[Path], dict[str, str]] = lambda _: {},
+    *,
+    alone: bool = False,
+) -> Tool:
+    """A program of this machine's distribution, unpacked in the cache; alone, it finds its own libraries."""
     try:
-        return debian.unpacked(package, None, say, alone=alone)
+        tree = debian.unpacked(package, None, say, alone=alone)
     except RqpsError as error:
         raise RqpsError(f"{package} is missing here, and fetching it failed: {error.message}", fix=fix) from error
-
-
-def _libraries(tree: Path) -> dict[str, str]:
-    return {"LD_LIBRARY_PATH": ":".join(map(str, debian.library_folders(tree)))}
-
-
-def _checked(argv: tuple[str, ...], environment: dict[str, str], fix: str) -> Tool:
-    if version := _version(argv, environment):
-        return Tool(argv, version, environment)
-    answer = _said((*argv, "--version"), environment).strip()
+    programs = (path for path in sorted(tree.glob(program)) if path.read_bytes()[:4] == b"\x7fELF")
+    argv = (str(next(programs, tree / program)),)
+    given = {**({} if alone else _search(debian.library_folders(tree))), **environment(tree)}
+    if version := _version(argv, given):
+        return Tool(argv, version, given)
+    answer = _said((*argv, "--version"), given).strip()
     raise RqpsError(f"{argv[0]} does not run: {answer[-400:] or 'it says nothing'}", fix=fix)
 
 
@@ -156,10 +154,6 @@ def _said(command: tuple[str, ...], environment: Mapping[str, str]) -> str:
     return said(command, {**os.environ, **environment})
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version.split("."))
-
-
 LIBRARY_PACKAGES = {"libaio.so.1": "libaio1", "libnuma.so.1": "libnuma1", "libcrypt.so.1": "libcrypt1"}
 """The Debian package of each, in a suite old enough for every machine's libc."""
 LIBRARY_SUITE = "bookworm"
@@ -170,19 +164,12 @@ SAME_BY_ANOTHER_NAME = {"libaio.so.1": "libaio.so.1t64"}
 
 def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str]:
     """The libraries that the system's loader does not find for a program. The program itself is not run."""
+    given = {**os.environ, **environment, "LD_TRACE_LOADED_OBJECTS": "1"}
     try:
-        listed = subprocess.run(
-            [SYSTEM_LOADER, str(program)],
-            env={**os.environ, **environment, "LD_TRACE_LOADED_OBJECTS": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-        )
+        listed = ask([SYSTEM_LOADER, str(program)], given).stdout
     except FileNotFoundError:  # a system of another kind: the program itself shows whether it runs there
         return []
-    return [line.split()[0] for line in listed.stdout.splitlines() if line.endswith("=> not found")]
+    return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 
 
 def call(
@@ -205,8 +192,7 @@ def _search(folders: Iterable[Path]) -> dict[str, str]:
 
 def provide_libraries(name: str, libraries: Iterable[str], say: Say) -> list[Path]:
     """Folders to put on LD_LIBRARY_PATH so that `libraries` are found."""
-    folders = {_folder_with(name, library, say) for library in libraries}
-    return sorted(folders)
+    return sorted({_folder_with(name, library, say) for library in libraries})
 
 
 def _folder_with(name: str, library: str, say: Say) -> Path:
@@ -217,29 +203,21 @@ def _folder_with(name: str, library: str, say: Say) -> Path:
             (folder / library).unlink(missing_ok=True)
             (folder / library).symlink_to(other)
         return folder
+    needed = f"builds.{name}: its program needs {library}, which this machine does not have"
     package = LIBRARY_PACKAGES.get(library)
     if package is None:
-        raise RqpsError(
-            f"builds.{name}: its program needs {library}, which this machine does not have",
-            fix="install the package that holds it, or put it beside the program and set LD_LIBRARY_PATH",
-        )
+        fix = "install the package that holds it, or put it beside the program and set LD_LIBRARY_PATH"
+        raise RqpsError(needed, fix=fix)
     try:
         tree = debian.unpacked(package, LIBRARY_SUITE, say, alone=True)
     except RqpsError as error:
-        raise RqpsError(
-            f"builds.{name}: its program needs {library}, which this machine does not have: {error.message}",
-            fix=f"install {package} (Debian and Ubuntu: apt install {package}), then do the same again",
-        ) from error
+        fix = f"install {package} (Debian and Ubuntu: apt install {package}), then do the same again"
+        raise RqpsError(f"{needed}: {error.message}", fix=fix) from error
     return next(folder for folder in debian.library_folders(tree) if (folder / library).exists())
 
 
-def _of_the_machine(library: str | None) -> Path | None:
+def _of_the_machine(library: str | None) -> str | None:
     """The place where the system's loader finds a library, if it does."""
-    if library is None:
-        return None
     known = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, errors="replace").stdout
-    for line in known.splitlines():
-        words = line.split()
-        if words and words[0] == library and "x86-64" in line:
-            return Path(words[-1])
-    return None
+    lines = (line.split() for line in known.splitlines() if "x86-64" in line)
+    return next((words[-1] for words in lines if words[0] == library), None)
