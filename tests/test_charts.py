@@ -10,10 +10,18 @@ import pytest
 import rqps
 from great_tables import GT
 from rqps import stats, view
-from rqps.pages.relative_throughput import relate
-from rqps.stats import counters_over_time, hidden_differences, latencies_of_steps, same_for_all, throughput_over_time
+from rqps.stats import (
+    counters_over_time,
+    hidden_differences,
+    latencies_of_steps,
+    relate,
+    same_for_all,
+    throughput_over_time,
+)
 from rqps.store import Study
+from rqps.view import sections
 from rqps.view.renderer import MIME, bundle
+from rqps.view.table import absolute_table
 from synthetic import MANY, write_study
 
 BASE = "my1.base"
@@ -23,7 +31,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 def all_charts(study: Study) -> dict[str, Any]:
     base = study.card.base
-    rounds, compared, _ = relate(study)
+    rounds, compared = relate(study)
     costs = stats.absolute(stats.measured(study.steps, study.runs))
     run = study.runs["run"][0]
     of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run))
@@ -107,7 +115,7 @@ def test_a_cell_of_the_heatmap_has_sign_median_and_interval(small: Study) -> Non
 
 
 def test_what_warns_of_every_number_is_said_once(small: Study) -> None:
-    _, summary, _ = relate(small)
+    _, summary = relate(small)
     of_all = summary.with_columns(pl.concat_list(pl.lit("settings"), pl.col("warnings")).alias("warnings"))
     spec = view.heatmap(of_all).to_dict()
     (cells,) = spec["datasets"].values()
@@ -120,14 +128,14 @@ def test_settings_that_differ_stand_in_one_row_each(small: Study) -> None:
     long = "index_merge=on," * 20
     rows = [("my2.base", "sql_mode", "", HOSTILE), ("my2.ps0", "sql_mode", "", "STRICT"), ("my2.ps0", "x", "1", long)]
     frame = pl.DataFrame(rows, schema=["dbms", "name", "base_value", "value"], orient="row")
-    table = view.differences_table(frame.with_columns(host=pl.lit("here"), base=pl.lit(BASE)))
+    table = sections.differences_table(frame.with_columns(host=pl.lit("here"), base=pl.lit(BASE)))
     assert isinstance(table, GT)
     html = table.as_raw_html()
     assert html.count("sql_mode") == 1
     assert "(empty)" in html
     assert "<img" not in html
     assert f'title="{long}"' in html
-    alike = view.differences_table(hidden_differences(small.settings, small.conditions, BASE))
+    alike = sections.differences_table(hidden_differences(small.settings, small.conditions, BASE))
     assert repr(alike) == "- None: all settings that no config asks for are alike."
 
 
@@ -178,8 +186,8 @@ def test_names_stay_text_in_tables_and_sentences(small: Study) -> None:
     conditions = same_for_all(small.conditions).with_columns(pl.lit(HOSTILE).alias("value"))
     shown = [
         view.ratio_table(named).as_raw_html(),
-        view.warnings_table(warnings).as_raw_html(),
-        view.conditions_table(conditions).as_raw_html(),
+        sections.warnings_table(warnings).as_raw_html(),
+        sections.conditions_table(conditions).as_raw_html(),
         view.Sentences([HOSTILE])._repr_html_(),
     ]
     for html in shown:
@@ -189,7 +197,7 @@ def test_names_stay_text_in_tables_and_sentences(small: Study) -> None:
 
 def test_tables_ask_for_nothing_from_outside(small: Study) -> None:
     summary = relate(small)[1].drop("warnings", "group")
-    tables = [view.ratio_table(summary), view.absolute_table(stats.absolute(stats.measured(small.steps, small.runs)))]
+    tables = [view.ratio_table(summary), absolute_table(stats.absolute(stats.measured(small.steps, small.runs)))]
     assert not [table for table in tables if "http" in table.as_raw_html()]
 
 

@@ -9,8 +9,9 @@ import pytest
 import rqps
 from great_tables import GT
 from rqps import view
-from rqps.pages.relative_throughput import group_table, over_releases, relate, worst_table
-from rqps.pages.relative_throughput.groups import by_group, release_series, worst
+from rqps.pages.relative_throughput import group_table, over_releases, worst_table
+from rqps.pages.relative_throughput.tables import by_group, release_series, worst
+from rqps.stats import relate
 from rqps.store import Study
 from rqps.view.lines import COLUMNS
 from rqps.view.names import short_dbms, short_steps
@@ -154,7 +155,7 @@ def test_names_stay_text(summary: pl.DataFrame) -> None:
 def test_one_round_has_no_interval_anywhere(tmp_path: Path) -> None:
     steps = MANY.steps[:14]
     study = rqps.load("synthetic", data=write_study(tmp_path, dbms=MANY.dbms[:3], steps=steps, rounds=1))
-    _, ratios, _ = relate(study)
+    _, ratios = relate(study)
     assert "no interval" in worst_table(ratios).as_raw_html()
     assert over_releases(ratios, study.runs).to_dict()["vconcat"]
     assert "1 round" in str(view.heatmap(ratios).to_dict()["datasets"])

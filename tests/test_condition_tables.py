@@ -9,6 +9,7 @@ from rqps import view
 from rqps.report.index import facts_of
 from rqps.stats import options_of_some, throughput_over_time
 from rqps.store import Study
+from rqps.view import sections
 from synthetic import write_study
 
 STEPS = ("scan", "insert", "delete", "update-one", "update-zipf")
@@ -32,7 +33,7 @@ def warned(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_a_warning_of_many_steps_is_one_row_with_its_reach(warned: Study) -> None:
-    html = view.warnings_table(warnings_of(warned, STEPS, "others kept {}% of a CPU busy")).as_raw_html()
+    html = sections.warnings_table(warnings_of(warned, STEPS, "others kept {}% of a CPU busy")).as_raw_html()
     assert "others kept 16 to 100% of a CPU busy" in html
     assert "5 steps" in html
     assert ">1, 2</td>" in html
@@ -40,13 +41,13 @@ def test_a_warning_of_many_steps_is_one_row_with_its_reach(warned: Study) -> Non
 
 
 def test_a_warning_of_few_steps_is_listed_for_each(warned: Study) -> None:
-    html = view.warnings_table(warnings_of(warned, STEPS[:3], "others kept {}% of a CPU busy")).as_raw_html()
+    html = sections.warnings_table(warnings_of(warned, STEPS[:3], "others kept {}% of a CPU busy")).as_raw_html()
     assert [f"others kept {n}% of" in html for n in (16, 37, 58)] == [True] * 3
     assert [step in html for step in STEPS] == [True, True, True, False, False]
 
 
 def test_no_warning_is_said_to_be_none(warned: Study) -> None:
-    assert "No run gave a warning." in view.warnings_table(warned.warnings.clear()).as_raw_html()
+    assert "No run gave a warning." in sections.warnings_table(warned.warnings.clear()).as_raw_html()
 
 
 def test_options_that_not_all_have_are_listed_with_who_has_them(study: Study) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from rqps import stats
 from rqps.errors import RqpsError
-from rqps.pages.cost_per_operation import as_published, cost_table, costs, findings, of_steps, published, two_measures
-from rqps.pages.cost_per_operation.tables import cost_tables, cost_text
+from rqps.pages.cost_per_operation import as_published, cost_table, costs, findings, two_measures
+from rqps.pages.cost_per_operation.tables import cost_tables, cost_text, of_steps
 from rqps.report.render import content_of
 from rqps.stats import MEDIAN, PUBLISHED
 from rqps.store import Study
@@ -43,7 +43,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def table_of(study: Study, **columns: pl.Expr) -> pl.DataFrame:
     """The published table; `columns` change what was counted a second."""
-    return published(replace(study, counters=study.counters.with_columns(**columns))).table
+    return costs(replace(study, counters=study.counters.with_columns(**columns)), published=True).table
 
 
 def table_against(base: str, values: pl.DataFrame, study: Study) -> pl.DataFrame:

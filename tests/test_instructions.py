@@ -20,7 +20,7 @@ from rqps.profile.instructions import CPU
 from rqps.stats import absolute, measured
 from rqps.store import Study, write_manifest, write_table
 from rqps.store.schemas import TABLES
-from rqps.view import absolute_table
+from rqps.view.table import absolute_table
 from synthetic import Shape, manifest, tables, write_study
 
 SHAPE = Shape(rounds=6, noise=0.003)

@@ -5,8 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from rqps.pages.relative_throughput import findings, relate
-from rqps.pages.relative_throughput.groups import by_group, release_series, worst
+from rqps.pages.relative_throughput import configs, findings
+from rqps.pages.relative_throughput.tables import by_group, release_series, worst
+from rqps.stats import relate
 from rqps.store import Study
 from synthetic import Shape, write_study
 
@@ -77,7 +78,7 @@ def test_over_releases_the_base_stands_in_its_place(summary: pl.DataFrame, study
 
 
 def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, study: Study) -> None:
-    within, gains, changes = relate(study)[2]
+    within, gains, changes = configs(study, relate(study)[0])
     said = findings(summary, within, gains, changes).sentences
     assert len(said) == 1 + 4 + 1, "the other release, four groups, the other config"
     assert said[-2] == (
@@ -95,7 +96,7 @@ def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, st
 def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, study: Study) -> None:
     one, median = summary.filter(dbms="my2.base"), pl.col("median")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(9)]
-    _, gains, changes = relate(study)[2]
+    _, gains, changes = configs(study, relate(study)[0])
     said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
     assert len(said) == 5 + 1 + 4
     assert max(map(len, said)) < 500
@@ -104,7 +105,8 @@ def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, 
 def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
     data = write_study(tmp_path, Shape(steps=tuple(f"step-{number}" for number in range(13)), rounds=1))
     other = rqps.load("synthetic", data=data)
-    _, compared, (_, gains, changes) = relate(other)
+    rounds, compared = relate(other)
+    _, gains, changes = configs(other, rounds)
     assert compared["step"].unique(maintain_order=True).to_list() == [f"step-{number}" for number in range(13)]
     assert by_group(compared)["group"].n_unique() == 1
     said = findings(compared, compared.clear(), gains.clear(), changes).sentences

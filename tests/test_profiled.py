@@ -12,9 +12,10 @@ import rqps
 from browser import Browser, opened
 from markupsafe import Markup
 from rqps import view
-from rqps.pages.relative_throughput import relate, worst_table
+from rqps.pages.relative_throughput import worst_table
 from rqps.report.profiles import Links, links_to_profiles, profiled
 from rqps.report.render import json_in_html, notebook_page
+from rqps.stats import relate
 from rqps.store import write_study_card
 from synthetic import Shape, card, manifest, write_run, write_study
 from synthetic_report import notebook_of
@@ -120,7 +121,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A heatmap and all kinds of tables of a made-up study, one of whose numbers has a profile."""
     folder = tmp_path_factory.mktemp("profiled")
     study = rqps.load("synthetic", data=write_study(folder))
-    _, summary, _ = relate(study)
+    _, summary = relate(study)
     notebook = notebook_of([view.heatmap(summary)])
     few = summary.filter(metric="operations_per_s").select("step", "dbms", "median")
     stubbed = view.table(few, [view.Column("median")], name="stub", group="step", rows="dbms")

@@ -15,14 +15,12 @@ import sys
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 from rqps.view import renderer
-from rqps.view.conditions import builds_table, conditions_table, differences_table, warnings_table
 from rqps.view.heatmap import heatmap
 from rqps.view.lines import counters, over_releases, throughput
 from rqps.view.rows import (
     ROW_PX,
     bars,
     dots,
-    height_of,
     interval_ticks,
     latencies,
     row_axis,
@@ -31,28 +29,9 @@ from rqps.view.rows import (
     verdict_colour,
     with_rows,
 )
-from rqps.view.table import (
-    Column,
-    absolute_table,
-    ratio_cell,
-    ratio_colour,
-    ratio_table,
-    ratio_text,
-    spread,
-    table,
-    two_lines,
-)
-from rqps.view.theme import (
-    COLOURS,
-    GRID,
-    INK,
-    LIMITS,
-    MUTED,
-    SERIES,
-    VERDICT_COLOURS,
-    colour_of,
-    titled,
-)
+from rqps.view.sections import absolute, builds, conditions, cpu, sampled, seconds, trace, warnings
+from rqps.view.table import Column, ratio_cell, ratio_colour, ratio_table, ratio_text, spread, table, two_lines
+from rqps.view.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_COLOURS, colour_of, titled
 from rqps.view.words import (
     COST_SIGNS,
     SIGNS,
@@ -68,5 +47,14 @@ from rqps.view.words import (
     signs_of,
     verdict_words,
 )
+
+__all__ = ["counters", "heatmap", "over_releases", "throughput"]
+__all__ += ["ROW_PX", "bars", "dots", "interval_ticks", "latencies"]
+__all__ += ["row_axis", "row_labels", "slim", "verdict_colour", "with_rows"]
+__all__ += ["absolute", "builds", "conditions", "cpu", "sampled", "seconds", "trace", "warnings"]
+__all__ += ["Column", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "table", "two_lines"]
+__all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
+__all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "by_host", "coverage_of", "in_order", "interval_of"]
+__all__ += ["legend_of", "number_of", "rounds_of", "signs_of", "verdict_words"]
 
 renderer.enable()

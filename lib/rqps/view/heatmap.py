@@ -1,19 +1,20 @@
 """Steps by dbms, coloured by their ratio: large cells for few steps, and a screenful of small ones for many."""
 
+from collections import Counter
 from typing import Any
 
 import altair as alt
 import polars as pl
 
+from rqps.stats import THROUGHPUTS
 from rqps.view.names import short_dbms, short_steps
 from rqps.view.rows import with_rows
-from rqps.view.theme import COLOURS, INK, LIMITS, titled
+from rqps.view.theme import COLOURS, INK, LIMITS, numbers, titled
 from rqps.view.words import (
     WORDS,
     by_host,
     coverage_of,
     in_order,
-    is_throughput,
     legend_of,
     own_warnings,
     rounds_of,
@@ -32,11 +33,8 @@ ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
 PALE = 0.55
 
 _TOOLTIP: list[Any] = [
-    *("step:N", "dbms:N", "base:N"),
-    alt.Tooltip("median:Q", format=".3f", title="median"),
-    alt.Tooltip("interval:N", title="interval"),
+    *("step:N", "dbms:N", "base:N", *numbers(".3f", names=["median"]), "interval:N"),
     alt.Tooltip("coverage:Q", format=".1%", title="coverage of the interval"),
-    alt.Tooltip("n:Q", title="rounds"),
     "verdict:N",
     alt.Tooltip("needs:N", title="to be sure"),
     alt.Tooltip("warned:N", title="warnings"),
@@ -51,11 +49,21 @@ def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """One cell per step and dbms: the sign of the verdict and the median ratio, in colour."""
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     cells = _cells(numbers)
-    draw = _many if cells["step"].n_unique() > MANY_STEPS else _few
-    return draw(cells, of_all)
+    many = cells["step"].n_unique() > MANY_STEPS
+    chart, ending, width = _many(cells) if many else _few(cells)
+    words, base, what = verdict_words(metric), cells["base"][0], WORDS[metric]
+    count = Counter(cells["verdict"])
+    counted = ", ".join(f"{count[word]} {word}" for word in words.values() if word in count)
+    claim = f"Of {cells.height} comparison{'s' * (cells.height > 1)} with {base}: {counted}."
+    what = f"rQPS, {what}" if metric in THROUGHPUTS else f"{what[0].upper()}{what[1:]}"
+    how = (
+        f"{what} relative to {base}: median of {rounds_of(cells['n'])}, each paired with its round's base; "
+        f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the median. {legend_of(metric)}"
+    )
+    return titled(chart, claim, how + ending + of_all, min_width_px=width)
 
 
-def _few(cells: pl.DataFrame, of_all: str) -> Any:
+def _few(cells: pl.DataFrame) -> tuple[Any, str, int]:
     steps, dbms = in_order(cells["step"]), in_order(cells["dbms"])
     top: dict[str, Any] = {"orient": "top", "labelAngle": 0, "labelLimit": 0, "labelOverlap": False}
     if len(dbms) > 3 or max(map(len, dbms)) > 11:
@@ -72,11 +80,10 @@ def _few(cells: pl.DataFrame, of_all: str) -> Any:
         base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=_ink()),
         base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=_ink()),
     ).properties(width="container", height=ROW_PX * len(steps))
-    width = LABELS_PX + COLUMN_PX * len(dbms)
-    return titled(chart, _claim(cells), _how(cells, "below it") + of_all, min_width_px=width)
+    return chart, "", LABELS_PX + COLUMN_PX * len(dbms)
 
 
-def _many(cells: pl.DataFrame, of_all: str) -> Any:
+def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     """Rows below the names of their groups; the sign stands where there is room for it."""
     heads, end = short_dbms([*cells["base"], *cells["dbms"]])
     group = pl.col("group") if "group" in cells.columns else pl.lit("").alias("group")
@@ -110,9 +117,8 @@ def _many(cells: pl.DataFrame, of_all: str) -> Any:
         layers.append(heading.encode(x=alt.value(-SMALL_LABELS_PX), y=y, text="group:N"))
     chart = alt.layer(*layers).properties(width="container", height=SMALL_ROW_PX * len(order))
     ending = f" All names end with {end}, which is left out." if end else ""
-    how = f"{_how(cells, 'hover for')} Pale: unsure.{ending}{of_all}"
     width = min(PHONE_PX, SMALL_LABELS_PX + SMALL_COLUMN_PX * len(columns))
-    return titled(chart, _claim(cells), how, min_width_px=width)
+    return chart, f" Pale: unsure.{ending}", width
 
 
 def _order(rows: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
@@ -143,7 +149,7 @@ def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
 
 def _colour(cells: pl.DataFrame) -> alt.Color:
     """Colour by the ratio, in the steps of the published studies; worse is orange, also where that is more."""
-    colours = COLOURS if is_throughput(cells["metric"][0]) else COLOURS[::-1]
+    colours = COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1]
     return alt.Color(
         "median:Q",
         scale=alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours)),
@@ -155,22 +161,3 @@ def _ink() -> Any:
     """Black or white, whichever can be read on that colour."""
     dark = f"datum.median < {LIMITS[0]} || datum.median >= {LIMITS[-1]}"
     return alt.when(dark).then(alt.value("#ffffff")).otherwise(alt.value(INK))
-
-
-def _claim(cells: pl.DataFrame) -> str:
-    count = dict(cells.group_by("verdict").len().rows())
-    words = verdict_words(cells["metric"][0]).values()
-    counted = [f"{count[word]} {word}" for word in words if word in count]
-    many = "comparison" if cells.height == 1 else "comparisons"
-    return f"Of {cells.height} {many} with {cells['base'][0]}: {', '.join(counted)}."
-
-
-def _how(cells: pl.DataFrame, where: str) -> str:
-    """`where` is where a reader finds the interval of a cell."""
-    metric = str(cells["metric"][0])
-    what = WORDS[metric]
-    what = f"rQPS, {what}" if is_throughput(metric) else f"{what[0].upper()}{what[1:]}"
-    return (
-        f"{what} relative to {cells['base'][0]}: median of {rounds_of(cells['n'])}, each paired with its round's "
-        f"base; {where} the {coverage_of(cells['coverage'])} of the median. {legend_of(metric)}"
-    )

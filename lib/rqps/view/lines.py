@@ -7,8 +7,8 @@ import polars as pl
 
 from rqps.view.names import short_dbms, short_steps
 from rqps.view.rows import slim
-from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, titled
-from rqps.view.words import Sentences, by_host, in_order, rounds_of
+from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, numbers, titled
+from rqps.view.words import Sentences, by_host, in_order, rounds_of, shown_of
 
 PANEL_HEIGHT_PX = 130
 AXES_PX = 90
@@ -38,13 +38,10 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
     if lines.group_by("step", "dbms").len()["len"].max() == 1:
         return Sentences(["Each step was measured for a second only, which has no course."])
     dbms = in_order(lines["dbms"])
-    colour = alt.Color("dbms:N", title=None, scale=alt.Scale(domain=dbms, range=list(SERIES)))
-    tooltip: list[Any] = ["dbms:N", "second:Q", alt.Tooltip("n:Q", title="rounds")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low", "high")]
     base = alt.Chart(slim(lines, "step", "dbms", "second", "median", "low", "high", "n")).encode(
         x=alt.X("second:Q", title="seconds since the step began", axis=_SECONDS),
-        color=colour,
-        tooltip=tooltip,
+        color=alt.Color("dbms:N", title=None, scale=alt.Scale(domain=dbms, range=list(SERIES))),
+        tooltip=["dbms:N", "second:Q", *numbers(",.0f")],
     )
     y = alt.Y("median:Q", title="operations/s", scale=alt.Scale(zero=True), axis=_AXIS)
     panel = alt.layer(
@@ -52,7 +49,17 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
         base.mark_line(strokeWidth=1.8).encode(y=y),
     )
     order = [step for step in in_order(series["step"]) if step in shown]
-    return _panels(panel, "step", order, _steadiness(lines), _how_throughput(lines, series["step"].n_unique()))
+    of_line = lines.group_by("step", "dbms").agg((pl.col("median").std() / pl.col("median").mean()).alias("cv"))
+    worst = of_line.drop_nulls("cv").sort("cv", "step", "dbms", descending=[True, False, False]).row(0, named=True)
+    claim = (
+        f"From second to second throughput varies by at most {100 * worst['cv']:.1f} % of its mean ({worst['step']}, "
+        f"{worst['dbms']})."
+    )
+    how = f"Median of {rounds_of(lines['n'])}, in a band from the lowest to the highest; the warm-up is left out."
+    if lines["n"].max() == 1:
+        how = "Measured seconds only, the warm-up is left out; n is one run, so there is no band."
+    some = shown_of(lines["step"].n_unique(), series["step"].n_unique())
+    return _panels(panel, "step", order, claim, how + some)
 
 
 def counters(series: pl.DataFrame) -> Any:
@@ -72,9 +79,15 @@ def counters(series: pl.DataFrame) -> Any:
         )
     )
     busy = series.filter(measure="CPUs busy", who="server").select(pl.col("value").median()).item()
-    claim = "" if busy is None else f"The server kept {busy:.2f} CPUs busy, in the median of the seconds."
+    claim = f"The server had {busy:.2f} CPUs busy, in the median of the seconds."
     how = "One row per second from the system's own counters; n is one run, so there is no interval."
-    return _panels(panel, "measure", in_order(series["measure"]), claim or "No counters were recorded.", how)
+    return _panels(
+        panel,
+        "measure",
+        in_order(series["measure"]),
+        claim if busy is not None else "No counters were recorded.",
+        how,
+    )
 
 
 def _panels(panel: Any, column: str, order: list[str], claim: str, how: str) -> Any:
@@ -101,48 +114,33 @@ def _thinned(series: pl.DataFrame) -> pl.DataFrame:
     return series.group_by("measure", "who", "step", at, maintain_order=True).agg(pl.col("value").mean())
 
 
-def _steadiness(lines: pl.DataFrame) -> str:
-    of_line = lines.group_by("step", "dbms").agg((pl.col("median").std() / pl.col("median").mean()).alias("cv"))
-    worst = of_line.drop_nulls("cv").sort("cv", "step", "dbms", descending=[True, False, False])
-    row = worst.row(0, named=True)
-    where = f"{row['step']}, {row['dbms']}"
-    return f"From second to second throughput varies by at most {100 * row['cv']:.1f} % of its mean ({where})."
-
-
-def _how_throughput(lines: pl.DataFrame, steps: int) -> str:
-    shown = lines["step"].n_unique()
-    some = f" {shown} of {steps} steps are shown." if shown < steps else ""
-    n = lines["n"]
-    if n.max() == 1:
-        return f"Measured seconds only, the warm-up is left out; n is one run, so there is no band.{some}"
-    return f"Median of {rounds_of(n)}, in a band from the lowest to the highest; the warm-up is left out.{some}"
-
-
 def over_releases(series: pl.DataFrame) -> Any:
     """Small charts of one step each, in groups and on one logarithmic axis; the base is 1 and stands in its place."""
     if series["build"].n_unique() < FEWEST:
         return Sentences(["There are too few releases in this study to draw a course over them."])
-    points = _points(series)
+    heads, _ = short_dbms(series["build"])
+    differs = ["config"] + (["host"] if series["host"].n_unique() > 1 else [])
+    points = series.with_columns(
+        pl.col("step").replace_strict(short_steps(series)).alias("name"),
+        pl.col("build").replace_strict(heads).alias("release"),
+        pl.concat_str(differs, separator=" on ").alias("line"),
+        pl.col("low", "high").fill_null(pl.col("median")),
+    )
     low, high = min([*points["low"], GREY[0]]), max([*points["high"], GREY[1]])
     y = alt.Scale(type="log", domain=[0.97 * low, 1.03 * high], nice=False)
     panels = [_of_group(points.filter(group=group), str(group), y) for group in in_order(points["group"])]
-    made = titled(
-        alt.vconcat(*panels, spacing=6).resolve_scale(color="shared"), _slower(series), _how_releases(series, points)
+    last = series.filter(pl.col("verdict") != "base").group_by("host", "step", maintain_order=True).last()
+    below, base = (last["verdict"] == "slower").sum(), series["base"][0]
+    claim = f"In the last release {below} of {last.height} steps are shown to be slower than {base}."
+    configs = in_order(points["line"])
+    how = (
+        f"rQPS of each step over the releases, relative to {base}, on a logarithmic axis that all share: median of "
+        f"{rounds_of(series['n'])}, with its interval. The grey band is 0.95 to 1.05."
+        + (f" Lines: {', '.join(configs)}." if len(configs) > 1 else "")
     )
+    made = titled(alt.vconcat(*panels, spacing=6).resolve_scale(color="shared"), claim, how)
     made.usermeta["rqps"] |= {"panel": RELEASE_PX + RELEASE_AXES_PX // 2, "minWidth": 300}
     return made
-
-
-def _points(series: pl.DataFrame) -> pl.DataFrame:
-    """One row per release and line; a line is what else differs: a config, a host."""
-    heads, _ = short_dbms(series["build"])
-    parts = ["config"] + (["host"] if series["host"].n_unique() > 1 else [])
-    return series.with_columns(
-        pl.col("step").replace_strict(short_steps(series)).alias("name"),
-        pl.col("build").replace_strict(heads).alias("release"),
-        pl.concat_str(parts, separator=" on ").alias("line"),
-        pl.col("low", "high").fill_null(pl.col("median")),
-    )
 
 
 def _of_group(points: pl.DataFrame, group: str, y: alt.Scale) -> Any:
@@ -151,9 +149,7 @@ def _of_group(points: pl.DataFrame, group: str, y: alt.Scale) -> Any:
     x = alt.X("release:N", sort=in_order(points["release"]), title=None, axis=alt.Axis(labelAngle=-90, grid=False))
     ticks = [tick for tick in TICKS if y.domain[0] <= tick <= y.domain[1]]
     axis = alt.Axis(values=ticks, format="~g", title=None)
-    tooltip: list[Any] = ["step:N", "dbms:N", alt.Tooltip("median:Q", format=".3f")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high")]
-    tooltip += [alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
+    tooltip = ["step:N", "dbms:N", *numbers(".3f"), "verdict:N"]
     base = alt.Chart().encode(x=x, y=alt.Y("median:Q", scale=y, axis=axis), tooltip=tooltip)
     colour = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())))
     dash = {"strokeDash": alt.StrokeDash("line:N", sort=lines, title=None)} if len(lines) > 1 else {}
@@ -168,20 +164,3 @@ def _of_group(points: pl.DataFrame, group: str, y: alt.Scale) -> Any:
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=11, labelFontWeight="normal", labelPadding=2)
     facet = alt.Facet("name:N", sort=in_order(shown["name"]), header=header)
     return panel.facet(facet=facet, columns=COLUMNS, spacing=10, title=group or alt.Undefined)
-
-
-def _slower(series: pl.DataFrame) -> str:
-    last = series.filter(pl.col("verdict") != "base").group_by("host", "step", maintain_order=True).last()
-    below = (last["verdict"] == "slower").sum()
-    base = series["base"][0]
-    return f"In the last release {below} of {last.height} steps are shown to be slower than {base}."
-
-
-def _how_releases(series: pl.DataFrame, points: pl.DataFrame) -> str:
-    rounds = rounds_of(series["n"])
-    configs = in_order(points["line"])
-    lines = f" Lines: {', '.join(configs)}." if len(configs) > 1 else ""
-    return (
-        f"rQPS of each step over the releases, relative to {series['base'][0]}, on a logarithmic axis that all "
-        f"share: median of {rounds}, with its interval. The grey band is 0.95 to 1.05.{lines}"
-    )

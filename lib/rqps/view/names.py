@@ -28,8 +28,8 @@ def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
     )
     short = sized.otherwise("kind").alias("short")
     found = steps.select("step", "kind", "range").unique(maintain_order=True).with_columns(short)
-    keeps = pl.col("range").is_null() | (pl.col("short").count().over("short") > 1)
-    named = pl.when(keeps).then("step").otherwise("short")
+    as_it_is = pl.col("range").is_null() | (pl.col("short").count().over("short") > 1)
+    named = pl.when(as_it_is).then("step").otherwise("short")
     return dict(found.select("step", named.alias("short")).iter_rows())
 
 

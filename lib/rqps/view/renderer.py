@@ -5,7 +5,6 @@ JupyterLab shows the picture whether or not the notebook is trusted, and asks fo
 
 import struct
 import zlib
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -46,20 +45,17 @@ def png(spec: dict[str, Any]) -> bytes:
 
 def _repacked(png: bytes) -> bytes:
     """A picture in a third of its bytes: vl-convert packs quickly, and not as well as zlib can."""
-    parts = list(_chunks(png))
-    pixels = zlib.decompress(b"".join(body for kind, body in parts if kind == b"IDAT"))
-    before = [(kind, body) for kind, body in parts if kind not in (b"IDAT", b"IEND")]
-    packed = [*before, (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b"")]
-    return _PNG + b"".join(_chunk(kind, body) for kind, body in packed)
-
-
-def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
-    at = len(_PNG)
+    before, pixels, at = [], b"", len(_PNG)
     while at < len(png):
         length, kind = struct.unpack(">I4s", png[at : at + 8])
-        yield kind, png[at + 8 : at + 8 + length]
+        body = png[at + 8 : at + 8 + length]
         at += 12 + length
-
-
-def _chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        if kind == b"IDAT":
+            pixels += body
+        elif kind != b"IEND":
+            before.append((kind, body))
+    packed = [*before, (b"IDAT", zlib.compress(zlib.decompress(pixels), 9)), (b"IEND", b"")]
+    checked = ((kind + body, len(body)) for kind, body in packed)
+    return _PNG + b"".join(
+        struct.pack(">I", size) + part + struct.pack(">I", zlib.crc32(part)) for part, size in checked
+    )

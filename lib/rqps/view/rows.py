@@ -10,8 +10,8 @@ import altair as alt
 import polars as pl
 
 from rqps.stats import most_changed
-from rqps.view.theme import INK, VERDICT_COLOURS, titled
-from rqps.view.words import WORDS, Sentences, by_host, coverage_of, in_order, rounds_of, verdict_words
+from rqps.view.theme import INK, VERDICT_COLOURS, numbers, titled
+from rqps.view.words import WORDS, Sentences, by_host, coverage_of, in_order, rounds_of, shown_of, verdict_words
 
 BETWEEN = " ⋅ "
 ROW_PX = 19
@@ -23,6 +23,7 @@ _LOG = alt.Scale(type="log", nice=False, padding=12)
 _IS_GROUP = f"indexof(datum.value, '{BETWEEN}') < 0"
 # By itself the wheel scrolls the page, as everywhere.
 _ZOOM = alt.selection_interval(bind="scales", encodings=["x"], zoom="wheel![event.altKey]")
+_COVERAGE = alt.Tooltip("coverage:Q", format=".1%")
 _FEW = alt.Axis(tickCount=8)
 _AROUND = alt.Scale(zero=False, padding=14)
 _OF_ROW = ("row", "base", "n", "median", "low", "high", "coverage", "verdict", "needs")
@@ -35,8 +36,8 @@ def with_rows(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> pl
     return frame.with_columns(pl.concat_str(group, row, separator=BETWEEN).alias("row"))
 
 
-def row_axis(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> alt.Y:
-    """The axis: groups and rows in the order in which the frame has them."""
+def row_axis(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> tuple[alt.Y, int]:
+    """The axis, with groups and rows in the order in which the frame has them, and its height in pixels."""
     order: list[str] = []
     for (name,), of_group in frame.group_by(group, maintain_order=True):
         order += [str(name), *(f"{name}{BETWEEN}{each}" for each in in_order(of_group[row]))]
@@ -47,25 +48,26 @@ def row_axis(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> alt
         "labelExpr": f"{_IS_GROUP} ? datum.value : split(datum.value, '{BETWEEN}')[1]",
         "labelFontWeight": {"condition": {"test": _IS_GROUP, "value": "bold"}, "value": "normal"},
     }
-    return alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(**axis))
+    y = alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(**axis))
+    return y, ROW_PX * len(order)
 
 
 def slim(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Only what a chart uses, in as many digits as can be seen: the page carries every value."""
-    kept = frame.select(*columns)
-    return kept.with_columns(pl.col(pl.Float64).round_sig_figs(5))
-
-
-def height_of(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> int:
-    """Pixels for all rows."""
-    return ROW_PX * (frame[group].n_unique() + frame.select(group, row).n_unique())
+    return frame.select(*columns).with_columns(pl.col(pl.Float64).round_sig_figs(5))
 
 
 def interval_ticks(base: alt.Chart, x: alt.X, low: str, high: str) -> tuple[alt.Chart, ...]:
     """Layers for a cost per row: a tick with its interval, the column `label` behind it, and a line at zero."""
-    zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="zero:Q")
     interval = base.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X(f"{low}:Q"), x2=f"{high}:Q")
-    return zero, interval, base.mark_tick(thickness=3, size=14).encode(x=x), row_labels(base, high)
+    return _line_at(0.0), interval, base.mark_tick(thickness=3, size=14).encode(x=x), row_labels(base, high)
+
+
+def _line_at(value: float) -> alt.Chart:
+    chart: alt.Chart = (
+        alt.Chart(pl.DataFrame({"at": [value]})).mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="at:Q")
+    )
+    return chart
 
 
 def row_labels(base: alt.Chart, at: str) -> alt.Chart:
@@ -89,26 +91,28 @@ def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations
     shown = most_changed(of_metric, MOST_ROWS // of_metric.select("dbms", "host").n_unique())
     rows = with_rows(by_host(of_metric.filter(pl.col("step").is_in(shown)).drop("warnings", strict=False)))
     dots = with_rows(by_host(rounds.filter(pl.col("step").is_in(shown), pl.col("metric") == metric)))
-    axis, height = row_axis(rows), height_of(rows)
+    axis, height = row_axis(rows)
     rows, dots = slim(rows, *_OF_ROW), slim(dots, *_OF_ROUND)
     what = WORDS[metric]
     x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]}", scale=_AROUND, axis=_FEW)
     rows = rows.with_columns(pl.col("verdict").replace(verdict_words(metric)))
     colour = verdict_colour(metric)
-    tooltip: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N", "needs:N"]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")]
-    tooltip += [alt.Tooltip("coverage:Q", format=".1%")]
+    tooltip = ["row:N", "verdict:N", "needs:N", *numbers(".3f"), _COVERAGE]
     of_round: list[Any] = ["run:N", "base_run:N", "round:Q", alt.Tooltip("ratio:Q", format=".4f")]
     of_round += [alt.Tooltip(f"{name}:Q", format=",.1f") for name in ("me_value", "base_value")]
-    one = alt.Chart(pl.DataFrame({"ratio": [1.0]})).mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="ratio:Q")
     summed = alt.Chart(rows).encode(y=axis, color=colour, tooltip=tooltip)
     chart = alt.layer(
-        one,
+        _line_at(1.0),
         summed.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
         alt.Chart(dots).mark_circle(size=30, opacity=0.75, color=INK).encode(x=x, y=axis, tooltip=of_round),
         summed.mark_tick(thickness=3, size=15).encode(x="median:Q"),
     ).properties(width="container", height=height)
-    return titled(chart.add_params(_ZOOM), _spread(of_metric, shown), _how_dots(rows, what), min_width_px=330)
+    how = (
+        f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({rounds_of(rows['n'])}), the "
+        f"tick their median, the bar its interval ({coverage_of(rows['coverage'])}). Hover for the run; drag to "
+        "move, scroll with Alt to zoom."
+    )
+    return titled(chart.add_params(_ZOOM), _spread(of_metric, shown), how, min_width_px=330)
 
 
 def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
@@ -120,15 +124,15 @@ def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
     found = _bars(absolute, base, parts)
     whole = _totals(found, first)
     shown = most_changed(whole.rename({"share": "median"}), MOST_ROWS // found.select("dbms", "host").n_unique())
-    claim = _most_expensive(whole, base)
+    most = whole.filter(pl.col("dbms") != base).sort("share", descending=True, maintain_order=True).head(1).to_dicts()
+    costs = [f"{row['share']:.2f} times the CPU of {base} ({row['step']}, {row['dbms']})" for row in most]
+    claim = f"An operation costs up to {costs[0]}." if costs else f"CPU time per operation of {base}."
     found = with_rows(by_host(found.filter(pl.col("step").is_in(shown))))
     whole = with_rows(_totals(found, first))
-    axis, height = row_axis(found), height_of(found)
+    axis, height = row_axis(found)
     found, whole = slim(found, *_OF_BAR), slim(whole, "row", "end", "label")
     x = alt.X("share:Q", stack="zero", title=f"CPU per operation, {base} = 1", axis=_FEW)
-    tooltip: list[Any] = ["row:N", "who:N", alt.Tooltip("n:Q", title="rounds")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=",.2f", title=f"{name}, µs") for name in ("median", "low", "high")]
-    tooltip += [alt.Tooltip("coverage:Q", format=".1%")]
+    tooltip = ["row:N", "who:N", *numbers(",.2f", ", µs"), _COVERAGE]
     shades = alt.Scale(domain=list(parts.values()), range=["#2f6d9b", "#b9cbd8"])
     colour = alt.Color("who:N", title=None, scale=shades)
     room = alt.Scale(domainMax=1.32 * float(whole["end"].max() or 1))  # type: ignore[arg-type]
@@ -156,13 +160,12 @@ def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
     at_most = max(1, MOST_ROWS // ours["dbms"].n_unique())
     shown = (steps or in_order(ours["step"]))[:at_most]
     rows = with_rows(ours.filter(pl.col("step").is_in(shown)))
-    axis, height = row_axis(rows), height_of(rows)
+    axis, height = row_axis(rows)
     kept = slim(rows, "row", "percentile", "median", "low", "high", "n")
     colour = alt.Color(
         "percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=list(PERCENTILES.values()))
     )
-    tooltip: list[Any] = ["row:N", "percentile:N", alt.Tooltip("n:Q", title="rounds")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f", title=f"{name}, µs") for name in ("median", "low", "high")]
+    tooltip = ["row:N", "percentile:N", *numbers(",.0f", ", µs")]
     x = alt.X("median:Q", title="latency, µs (logarithmic)", scale=_LOG, axis=alt.Axis(format="~s"))
     shape = alt.Shape("percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=_SHAPES))
     base = alt.Chart(kept).encode(y=axis, color=colour, tooltip=tooltip)
@@ -170,7 +173,15 @@ def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
         base.mark_rule(strokeWidth=2, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
         base.mark_point(filled=True, size=55, opacity=1).encode(x=x, shape=shape),
     ).properties(width="container", height=height)
-    return titled(chart, _longest(rows), _how_latencies(kept, len(shown), ours["step"].n_unique()), min_width_px=330)
+    tail = rows.filter(percentile="p99").sort("median", descending=True, maintain_order=True).head(1).to_dicts()
+    longest = [f"{row['median']:,.0f} µs ({row['step']}, {row['dbms']})" for row in tail]
+    claim = f"The longest 99th percentile is {longest[0]}." if longest else "No latencies were recorded."
+    how = (
+        f"Latency of a transaction: median of {rounds_of(kept['n'])}, the line from the lowest to the highest. "
+        "Closed loop: a slow answer also delays the next question, so a stall counts once."
+        f"{shown_of(len(shown), ours['step'].n_unique())}"
+    )
+    return titled(chart, claim, how, min_width_px=330)
 
 
 def _spread(compared: pl.DataFrame, shown: list[str]) -> str:
@@ -181,14 +192,6 @@ def _spread(compared: pl.DataFrame, shown: list[str]) -> str:
         return f"One round shows no spread.{some}"
     width = "narrower" if spread < STEADY else "wider"
     return f"Half of the intervals are {width} than {100 * spread:.2g} % of their median.{some}"
-
-
-def _how_dots(rows: pl.DataFrame, what: str) -> str:
-    count, sure = rounds_of(rows["n"]), coverage_of(rows["coverage"])
-    return (
-        f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({count}), the tick their "
-        f"median, the bar its interval ({sure}). Hover for the run; drag to move, scroll with Alt to zoom."
-    )
 
 
 def _bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> pl.DataFrame:
@@ -212,28 +215,4 @@ def _totals(bars: pl.DataFrame, first: str) -> pl.DataFrame:
         pl.col("share").sum(),
         pl.max_horizontal(pl.col("share").sum(), pl.col("high_share").filter(who=first).max()).alias("end"),
         parts.str.join(" + ").alias("label"),
-    )
-
-
-def _most_expensive(totals: pl.DataFrame, base: str) -> str:
-    others = totals.filter(pl.col("dbms") != base)
-    if others.is_empty():
-        return f"CPU time per operation of {base}."
-    most = others.sort("share", descending=True, maintain_order=True).row(0, named=True)
-    return f"An operation costs up to {most['share']:.2f} times the CPU of {base} ({most['step']}, {most['dbms']})."
-
-
-def _longest(rows: pl.DataFrame) -> str:
-    tail = rows.filter(percentile="p99").sort("median", descending=True, maintain_order=True)
-    if tail.is_empty():
-        return "No latencies were recorded."
-    row = tail.row(0, named=True)
-    return f"The longest 99th percentile is {row['median']:,.0f} µs ({row['step']}, {row['dbms']})."
-
-
-def _how_latencies(kept: pl.DataFrame, shown: int, steps: int) -> str:
-    some = f" {shown} of {steps} steps are shown." if shown < steps else ""
-    return (
-        f"Latency of a transaction: median of {rounds_of(kept['n'])}, the line from the lowest to the "
-        f"highest. Closed loop: a slow answer also delays the next question, so a stall counts once.{some}"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from great_tables import GT, loc, style
 
-from rqps.view.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on_colour
+from rqps.view.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on
 from rqps.view.words import (
     by_host,
     coverage_of,
@@ -36,6 +36,22 @@ ABSOLUTE = {
     "host_write_kb_per_operation": "wKB/o",
     "server_instructions_per_operation": "server instructions/o",  # of the CPU's own counters, where it has them
     "server_cycles_per_operation": "server cycles/o",
+}
+
+
+_STYLE: dict[str, Any] = {
+    "table_font_size": "14px",
+    "table_font_color": INK,
+    "table_margin_left": "0",
+    "data_row_padding": "5px",
+    "heading_align": "left",
+    "table_border_top_style": "none",
+    "table_border_bottom_color": GRID,
+    "table_body_hlines_color": GRID,
+    "column_labels_font_weight": "600",
+    "row_group_font_weight": "600",
+    "row_group_padding": "7px",
+    "source_notes_font_size": "12px",
 }
 
 
@@ -72,14 +88,20 @@ def table(
     `name` makes its id, `group` is the column of its headings and `rows` that of its row names. Below it stand `note`
     and the notes of the columns.
     """
-    given = frame.to_dict(as_series=False) if isinstance(frame, pl.DataFrame) else _turned(frame)
+    if isinstance(frame, pl.DataFrame):
+        given = frame.to_dict(as_series=False)
+    else:
+        given = {each: [row[each] for row in frame] for each in (frame[0] if frame else ())}
     shown = list(columns) if columns is not None else [Column(each) for each in given]
     named = [each for each in (group, rows) if each]
     cells = {each: given[each] for each in named} | {each.name: _written(each, given[each.name]) for each in shown}
-    made = _styled(pl.DataFrame(cells, strict=False), name, group, rows)
+    made = GT(
+        pl.DataFrame(cells, strict=False), id=f"rqps-{name}", groupname_col=group or None, rowname_col=rows or None
+    )
+    made = made.opt_table_font(font=list(FONTS)).tab_options(**_STYLE)
     made = made.cols_label({each.name: each.label for each in shown if each.label})
     if written := [each.name for each in shown if each.form]:
-        made = made.fmt(_as_it_is, columns=written)
+        made = made.fmt(lambda value: value or "–", columns=written)
     for align in {each.align for each in shown if each.align}:
         made = made.cols_align(align, columns=[each.name for each in shown if each.align == align])
     for under in in_order(each.under for each in shown if each.under):
@@ -87,8 +109,10 @@ def table(
     if rows:
         made = made.tab_style(style.css("white-space: nowrap"), loc.stub())
     for each in shown:
-        if each.colour is not None:
-            made = _painted(made, each.name, [each.colour(value) for value in given[each.name]])
+        colours = [each.colour(value) for value in given[each.name]] if each.colour else []
+        for colour in in_order(filter(None, colours)):
+            at = loc.body(columns=each.name, rows=[row for row, its in enumerate(colours) if its == colour])
+            made = made.tab_style([style.fill(colour), style.text(color=ink_on(colour))], at)
     if title:
         made = made.tab_header(title=title)
     notes = " ".join(filter(None, (note, *(each.note for each in shown))))
@@ -154,8 +178,11 @@ def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
 def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
     """Ratios as text in their published form, with interval, verdict and rounds after each ratio."""
     rows = by_host(compared.filter(metric=metric))
-    dbms = in_order(rows["dbms"])
-    cells = {(row["step"], row["dbms"]): _ratio_words(row) for row in rows.iter_rows(named=True)}
+    dbms, signs = in_order(rows["dbms"]), signs_of(metric)
+    cells = {
+        (row["step"], row["dbms"]): f"{row['median']:.2f} ({interval_of(row)}) {signs[row['verdict']]} n={row['n']}"
+        for row in rows.iter_rows(named=True)
+    }
     lines = [f"Relative to: {rows['base'][0]}"]
     lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 1)]
     lines += ["", "".join(f"col-{number}".ljust(TEXT_WIDTH) for number in range(1, len(dbms) + 1)) + "step"]
@@ -166,34 +193,33 @@ def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
     return "\n".join(lines)
 
 
-def _ratio_words(row: Cell) -> str:
-    return f"{row['median']:.2f} ({interval_of(row)}) {signs_of(row['metric'])[row['verdict']]} n={row['n']}"
-
-
 def absolute_table(absolute: pl.DataFrame) -> GT:
     """One row per step and dbms: throughput with its interval, and the cost of an operation."""
     rows = by_host(absolute.filter(pl.col("metric").is_in(list(ABSOLUTE))))
-    cells = spread(rows, "metric", ["step", "dbms"])
-    metrics = [name for name in ABSOLUTE if any(row.get(name) for row in cells)]
-    throughput = {(row["step"], row["dbms"]): (row["operations_per_s"] or {}).get("n") for row in cells}
-    shown = [{"rounds": throughput[row["step"], row["dbms"]], **row} for row in cells]
-    spread_of_one = "One round, so there is no interval"
-    what = f"Medians, below them the {coverage_of(rows['coverage'])}" if rows["n"].max() != 1 else spread_of_one
+    there = set(rows["metric"])
+    cells = [
+        {"rounds": (row.get("operations_per_s") or {}).get("n"), **row}
+        for row in spread(rows, "metric", ["step", "dbms"])
+    ]
+
+    def cell(row: Cell) -> str:
+        form = ",.0f" if row["metric"] == "operations_per_s" or row["median"] >= 100 else ",.2f"
+        number = f"{row['median']:{form}}"
+        return number if row["low"] is None else two_lines(number, interval_of(row, form), muted=True)
+
+    what = f"Medians, below them the {coverage_of(rows['coverage'])}"
+    if rows["n"].max() == 1:
+        what = "One round, so there is no interval"
+    metrics = [Column(each, label, cell, align="right") for each, label in ABSOLUTE.items() if each in there]
     return table(
-        shown,
-        [*(Column(each, ABSOLUTE[each], _absolute_cell, align="right") for each in metrics), Column("rounds")],
+        cells,
+        [*metrics, Column("rounds")],
         name="absolute",
         group="step",
         rows="dbms",
         note=f"{what}. µs/o is CPU time per operation of the process; cs/o, r/o, rKB/o and wKB/o are the whole "
         "host's context switches, disk reads and KB per operation.",
     )
-
-
-def _absolute_cell(row: Cell) -> str:
-    form = ",.0f" if row["metric"] == "operations_per_s" or row["median"] >= 100 else ",.2f"
-    number = f"{row['median']:{form}}"
-    return number if row["low"] is None else two_lines(number, interval_of(row, form), muted=True)
 
 
 def numbers_table(
@@ -230,46 +256,9 @@ def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:
     return cell
 
 
-def _turned(rows: Sequence[Cell]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
-
-
 def _written(column: Column, values: list[Any]) -> list[Any]:
     if not column.form:
         return values
     form = column.form
     written = form if callable(form) else lambda value: format(value, form)
     return ["–" if value is None else written(value) for value in values]
-
-
-def _as_it_is(value: str | None) -> str:
-    return value or "–"  # written above
-
-
-def _painted(made: GT, column: str, colours: Sequence[str | None]) -> GT:
-    for colour in in_order(filter(None, colours)):
-        at = [number for number, each in enumerate(colours) if each == colour]
-        paint = [style.fill(colour), style.text(color=ink_on_colour(colour))]
-        made = made.tab_style(paint, loc.body(columns=column, rows=at))
-    return made
-
-
-def _styled(frame: pl.DataFrame, name: str, group: str, rows: str) -> GT:
-    return (
-        GT(frame, id=f"rqps-{name}", groupname_col=group or None, rowname_col=rows or None)
-        .opt_table_font(font=list(FONTS))
-        .tab_options(
-            table_font_size="14px",
-            table_font_color=INK,
-            table_margin_left="0",
-            data_row_padding="5px",
-            heading_align="left",
-            table_border_top_style="none",
-            table_border_bottom_color=GRID,
-            table_body_hlines_color=GRID,
-            column_labels_font_weight="600",
-            row_group_font_weight="600",
-            row_group_padding="7px",
-            source_notes_font_size="12px",
-        )
-    )

@@ -1,5 +1,6 @@
 """Colours and sizes that all charts and tables share."""
 
+from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -12,18 +13,8 @@ COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0
 VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#a9b2ba"}
 
 # Okabe and Ito's colours, then some of Tol's: nearly everybody can distinguish them.
-SERIES = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#332288",
-    "#999933",
-    "#882255",
-    "#44aa99",
-)
+_OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+SERIES = (*_OKABE_ITO, "#332288", "#999933", "#882255", "#44aa99")
 
 INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
 FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
@@ -40,13 +31,8 @@ def colour_of(ratio: float) -> str:
     return COLOURS[sum(ratio >= limit for limit in LIMITS)]
 
 
-def ink_on(ratio: float) -> str:
-    """Black or white, whichever is read more easily on that colour."""
-    return ink_on_colour(colour_of(ratio))
-
-
-def ink_on_colour(colour: str) -> str:
-    """Black or white for a colour of the heatmap."""
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read more easily on a colour of the heatmap."""
     return "#ffffff" if colour in (COLOURS[0], COLOURS[-1]) else INK
 
 
@@ -58,6 +44,12 @@ def titled(chart: alt.LayerChart | alt.Chart | alt.FacetChart, claim: str, how: 
         description=f"{claim} {how}",
         usermeta={"rqps": {"claim": claim, "how": how, "minWidth": min_width_px}},
     )
+
+
+def numbers(form: str, unit: str = "", names: Sequence[str] = ("median", "low", "high")) -> list[Any]:
+    """Tooltips of the rounds, and of numbers with their unit."""
+    of = [alt.Tooltip(f"{name}:Q", format=form, title=f"{name}{unit}") for name in names]
+    return [alt.Tooltip("n:Q", title="rounds"), *of]
 
 
 _TEXT: dict[str, Any] = {"labelColor": INK, "titleColor": MUTED, "labelFontSize": 12, "titleFontSize": 12}

@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from rqps.stats import THROUGHPUTS
+
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
 
@@ -93,6 +95,11 @@ def coverage_of(coverages: Iterable[float]) -> str:
     return f"{percent[0]} to {percent[-1]} % intervals" if len(percent) > 1 else f"{percent[0]} % intervals"
 
 
+def shown_of(shown: int, steps: int) -> str:
+    """A sentence on the steps that are shown, where not all are."""
+    return f" {shown} of {steps} steps are shown." if shown < steps else ""
+
+
 def medians_of(rows: pl.DataFrame) -> str:
     """The rounds behind the numbers of a table, and the intervals below them, in words."""
     if rows["n"].max() == 1:
@@ -148,19 +155,14 @@ def duration_us(value: float) -> str:
     return f"{value:.3g} µs"
 
 
-def is_throughput(metric: str) -> bool:
-    """True for a rate, false for a cost."""
-    return metric in ("operations_per_s", "o/s")
-
-
 def signs_of(metric: str) -> dict[str, str]:
     """The sign of each verdict: an arrow points where the number goes, so that a cost that is worse points up."""
-    return SIGNS if is_throughput(metric) else COST_SIGNS
+    return SIGNS if metric in THROUGHPUTS else COST_SIGNS
 
 
 def verdict_words(metric: str) -> dict[str, str]:
     """The word of each verdict: an operation is not slower for costing more, it is more expensive."""
-    worse, better = ("slower", "faster") if is_throughput(metric) else ("more expensive", "cheaper")
+    worse, better = ("slower", "faster") if metric in THROUGHPUTS else ("more expensive", "cheaper")
     return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
 
 

@@ -1,13 +1,15 @@
 """Per-operation tables in the form in which they are published: cpu/o, cs/o, r/o, rKB/o, wKB/o, o/s and the dbms."""
 
+import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
 import polars as pl
 from great_tables import GT
 
+from rqps.errors import RqpsError
 from rqps.stats import PUBLISHED
 from rqps.view import MUTED, Column, by_host, coverage_of, in_order, rounds_of, signs_of, spread, table
 
@@ -38,28 +40,37 @@ def cost_text(costs: pl.DataFrame) -> str:
     return "\n\n".join(_block(str(step), int(clients), of_step, names) for (_, step, clients), of_step in steps)
 
 
-def cost_tables(costs: pl.DataFrame) -> Iterator[GT]:
+def cost_tables(costs: pl.DataFrame, steps: Sequence[str] | None = None) -> Iterator[GT]:
     """Tables of costs to look at, one per group of steps, with the verdict at each ratio."""
-    for (group,), of_group in by_host(costs).group_by("group", maintain_order=True):
-        yield _group_table(str(group or ""), of_group)
+    for (group,), rows in by_host(of_steps(costs, steps)).group_by("group", maintain_order=True):
+        names, title = _metrics(rows), str(group or "")
+        cells = spread(rows, "metric", ["step", "dbms"])
+        for row in cells:
+            row["rounds"] = max(row[name]["n"] for name in names if row.get(name))
+        kind = "published" if "cpu/o" in names else "ours"
+        yield table(
+            cells,
+            [*(Column(name, OURS.get(name, ""), _cell, align="right") for name in names), Column("rounds")],
+            name="-".join(["cost", kind, *title.lower().split()]),
+            group="step",
+            rows="dbms",
+            title=title,
+            note=f"Median of {rounds_of(rows['n'])}, below it the {coverage_of(rows['coverage'])}; in bold the ratio "
+            f"to {rows['base'][0]}, median of the rounds' own ratios, with its interval.",
+        )
 
 
-def _group_table(group: str, rows: pl.DataFrame) -> GT:
-    names = _metrics(rows)
-    cells = spread(rows, "metric", ["step", "dbms"])
-    for row in cells:
-        row["rounds"] = max(row[name]["n"] for name in names if row.get(name))
-    kind = "published" if "cpu/o" in names else "ours"
-    return table(
-        cells,
-        [*(Column(name, OURS.get(name, ""), _cell, align="right") for name in names), Column("rounds")],
-        name="-".join(["cost", kind, *group.lower().split()]),
-        group="step",
-        rows="dbms",
-        title=group,
-        note=f"Median of {rounds_of(rows['n'])}, below it the {coverage_of(rows['coverage'])}; in bold the ratio to "
-        f"{rows['base'][0]}, median of the rounds' own ratios, with its interval.",
-    )
+def of_steps(table: pl.DataFrame, names: Sequence[str] | None) -> pl.DataFrame:
+    """The rows of some steps, each given by its name or by that of its group; all if none is named."""
+    if names is None:
+        return table
+    there = list(dict.fromkeys([*table["step"], *filter(None, table["group"])]))
+    for name in names:
+        if name not in there:
+            near = difflib.get_close_matches(name, there, n=1)
+            fix = f"did you mean {near[0]!r}?" if near else f"give one of: {', '.join(there)}"
+            raise RqpsError(f"the study has no step {name!r} with a number", fix=fix)
+    return table.filter(pl.any_horizontal(pl.col(column).is_in(list(names)) for column in ("step", "group")))
 
 
 def _metrics(rows: pl.DataFrame) -> list[str]:
@@ -72,43 +83,40 @@ def _block(step: str, clients: int, of_step: pl.DataFrame, names: list[str]) -> 
         {row["metric"]: row for row in of_step.filter(dbms=dbms).iter_rows(named=True)}
         for dbms in in_order(of_step["dbms"])
     ]
-    compared = [rows for rows in each_dbms if not _any(rows)["is_base"] and _any(rows)["base_median"] is not None]
     absolute = [line for rows in each_dbms for line in _absolute_lines(rows, names)]
-    relative = [line for rows in compared for line in _relative_lines(rows, names)]
+    relative = [line for rows in each_dbms for line in _relative_lines(rows, names)]
     heads = [OURS.get(name, name) for name in names]
     columns = zip(heads, *(cells for cells, _ in absolute + relative), strict=True)
     widths = [max(map(len, column)) + BETWEEN for column in columns]
     lines = [f"{step}, {clients} client{'' if clients == 1 else 's'}", "--- absolute"]
-    lines += [_line(cells, widths, end) for cells, end in [(heads, "n  dbms"), *absolute]]
-    lines += ["--- relative to first result"] if relative else []
-    return "\n".join([*lines, *(_line(cells, widths, end) for cells, end in relative)])
-
-
-def _any(rows: dict[str, Row]) -> Row:
-    return next(iter(rows.values()))
+    marked: list[Line] = [([], "--- relative to first result")] if relative else []
+    for cells, end in [(heads, "n  dbms"), *absolute, *marked, *relative]:
+        lines.append("".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)) + end)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _absolute_lines(rows: dict[str, Row], names: list[str]) -> Iterator[Line]:
     cells = [(row, _digits(row) if row else 0) for row in map(rows.get, names)]
-    n = max(row["n"] for row in rows.values())
-    yield [_number(row["median"], digits) if row else "-" for row, digits in cells], f"{n:<3}{_any(rows)['dbms']}"
+    n, dbms = max((row["n"], row["dbms"]) for row in rows.values())
+    yield [_number(row["median"], digits) if row else "-" for row, digits in cells], f"{n:<3}{dbms}"
     yield [_reach(row["low"], row["high"], digits) if row else "" for row, digits in cells], ""
 
 
 def _relative_lines(rows: dict[str, Row], names: list[str]) -> Iterator[Line]:
+    """The ratios as published: 1 where both numbers are 0, inf where only the base's is. The base has none."""
+    one, *_ = rows.values()
+    if one["is_base"] or one["base_median"] is None:
+        return
+
+    def ratio(row: Row | None) -> str:
+        if row is None or row["base_median"] is None:
+            return "-"
+        return f"{row['ratio']:.2f}" if row["ratio"] is not None else "inf" if row["median"] else "1"
+
     n = max(row["ratio_n"] or 0 for row in rows.values())
     found = [rows.get(name) for name in names]
-    yield [_ratio(row) for row in found], f"{n:<3}{_any(rows)['dbms']}"
+    yield [ratio(row) for row in found], f"{n:<3}{one['dbms']}"
     yield [_reach_of_ratio(row, n) for row in found], ""
-
-
-def _ratio(row: Row | None) -> str:
-    """As published: 1 where both numbers are 0, inf where only the base's is."""
-    if row is None or row["base_median"] is None:
-        return "-"
-    if row["ratio"] is None:
-        return "1" if row["median"] == 0 else "inf"
-    return f"{row['ratio']:.2f}"
 
 
 def _reach_of_ratio(row: Row | None, n: int) -> str:
@@ -135,10 +143,6 @@ def _number(value: float, digits: int) -> str:
 
 def _reach(low: float | None, high: float | None, digits: int) -> str:
     return "" if low is None or high is None else f"({_number(low, digits)}–{_number(high, digits)})"
-
-
-def _line(cells: list[str], widths: list[int], end: str) -> str:
-    return ("".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + end).rstrip()
 
 
 def _cell(row: Row) -> str:

@@ -155,7 +155,7 @@ def _stacked(
 ) -> Any:
     """Bars of `share` by `kind`, one per `row`, in the order of `colours`; `totals` has their labels."""
     place = {kind: number for number, kind in enumerate(colours)}
-    axis, height = view.row_axis(bars), view.height_of(bars)
+    axis, height = view.row_axis(bars)
     kinds = [kind for kind in colours if kind in bars["kind"].to_list()]
     ticks = alt.Axis(tickCount=6, format="%") if percent else alt.Axis(tickCount=8)
     x = alt.X("share:Q", stack="zero", title=title, axis=ticks, scale=alt.Scale(domainMax=room))

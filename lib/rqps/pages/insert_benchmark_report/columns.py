@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import asks_queries, main_seconds, with_insert_rate
-from rqps.stats import absolute, compare, rounds, tidy
+from rqps.stats import absolute, compare, rounds, strongest, tidy
 from rqps.store.read import Study
 from rqps.view import Row, by_host, coverage_of, in_order, rounds_of, table
 from rqps.view.words import Folded
@@ -110,8 +110,9 @@ def columns_over_rounds(study: Study) -> pl.DataFrame:
     return absolute(columns(study)).sort("host", "position", first, maintain_order=True)
 
 
-def column_rounds(study: Study, step: str, dbms: str, column: str) -> list[Any]:
-    """Tables of the rounds behind a column of one step and dbms, and of the file and calculation of every column."""
+def column_rounds(study: Study, compared: pl.DataFrame, column: str) -> list[Any]:
+    """Tables of the rounds behind a column of what changed most, and of the file and calculation of every column."""
+    step, dbms = strongest(compared)
     every = [{"column": name, "file": file, "calculated": how} for name, (file, how) in SOURCES.items()]
     note = f"{column} of {dbms} in {step}: its median is in the columns above."
     traced = table(rounds_of_column(study, step, dbms, column), name="trace-column", note=note)

@@ -141,12 +141,13 @@ def parts_chart(study: Study) -> Any:
     x = alt.X("median:Q", title="server CPU added to all-disabled, µs per operation", scale=room)
     colour = alt.Color("role:N", title=None, scale=alt.Scale(domain=list(words), range=list(shades)))
     shown = ("row", "scenario", "role", "n", "median", "low", "high", "coverage", "covers", "label", "end")
-    base = alt.Chart(view.slim(rows, *shown)).encode(y=view.row_axis(rows, "step", "scenario"), tooltip=tooltip)
+    axis, height = view.row_axis(rows, "step", "scenario")
+    base = alt.Chart(view.slim(rows, *shown)).encode(y=axis, tooltip=tooltip)
     chart = alt.layer(
         base.mark_bar(height=13).encode(x=x, color=colour),
         base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q"),
         view.row_labels(base, "end"),
-    ).properties(width="container", height=view.height_of(rows, "step", "scenario"))
+    ).properties(width="container", height=height)
     how = (
         "Parts are the scenarios that share no instrument or consumer; they have "
         f"{min(parts.filter(role='sum')['covers']):.0%} of what all-enabled has. Sums are taken within a round: "

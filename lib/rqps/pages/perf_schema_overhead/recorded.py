@@ -118,12 +118,12 @@ def _memory_chart(points: pl.DataFrame) -> Any:
     tooltip: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
     tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("perf_schema_mb", "server_mb")]
     tooltip += [alt.Tooltip("share:Q", format="+.1%")]
-    base = alt.Chart(view.slim(rows, *columns)).encode(y=view.row_axis(rows, "build", "scenario"), tooltip=tooltip)
+    axis, height = view.row_axis(rows, "build", "scenario")
+    base = alt.Chart(view.slim(rows, *columns)).encode(y=axis, tooltip=tooltip)
     room = alt.Scale(domainMax=1.3 * float(rows["perf_schema_mb"].max() or 0))  # type: ignore[arg-type]
     title = "memory of the performance schema, MB"
     x = alt.X("perf_schema_mb:Q", title=title, scale=room, axis=alt.Axis(tickCount=6))
     bars = base.mark_bar(height=13).encode(x=x, color=view.verdict_colour(CPU, "its CPU"))
-    height = view.height_of(rows, "build", "scenario")
     chart = alt.layer(bars, view.row_labels(base, "perf_schema_mb")).properties(width="container", height=height)
     how = (
         "Memory as the server reports it after the last step; behind it the CPU of "

@@ -36,15 +36,15 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
         return _over_releases(costs)
     rows = view.with_rows(_shares(costs).with_columns(step_on_build(costs)).head(MOST_ROWS), "step", "scenario")
     shown = ("row", "scenario", "against", "n", "share", "low", "high", "added", "base_median", "coverage", "verdict")
+    axis, height = view.row_axis(rows, "step", "scenario")
     base = alt.Chart(view.slim(rows, *shown, "label")).encode(
-        y=view.row_axis(rows, "step", "scenario"),
+        y=axis,
         tooltip=["row:N", "against:N", *_TOOLTIP],
         color=view.verdict_colour(CPU),
     )
     room = alt.Scale(domainMax=1.25 * float(rows["high"].max() or rows["share"].max() or 0))  # type: ignore[arg-type]
     percent = alt.Axis(format="+.0%", tickCount=8)
     x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
-    height = view.height_of(rows, "step", "scenario")
     chart = alt.layer(*view.interval_ticks(base, x, "low", "high")).properties(width="container", height=height)
     how = (
         f"CPU time of the server's process over operations, against {costs['against'][0]} of the same build and "

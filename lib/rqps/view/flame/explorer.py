@@ -154,7 +154,7 @@ def _cell(cell: Cell, row: Row | None, first: bool, common: _Common) -> str:
     marks = "rqps-to rqps-first" if first else "rqps-to"
     count = "" if common.rounds else f" · n={row['n']}"
     return (
-        f'<td style="background:{colour_of(as_ratio)};color:{ink_on(as_ratio)}">'
+        f'<td style="background:{colour_of(as_ratio)};color:{ink_on(colour_of(as_ratio))}">'
         f'<a class="{marks}" href="{escape(address(*cell, common.by))}">'
         f"<b>{COST_SIGNS[row['verdict']]} {_difference(row)}</b>"
         f"<small>{figure(row['base_median'])} → {figure(row['me_median'])}{count}</small></a></td>"

@@ -1,13 +1,18 @@
-"""Tables of the conditions of a study: builds, settings, facts of the machine, warnings."""
+"""Sections that many pages have: builds, conditions, warnings, absolute numbers, CPU, and one number traced."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
+from typing import Any
 
 import polars as pl
 from great_tables import GT
 
-from rqps.view.table import Column, table
+from rqps import stats
+from rqps.store import Study
+from rqps.view.lines import counters, throughput
+from rqps.view.rows import bars
+from rqps.view.table import Column, absolute_table, table
 from rqps.view.words import Sentences, by_host
 
 LONGEST_VALUE = 24
@@ -17,11 +22,56 @@ NO_DIFFERENCE = "\0"
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 
 
-def builds_table(builds: pl.DataFrame) -> GT:
+def warnings(study: Study) -> GT:
+    """All warnings of a study: those of its runs, and those from comparing them."""
+    return warnings_table(stats.all_warnings(study))
+
+
+def builds(study: Study) -> GT:
     """The servers that answered."""
+    found = stats.builds(study.runs, study.conditions)
     labels = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
     note = "sha256: the first 12 digits of the digest of the mysqld file. Options: those with two values."
-    return table(builds, [Column(each, labels.get(each, "")) for each in builds.columns], name="builds", note=note)
+    return table(found, [Column(each, labels.get(each, "")) for each in found.columns], name="builds", note=note)
+
+
+def conditions(study: Study) -> Iterator[GT | Sentences]:
+    """Builds that answered, options that some have, conditions that all share, and settings that differ unasked."""
+    yield builds(study)
+    columns = [Column("option"), Column("value"), Column("dbms", "asked of")]
+    yield table(stats.options_of_some(study.conditions), columns, name="options-of-some")
+    yield conditions_table(stats.same_for_all(study.conditions))
+    yield differences_table(stats.hidden_differences(study.settings, study.conditions, study.card.base))
+
+
+def absolute(study: Study, statistic: stats.Statistic = stats.MEDIAN) -> GT:
+    """Throughput and the cost of an operation as they were measured."""
+    values = stats.measured(study.steps, study.runs)
+    return absolute_table(stats.in_tables(stats.absolute(values, statistic)))
+
+
+def cpu(study: Study, statistic: stats.Statistic = stats.MEDIAN) -> Any:
+    """CPU time per operation of server and client, as bars."""
+    values = stats.absolute(stats.measured(study.steps, study.runs), statistic)
+    parts = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
+    return bars(stats.in_tables(values), study.card.base, parts)
+
+
+def seconds(run: Study) -> Any:
+    """Throughput of each second of a run."""
+    return throughput(stats.throughput_over_time(run.intervals))
+
+
+def sampled(run: Study) -> Any:
+    """Counters of the host and of both processes along a run."""
+    return counters(stats.counters_over_time(run.counters, run.steps))
+
+
+def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
+    """The rounds behind the number that is farthest from 1, with the rows of files that they come from."""
+    step, dbms = stats.strongest(compared, metric)
+    note = f"{step}, {dbms} against {study.card.base}: the median of `ratio` is the number above."
+    return table(stats.where_from(rounds, study.runs, step, dbms, metric), name="trace", note=note)
 
 
 def differences_table(differences: pl.DataFrame) -> GT | Sentences:

@@ -1,24 +1,20 @@
 """A study in a few sentences, the largest changes first. Each number has its interval and its rounds."""
 
 from collections.abc import Iterator
-from typing import Any
+from operator import itemgetter
 
 import polars as pl
 
-from rqps.pages.relative_throughput.groups import MANY, by_group
+from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, Row, by_group
 from rqps.view import Sentences, interval_of, number_of, rounds_of
 from rqps.view.names import short_steps
 
 MOST_STEPS = 3
 MOST_DBMS = 5
-THROUGHPUT = "operations_per_s"
-SERVER_CPU = "server_cpu_us_per_operation"
 WORST = 3
 """Steps of a group that are named."""
 MOST_DBMS_OF_A_GROUP = 2
 """Dbms of which the middle of a group is given: those that changed most."""
-
-Row = dict[str, Any]
 
 
 def findings(compared: pl.DataFrame, within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> Sentences:
@@ -48,31 +44,35 @@ def _of_host(
     named = set(size.top_k(MOST_DBMS, by="median")["dbms"])
     for (dbms,), rows in others.group_by("dbms", maintain_order=True):
         if dbms in named:
-            yield _against(rows.to_dicts())
+            yield _relation(rows, str(dbms), "the throughput of ")
     if size.height > MOST_DBMS:
         yield f"Of {size.height} dbms compared, these are the {MOST_DBMS} that changed most; the table has them all."
     if others["step"].n_unique() > MANY:
         for _, of_group in others.group_by("group", maintain_order=True):
             yield _of_group(of_group)
     else:
-        for row in _most_changed(others):
+        sure = others.filter(pl.col("verdict").is_in(["slower", "faster"]))
+        by_size = sure.sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+        for row in by_size.unique("step", keep="first", maintain_order=True).head(MOST_STEPS).to_dicts():
             yield _step(row, compared, gains)
     of_throughput = within.filter(metric=THROUGHPUT)
     for (dbms, instead_of), rows in of_throughput.group_by("dbms", "base", maintain_order=True):
-        change = changes.filter(dbms=dbms, instead_of=instead_of)["change"].to_list()
-        yield _effect(rows.to_dicts(), change[0] if change else "")
-    yield from _unsure(throughput)
+        asked = "".join(f" ({each})" for each in changes.filter(dbms=dbms, instead_of=instead_of)["change"])
+        yield f"Same build, other config: {_relation(rows, f'{dbms}{asked}')}"
+    unsure = throughput.filter(verdict="unsure")
+    if not unsure.is_empty():
+        needs = unsure.group_by("needs").agg(pl.len().alias("times")).sort("times", "needs", descending=True)
+        most = "" if needs.height == 1 else f" for {needs['times'][0]} of them"
+        count = f"{unsure.height} of {throughput.height} comparisons"
+        yield f"The rounds leave {count} unsure; it would take{most} {needs['needs'][0]}."
 
 
-def _against(rows: list[Row]) -> str:
-    me, base = rows[0]["dbms"], rows[0]["base"]
-    return f"{me} {_verdicts(rows)}. It does {_reach(rows)} of the throughput of {base}."
-
-
-def _effect(rows: list[Row], change: str) -> str:
-    me, base = rows[0]["dbms"], rows[0]["base"]
-    asked = f" ({change})" if change else ""
-    return f"Same build, other config: {me}{asked} {_verdicts(rows)}. It does {_reach(rows)} of {base}."
+def _relation(throughput: pl.DataFrame, me: str, what: str = "") -> str:
+    rows, base = throughput.to_dicts(), throughput["base"][0]
+    median = itemgetter("median")
+    low, high = min(rows, key=median), max(rows, key=median)
+    reach = _named(low) if len(rows) == 1 else f"{_named(low)} to {_named(high)}"
+    return f"{me} {_verdicts(rows)}. It does {reach}, medians of {rounds_of(throughput['n'])}, of {what}{base}."
 
 
 def _verdicts(rows: list[Row]) -> str:
@@ -88,38 +88,15 @@ def _verdicts(rows: list[Row]) -> str:
     return f"is not shown to be slower or faster than {rows[0]['base']} in any {of}"
 
 
-def _reach(rows: list[Row]) -> str:
-    low, high = min(rows, key=_median), max(rows, key=_median)
-    reach = _named(low) if len(rows) == 1 else f"{_named(low)} to {_named(high)}"
-    return f"{reach}, medians of {rounds_of(row['n'] for row in rows)},"
-
-
-def _most_changed(throughput: pl.DataFrame) -> list[Row]:
-    sure = throughput.filter(pl.col("verdict").is_in(["slower", "faster"]))
-    by_size = sure.sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
-    return by_size.unique("step", keep="first", maintain_order=True).head(MOST_STEPS).to_dicts()
-
-
 def _step(row: Row, compared: pl.DataFrame, gains: pl.DataFrame) -> str:
     text = f"{row['step']}: {row['dbms']} does {number_of(row)} of {row['base']}"
-    cpu = compared.filter(metric=SERVER_CPU, step=row["step"], dbms=row["dbms"], base=row["base"]).to_dicts()
+    cpu = compared.filter(metric=CPU, step=row["step"], dbms=row["dbms"], base=row["base"]).to_dicts()
     if cpu:
         text += f", and the server spends {number_of(cpu[0])} times the CPU on an operation"
     same = {"metric": THROUGHPUT, "step": row["step"], "instead_of": row["dbms"]}
     for gain in gains.filter(**same).to_dicts():
         text += f"; {_moved(gain)}"
     return text + "."
-
-
-def _unsure(throughput: pl.DataFrame) -> Iterator[str]:
-    open_ = throughput.filter(verdict="unsure")
-    if open_.is_empty():
-        return
-    needs = open_.group_by("needs").agg(pl.len().alias("times")).sort("times", "needs", descending=True)
-    what = needs["needs"][0]
-    most = "" if needs.height == 1 else f" for {needs['times'][0]} of them"
-    count = f"{open_.height} of {throughput.height} comparisons"
-    yield f"The rounds leave {count} unsure; it would take{most} {what}."
 
 
 def _named(row: Row) -> str:
@@ -136,27 +113,19 @@ def _moved(row: Row) -> str:
     return f"{row['dbms']} {way} {abs(row['median']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"
 
 
-def _median(row: Row) -> float:
-    return float(row["median"])
-
-
 def _of_group(throughput: pl.DataFrame) -> str:
     """One sentence on a group of steps: its middle, its reach and its worst steps."""
     middles = by_group(throughput).sort(pl.col("middle").log().abs(), descending=True, maintain_order=True)
     rows = middles.head(MOST_DBMS_OF_A_GROUP).to_dicts()
-    first, *others = map(_middle, rows)
+    steps, group = rows[0]["steps"], rows[0]["group"]
+    counted = f"{steps} step{'s' if steps > 1 else ''}"
+    reaches = ["" if steps == 1 else f" ({row['low']:.2f} to {row['high']:.2f})" for row in rows]
+    first, *others = [
+        f"{row['dbms']} does {row['middle']:.2f}{reach}" for row, reach in zip(rows, reaches, strict=True)
+    ]
     does = ", ".join([f"{first} of {rows[0]['base']}", *others])
-    return f"{_name(rows[0])}: in the median step {does}. {_worst(throughput)}"
-
-
-def _name(row: Row) -> str:
-    steps = f"{row['steps']} step{'s' if row['steps'] > 1 else ''}"
-    return f"{row['group']} ({steps})" if row["group"] else f"All {steps}"
-
-
-def _middle(row: Row) -> str:
-    does = f"{row['dbms']} does {row['middle']:.2f}"
-    return does if row["steps"] == 1 else f"{does} ({row['low']:.2f} to {row['high']:.2f})"
+    name = f"{group} ({counted})" if group else f"All {counted}"
+    return f"{name}: in the median step {does}. {_worst(throughput)}"
 
 
 def _worst(of_group: pl.DataFrame) -> str:

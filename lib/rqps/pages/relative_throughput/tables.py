@@ -1,15 +1,17 @@
-"""Studies of many steps: their groups, their worst steps, and each step over the releases."""
+"""Tables of many steps: their groups and the worst of them; and of configs within each build."""
 
 from typing import Any
 
 import polars as pl
 from great_tables import GT
 
-from rqps import view
-from rqps.stats import version_order
+from rqps import stats, view
+from rqps.stats import MEDIAN, Statistic, verdict
 from rqps.stats.verdict import VERDICTS
+from rqps.store import Study
 from rqps.view import (
     Column,
+    Sentences,
     by_host,
     colour_of,
     coverage_of,
@@ -30,6 +32,8 @@ CPU = "server_cpu_us_per_operation"
 MANY = 12
 """Steps; of more than these, a reader wants the groups first."""
 ALL = "All steps"
+Row = dict[str, Any]
+Configs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
 def by_group(compared: pl.DataFrame, metric: str = THROUGHPUT) -> pl.DataFrame:
@@ -58,15 +62,18 @@ def group_table(compared: pl.DataFrame) -> GT:
     steps = dict(rows.sort("steps").select("group", "steps").iter_rows())
     signs = signs_of(THROUGHPUT)
     legend = ", ".join(f"{signs[word]} {word}" for word in VERDICTS[:2])
+
+    def middle(row: Row) -> str:
+        counted = " ".join(f"{signs[word]}{row[word]}" for word in VERDICTS if row[word])
+        return two_lines(f"<b>{row['middle']:.2f}</b>", f"{row['low']:.2f} to {row['high']:.2f}<br>{counted}")
+
+    def colour(row: Row | None) -> str | None:
+        return colour_of(row["middle"]) if row else None
+
+    groups = [Column(each, f"{each} ({steps[each]})", middle, colour, "center") for each in in_order(rows["group"])]
     return table(
         spread(rows, "group", ["dbms"]),
-        [
-            Column("dbms"),
-            *(
-                Column(group, f"{group} ({steps[group]})", _middle, _colour_of_middle, align="center")
-                for group in in_order(rows["group"])
-            ),
-        ],
+        [Column("dbms"), *groups],
         name="groups",
         note=f"rQPS against {rows['base'][0]}, a step counts once: the median of the steps, below it from the lowest "
         f"to the highest, and how many of them are {legend}, {signs['same']} the same or {signs['unsure']} unsure, "
@@ -86,17 +93,23 @@ def worst(compared: pl.DataFrame, at_most: int = MANY) -> pl.DataFrame:
 
 def worst_table(compared: pl.DataFrame) -> GT:
     """One row per step, the worst first."""
+
+    def cost(row: Row) -> str:
+        return two_lines(f"{row['cpu']:.2f}", interval_of({"low": row["cpu_low"], "high": row["cpu_high"]}))
+
     rows = by_host(worst(compared))
     of_steps = rows["of_steps"][0]
     shown = f"The worst {rows.height} of {of_steps} steps" if rows.height < of_steps else "All steps"
-    cells = [row | {"ratio": row, "cost": row if row["cpu"] is not None else None} for row in rows.to_dicts()]
+    cells = [
+        row | {"ratio": row | {"warned": ""}, "cost": None if row["cpu"] is None else row} for row in rows.to_dicts()
+    ]
     return table(
         cells,
         [
             Column("step"),
             Column("dbms"),
-            Column("ratio", "rQPS", lambda row: ratio_cell(row | {"warned": ""}), ratio_colour, align="center"),
-            Column("cost", "server CPU/o", _cost, align="center"),
+            Column("ratio", "rQPS", ratio_cell, ratio_colour, align="center"),
+            Column("cost", "server CPU/o", cost, align="center"),
         ],
         name="worst",
         note=f"{shown}, each with the dbms that does worst in it. Relative to {rows['base'][0]}: median of "
@@ -130,18 +143,66 @@ def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     order = {step: number for number, step in enumerate(in_order(ratios["step"]))}
     place = pl.col("step").replace_strict(order, return_dtype=pl.Int32)
     both = pl.concat([ratios.select(shown), of_base.select(shown)])
-    return both.join(version_order(runs), on="dbms").sort("host", place, "rank")
+    return both.join(stats.version_order(runs), on="dbms").sort("host", place, "rank")
 
 
-def _middle(row: dict[str, Any]) -> str:
-    signs = signs_of(THROUGHPUT)
-    counted = " ".join(f"{signs[word]}{row[word]}" for word in VERDICTS if row[word])
-    return two_lines(f"<b>{row['middle']:.2f}</b>", f"{row['low']:.2f} to {row['high']:.2f}<br>{counted}")
+def configs(study: Study, rounds: pl.DataFrame, statistic: Statistic = MEDIAN) -> Configs:
+    """Configs within each build compared, what they give back against the study's base, and their options."""
+    values = stats.measured(study.steps, study.runs, stats.COMPARED)
+    within = stats.rounds_within_build(values, study.runs, study.card.base)
+    changes = stats.config_changes(study.conditions)
+    return stats.compare(within, statistic), gains_of(rounds, within, statistic), changes
 
 
-def _colour_of_middle(row: dict[str, Any] | None) -> str | None:
-    return colour_of(row["middle"]) if row else None
+def gains_of(rounds: pl.DataFrame, within: pl.DataFrame, statistic: Statistic = MEDIAN) -> pl.DataFrame:
+    """Gains of rQPS by another config of a build: two ratios to one base, subtracted round by round."""
+    keys = ["host", "step", "metric", "round"]
+    mine = rounds.select(*keys, "base", "dbms", "ratio")
+    of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})
+    differences = (
+        within.select(*keys, "position", "dbms", instead_of="base")
+        .join(mine, on=[*keys, "dbms"], maintain_order="left")
+        .join(of_first, on=[*keys, "base", "instead_of"], maintain_order="left")
+        .with_columns((pl.col("ratio") - pl.col("instead")).alias("difference"))
+    )
+    whose = ["host", "step", "position", "metric", "base", "instead_of", "dbms"]
+    found = statistic.estimate(differences, whose, "difference")
+    return found.with_columns(verdict.decided(sure=statistic.sure, null=0.0, near=0.0).alias("verdict"))
 
 
-def _cost(row: dict[str, Any]) -> str:
-    return two_lines(f"{row['cpu']:.2f}", interval_of({"low": row["cpu_low"], "high": row["cpu_high"]}))
+def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> GT | Sentences:
+    """Throughput and CPU of another config against the first one of its build, and the rQPS that it gives back."""
+    if within.is_empty():
+        return Sentences(["No build of this study ran with two configs."])
+
+    def gain(row: Row) -> str:
+        reach = "no interval" if row["low"] is None else f"{row['low']:+.2f} to {row['high']:+.2f}"
+        return two_lines(f"<b>{row['median']:+.2f}</b>", f"{reach} · n={row['n']}")
+
+    keys = ["host", "step", "dbms", "base"]
+    gained = {
+        (row["host"], row["step"], row["dbms"], row["instead_of"]): row
+        for row in gains.filter(metric="operations_per_s").to_dicts()
+    }
+    change = {(row["dbms"], row["instead_of"]): row["change"] for row in changes.to_dicts()}
+    several = within["host"].n_unique() > 1
+    rows: list[Row] = []
+    for row in spread(within, "metric", keys):
+        where = f" on {row['host']}" if several else ""
+        asked = change.get((row["dbms"], row["base"]), "same options")
+        pair = f"{row['dbms']}{where} ({asked}) against {row['base']}"
+        rows.append(row | {"pair": pair, "gain": gained.get(tuple(row[key] for key in keys))})
+    return table(
+        rows,
+        [
+            Column("step"),
+            Column("operations_per_s", "throughput", ratio_cell, align="center"),
+            Column("server_cpu_us_per_operation", "server CPU/o", ratio_cell, align="center"),
+            Column("gain", "rQPS given back", gain, align="center"),
+        ],
+        name="config",
+        group="pair",
+        note=f"Median of {rounds_of(within['n'])}, {coverage_of(within['coverage'])}. Throughput: "
+        f"{legend_of('operations_per_s')} CPU/o: ▲ more expensive, ▼ cheaper. Given back: how much higher rQPS "
+        "against the study's base is, round by round.",
+    )
