@@ -1,4 +1,4 @@
-"""What a database change costs: relative queries per second, measured on real servers.
+"""The cost of a database change: relative queries per second, measured on real servers.
 
 `rqps.load("demo")` reads a study's frames; the command `rqps` measures one.
 """

@@ -1,4 +1,4 @@
-"""What a user can meet and mend: shown as a message, never as a traceback."""
+"""Errors that a user can fix: shown as a message, never as a traceback."""
 
 
 class RqpsError(Exception):

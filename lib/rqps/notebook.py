@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from jupyter_client.manager import AsyncKernelManager
 
 LOGS = "logs"
+RESULT = "notebook.ipynb"
 PIDS = "pids.txt"
-"""In a notebook's folder: the ids of the processes that have to end before the notebook has, one a line."""
+"""File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
 QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start of what does not matter on a loopback
 
@@ -76,8 +77,8 @@ class Execution:
 
         with _logged(self.folder / LOGS / "papermill.log"):
             papermill.execute_notebook(
-                _literal(self.notebook),
-                _literal(self.folder / "notebook.ipynb"),
+                # papermill fills in braces
+                *(str(path).replace("{", "{{").replace("}", "}}") for path in (self.notebook, self.folder / RESULT)),
                 parameters,
                 kernel_name="python3",
                 language="python",
@@ -113,8 +114,17 @@ def check_parameters(notebook: Path, given: Iterable[str]) -> None:
     if len(cells) != 1:
         found = f"{len(cells)} cells" if cells else "no cell"
         raise RqpsError(f"{notebook}: {found} tagged `parameters`; there has to be exactly one", fix=fix)
-    takes = dict(_assigned(cells[0]))
-    wrong = [_unknown(name, takes) for name in given if name not in takes]
+    takes: dict[str, str] = {}
+    for line in ast.parse(cells[0]).body:
+        if isinstance(line, ast.AnnAssign):
+            takes[ast.unparse(line.target)] = ast.unparse(line.annotation)
+        elif isinstance(line, ast.Assign):
+            takes |= {ast.unparse(target): "str" for target in line.targets}
+    wrong = []
+    for name in given:
+        if name not in takes:
+            near = difflib.get_close_matches(name, takes, n=1)
+            wrong.append(f"it does not take {name!r}" + (f" (is {near[0]!r} meant?)" if near else ""))
     wrong += [f"{name!r} is not given and would keep its default" for name in takes if name not in given]
     wrong += [f"{name!r} is {kind} there, and str is given" for name, kind in takes.items() if kind != "str"]
     if wrong:
@@ -135,22 +145,8 @@ def _parameters_cells(notebook: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in tagged]
 
 
-def _assigned(source: str) -> Iterator[tuple[str, str]]:
-    """The names that a cell assigns, each with its type where one is written."""
-    for line in ast.parse(source).body:
-        if isinstance(line, ast.AnnAssign):
-            yield ast.unparse(line.target), ast.unparse(line.annotation)
-        elif isinstance(line, ast.Assign):
-            yield from ((ast.unparse(target), "str") for target in line.targets)
-
-
-def _unknown(name: str, takes: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, takes, n=1)
-    return f"it does not take {name!r}" + (f" (is {near[0]!r} meant?)" if near else "")
-
-
 def listed(path: Path) -> set[psutil.Process]:
-    """The living processes whose ids stand in a file, one a line."""
+    """The living processes whose ids a file lists, one per line."""
     try:
         lines = path.read_text().split()
         written_at_s = path.stat().st_mtime
@@ -177,7 +173,7 @@ def is_alive(process: psutil.Process) -> bool:
 def wait_until_gone(
     processes: Iterable[psutil.Process], patience_s: float, say: Callable[[str], None], after_s: float = 2
 ) -> set[psutil.Process]:
-    """Waits for processes to end; gives back those that did not. `say` gets their names when it takes a while."""
+    """Waits for processes to end; returns those that did not. `say` gets their names when it takes a while."""
     start = time.monotonic()
     said = False
     left = {each for each in processes if is_alive(each)}
@@ -224,7 +220,7 @@ def _kernel_class(
 
 
 def _explain(error: BaseException, kernel_code: int | None) -> str:
-    """The reason why papermill did not come to the end of a notebook, without its page of traceback."""
+    """The reason why papermill did not finish a notebook, without its page of traceback."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
@@ -233,25 +229,17 @@ def _explain(error: BaseException, kernel_code: int | None) -> str:
         words = error.evalue if error.ename == "RqpsError" else f"{error.ename}: {error.evalue}"
         return str(words).strip().rstrip(":") or str(error.ename)
     if isinstance(error, DeadKernelError) or (isinstance(error, RuntimeError) and kernel_code is not None):
-        return f"the notebook's kernel {_ended(kernel_code)} before the notebook's end"
+        ended = "ended" + (f" with exit code {kernel_code}" if kernel_code else "")
+        if kernel_code is not None and kernel_code < 0:
+            memory = " (short of memory? dmesg would say so)" if -kernel_code == signal.SIGKILL else ""
+            ended = f"was killed by {signal.Signals(-kernel_code).name}{memory}"
+        return f"the notebook's kernel {ended} before the notebook's end"
     return f"{type(error).__name__}: {error}"
-
-
-def _ended(code: int | None) -> str:
-    if code is None or code >= 0:
-        return f"ended with exit code {code}" if code else "ended"
-    how = f"was killed by {signal.Signals(-code).name}"
-    return how + (" (short of memory? dmesg would say so)" if -code == signal.SIGKILL else "")
-
-
-def _literal(path: Path) -> str:
-    """A path for papermill, which fills in braces."""
-    return str(path).replace("{", "{{").replace("}", "}}")
 
 
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """Papermill's words go into a file, not between our lines."""
+    """Writes papermill's messages to a file."""
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
     logger = logging.getLogger("papermill")
     logger.propagate = False

@@ -17,7 +17,9 @@ _IN_WORDS = {"other": "measured under other conditions", "absent": "not in this 
 def plan_text(states: Sequence[RunState], servers: Mapping[str, str]) -> str:
     """A study's servers (in words, by build), their options, the runs in order, and the time that they take."""
     runs = [each.run for each in states]
-    parts = [_head(runs), _servers(servers), _options(runs), _absent(runs), _order(states), _time(states)]
+    width = max(map(len, servers))
+    sources = ["servers", *(f"  {build:{width}}  {words}" for build, words in servers.items())]
+    parts = [_head(runs), sources, _options(runs), _absent(runs), _order(states), _time(states)]
     return "\n\n".join(text for part in parts if (text := "\n".join(part)))
 
 
@@ -40,7 +42,7 @@ def servers_text(rows: Sequence[Row]) -> str:
 
 
 def summary(states: Sequence[RunState]) -> str:
-    """How far a study is, in one line.
+    """The progress of a study, in one line.
 
     >>> summary([])
     'no runs'
@@ -59,33 +61,15 @@ def _head(runs: Sequence[Run]) -> Iterator[str]:
     of_mode = {mode: "rounds" if mode == "throughput" else f"{mode} rounds" for mode in rounds}
     each_dbms = ", ".join(f"{count} {of_mode[mode]}" for mode, count in rounds.items())
     parameters = run.parameters.model_dump(mode="json")
+    named = ", ".join(parameters.pop("steps", ()))
+    if not named:
+        steps = workload(run.workload).steps(run.parameters)
+        named = f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
     yield f"{run.study}: {run.question}"
     yield f"  {len(dbms)} dbms × {each_dbms} = {len(runs)} runs on {run.host}; base is {run.base}"
-    yield f"  {run.workload}: {', '.join(parameters.pop('steps', ())) or _made_of_parameters(run)}"
-    yield f"  {', '.join(f'{name} {_plain(value)}' for name, value in parameters.items())}"
+    yield f"  {run.workload}: {named}"
+    yield "  " + ", ".join(f"{name} {_word(value, ('true', 'false'))}" for name, value in parameters.items())
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
-
-
-def _made_of_parameters(run: Run) -> str:
-    """The steps of a workload whose names are not given, but follow from its parameters."""
-    steps = workload(run.workload).steps(run.parameters)
-    return f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
-
-
-def _plain(value: object) -> str:
-    """
-    >>> _plain(["innodb", "memory"]), _plain(True), _plain(4)
-    ('innodb memory', 'true', '4')
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _servers(servers: Mapping[str, str]) -> Iterator[str]:
-    yield "servers"
-    width = max(map(len, servers))
-    yield from (f"  {build:{width}}  {words}" for build, words in servers.items())
 
 
 def _options(runs: Sequence[Run]) -> Iterator[str]:
@@ -94,7 +78,9 @@ def _options(runs: Sequence[Run]) -> Iterator[str]:
     configs = {run.config: run for run in runs}
     shown: dict[str, Mapping[str, Option]] = {}
     for config in sorted(configs, key=lambda name: (len(configs[name].options), name)):
-        options = _asked_of(configs[config])
+        run = configs[config]
+        scenario = {"perf_schema": Option(run.perf_schema.name)} if run.perf_schema else {}
+        options = {**run.options, **scenario}
         users = sorted({run.dbms for run in runs if run.config == config})
         near = min(shown, key=lambda name: len(_differences(options, shown[name])), default=None)
         differences = _differences(options, shown[near]) if near else options
@@ -104,12 +90,8 @@ def _options(runs: Sequence[Run]) -> Iterator[str]:
             differences = options
             yield f"  {', '.join(users)}:" + ("" if options else " none, all its defaults")
         shown[config] = options
-        yield from (f"    {_option(name, option)}" for name, option in sorted(differences.items()))
-
-
-def _asked_of(run: Run) -> Mapping[str, Option]:
-    """Options, and the scenario of the performance schema as if it were one."""
-    return run.options if run.perf_schema is None else {**run.options, "perf_schema": Option(run.perf_schema.name)}
+        for name, option in sorted(differences.items()):
+            yield f"    {name}{'?' * option.optional} = {_word(option.value)}" if option else f"    {name} not set"
 
 
 def _differences(options: Mapping[str, Option], other: Mapping[str, Option]) -> dict[str, Option | None]:
@@ -117,20 +99,14 @@ def _differences(options: Mapping[str, Option], other: Mapping[str, Option]) -> 
     return {name: options.get(name) for name in names if options.get(name) != other.get(name)}
 
 
-def _option(name: str, option: Option | None) -> str:
-    if option is None:
-        return f"{name} not set"
-    return f"{name}{'?' if option.optional else ''} = {_word(option.value)}"
-
-
-def _word(value: object) -> str:
+def _word(value: object, switch: tuple[str, str] = ("ON", "OFF")) -> str:
     """
-    >>> _word(True), _word("1G"), _word("")
-    ('ON', '1G', "''")
+    >>> _word(True), _word(["innodb", "memory"]), _word("")
+    ('ON', 'innodb memory', "''")
     """
     if isinstance(value, bool):
-        return "ON" if value else "OFF"
-    return str(value) if value != "" else "''"
+        return switch[not value]
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value) or "''"
 
 
 def _absent(runs: Sequence[Run]) -> Iterator[str]:
@@ -149,11 +125,8 @@ def _order(states: Sequence[RunState]) -> Iterator[str]:
 
 
 def _cell(state: RunState) -> str:
-    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({_word_of(state)})"
-
-
-def _word_of(state: RunState) -> str:
-    return _IN_WORDS["absent"] if state.state == "absent" else state.state
+    words = _IN_WORDS["absent"] if state.state == "absent" else state.state
+    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({words})"
 
 
 def _time(states: Sequence[RunState]) -> Iterator[str]:

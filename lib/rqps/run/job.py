@@ -20,12 +20,6 @@ from rqps.store.manifest import Placement
 from rqps.study import Run
 from rqps.workloads import PARAMETERS, CountedWorkload, Workload, workload
 
-JOB = "job.json"
-
-
-def _written(prepared: Prepared) -> Any:
-    return TypeAdapter(type(prepared)).dump_python(prepared, mode="json")
-
 
 def _read(value: Any, info: ValidationInfo) -> Any:
     kind = engine_of(info.data["run"].build_spec).prepared
@@ -40,14 +34,18 @@ class Job(BaseModel):
     run: Run
     folder: Path
     """Tables and manifest are written there."""
-    prepared: Annotated[Prepared, PlainValidator(_read), PlainSerializer(_written)]
+    prepared: Annotated[
+        Prepared,
+        PlainValidator(_read),
+        PlainSerializer(lambda prepared: TypeAdapter(type(prepared)).dump_python(prepared, mode="json")),
+    ]
     """The dbms, in the form of its engine."""
     data: Path
     """Loaded tables; the run's server starts on a copy of them."""
     placements: dict[int, Placement]
-    """By how many clients a step has."""
+    """CPUs for each number of clients that a step has."""
     git_revision: str | None
-    """Of the folder that has the runs.yaml."""
+    """The commit of the folder that has the runs.yaml."""
 
     @property
     def workload(self) -> Workload:
@@ -55,7 +53,7 @@ class Job(BaseModel):
 
     @property
     def placement(self) -> Placement:
-        """Of the whole run: where its server starts."""
+        """The placement of the whole run, in which its server starts."""
         return placement.of_run(self.placements)
 
     def placement_of(self, step: str) -> Placement:
@@ -67,7 +65,7 @@ class Job(BaseModel):
 
     def write(self) -> Path:
         """Writes it among the logs of its folder; gives back the file."""
-        file = self.logs / JOB
+        file = self.logs / "job.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
         return file
@@ -87,15 +85,7 @@ class Ready:
     placements: dict[int, Placement]
 
     def job(self, run: Run, folder: Path, git_revision: str | None) -> Job:
-        """A run of this dbms as the file that its notebook is given."""
-        return Job(
-            run=run,
-            folder=folder,
-            prepared=self.prepared,
-            data=self.data,
-            placements=self.placements,
-            git_revision=git_revision,
-        )
+        return Job(run=run, folder=folder, git_revision=git_revision, **vars(self))
 
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
@@ -104,7 +94,13 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     for run in {run.workload: run for run in runs}.values():
         workload(run.workload).tools(run.parameters)  # fetched, or found to be missing, before anything is measured
     _find_tools(runs, say)
-    return {dbms: _ready(run, say) for dbms, run in {run.dbms: run for run in runs}.items()}
+    ready = {}
+    for dbms, run in {run.dbms: run for run in runs}.items():
+        prepared, load = prepare(run, say), workload(run.workload)
+        clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
+        cpus = placement.by_clients(run.placement, clients)
+        ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
+    return ready
 
 
 def _find_tools(runs: Sequence[Run], say: Say) -> None:
@@ -120,13 +116,6 @@ def _find_tools(runs: Sequence[Run], say: Say) -> None:
                 f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
                 fix=f"set instructions_rounds of study {run.study!r} to 0",
             )
-
-
-def _ready(run: Run, say: Say) -> Ready:
-    prepared = prepare(run, say)
-    load = workload(run.workload)
-    clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
-    return Ready(prepared, loaded_data(run, prepared, say), placement.by_clients(run.placement, clients))
 
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:

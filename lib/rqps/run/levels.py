@@ -1,9 +1,7 @@
-"""A study that takes its scenario apart: level after level, each a study of its own beside the first one.
+"""The parts of a scenario, measured level after level, each level a study of its own beside the first one.
 
-What is in a level follows from what the one before it measured: a part that costs nothing is not taken apart. So that
-base and part of a round are neighbours in time, every level measures its base anew. Where instructions are counted,
-they decide: what is below a kind is too small for time to show, and has one round for its events alone. Configs and
-studies of the levels are written beside the first level's data.
+A level has the parts of those parts that cost something in the level before, and measures its base anew. Counted
+instructions decide where there are any: below a kind, costs are too small for time to show, and one round is enough.
 """
 
 import re
@@ -27,7 +25,7 @@ MOST_LEVELS = 5
 
 
 def levels_file(data: Path, study: str) -> Path:
-    """Where the levels of a study are written down."""
+    """The file with the configs and studies of a study's levels."""
     return data / "raw" / f"study={study}" / FILE
 
 
@@ -52,14 +50,13 @@ def run_levels(
                 say(f"{study}: nothing is left that is shown to cost something and has parts")
                 return 0
             levels = (*levels, added)
-        say(f"{study}: what costs something is taken apart, as {levels[done]}")
+        say(f"{study}: the parts of what costs something are measured next, as {levels[done]}")
         code = run(read_runs_file(file, PARAMETERS), levels[done])
         done += 1
     return code
 
 
 def _levels(file: Path, study: str) -> tuple[str, ...]:
-    """The levels that are written down, in their order."""
     if not file.is_file():
         return ()
     numbered = re.compile(rf"{re.escape(study)}-[0-9]+")
@@ -73,7 +70,8 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     parts = _parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data)
     if not parts:
         return None
-    described = _described(file if file.is_file() else runs_yaml)
+    described = parse((file if file.is_file() else runs_yaml).read_text(encoding="utf-8")).value
+    described["studies"] = complete(described["studies"])
     first = described["studies"][study]
     build, _, config = str(first["base"]).partition(".")
     configs = dict(_config(config, patterns) for patterns in parts)
@@ -84,7 +82,9 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
         **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
         "dbms": [first["base"], *(f"{build}.{each}" for each in configs)],
     }
-    file.write_text(_text(described), encoding="utf-8")
+    text = yaml.dump(described, Dumper=_Dumper, sort_keys=False, width=118)
+    text = "# Written by rqps: a study with a level for the parts of its scenario.\n" + text
+    file.write_text(text, encoding="utf-8")
     return name
 
 
@@ -111,19 +111,8 @@ def _config(base: str, patterns: Patterns) -> tuple[str, dict[str, Any]]:
     return name + more, {"extends": base, "perf_schema": {"instruments": instruments, "consumers": consumers}}
 
 
-def _described(file: Path) -> dict[str, Any]:
-    value: dict[str, Any] = parse(file.read_text(encoding="utf-8")).value
-    return value | {"studies": complete(value["studies"])}
-
-
 class _Dumper(yaml.SafeDumper):
     """Writes every text in quotes, so that none is taken for a number or a switch."""
 
 
 _Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
-
-
-def _text(described: dict[str, Any]) -> str:
-    return "# Written by rqps: the levels of a study that takes its scenario apart.\n" + yaml.dump(
-        described, Dumper=_Dumper, sort_keys=False, width=118
-    )

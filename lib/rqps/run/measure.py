@@ -1,4 +1,4 @@
-"""Measures one run: what its notebook calls."""
+"""Measures one run, step by step: its notebook calls this."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 import rqps
-from rqps.engines import Opened, engine_of
+from rqps.engines import engine_of
 from rqps.engines.cache import cache_dir
 from rqps.observe import placement
 from rqps.observe.machine import describe_machine
@@ -20,7 +20,7 @@ from rqps.run.modes import count, load_of, mode_tools, observe, sample
 from rqps.run.serve import Serving, serving
 from rqps.run.watch import InFolder, RunWatcher
 from rqps.store import write_manifest, write_table
-from rqps.store.manifest import Manifest, Placement, Warning_
+from rqps.store.manifest import Manifest, Warning_
 from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, SETTINGS, STATUS, STEPS, TABLES
 from rqps.study import in_words
 
@@ -74,13 +74,10 @@ def conditions(job: Job) -> pl.DataFrame:
         **job.prepared.in_words,
         "placement": placement.reasons(run.placement, job.placements),
         **(mode_tools(job) if run.mode == "instructions" else {}),
-        **{name.replace("_", " "): _plain(value) for name, value in run.parameters.model_dump().items()},
     }
+    for name, value in run.parameters.model_dump().items():
+        rows[name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     return pl.DataFrame({"condition": list(rows), "value": list(rows.values())})
-
-
-def _plain(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _manifest(
@@ -123,15 +120,19 @@ def _manifest(
 
 
 OTHERS_WORTH_A_WARNING = 0.15
-"""Of one CPU, used by whoever is neither the server nor the load generator, on the CPUs of these."""
+"""Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
 STEAL_WORTH_A_WARNING = 0.02
-"""Of the host's CPU time; above it, the numbers are the neighbours' as well."""
+"""Share of the host's CPU time; above it, the numbers depend on the neighbours as well."""
 
 
 def measure_steps(job: Job, serving: Serving, watcher: RunWatcher) -> Measured:
     """Measures every step of the run."""
-    reported = pl.DataFrame(serving.server.settings(), schema=SETTINGS)
-    settings = _without_places(reported, job, serving.server)
+    # Paths and names of this machine say nothing of a server and differ in every run.
+    places = {**serving.server.places, str(job.folder): "<run>", platform.node(): "<host>"}
+    value = pl.col("value")
+    is_place = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
+    replaced = pl.when(is_place).then(value.str.replace_many(list(places), list(places.values()))).otherwise(value)
+    settings = pl.DataFrame(serving.server.settings(), schema=SETTINGS).with_columns(replaced)
     steps = []
     for position, name in enumerate(job.workload.steps(job.run.parameters)):
         with serving.server.explaining(name):
@@ -146,7 +147,11 @@ def _step(job: Job, serving: Serving, watcher: RunWatcher, position: int, name: 
     checked = job.workload.check(server, name, parameters)
     where = job.placement_of(name)
     if where != job.placement:
-        _place(server, where)
+        for pid in server.pids:
+            placement.apply(pid, where.server_cpus)
+        placement.apply(os.getpid(), where.observer_cpus)
+        for pid in server.pids:
+            placement.verify(pid, where.server_cpus)
     log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
     with server.watching(name) as watch:
@@ -161,13 +166,18 @@ def _step(job: Job, serving: Serving, watcher: RunWatcher, position: int, name: 
             load.wait_until_gone()
         answer = job.workload.answer(name, parameters, load)
         after = watch.end(answer.columns["transactions"], answer.columns["clients"])
+    status = [
+        {"step": name, "moment": moment, "name": variable, "value": value}
+        for moment, values in (("before", before), ("after", after))
+        for variable, value in values.items()
+    ]
     row = {"step": name, "position": position, "retries": 0, **observed.columns, **answer.columns}
     return Measured(
         tables={
             "steps": pl.DataFrame([row], schema=STEPS),
             "intervals": pl.DataFrame(answer.intervals, schema=INTERVALS),
             "latencies": pl.DataFrame(answer.latencies, schema=LATENCIES),
-            "status": pl.concat([_status(name, "before", before), _status(name, "after", after)]),
+            "status": pl.DataFrame(status, schema=STATUS),
             "plans": pl.DataFrame(checked.plans, schema=PLANS),
             **observed.tables,
             **{name: pl.DataFrame(rows, schema=TABLES[name]) for name, rows in answer.more.items()},
@@ -182,31 +192,6 @@ def _step(job: Job, serving: Serving, watcher: RunWatcher, position: int, name: 
     )
 
 
-def _status(step: str, moment: str, status: Mapping[str, str]) -> pl.DataFrame:
-    """One reading as rows of the table `status`."""
-    rows = [{"step": step, "moment": moment, "name": name, "value": value} for name, value in status.items()]
-    return pl.DataFrame(rows, schema=STATUS)
-
-
-def _place(server: Opened, where: Placement) -> None:
-    """Pins the server, and us, to the CPUs of a step."""
-    for pid in server.pids:
-        placement.apply(pid, where.server_cpus)
-    placement.apply(os.getpid(), where.observer_cpus)
-    for pid in server.pids:
-        placement.verify(pid, where.server_cpus)
-
-
-def _without_places(settings: pl.DataFrame, job: Job, server: Opened) -> pl.DataFrame:
-    """Settings that hold paths and names of this machine say nothing of a server and differ in every run."""
-    places = {**server.places, str(job.folder): "<run>", platform.node(): "<host>"}
-    value = pl.col("value")
-    is_name = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
-    return settings.with_columns(
-        pl.when(is_name).then(value.str.replace_many(list(places), list(places.values()))).otherwise(value)
-    )
-
-
 def step_seed(seed: int, round_number: int, step: str) -> int:
     """The seed of a step's random values: the same for every dbms of a round, another one in every round."""
     digest = hashlib.sha256(f"{seed} {round_number} {step}".encode()).digest()
@@ -214,7 +199,6 @@ def step_seed(seed: int, round_number: int, step: str) -> int:
 
 
 def _warnings(row: dict[str, Any], busy_there_s: float | None) -> Iterator[Warning_]:
-    """Warnings that follow from a step's own numbers."""
     step = row["step"]
     if row["operations"] == 0:
         yield Warning_(kind="nothing done", text="not one operation came to its end", step=step)

@@ -1,7 +1,6 @@
 """A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
 
 import time
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from rqps.observe import placement
 from rqps.observe.callgrind import COUNTED, Callgrind, incomplete, instruction_rows
 from rqps.observe.counters import read_busy_s
 from rqps.observe.machine import device_of
-from rqps.observe.perf_events import EventCounters, Reading
+from rqps.observe.perf_events import EventCounters
 from rqps.observe.recording import choose_sampling
 from rqps.observe.stacks import profiling
 from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
@@ -27,7 +26,7 @@ from rqps.store.schemas import COUNTERS
 from rqps.workloads import CountedWorkload, Load
 
 INCOMPLETE_WORTH_A_WARNING = 0.001
-"""Of the instructions, those of stacks whose beginning is not known."""
+"""Share of the instructions in stacks whose beginning is not known."""
 
 
 def mode_tools(job: Job) -> dict[str, str]:
@@ -66,17 +65,17 @@ class Observed:
     tables: dict[str, pl.DataFrame]
     warnings: tuple[Warning_, ...]
     busy_s: float | None = None
-    """Of the CPUs on which server and load generator may run, whoever used them; None where nobody looked."""
+    """Busy time of the CPUs of server and load generator, by all processes; None where it is not measured."""
 
 
 class Beside(Protocol):
-    """Whatever else looks on while a step is measured."""
+    """An observer that begins and ends with the measured part of a step."""
 
     def begin(self, origin_ns: int) -> None:
-        """The measured part has begun, at that moment of CLOCK_MONOTONIC."""
+        """Begins; the measured part began at that moment of CLOCK_MONOTONIC."""
 
     def end(self) -> None:
-        """It has ended; the load's threads are still there."""
+        """Ends; the load's threads are still there."""
 
 
 def observe(
@@ -97,19 +96,21 @@ def observe(
         last, last_busy_s, last_events = read_counters(pids, load.pid, device), read_busy_s(cpus), events.read()
         if beside:
             beside.end()
+    unknown = [
+        Warning_(
+            kind="counters",
+            text=f"{name} of the server are unknown: others had the CPU's counter for a part of the time",
+            step=step,
+        )
+        for name in sorted(last_events.shared)
+    ]
     counted = {f"server_{name}": count for name, count in (last_events - first_events).items()}
     return Observed(
         columns={"started_at": started_at, **used_between(first, last), **counted},
         tables={"counters": sampler.frame(step)},
-        warnings=(*warnings_between(first, last, step), *_events_shared(last_events, step)),
+        warnings=(*warnings_between(first, last, step), *unknown),
         busy_s=last_busy_s - first_busy_s,
     )
-
-
-def _events_shared(events: Reading, step: str) -> Iterator[Warning_]:
-    for name in sorted(events.shared):
-        text = f"{name} of the server are unknown: others had the CPU's counter for a part of the time"
-        yield Warning_(kind="counters", text=text, step=step)
 
 
 def sample(job: Job, server: Opened, events: EventCounters, load: Load, step: str) -> Observed:
@@ -144,15 +145,11 @@ def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observ
             f"{step}: not one instruction was counted: callgrind saw no call of {COUNTED} in this server",
             fix="take a build that has its symbols: one that was not stripped",
         )
+    share = incomplete(rows)
+    text = f"{share:.1%} of the instructions are in stacks that do not begin with {COUNTED}"
+    warning = Warning_(kind="instructions", text=text, step=step)
     return Observed(
         columns={"started_at": started_at, **used_between(first, last)},
         tables={"counters": pl.DataFrame(schema=COUNTERS), "instructions": rows},
-        warnings=tuple(_incomplete(rows, step)),
+        warnings=(warning,) if share > INCOMPLETE_WORTH_A_WARNING else (),
     )
-
-
-def _incomplete(rows: pl.DataFrame, step: str) -> Iterator[Warning_]:
-    share = incomplete(rows)
-    if share > INCOMPLETE_WORTH_A_WARNING:
-        text = f"{share:.1%} of the instructions are in stacks that do not begin with {COUNTED}"
-        yield Warning_(kind="instructions", text=text, step=step)

@@ -1,4 +1,4 @@
-"""A run's folder from its beginning to where it stays: whole under its name, or among the failed ones."""
+"""A run's folder from its beginning to its last place: whole under its name, or among the failed ones."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,18 @@ Say = Callable[[str], None]
 
 @contextmanager
 def measuring(study: str) -> Iterator[None]:
-    """Holds this host's lock, since two measurements at once would both be wrong; RqpsError names the other one."""
+    """Takes this host's lock, since two measurements at once would both be wrong; RqpsError names the other one."""
     # A home directory may be shared between hosts.
     path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
 
     def refuse() -> None:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            other = f"pid {found['pid']}, study {found['study']}, since {found['since']}"
+        except ValueError:  # it has only just taken the lock
+            other = "just started"
         raise RqpsError(
-            f"another rqps run ({_holder(path)}) is measuring on this host",
+            f"another rqps run ({other}) is measuring on this host",
             fix="wait until it has ended, or stop it with Ctrl-C in its terminal; then run this again",
         )
 
@@ -44,14 +49,6 @@ def measuring(study: str) -> Iterator[None]:
         since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
         path.write_text(json.dumps({"pid": os.getpid(), "study": study, "since": since}), encoding="utf-8")
         yield
-
-
-def _holder(path: Path) -> str:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:  # it has only just taken the lock
-        return "just started"
-    return f"pid {found['pid']}, study {found['study']}, since {found['since']}"
 
 
 def begin(folder: StudyFolder, run: Run) -> Path:
@@ -105,7 +102,6 @@ class Failure:
     started_at: str
     failed_at: str
     doing: str
-    """The last note of the run before it failed."""
     error: str
     folder: Path
 
@@ -119,19 +115,24 @@ class Failure:
         return "\n".join(lines[:SHOWN_LINES] + ["…"] * (len(lines) > SHOWN_LINES))
 
 
-def keep_failed(folder: StudyFolder, run: Run, failure: Callable[[Path], Failure]) -> Failure:
-    """Keeps the folder of a failed try, with a record of the error."""
+def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, error: str) -> Failure:
+    """Moves a failed try among the failed ones, with a record of the error."""
     partial = folder.partial(run.run)
     for name in (PIDS, OWNER):
         (partial / name).unlink(missing_ok=True)
-    kept = failure(_set_aside(folder, run, partial))
-    facts = {key: value for key, value in asdict(kept).items() if key != "folder"}
-    (kept.folder / FAILURE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    return kept
+    failed = _set_aside(folder, run, partial)
+    failure = Failure(run.run, run.dbms, run.round, started_at, now(), doing, error, failed)
+    facts = {key: value for key, value in asdict(failure).items() if key != "folder"}
+    (failed / FAILURE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return failure
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
-    """None if the run's own manifest says that it went well; papermill's word on that is not taken."""
+    """The reason why a run failed; None if its own manifest, not papermill, says that it went well."""
     if not (folder / MANIFEST).is_file():
         return error or "the notebook ended without having written a manifest"
     try:
@@ -149,9 +150,12 @@ def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 
 def clear_stale(folder: StudyFolder, say: Say) -> None:
-    """Removes what an rqps left half done that was killed, once its processes have ended."""
+    """Removes the half-done runs of an rqps that was killed, once its processes have ended."""
     for partial in folder.partials():
-        owner = _owner(partial)
+        try:
+            owner = json.loads((partial / OWNER).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # killed before it had written it
+            owner = {}
         if owner.get("host", socket.gethostname()) != socket.gethostname() or _is_living(owner):
             continue
         if left := wait_until_gone(listed(partial / PIDS), PATIENCE_S, say):
@@ -169,27 +173,17 @@ def still_running(processes: set[psutil.Process]) -> RqpsError:
 
 def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
     manifest = path / MANIFEST
-    if manifest.is_file() and not _says_failed(path):
-        # A reader takes a manifest among the failed ones at its word.
-        manifest.rename(path / "manifest.refused.json")
+    if manifest.is_file():
+        try:
+            says_failed = read_manifest(path).outcome == "failed"
+        except RqpsError:
+            says_failed = False
+        if not says_failed:  # a reader trusts a manifest among the failed ones
+            manifest.rename(path / "manifest.refused.json")
     failed = folder.next_failure(run.run)
     failed.parent.mkdir(exist_ok=True)
     path.rename(failed)
     return failed
-
-
-def _says_failed(folder: Path) -> bool:
-    try:
-        return read_manifest(folder).outcome == "failed"
-    except RqpsError:
-        return False
-
-
-def _owner(partial: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((partial / OWNER).read_text(encoding="utf-8")))
-    except (OSError, ValueError):  # killed before it had written it
-        return {}
 
 
 def _is_living(owner: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Measures the runs of a study that are missing: one after the other, each whole or not at all."""
+"""Measures the runs of a study that are missing, on a runner: one after the other, each whole or not at all."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,8 @@ from rqps.terminal import duration
 
 POLL_S = 0.5
 PARAMETERS = ("job",)
+NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+AGAIN = "then run the same command again: what was measured before is whole"
 
 
 class Runner(Protocol):
@@ -37,8 +39,8 @@ class Runner(Protocol):
         """Does all that takes long and need not be measured."""
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
-        """Measures a run into a folder, to its end or to that which the watcher asks for, and leaves no process
-        behind. Gives back the error that ended it, if one did; the manifest alone says that a run is whole."""
+        """Measures a run into a folder until it ends or the watcher asks to stop, and leaves no process behind.
+        Returns the error that ended it, if one did; the manifest alone says that a run is whole."""
 
 
 class Here:
@@ -63,7 +65,6 @@ class Here:
         self._git_revision = git_revision(self.runs_yaml.parent)
 
     def write_job(self, run: Run, folder: Path) -> Path:
-        """Writes the file that says all of a run."""
         return self._ready[run.dbms].job(run, folder, self._git_revision).write()
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
@@ -80,10 +81,6 @@ class Here:
         if left:
             raise still_running(left)
         return execution.error()
-
-
-NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-AGAIN = "then run the same command again: what was measured before is whole"
 
 
 @dataclass(frozen=True)
@@ -127,9 +124,8 @@ def run_study(
 
 
 def _prepare(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], archive: bool, watcher: Watcher) -> None:
-    """Clears the study's folder of what was left half done, and writes the study's card."""
     path = folder.path
-    run_folder.clear_stale(folder, watcher.say)
+    run_folder.clear_stale(folder, watcher.say)  # left half done by an rqps that was killed
     if archive and path.exists():
         old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
         path.rename(old)
@@ -161,11 +157,10 @@ def _measure(folder: StudyFolder, runs: Sequence[Run], runner: Runner, watcher: 
                 runner.make_ready(todo, watcher.say)
         watcher.plan(todo, already)
         for run in todo:
-            failure = _one_run(folder, run, runner, watcher)
-            if failure is None:
-                measured.append(run.run)
-            else:
+            if failure := _one_run(folder, run, runner, watcher):
                 failed.append(failure)
+            else:
+                measured.append(run.run)
     except Stopped:
         pass
     return Outcome(
@@ -180,7 +175,7 @@ def _measure(folder: StudyFolder, runs: Sequence[Run], runner: Runner, watcher: 
 
 
 def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
-    """Says once of each dbms whose version lacks what is asked for that its runs are left out; counts those."""
+    """Names each dbms whose version lacks what is asked for, and counts its runs, which are left out."""
     absent = [run for run in runs if run.absent]
     for dbms, run in {run.dbms: run for run in absent}.items():
         if dbms == run.base:
@@ -191,12 +186,11 @@ def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
 
 
 def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) -> Failure | None:
-    """Measures one run; gives back the failure, if it failed."""
     if watcher.stopped_by:
         raise Stopped
     partial = run_folder.begin(folder, run)
     try:
-        started_at = _now()
+        started_at = run_folder.now()
         watcher.begin()
         error = runner.measure(run, partial, watcher)
         if watcher.stopped_by:
@@ -212,9 +206,7 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
                 watcher.say(f"{run.run} is measured; its notebook failed afterwards, see {whole}: {error}")
             return None
         at = noted(partial)
-        failure = run_folder.keep_failed(
-            folder, run, lambda kept: Failure(run.run, run.dbms, run.round, started_at, _now(), at, reason, kept)
-        )
+        failure = run_folder.store_failed(folder, run, started_at=started_at, doing=at, error=reason)
         watcher.say(f"{run.run} failed at {at}: {failure.shown}\n  logs: {failure.folder / LOGS}")
         return failure
     finally:
@@ -235,7 +227,3 @@ def _sum_up(outcome: Outcome, watcher: Watcher) -> None:
     again = outcome.failed or outcome.stopped_by
     following = f"rqps run {outcome.study}" if again else f"rqps report {outcome.study}"
     watcher.say(f"{', '.join(parts)}; next: {following}")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -31,9 +31,7 @@ class Serving:
     verified: pl.DataFrame
     """Every option asked for, beside what the server reports."""
     events: EventCounters
-    """The CPU's own counters of it, where there are any."""
     callgrind: Callgrind | None = None
-    """The callgrind that it runs under, where its instructions are counted."""
 
 
 @contextmanager
@@ -46,21 +44,21 @@ def serving(job: Job, watcher: RunWatcher) -> Iterator[Serving]:
     server = _start_on_a_copy(job, scratch, callgrind, watcher)
     with ExitStack() as at_the_end:
         at_the_end.callback(server.close)
-        found = _verify(job, server, callgrind)
-        at_the_end.callback(found.events.close)
+        columns = ("option", "asked", "server")
+        verified = pl.DataFrame(server.verify(), schema=dict.fromkeys(columns, pl.String), orient="row")
+        for pid in server.pids:
+            placement.verify(pid, job.placement.server_cpus)
+        events = EventCounters(server.pids, {} if callgrind else HARDWARE)
+        at_the_end.callback(events.close)
         watcher.doing("warming up the server")
         job.workload.prepare(server, job.run.parameters)
-        yield found
+        yield Serving(server, server.version, server.version_comment, verified, events, callgrind)
         watcher.doing("stopping the server")
 
 
 def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None, watcher: RunWatcher) -> Opened:
-    asked = Start(
-        log=job.logs / "mysqld.err",
-        cpus=job.placement.server_cpus,
-        scratch=(scratch,),
-        started=watcher.process,
-    )
+    log, cpus = job.logs / "mysqld.err", job.placement.server_cpus
+    asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=watcher.process)
     if callgrind:
         asked = replace(
             asked,
@@ -86,21 +84,3 @@ def _scratch() -> Path:
         if not Path(f"/proc/{left_over.name.split('-')[1]}").exists():
             shutil.rmtree(left_over, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"run-{os.getpid()}-", dir=base))
-
-
-def _verify(job: Job, server: Opened, callgrind: Callgrind | None) -> Serving:
-    verified = pl.DataFrame(
-        server.verify(),
-        schema={"option": pl.String, "asked": pl.String, "server": pl.String},
-        orient="row",
-    )
-    for pid in server.pids:
-        placement.verify(pid, job.placement.server_cpus)
-    return Serving(
-        server=server,
-        version=server.version,
-        version_comment=server.version_comment,
-        verified=verified,
-        events=EventCounters(server.pids, {} if callgrind else HARDWARE),
-        callgrind=callgrind,
-    )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from rqps.errors import RqpsError
 from rqps.store.manifest import MANIFEST, finished_runs, read_manifest
-from rqps.study import Option, Run, RunsFile, unfold
+from rqps.study import Run, RunsFile, unfold
 
 PARTIAL = ".partial"
 ASKED = "asked.json"
@@ -79,22 +79,18 @@ def state(runs_file: RunsFile, study: str, data: Path, host: str | None = None) 
 
 def run_state(folder: StudyFolder, run: Run) -> RunState:
     failures = folder.failures(run.run)
-    error = _last_error(failures[-1]) if failures else None
+    error = None
+    if failures:
+        try:
+            error = json.loads((failures[-1] / FAILURE).read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
+        except (OSError, ValueError, KeyError):
+            error = f"not recorded, see {failures[-1]}"
     if (folder.whole(run.run) / MANIFEST).is_file():
         same = read_manifest(folder.whole(run.run)).identity == run.identity
         return RunState(run, "done" if same else "other", len(failures), error)
     if run.absent:
         return RunState(run, "absent")
     return RunState(run, "failed" if failures else "missing", len(failures), error)
-
-
-def _last_error(folder: Path) -> str:
-    """The error of a failed try, in one line."""
-    try:
-        error = json.loads((folder / FAILURE).read_text(encoding="utf-8"))["error"]
-    except (OSError, ValueError, KeyError):
-        return f"not recorded, see {folder}"
-    return str(error).strip().splitlines()[0]
 
 
 def refuse_mixture(folder: StudyFolder, runs: Iterable[Run]) -> None:
@@ -129,15 +125,14 @@ def _asked(run: Run) -> dict[str, Any]:
     scenario = {"perf_schema": run.perf_schema.asked()} if run.perf_schema else {}
     return scenario | {
         "build": run.build_spec.model_dump(mode="json", exclude_none=True),
-        "options": {name: _option(option) for name, option in sorted(run.options.items())},
+        "options": {
+            name: f"{option.value} where there is one" if option.optional else option.value
+            for name, option in sorted(run.options.items())
+        },
         "workload": run.workload,
         "parameters": run.parameters.model_dump(mode="json"),
         "placement": run.placement or "chosen for the host",
     }
-
-
-def _option(option: Option) -> Any:
-    return f"{option.value} where there is one" if option.optional else option.value
 
 
 def _differences(folder: Path, run: Run) -> tuple[str, ...]:
@@ -148,11 +143,11 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
         return ()
     before, now = dict(_flat(then)), dict(_flat(_asked(run)))
     names = sorted(name for name in before | now if before.get(name) != now.get(name))
-    return tuple(f"{name} was {_shown(before, name)}, is now {_shown(now, name)}" for name in names)
-
-
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "not set"
+    words = [
+        {name: json.dumps(values[name]) if name in values else "not set" for name in names}
+        for values in (before, now)
+    ]
+    return tuple(f"{name} was {words[0][name]}, is now {words[1][name]}" for name in names)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,11 +1,11 @@
-"""Whoever follows the runs of a study: what is being done, the time left, and Ctrl-C."""
+"""Watchers of a study's runs: the work under way, the time left, and Ctrl-C."""
 
 import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Protocol
 
 from rqps.notebook import PIDS
@@ -21,7 +21,7 @@ class RunWatcher(Protocol):
     """Follows one run, from inside."""
 
     def doing(self, what: str) -> None:
-        """Takes note of what is being done now."""
+        """Takes note of the work under way."""
 
     def process(self, pid: int) -> None:
         """Takes note of a process that has to end before the run has."""
@@ -44,7 +44,7 @@ class InFolder:
 
 
 def noted(folder: Path) -> str:
-    """The last note of what a run is doing."""
+    """The last note in a run's folder."""
     try:
         lines = (folder / DOING).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -62,16 +62,16 @@ class Watcher(Protocol):
         """Takes note of something that does not happen in every run."""
 
     def plan(self, runs: Sequence[Run], before: int) -> None:
-        """These runs will be measured; `before` others are there already."""
+        """Takes note of the runs to measure; `before` others are there already."""
 
     def begin(self) -> None:
-        """The next run begins."""
+        """Takes note that the next run begins."""
 
     def doing(self, what: str) -> None:
-        """The run that has begun is at this now; called several times a second."""
+        """Takes note of the work under way; called several times a second."""
 
     def end(self, ok: bool) -> None:
-        """The run has ended."""
+        """Takes note that the run has ended."""
 
     def raising(self) -> AbstractContextManager[None]:
         """Lets a signal raise `Stopped`, in work that knows how to clean up after a KeyboardInterrupt."""
@@ -97,15 +97,11 @@ class InTerminal:
 
     def __enter__(self) -> "InTerminal":
         for number in STOPPING:
-            handler = signal.getsignal(number)
-            if handler is not signal.SIG_IGN:  # nohup, or a shell's background job
-                self._handlers[number] = handler
-                signal.signal(number, self._note)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background job
+                self._handlers[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.terminal.close()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
@@ -135,10 +131,7 @@ class InTerminal:
 
     def begin(self) -> None:
         self._began = time.monotonic()
-        self._show("starting", at_once=True)
-
-    def doing(self, what: str) -> None:
-        self._show(what)
+        self.doing("starting", at_once=True)
 
     def end(self, ok: bool) -> None:
         elapsed_s = time.monotonic() - self._began
@@ -146,7 +139,7 @@ class InTerminal:
             self.say(f"{self._head()}  measured in {duration(elapsed_s)}")
         self._estimate.finished(elapsed_s, ok)
 
-    def _show(self, what: str, *, at_once: bool = False) -> None:
+    def doing(self, what: str, *, at_once: bool = False) -> None:
         elapsed_s = time.monotonic() - self._began
         share, left = self._estimate.share(elapsed_s), duration(self._estimate.left_s(elapsed_s))
         # The time left comes before what may be cut off in a narrow terminal.

@@ -17,7 +17,7 @@ from rqps.study.runs_file import BuildSpec, ConfigSpec, RunsFile, StudySpec, Wor
 
 MAX_CONNECTIONS = "max_connections"
 DEFAULT_CONNECTIONS = 151
-"""Of every release from 5.5 on."""
+"""The default of every release from 5.5 on."""
 
 
 _LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
