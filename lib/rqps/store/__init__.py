@@ -1,5 +1,6 @@
 """The raw tables: one schema each, written whole, read lazily."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rqps.store.manifest import Manifest, Placement, StudyCard, Warning_, read_manifest, read_study_card
@@ -8,30 +9,12 @@ if TYPE_CHECKING:
     from rqps.store.read import Study, load, load_run
     from rqps.store.write import write_manifest, write_study_card, write_table
 
-__all__ = [
-    "Manifest",
-    "Placement",
-    "Study",
-    "StudyCard",
-    "Warning_",
-    "load",
-    "load_run",
-    "read_manifest",
-    "read_study_card",
-    "write_manifest",
-    "write_study_card",
-    "write_table",
-]
+__all__ = ["Manifest", "Placement", "Study", "StudyCard", "Warning_", "load", "load_run", "read_manifest"]
+__all__ += ["read_study_card", "write_manifest", "write_study_card", "write_table"]
 
 
 def __getattr__(name: str) -> Any:
     # polars takes a third of a second to import, and a plan has no tables.
-    if name in ("Study", "load", "load_run"):
-        from rqps.store import read
-
-        return getattr(read, name)
-    if name in ("write_manifest", "write_study_card", "write_table"):
-        from rqps.store import write
-
-        return getattr(write, name)
-    raise AttributeError(f"module 'rqps.store' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'rqps.store' has no attribute {name!r}")
+    return getattr(import_module("rqps.store.write" if name.startswith("write") else "rqps.store.read"), name)

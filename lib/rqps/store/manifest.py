@@ -1,7 +1,7 @@
 """The folder of a study with its card, and the manifest of each run, written last: without it, no run happened."""
 
-import json
 import os
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -101,7 +101,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        right_version(path, _json(path).get("schema_version"))  # one of another version may have other keys
+        version = re.search(r'"schema_version": *(\d+)', path.read_text(errors="replace") if path.exists() else "")
+        right_version(path, version[1] if version else SCHEMA_VERSION)  # one of another version may have other keys
         raise damaged(path, str(error)) from error
     right_version(path, manifest.schema_version)
     return manifest
@@ -110,8 +111,8 @@ def read_manifest(folder: Path) -> Manifest:
 def read_study_card(folder: Path) -> StudyCard:
     path = folder / CARD
     try:
-        return StudyCard.model_validate(_json(path))
-    except ValidationError as error:
+        return StudyCard.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
         raise damaged(path, str(error)) from error
 
 
@@ -121,16 +122,6 @@ def right_version(path: Path, version: object) -> None:
             f"{path}: schema version {version}, and this rqps reads 1 to {SCHEMA_VERSION}",
             fix="read it with the rqps that wrote it (the manifest says which), or measure it again",
         )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise damaged(path, str(error)) from error
-    if not isinstance(found, dict):
-        raise damaged(path, "not a JSON object")
-    return found
 
 
 def damaged(path: Path, why: str) -> RqpsError:
@@ -177,11 +168,6 @@ def data_folder(data: str | Path | None = None) -> Path:
     )
 
 
-def finished_runs(folder: Path) -> tuple[Path, ...]:
-    """The folders of a study's runs that have a manifest, in the order of their names."""
-    return tuple(sorted(path.parent for path in folder.glob(f"run=*/{MANIFEST}")))
-
-
-def failed_runs(folder: Path) -> tuple[Path, ...]:
-    """The folders of attempts that failed and were kept."""
-    return tuple(sorted(path.parent for path in folder.glob(f"failed/run=*/{MANIFEST}")))
+def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
+    """The folders of a study's runs that have a manifest, in the order of their names; or those below `failed`."""
+    return tuple(sorted(path.parent for path in (folder / failed).glob(f"run=*/{MANIFEST}")))

@@ -17,7 +17,6 @@ from rqps.store.manifest import (
     StudyCard,
     damaged,
     data_folder,
-    failed_runs,
     finished_runs,
     read_manifest,
     read_study_card,
@@ -95,7 +94,7 @@ def load(study: str, data: str | Path | None = None, mode: Mode | None = "throug
     None reads all, to list them.
     """
     folder = study_folder(study, data)
-    return _study(read_study_card(folder), folder, finished_runs(folder), failed_runs(folder), mode)
+    return _study(read_study_card(folder), folder, finished_runs(folder), finished_runs(folder, "failed"), mode)
 
 
 def load_levels(study: str, data: str | Path | None = None, mode: Mode = "throughput") -> tuple[Study, ...]:

@@ -125,7 +125,7 @@ def step_columns(whole: Second, elapsed_s: float, operations: int, retries: int)
 
 
 def edge_us(bucket: int) -> float:
-    """The lower edge of a bucket; the first bucket holds everything shorter, too.
+    """The lower edge of a bucket; the first one has everything shorter, too.
 
     >>> edge_us(0), edge_us(32), edge_us(64)
     (0.0, 2.0, 4.0)

@@ -119,34 +119,21 @@ class SysbenchParameters(Parameters):
 
     @property
     def sweep(self) -> tuple[str, ...]:
-        """The steps as they are called, with each number of clients where several are asked for.
-
-        >>> SysbenchParameters(steps=("insert", "scan"), threads=(1, 8)).sweep
-        ('insert@1', 'scan@1', 'insert@8', 'scan@8')
-        """
+        """The steps as they are called, with each number of clients where several are asked for."""
         if isinstance(self.threads, int):
             return self.measured
         return tuple(f"{name}{CLIENTS}{count}" for count in self.threads for name in self.measured)
 
     @property
     def in_tables(self) -> tuple[str, ...]:
-        """The same in the order of tables.
-
-        >>> SysbenchParameters(steps=("insert", "scan"), threads=(1, 8)).in_tables
-        ('scan@1', 'scan@8', 'insert@1', 'insert@8')
-        """
+        """The same in the order of tables."""
         names = in_tables(self.measured)
         if isinstance(self.threads, int):
             return tuple(names)
         return tuple(f"{name}{CLIENTS}{count}" for name in names for count in sorted(self.threads))
 
     def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
-        """A step by what it is called, and what is asked of it with its one number of clients.
-
-        >>> step, asked = SysbenchParameters(steps=("insert", "scan"), threads=(1, 8)).alone("scan@8")
-        >>> step.name, asked.threads
-        ('scan', 8)
-        """
+        """A step as it is called, and what is asked of it with its one number of clients."""
         name, _, clients = step.partition(CLIENTS)
         return find(name), self.model_copy(update={"threads": int(clients)}) if clients else self
 
@@ -157,11 +144,7 @@ class SysbenchParameters(Parameters):
 
     @property
     def connections(self) -> Connections:
-        """A warm-up step has a thread for each table.
-
-        >>> SysbenchParameters(threads=(1, 8)).connections
-        Connections(parameter='threads', clients=8, ours=2)
-        """
+        """A warm-up step has a thread for each table."""
         warming = self.tables if self.steps != self.measured else 1
         most = ("tables", warming) if warming > self.clients else ("threads", self.clients)
         return Connections(*most, ours=OUR_CONNECTIONS)

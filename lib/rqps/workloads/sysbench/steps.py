@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -16,7 +16,9 @@ WARM = ".warm"
 USUAL_RANGE = 100
 NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
 MOST_IDS = 5000
-"""The longest list: a statement's text and LuaJIT's stack hold it with room to spare."""
+"""The longest list: a statement's text and LuaJIT's stack have room for it, and to spare."""
+REPEATS = re.compile(r"(?:(\d+) x )?")
+"""At the beginning of a statement that is done several times."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,6 @@ class Step:
     kind: str
     """The name without its range: `update-index`, `read-only.pre`."""
     group: str
-    """The heading in tables."""
     label: str
     """The name as published: with its range, also where `name` leaves it out."""
     does: str
@@ -48,20 +49,16 @@ class Step:
         >>> find("read-only").queries, find("read-write").queries, find("write-only").queries
         (16, 20, 6)
         """
-        return sum(int(repeats or 1) for repeats, _ in map(_repeated, self.statements))
+        return sum(int(REPEATS.findall(statement)[0] or 1) for statement in self.statements)
 
     @property
     def writes(self) -> bool:
-        """
-        >>> find("read-only").writes, find("write-only").writes
-        (False, True)
-        """
         return any(not statement.startswith(("SELECT", "BEGIN", "COMMIT")) for statement in self.each_statement)
 
     @property
     def each_statement(self) -> tuple[str, ...]:
-        """The statements without how often they are done."""
-        return tuple(statement for _, statement in map(_repeated, self.statements))
+        """The statements without their repeats."""
+        return tuple(REPEATS.sub("", statement, count=1) for statement in self.statements)
 
     @property
     def rows_needed(self) -> int:
@@ -82,29 +79,34 @@ class Step:
         """
         if self.unit == "row":
             return table_rows
-        text = " ".join(self.statements)
-        return sum(map(int, re.findall(r"\{(?:x\+)?(\d+)(?: (?:hot )?ids)?\}", text)))
+        return sum(map(int, re.findall(r"\{(?:x\+)?(\d+)(?: (?:hot )?ids)?\}", " ".join(self.statements))))
 
 
 @cache
 def find(name: str) -> Step:
     """A step by its name; ValueError if there is none of that name."""
     found = NAME.fullmatch(name)
-    described = _described()["steps"].get(found["kind"]) if found else None
-    if not found or described is None:
-        raise ValueError(f"unknown step {name!r}; {_instead(name)}")
-    usual = described.get("range", USUAL_RANGE)
-    size = int(found["range"] or usual)
-    statements = tuple(_with_range(statement, size) for statement in described["statements"])
-    if size not in _published_ranges(found["kind"]) and statements == tuple(described["statements"]):
-        raise ValueError(f"step {name!r}: its range is only a label, which is {usual}; write {found['kind']!r}")
+    if not found or found["kind"] not in _described()["steps"]:
+        near = difflib.get_close_matches(name, listed(), n=1)
+        kinds = ", ".join([*lists(), *_described()["steps"]])
+        raise ValueError(
+            f"unknown step {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}")
+        )
+    work, kind = found["kind"], found["kind"] + (found["moment"] or "")
+    described = dict(_described()["steps"][work])
+    usual = described.pop("range", USUAL_RANGE)
+    size, texts = int(found["range"] or usual), tuple(described.pop("statements"))
+    in_numbers = {"{x+R-1}": f"{{x+{size - 1}}}", "{x+R}": f"{{x+{size}}}", "{R ": f"{{{size} "}
+    statements = tuple(re.sub(r"\{x\+R(-1)?\}|\{R ", lambda mark: in_numbers[mark[0]], text) for text in texts)
+    published = [NAME.fullmatch(each) for each in _described()["order"]]
+    labels = {usual, *(int(each["range"] or usual) for each in published if each and each["kind"] == work)}
+    if size not in labels and statements == texts:
+        raise ValueError(f"step {name!r}: its range is only a label, which is {usual}; write {work!r}")
     if any(int(count) > MOST_IDS for count in re.findall(r"\{(\d+) (?:hot )?ids\}", " ".join(statements))):
         raise ValueError(f"step {name!r}: a list of ids can have {MOST_IDS} of them")
-    label = f"{found['kind']}{found['moment'] or ''}_range={size}"
-    rest = {key: value for key, value in described.items() if key not in ("range", "statements")}
-    kind = f"{found['kind']}{found['moment'] or ''}"
-    group = next(name for name, kinds in _described()["groups"].items() if found["kind"] in kinds)
-    return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **rest)
+    group = next(group for group, kinds in _described()["groups"].items() if work in kinds)
+    label = f"{kind}_range={size}"
+    return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **described)
 
 
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,7 +115,14 @@ def expand(names: tuple[str, ...]) -> tuple[str, ...]:
     >>> len(expand(("published-2024",))), expand(("insert", FLUSH))
     (48, ('insert', 'flush'))
     """
-    return tuple(name for given in names for name in (_list(given) if given in lists() else (given,)))
+
+    def steps_of(name: str) -> Iterable[str]:
+        if name not in lists():
+            return [name]
+        without = _described()["lists"][name]
+        return [each for each in _described()["order"] if not any(fnmatchcase(each, form) for form in without)]
+
+    return tuple(each for name in names for each in steps_of(name))
 
 
 def lists() -> tuple[str, ...]:
@@ -121,11 +130,9 @@ def lists() -> tuple[str, ...]:
     return tuple(_described()["lists"])
 
 
-def listed() -> Iterator[str]:
+def listed() -> list[str]:
     """Every name to offer: lists, kinds without their range, the published labels, and what comes between."""
-    yield from lists()
-    yield from _described()["steps"]
-    yield from dict.fromkeys(_described()["order"])
+    return [*lists(), *_described()["steps"], *dict.fromkeys(_described()["order"])]
 
 
 def pattern() -> str:
@@ -134,7 +141,7 @@ def pattern() -> str:
 
 
 def is_measured(name: str) -> bool:
-    """True if a number is kept of it: not of a flush nor of a warm-up.
+    """True if a number is recorded for it: not for a flush nor a warm-up.
 
     >>> is_measured("scan"), is_measured("scan.warm"), is_measured("flush")
     (True, False, False)
@@ -167,45 +174,6 @@ def in_tables(names: Iterable[str]) -> list[str]:
         return kinds.index(plain), step.range_size, plain == step.kind
 
     return [step.name for step in sorted(map(find, names), key=place)]
-
-
-def _list(name: str) -> tuple[str, ...]:
-    without = _described()["lists"][name]
-    return tuple(each for each in _described()["order"] if not any(fnmatchcase(each, form) for form in without))
-
-
-def _published_ranges(kind: str) -> set[int]:
-    """Ranges under which a kind stands in the order, and its usual one."""
-    named = (NAME.fullmatch(name) for name in _described()["order"])
-    usual = _described()["steps"][kind].get("range", USUAL_RANGE)
-    return {
-        usual,
-        *(int(found["range"]) for found in named if found and found["kind"] == kind and found["range"]),
-    }
-
-
-def _with_range(statement: str, size: int) -> str:
-    """A statement with R as a number.
-
-    >>> _with_range("BETWEEN {x} AND {x+R-1}", 100), _with_range("IN ({R ids})", 10)
-    ('BETWEEN {x} AND {x+99}', 'IN ({10 ids})')
-    """
-    in_words = {"{x+R-1}": f"{{x+{size - 1}}}", "{x+R}": f"{{x+{size}}}", "{R ": f"{{{size} "}
-    for mark, number in in_words.items():
-        statement = statement.replace(mark, number)
-    return statement
-
-
-def _repeated(statement: str) -> tuple[str | None, str]:
-    found = re.fullmatch(r"(?:(\d+) x )?(.*)", statement)
-    assert found
-    return found[1], found[2]
-
-
-def _instead(name: str) -> str:
-    near = difflib.get_close_matches(name, list(listed()), n=1)
-    kinds = ", ".join([*lists(), *_described()["steps"]])
-    return f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}"
 
 
 @cache
