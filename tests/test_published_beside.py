@@ -55,7 +55,7 @@ def test_steps_are_matched_by_their_published_label_and_stand_in_groups(found: B
         ("Range queries with aggregation", "read-only.pre_range=10"),
         ("Writes", "update-index_range=100"),
     ]
-    said = what_differs(found)
+    said = [*what_differs(found)]
     assert said[-1] == "Of our steps these are in none of their tables: read-only-sum_range=1000."
 
 
@@ -87,7 +87,7 @@ def test_a_number_is_the_printed_one_and_ours_has_its_interval(found: Beside) ->
 
 
 def test_the_same_releases_are_called_the_same(found: Beside) -> None:
-    assert what_differs(found)[0] == (
+    assert next(iter(what_differs(found))) == (
         "The releases are the same: theirs are 8.0.40 against 8.0.28, ours 8.0.40 against 8.0.28."
     )
 
@@ -97,7 +97,7 @@ def test_other_releases_are_the_nearest_there_are_and_called_not_comparable(
 ) -> None:
     found = beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.33", my2="9.7.0"))
     assert {str(each.pair) for each in found.of("theirs")} == {"8.0.40 against 8.0.28"}
-    first = what_differs(found)[0]
+    first = next(iter(what_differs(found)))
     assert first.startswith("The releases: theirs are 8.0.40 against 8.0.28, ours 9.7.0 against 8.0.33, the nearest")
     assert first.endswith("do not set one number against the other.")
 
@@ -130,7 +130,7 @@ def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers
     manifest.write_text(manifest.read_text().replace('"same-cpu"', '"free"'))
     found = beside(numbers, "synthetic", data)
     assert not found.columns
-    (said, nothing) = what_differs(found)
+    (said, nothing) = [*what_differs(found)]
     assert said.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
     assert nothing.startswith("No study of sysbench has been measured here")
 
@@ -139,7 +139,7 @@ def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers
 def test_without_a_study_of_ours_the_page_says_so(numbers: Published) -> None:
     found = beside(numbers, "releases")
     assert found.numbers.is_empty()
-    assert what_differs(found) == [
+    assert [*what_differs(found)] == [
         "No study of sysbench has been measured here: there is nothing to set beside theirs."
     ]
     assert "no number of ours" in repr(beside_table(found))

@@ -63,12 +63,12 @@ def folded(costs: pl.DataFrame, dbms: str, step: str) -> str:
 
     Costs are in millionths of a µs (or of an instruction) per operation, the mean of the rounds.
     """
-    return _lines(_means(one_pair(costs, dbms, dbms, step)), [BASE])
+    return _folded(one_pair(costs, dbms, dbms, step), [BASE])
 
 
 def folded_difference(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
     """The same with the costs of base and me in each line, for a differential flame graph."""
-    return _lines(_means(one_pair(costs, base, me, step)), [BASE, ME])
+    return _folded(one_pair(costs, base, me, step), [BASE, ME])
 
 
 def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
@@ -81,17 +81,9 @@ def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
     profiles = []
     for dbms, side in ((base, BASE), (me, ME)):
         there = rows.filter(pl.col(side) > 0)
-        profiles.append(
-            {
-                "type": "sampled",
-                "name": f"{dbms}, {step}, {unit}",
-                "unit": its_unit,
-                "startValue": 0,
-                "endValue": there[side].sum(),
-                "samples": [[number_of[name] for name in stack] for stack in there["stack"]],
-                "weights": there[side].to_list(),
-            }
-        )
+        head = {"type": "sampled", "name": f"{dbms}, {step}, {unit}", "unit": its_unit, "startValue": 0}
+        samples = [[number_of[name] for name in stack] for stack in there["stack"]]
+        profiles.append(head | {"endValue": there[side].sum(), "samples": samples, "weights": there[side].to_list()})
     document = {
         "$schema": SPEEDSCOPE_SCHEMA,
         "name": f"{step}: {base} and {me}",
@@ -207,10 +199,10 @@ def _means(pair: Pair) -> pl.DataFrame:
     return sums.select("stack", pair.mean(BASE).alias(BASE), pair.mean(ME).alias(ME)).sort("stack")
 
 
-def _lines(rows: pl.DataFrame, columns: list[str]) -> str:
+def _folded(pair: Pair, columns: list[str]) -> str:
     # A ; would be a frame's end, and a line's end a stack's.
     frame = pl.element().str.replace_all(";", ":", literal=True).str.replace_all(r"[\r\n\t]", " ")
-    whole = rows.select(
+    whole = _means(pair).select(
         pl.col("stack").list.eval(frame).list.join(";").alias("stack"),
         *((pl.col(column) * FOLDED_PER_UNIT).round().cast(pl.Int64).alias(column) for column in columns),
     )

@@ -1,9 +1,8 @@
 """Our sysbench studies beside the published ones: the same steps, the nearest releases, and all that differs."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -25,8 +24,7 @@ _NUMBERS = {
 _CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """The numbers of one comparison, with what they were measured on."""
 
     whose: str
@@ -35,12 +33,11 @@ class Column:
     numbers: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(NamedTuple):
     """Columns of theirs and of ours, and what kept a study of ours from standing there."""
 
-    columns: tuple[Column, ...]
-    refused: tuple[str, ...]
+    columns: list[Column]
+    refused: list[str]
 
     def of(self, whose: str) -> list[Column]:
         return [column for column in self.columns if column.whose == whose]
@@ -78,7 +75,7 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     tables = list(_tables(published))
     printed = [pair for _, pairs in tables for pair in pairs]
     found: list[Column] = []
-    refused: list[str] = []
+    refused = []
     for mine in _studies(study, data):
         try:
             found += _ours(mine, printed)
@@ -87,15 +84,12 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     ours = [column.pair for column in found]
     near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
     theirs = [_theirs(published, rows, pair) for rows, pair in near if pair]
-    return Beside((*theirs, *found), tuple(refused))
+    return Beside([*theirs, *found], refused)
 
 
-def what_differs(found: Beside) -> list[str]:
+def what_differs(found: Beside) -> Iterator[str]:
     """All that a reader has to know before looking from one column to another."""
-    return [*found.refused, *_differences(found)]
-
-
-def _differences(found: Beside) -> Iterator[str]:
+    yield from found.refused
     here, there = found.of("ours"), found.of("theirs")
     if not here:
         yield f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs."
@@ -159,7 +153,6 @@ def _threads(table: pl.DataFrame) -> str:
 
 
 def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
-    """Every sysbench study that has a finished run, the one that is named first."""
     try:
         there = studies(data_folder(data))
     except RqpsError:

@@ -8,15 +8,8 @@ import polars as pl
 from rqps.store.read import Study
 from rqps.terminal import duration
 
-MACHINE = {
-    "cpu_model": "CPU",
-    "cpus": "CPUs",
-    "hypervisor": "virtual machine",
-    "memory_kb": "memory",
-    "file_system": "file system",
-    "kernel": "kernel",
-    "distribution": "distribution",
-}
+MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
+MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
 MOST_NAMED = 12
 """The first and the last only are named of more values."""
 
@@ -44,15 +37,11 @@ def run_rows(study: Study, runs: pl.DataFrame, files: Mapping[str, str | None]) 
     """Runs for a table, with the number of their warnings and their page."""
     warned = dict(study.warnings.group_by("run").len().rows())
     return [
-        {
-            "name": row["run"],
-            "dbms": row["dbms"],
-            "round": row["round"],
-            "host": row["host"],
+        row
+        | {
             "started": f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
             "took": duration(row["elapsed_s"]),
             "warnings": warned.get(row["run"], 0),
-            "error": row["error"] or "",
             "file": files[row["folder"]],
         }
         for row in runs.sort("started_at", "run").iter_rows(named=True)

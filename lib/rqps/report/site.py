@@ -52,8 +52,7 @@ class Progress:
 @dataclass(frozen=True)
 class _Report:
     study: Study
-    runs: pl.DataFrame
-    """Those of every mode."""
+    runs: pl.DataFrame  # those of every mode
     links: Links
     data: Path
     folder: Path
@@ -128,24 +127,12 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     # A page about profiles has something to say of a study that has nothing else, too.
     shown = [notebook for notebook in notebooks if not nothing or "modes" in asked_by(notebook)]
     pages = [_analysis_page(report, notebook) for notebook in shown]
-    when, *facts = facts_of(study)
-    page = render(
-        "index.html.j2",
-        contents=(),
-        title=f"{study.card.study} · rqps",
-        heading=study.card.question,
-        when=when[1],
-        card=study.card,
-        in_short=in_short,
-        nothing=nothing,
-        pages=pages,
-        facts=facts,
-        runs=run_rows(study, report.runs, files),
-        failed=run_rows(study, study.failed, files),
-        made=report.made,
-        profiled=report.links.cells,
-        note=report.links.note,
-    )
+    (_, when), *facts = facts_of(study)
+    tables = {"runs": run_rows(study, report.runs, files), "failed": run_rows(study, study.failed, files)}
+    words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "when": when, "made": report.made}
+    links = {"contents": (), "pages": pages, "profiled": report.links.cells, "note": report.links.note}
+    short = {"card": study.card, "in_short": in_short, "nothing": nothing, "facts": facts}
+    page = render("index.html.j2", **words, **short, **links, **tables)
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 
 
@@ -203,12 +190,9 @@ def _run_page(report: _Report, run: dict[str, Any]) -> str | None:
         name = ("" if run["outcome"] == "ok" else "failed-") + folder.name.removeprefix("run=")
         lead = f"{run['dbms']} ({run['version']}), {in_words(run['mode'], run['round'])} on {run['host']}"
         lead += f" failed: {run['error']}" if run["outcome"] != "ok" else ""
+        study = report.study.card.study
         _, html = notebook_page(
-            folder / "notebook.ipynb",
-            study=report.study.card.study,
-            lead=lead,
-            home="../index.html",
-            made=report.made,
+            folder / "notebook.ipynb", study=study, lead=lead, home="../index.html", made=report.made
         )
         file = f"runs/{name}.html"
         (report.folder / file).write_text(html, encoding="utf-8")

@@ -16,13 +16,8 @@ NAMED = len(view.SERIES)
 REST = "the rest"
 
 CONNECTION = "connection"
-KINDS = {
-    "seen_network": "waiting for the client",
-    "seen_lock": "waiting for a lock",
-    "seen_disk": "waiting for the disk",
-    "seen_timer": "sleeping",
-    "seen_other": "waiting for something else",
-}
+KINDS = {"seen_network": "waiting for the client", "seen_lock": "waiting for a lock"}
+KINDS |= {"seen_disk": "waiting for the disk", "seen_timer": "sleeping", "seen_other": "waiting for something else"}
 RUNNING, NO_CPU, BLOCKED = "running", "waiting for a CPU", "waiting"
 ORDER = (RUNNING, NO_CPU, *KINDS.values(), BLOCKED)
 MOST_ROWS_OF_TIME = 60
@@ -77,7 +72,7 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     parts = parts.with_columns(pl.col("kind").cast(pl.String))
     running, whole = pl.col("cost").filter(pl.col("kind") == RUNNING).sum(), pl.col("cost").sum()
     totals = parts.group_by("row", "step", "dbms", maintain_order=True).agg(
-        pl.col("share").sum(), running.alias("running"), whole.alias("all"), (running / whole).alias("explained")
+        pl.col("share").sum(), running=running, all=whole, explained=running / whole
     )
     labels = [f"{row['running']:,.1f} of {row['all']:,.1f} µs" for row in totals.to_dicts()]
     totals = totals.with_columns(pl.Series("label", labels, pl.String))
@@ -188,9 +183,8 @@ def _by_dbms(parts: pl.DataFrame) -> pl.DataFrame:
 
 def _named(bars: pl.DataFrame) -> list[str]:
     """The components that matter most anywhere; their order is that of their mean."""
-    most = bars.group_by("part", maintain_order=True).agg(
-        pl.col("share").max().alias("most"), pl.col("share").mean().alias("mean")
-    )
+    share = pl.col("share")
+    most = bars.group_by("part", maintain_order=True).agg(most=share.max(), mean=share.mean())
     named = most.sort("most", descending=True, maintain_order=True).head(NAMED)
     return named.sort("mean", descending=True, maintain_order=True)["part"].to_list()
 

@@ -136,14 +136,12 @@ def _map(rows: Mapping[Cell, Row], common: _Common) -> str:
     first = max(rows, key=lambda cell: abs(rows[cell]["median"]) / (rows[cell]["base_median"] or 1.0))
     dbms = in_order(cell.dbms for cell in rows)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (common.unit, *dbms))
-    lines = []
+    body = ""
     for step in in_order(cell.step for cell in rows):
         cells = (_cell(cell, rows.get(cell), cell == first, common) for cell in (Cell(step, name) for name in dbms))
-        lines.append(f'<tr><th scope="row">{escape(step)}</th>{"".join(cells)}</tr>')
-    return (
-        '<div class="scroll" style="overflow-x:auto"><table class="rqps-map">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-    )
+        body += f'<tr><th scope="row">{escape(step)}</th>{"".join(cells)}</tr>'
+    table = f'<table class="rqps-map"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll" style="overflow-x:auto">{table}</div>'
 
 
 def _cell(cell: Cell, row: Row | None, first: bool, common: _Common) -> str:
