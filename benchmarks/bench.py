@@ -41,7 +41,7 @@ def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, P
         placement.apply(os.getpid(), where.observer_cpus)
         yield server, folder
     finally:
-        instance.stop(server)
+        server.close()
         shutil.rmtree(folder)
 
 

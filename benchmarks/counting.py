@@ -14,7 +14,7 @@ from statistics import median
 
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance, prepare
+from rqps.engines.mysql import prepare
 from rqps.engines.sources.programs import valgrind
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
@@ -68,7 +68,7 @@ def count(run: Run, folder: Path) -> dict[str, float]:
             answer = load_of.answer(step, parameters, load)
             found[step] = profile.total / answer.columns["operations"]
     finally:
-        instance.stop(server)
+        server.close()
     return {**found, "seconds": time.monotonic() - began}
 
 

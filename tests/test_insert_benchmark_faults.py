@@ -75,7 +75,7 @@ def test_a_killed_server_fails_whichever_step_it_is(tmp_path: Path) -> None:
         house.empty()
         house.do("l.i0", few)
         killed_in("l.x", few, house)
-        instance.stop(house.server)
+        house.server.close()
 
 
 def killed_in(step: str, parameters: Any, house: House) -> None:
@@ -90,7 +90,7 @@ def killed_in(step: str, parameters: Any, house: House) -> None:
 
 def again(house: House) -> House:
     """The house with a new server on the same data."""
-    instance.stop(house.server)
+    house.server.close()
     prepared = prepare(RUNS[OLD], print)
     build, translated = prepared.build, prepared.translated
     log = house.folder / "mysqld.err"

@@ -139,7 +139,7 @@ def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(RqpsError, match=f"{name}: the server ended in the middle of it, by SIGKILL"):
             load.wait_until_gone()
-    instance.stop(server)
+    server.close()
     assert load.process.returncode is not None
 
 

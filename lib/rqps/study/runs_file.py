@@ -108,6 +108,8 @@ def _options(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
 
 Version = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+ENGINES = ("mysql",)
+"""The keys of a build that promise a version, each called as its folder of `engines`."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
 
 
@@ -145,12 +147,13 @@ class BuildSpec(_Strict):
     @property
     def engine(self) -> str:
         """The engine that it is a build of: a folder of `engines`."""
-        return "mysql"
+        return next((key for key in ENGINES if getattr(self, key) is not None), ENGINES[0])
 
     @property
     def version(self) -> str | None:
         """The version that is promised."""
-        return self.mysql
+        version: str | None = getattr(self, self.engine)
+        return version
 
     @property
     def source(self) -> str | None:
@@ -162,7 +165,7 @@ class BuildSpec(_Strict):
         given = [key for key in SOURCES if getattr(self, key) is not None]
         if len(given) > 1:
             raise ValueError(f"a build has one source, not {' and '.join(given)}: keep one of them")
-        if not given and self.mysql is None:
+        if not given and self.version is None:
             raise ValueError(f'give a version (mysql: "8.0.33") or a source, one of {", ".join(SOURCES)}')
         if self.on_path is False:
             raise ValueError("on_path: true or nothing")

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from rqps.engines.mysql.instance import Connection, query
@@ -32,22 +31,6 @@ _PURGE = re.compile(r"Trx id counter (\w+)\s+Purge done for trx's n:o < (\w+).*?
 REDO = re.compile(r"Log sequence number\s+(\d+).*?Last checkpoint at\s+(\d+)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Debt:
-    """Columns of the table `engine`."""
-
-    history_length: int
-    dirty_kb: float
-    buffer_pool_kb: float
-    checkpoint_age_kb: float
-    redo_capacity_kb: float
-
-    @property
-    def left(self) -> str:
-        """The work that is left to do, in words; empty if hardly any is."""
-        return left(asdict(self))
-
-
 def left(debt: Mapping[str, Any]) -> str:
     """The work that a row of the table `engine` leaves to do, in words; empty if hardly any is."""
     share, unpurged = debt["dirty_kb"] / debt["buffer_pool_kb"], debt["history_length"]
@@ -59,8 +42,8 @@ def left(debt: Mapping[str, Any]) -> str:
     )
 
 
-def read_debt(connection: Connection) -> Debt:
-    """The debt now.
+def read_debt(connection: Connection) -> dict[str, float]:
+    """The debt now, by columns of the table `engine`.
 
     The history's length alone won't do: before 5.7 it is corrected only now and then, and stays where it was when
     nothing is left. The progress of purge is in other numbers, which 5.5 writes in hexadecimal.
@@ -74,13 +57,13 @@ def read_debt(connection: Connection) -> Debt:
     base = 16 if is_55(connection) else 10
     resized = status.get("innodb_redo_log_capacity_resized")  # since 8.0.30; before, it is some files of one size
     files = (int(settings.get(f"innodb_log_{what}", 0)) for what in ("file_size", "files_in_group"))
-    return Debt(
-        history_length=min(int(purge[1], base) - int(purge[2], base), int(purge[3])),
-        dirty_kb=int(status["innodb_buffer_pool_pages_dirty"]) * page_kb,
-        buffer_pool_kb=int(status["innodb_buffer_pool_pages_total"]) * page_kb,
-        checkpoint_age_kb=(int(redo[1]) - int(redo[2])) / 1024,
-        redo_capacity_kb=(int(resized) if resized else math.prod(files)) / 1024,
-    )
+    return {
+        "history_length": min(int(purge[1], base) - int(purge[2], base), int(purge[3])),
+        "dirty_kb": int(status["innodb_buffer_pool_pages_dirty"]) * page_kb,
+        "buffer_pool_kb": int(status["innodb_buffer_pool_pages_total"]) * page_kb,
+        "checkpoint_age_kb": (int(redo[1]) - int(redo[2])) / 1024,
+        "redo_capacity_kb": (int(resized) if resized else math.prod(files)) / 1024,
+    }
 
 
 def wake_purge(connection: Connection, table: str, column: str, key: str) -> None:

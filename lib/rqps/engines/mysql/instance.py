@@ -71,7 +71,15 @@ class Server:
         return {int(thread): str(name) for thread, name in found}
 
     def close(self) -> None:
-        stop(self)
+        """Asks the server to shut down and waits for it; the keeper kills it if it does not."""
+        for connection in list(self.connections):  # a server gives those that are connected two seconds to go
+            if connection.open:
+                connection.close()
+        assert self.keeper.stdin is not None
+        assert self.keeper.stdout is not None
+        self.keeper.stdin.close()
+        self.keeper.wait()
+        self.keeper.stdout.close()
 
     def ended(self, within_s: float = 0) -> bool:
         """True if it has ended; its keeper reports that a moment later than a broken connection does."""
@@ -105,15 +113,10 @@ def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
 
 
 @contextmanager
-def running(
-    build: Build, data: Path, *, arguments: tuple[str, ...] = (), cpus: tuple[int, ...] = (), log: Path
-) -> Iterator[Server]:
+def running(build: Build, data: Path, *, arguments: tuple[str, ...] = (), log: Path) -> Iterator[Server]:
     """A server on `data` for as long as the block lasts."""
-    server = start(build, data, Start(log, cpus), arguments)
-    try:
+    with closing(start(build, data, Start(log), arguments)) as server:
         yield server
-    finally:
-        stop(server)
 
 
 def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = ()) -> Server:
@@ -149,7 +152,7 @@ def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = (
     try:
         _wait_until_it_answers(server, asked.patience_s or START_PATIENCE_S)
     except BaseException:
-        stop(server)
+        server.close()
         raise
     return server
 
@@ -180,18 +183,6 @@ def _wait_until_it_answers(server: Server, patience_s: float) -> None:
         + (server.last_words() or _tail(server.error_log.with_suffix(".out"))),
         fix=f"read the whole log, {server.error_log.name}",
     )
-
-
-def stop(server: Server) -> None:
-    """Asks the server to shut down and waits for it; the keeper kills it if it does not."""
-    for connection in list(server.connections):  # a server gives those that are connected two seconds to go
-        if connection.open:
-            connection.close()
-    assert server.keeper.stdin is not None
-    assert server.keeper.stdout is not None
-    server.keeper.stdin.close()
-    server.keeper.wait()
-    server.keeper.stdout.close()
 
 
 def _tail(file: Path) -> str:

