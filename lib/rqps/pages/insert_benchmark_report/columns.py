@@ -73,8 +73,13 @@ _OF_STEP = ["run", "step"]
 
 def columns(study: Study) -> pl.DataFrame:
     """One row per step, run and column: `metric`, as it is published or corrected, and its `value`."""
-    steps = with_insert_rate(study)
-    for found in (_sampled(study.counters), _sizes(study), _longest(study), _rates_reached(study)):
+    steps, kinds = with_insert_rate(study), ["insert", "delete", "query"]
+    after = study.engine.filter(moment="after").unique(_OF_STEP, keep="last")
+    sizes = after.select(*_OF_STEP, dbgb1=pl.col("tables_kb") / GB, dbgb2=pl.col("datadir_kb") / GB).collect()
+    longest = [(pl.col("latency_max_us").filter(kind=kind).max() / 1e6).alias(f"max_{kind}_s") for kind in kinds]
+    timed = study.intervals.filter(pl.col("second") >= 0, pl.col("kind").is_in(kinds))
+    responses = timed.group_by(_OF_STEP).agg(longest).collect()
+    for found in (_sampled(study.counters), sizes, responses, _rates_reached(study)):
         steps = steps.join(found, on=_OF_STEP, how="left", maintain_order="left")
     elapsed, rate = pl.col("elapsed_s"), pl.when(asks_queries()).then("operations_per_s").otherwise("ips")
     host_s = (_USER + _SYSTEM) / elapsed
@@ -161,21 +166,6 @@ def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
     switches = (pl.col("host_context_switches") / pl.col("interval_s")).round().sum()
     averages = {"cpups": (user + system) / shown, "csps": switches / shown, "rss": pl.col("server_rss_kb").max() / GB}
     return lines.group_by(_OF_STEP).agg(**averages).collect()
-
-
-def _sizes(study: Study) -> pl.DataFrame:
-    """GB of the tables and of the whole data directory, at the end of a step."""
-    sizes = {"dbgb1": pl.col("tables_kb") / GB, "dbgb2": pl.col("datadir_kb") / GB}
-    after = study.engine.filter(moment="after").select(*_OF_STEP, **sizes)
-    return after.unique(_OF_STEP, keep="last").collect()
-
-
-def _longest(study: Study) -> pl.DataFrame:
-    """The longest that an operation of each kind took, in seconds, of all clients."""
-    kinds = ["insert", "delete", "query"]
-    longest = [(pl.col("latency_max_us").filter(kind=kind).max() / 1e6).alias(f"max_{kind}_s") for kind in kinds]
-    measured = study.intervals.filter(pl.col("second") >= 0, pl.col("kind").is_in(kinds))
-    return measured.group_by(_OF_STEP).agg(longest).collect()
 
 
 def columns_text(study: Study) -> Folded:

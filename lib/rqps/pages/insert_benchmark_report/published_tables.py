@@ -33,11 +33,6 @@ def of_throughput(values: Sequence[float], on_target: Sequence[bool | None]) -> 
     """One column of absolute throughput: red near its least, grey where the rate was missed, green near its most.
 
     The most is of those that reached the rate. Nothing is red where the least is at least 80 % of the most.
-
-    >>> of_throughput([100, 120, 170, 200], [None] * 4)
-    ['#FF9A9A', '#FF9A9A', None, '#81FFA6']
-    >>> of_throughput([90, 95, 100], [True, False, True])
-    [None, '#D7D7D7', '#81FFA6']
     """
     both = list(zip(values, on_target, strict=True))
     reached = [value for value, each in both if each is not False]
@@ -60,11 +55,7 @@ def of_share(percent: float) -> str:
 
 
 def of_longest(values: Sequence[float]) -> list[Colour]:
-    """The column of longest responses: red near the most, and green near the least where they differ enough.
-
-    >>> of_longest([0.1, 0.5, 1.0]), of_longest([0.9, 1.0])
-    (['#81FFA6', None, '#FF9A9A'], [None, '#FF9A9A'])
-    """
+    """The column of longest responses: red near the most, and green near the least where they differ enough."""
     low, high = _limits(min(values), max(values))
     return [RED if value >= high else GREEN if value <= low else None for value in values]
 
@@ -139,9 +130,8 @@ def insert_rate_table(rates: pl.DataFrame, base: str) -> GT | Sentences:
         cells.append({**row, "cell": cell, "colour": None if row["on_target"] else RED})
     targets = [{**row, "dbms": TARGET, "cell": _number(row["target"]), "colour": GREY} for row in cells]
     note = (
-        "Rows inserted per second of the whole step, all clients together; as many were deleted where the step "
-        "deletes. Red below 95 % of the target, which is the rate of each client times their number. "
-        f"{medians_of(rates)}"
+        "Rows inserted per second of the whole step, all clients together. Red below 95 % of the target, which is "
+        f"the rate of each client times their number. {medians_of(rates)}"
     )
     return _by_step([*cells, *targets], base, "insert-rate", note)
 
@@ -163,10 +153,6 @@ def _colour(row: Row | None) -> Colour:
 
 
 def _number(value: float) -> str:
-    """
-    >>> _number(123456.7), _number(9.87)
-    ('123,457', '9.9')
-    """
     return f"{value:,.{0 if value >= 100 else 1}f}"
 
 
@@ -175,7 +161,6 @@ def _reach(row: Row, form: Callable[[float], str]) -> str:
 
 
 def histogram(found: pl.DataFrame, statement: str) -> GT:
-    """Percent of the statements in each published bucket, on the grey of its share; the longest in red or green."""
     cells, rows = [], by_host(found)
     for _, of_step in rows.group_by("host", "step", maintain_order=True):
         longest = of_step.filter(bucket=LONGEST)
@@ -184,10 +169,9 @@ def histogram(found: pl.DataFrame, statement: str) -> GT:
             grey = of_share(row["median"])
             cells.append({**row, "colour": colours[row["dbms"]] if row["bucket"] == LONGEST else grey})
     note = (
-        f"Percent of the {statement} statements up to so long, empty where there was none; {LONGEST} is the longest "
-        "in seconds, of all clients: red within a quarter of the gap of the most in its step, green within a quarter "
-        "of the least, but not where that is 80 % of the most. The darker a cell, the more it holds, in steps of "
-        f"5 %. {medians_of(rows)}"
+        f"Percent of the {statement} statements up to so long, darker by steps of 5 %; {LONGEST}: the longest of all "
+        "clients, in seconds: in each step red within a quarter of the gap of the most, green within a quarter of "
+        f"the least, unless that is 80 % of the most. {medians_of(rows)}"
     )
     wide = spread(pl.DataFrame(cells, schema_overrides={"colour": pl.String}), "bucket", ["step", "dbms"])
     shown = [Column(bucket, form=_bucket, colour=_colour, align="right") for bucket in in_order(rows["bucket"])]

@@ -1,7 +1,5 @@
 """Numbers of each step over the rounds: throughput, the rate of inserts, inherited debt, reads; and its seconds."""
 
-from collections.abc import Iterable
-
 import polars as pl
 
 from rqps.stats import absolute, throughput_over_time, tidy, usable
@@ -44,14 +42,9 @@ def with_insert_rate(study: Study) -> pl.DataFrame:
     return found.with_columns(pl.when(asks_queries()).then(achieved).otherwise("operations_per_s").alias("ips"))
 
 
-def over_rounds(steps: pl.DataFrame, metrics: Iterable[str], study: Study) -> pl.DataFrame:
-    """Columns of steps as the tidy frame: one row per step, dbms and `metric`."""
-    return absolute(tidy(steps, metrics, study.runs))
-
-
 def throughput(study: Study) -> pl.DataFrame:
     """Rows inserted (or indexed) or queries per second; `on_target` is null for a step without a rate of inserts."""
-    found = over_rounds(study.steps.pipe(usable), ["operations_per_s"], study)
+    found = absolute(tidy(usable(study.steps), ["operations_per_s"], study.runs))
     rates = insert_rates(study).select("host", "step", "dbms", "on_target")
     return found.join(rates, on=["host", "step", "dbms"], how="left", maintain_order="left")
 
@@ -68,7 +61,7 @@ def insert_rates(study: Study) -> pl.DataFrame:
         pl.col("target_per_s").first().alias("target"), missed.sum().alias("missed")
     )
     return (
-        over_rounds(steps, ["ips"], study)
+        absolute(tidy(steps, ["ips"], study.runs))
         .join(targets, on=["host", "step", "dbms"], how="left", maintain_order="left")
         .with_columns((pl.col("median") >= ON_TARGET * pl.col("target")).alias("on_target"))
     )
@@ -98,7 +91,8 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
     latest = due.group_by(_OF_STEP).agg((pl.col("below_us").max() / 1e6).alias("latest_insert_s")).collect()
     for more in (together.drop("client"), worst, latest):
         steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
-    return over_rounds(steps, ("share", "share_of_worst_client", "stall_s", "latest_insert_s"), study)
+    metrics = ("share", "share_of_worst_client", "stall_s", "latest_insert_s")
+    return absolute(tidy(steps, metrics, study.runs))
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
@@ -122,7 +116,7 @@ def debt(study: Study) -> pl.DataFrame:
     """Debt that each step with queries inherited: rows to purge, dirty pages, the checkpoint's age; and the wait."""
     before = study.engine.filter(pl.col("moment") == "before").select(*_OF_STEP, **_DEBT).collect()
     steps = study.steps.filter(asks_queries()).join(before, on=_OF_STEP, how="left", maintain_order="left")
-    return over_rounds(steps, _DEBT, study)
+    return absolute(tidy(steps, _DEBT, study.runs))
 
 
 def settling(study: Study) -> pl.DataFrame:
@@ -157,7 +151,7 @@ def reads(study: Study) -> pl.DataFrame:
         steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
     steps = steps.with_columns(device_reads="host_reads", read_kb="host_read_kb")
     per_operation = pl.col("misses", "device_reads", "read_kb") / pl.col("operations")
-    return over_rounds(steps.with_columns(per_operation), _READS, study)
+    return absolute(tidy(steps.with_columns(per_operation), _READS, study.runs))
 
 
 def where_pages_come_from(found: pl.DataFrame) -> pl.DataFrame:

@@ -4,10 +4,8 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from great_tables import GT
 
 from rqps import view
-from rqps.pages.perf_schema_instruments.tree import sums_of_parts
 from rqps.stats.perf_schema import CPU
 from rqps.stats.perf_schema_parts import COSTS_MORE
 from rqps.view import VERDICT_COLOURS, Row
@@ -89,11 +87,6 @@ def _line(row: Row) -> str:
     per_statement = "–" if events is None else f"{events:,.1f}"
     numbers = f"{added:32}{instructions:>13}{per_statement:>8}{each:>9}{instructions_each:>9}"
     return f"{numbers}  {'  ' * row['level']}{row['part']}"
-
-
-def sums_table(costs: pl.DataFrame) -> GT:
-    """A table of the cost of each part that was divided, beside the sum of its own parts."""
-    return view.table(sums_of_parts(costs), name="sums")
 
 
 def _name(row: dict[str, Any]) -> str:

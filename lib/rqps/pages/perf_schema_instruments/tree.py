@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import polars as pl
+from great_tables import GT
 
 from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.stats.perf_schema import (
@@ -15,6 +16,7 @@ from rqps.stats.perf_schema import (
 )
 from rqps.store.read import Study
 from rqps.study.perf_schema import fits
+from rqps.view import table
 
 
 def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> pl.DataFrame:
@@ -32,8 +34,8 @@ def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> 
     return _as_tree(rows.with_columns(_parents(rows)))
 
 
-def sums_of_parts(costs: pl.DataFrame) -> pl.DataFrame:
-    """The cost of every part that was divided, beside the sum and the number of its own parts."""
+def sums_table(costs: pl.DataFrame) -> GT:
+    """A table of the cost of each part that was divided, beside the sum and the number of its own parts."""
     counted = pl.col("added_instructions")
     together = (
         costs.drop_nulls("parent")
@@ -47,7 +49,7 @@ def sums_of_parts(costs: pl.DataFrame) -> pl.DataFrame:
     reach = {f"{name}_us": name for name in ("added", "added_low", "added_high")}
     wholes = costs.select("step", "level", **reach, added_instructions="added_instructions", parts_of="part")
     joined = wholes.join(together, on=["step", "parts_of"], maintain_order="left")
-    return joined.sort("step", "level", maintain_order=True)
+    return table(joined.sort("step", "level", maintain_order=True), name="sums")
 
 
 def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:

@@ -44,44 +44,36 @@ def client_charts(study: Study) -> list[Any]:
     series = by_clients(study)
     if series.is_empty():
         return [Sentences(["No step of this study was measured with several numbers of clients and scenarios."])]
-    return [_all_in_one(series), *([_one_by_one(series)] if DISABLED in set(series["scenario"]) else [])]
-
-
-def _all_in_one(series: pl.DataFrame) -> Any:
     order, own = _by_height(series), iter(SERIES * (1 + series["scenario"].n_unique() // len(SERIES)))
     shades = alt.Scale(domain=order, range=[_GREY if name == DISABLED else next(own) for name in order])
     # Two fit beside each other on a telephone; in one row of ten the last ones are cut off.
     colour = alt.Color("scenario:N", title=None, sort=order, scale=shades, legend=alt.Legend(columns=2))
-    base = alt.Chart(view.slim(series, *_COLUMNS)).encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
-    y = alt.Y("median:Q", title="operations/s", scale=alt.Scale(zero=True), axis=_RATE)
-    chart = alt.layer(
-        base.mark_rule(strokeWidth=4, opacity=0.25).encode(y=alt.Y("low:Q"), y2="high:Q"),
-        base.mark_line(strokeWidth=1.8).encode(y=y),
-        base.mark_point(filled=True, size=34, opacity=1).encode(y=y),
-    ).properties(width="container", height=HEIGHT_PX)
+    chart = _lines(view.slim(series, *_COLUMNS), colour, "operations/s").properties(
+        width="container", height=HEIGHT_PX
+    )
     how = _how(series, "one line per scenario, the highest first")
-    return view.titled(chart, _lowest(series), how, min_width_px=330)
+    shown = [view.titled(chart, _lowest(series), how, min_width_px=330)]
+    return [*shown, _one_by_one(series)] if DISABLED in order else shown
+
+
+def _lines(data: pl.DataFrame, colour: alt.Color, title: str | None) -> Any:
+    base = alt.Chart().encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
+    y = alt.Y("median:Q", title=title, scale=alt.Scale(zero=True), axis=_RATE)
+    interval = base.mark_rule(strokeWidth=4, opacity=0.25).encode(y=alt.Y("low:Q"), y2="high:Q")
+    points = base.mark_point(filled=True, size=34, opacity=1).encode(y=y)
+    return alt.layer(interval, base.mark_line(strokeWidth=1.8).encode(y=y), points, data=data)
 
 
 def _one_by_one(series: pl.DataFrame) -> Any:
     shown = [name for name in _by_height(series) if name != DISABLED]
-    grey = series.filter(scenario=DISABLED)
     both = [
-        rows.with_columns(panel=pl.lit(name), line=pl.lit(line))
-        for line in ("the scenario", DISABLED)
+        series.filter(scenario=scenario).with_columns(panel=pl.lit(name), line=pl.lit(line))
         for name in shown
-        for rows in [grey if line == DISABLED else series.filter(scenario=name)]
+        for line, scenario in (("the scenario", name), (DISABLED, DISABLED))
     ]
     shades = alt.Scale(domain=["the scenario", DISABLED], range=[SERIES[1], _GREY])
-    colour = alt.Color("line:N", title=None, scale=shades)
-    base = alt.Chart().encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
-    panel = alt.layer(
-        base.mark_rule(strokeWidth=4, opacity=0.3).encode(y=alt.Y("low:Q"), y2="high:Q"),
-        base.mark_line(strokeWidth=1.8).encode(
-            y=alt.Y("median:Q", title=None, scale=alt.Scale(zero=True), axis=_RATE)
-        ),
-        data=view.slim(pl.concat(both), "panel", "line", *_COLUMNS),
-    ).properties(height=PANEL_HEIGHT_PX)
+    data = view.slim(pl.concat(both), "panel", "line", *_COLUMNS)
+    panel = _lines(data, alt.Color("line:N", title=None, scale=shades), None).properties(height=PANEL_HEIGHT_PX)
     return panels(panel, "panel", shown, _clearly_below(series), _how(series, "operations/s, all on one axis"))
 
 

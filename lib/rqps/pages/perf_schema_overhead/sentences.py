@@ -20,6 +20,12 @@ _SUBJECTS = {
     DEFAULT: "What the release enables by itself",
     ENABLED: "All of it",
 }
+_VERDICTS = {
+    "slower": "costs {}",
+    "faster": "saves, against all that is known of it, {}",
+    "same": "changes {} by less than 2 %",
+    "unsure": "may or may not cost {} something",
+}
 
 
 def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
@@ -116,33 +122,19 @@ def _adds_up(rows: pl.DataFrame) -> str:
 
 def _costs(rows: Sequence[Row]) -> str:
     """`costs 21.40 µs of CPU for point-query (+35%, +33% to +37%); it changes scan by less than 2 %`."""
-    by = {verdict: [row for row in rows if row["verdict"] == verdict] for verdict in _VERDICTS}
-    each = {name: ", ".join(map(words, by[name])) for name, words in _VERDICTS.items()}
     parts = []
-    if by["slower"]:
-        parts.append(f"costs {each['slower'].replace(' µs', ' µs of CPU', 1)}")
-    if by["faster"]:
-        parts.append(f"saves, against all that is known of it, {each['faster']}")
-    if by["same"]:
-        parts.append(f"changes {' and '.join(row['step'] for row in by['same'])} by less than 2 %")
-    if by["unsure"]:
-        parts.append(f"may or may not cost {each['unsure']} something")
+    for verdict, sentence in _VERDICTS.items():
+        if each := [_words(row) for row in rows if row["verdict"] == verdict]:
+            listed = (" and " if verdict == "same" else ", ").join(each)
+            parts.append(sentence.format(listed.replace(" µs", " µs of CPU", 1)))
     return "; it ".join(parts)
 
 
-def _share(row: Row) -> str:
-    sure = "" if row["low"] is None else f", {_reach(row)}"
+def _words(row: Row) -> str:
+    if row["verdict"] == "same":
+        return str(row["step"])
+    reach = "one round" if row["low"] is None else f"{row['low'] - 1:+.0%} to {row['high'] - 1:+.0%}"
+    if row["verdict"] == "unsure":
+        return f"{row['step']} ({reach})"
     weak = "" if row["coverage"] >= COVERAGE else f" at {row['coverage']:.0%}"
-    return f"{row['step']} ({row['median'] - 1:+.0%}{sure}{weak})"
-
-
-def _reach(row: Row) -> str:
-    return "one round" if row["low"] is None else f"{row['low'] - 1:+.0%} to {row['high'] - 1:+.0%}"
-
-
-_VERDICTS = {
-    "slower": lambda row: f"{row['added']:,.2f} µs for {_share(row)}",
-    "faster": lambda row: f"{-row['added']:,.2f} µs of CPU for {_share(row)}",
-    "same": lambda row: str(row["step"]),
-    "unsure": lambda row: f"{row['step']} ({_reach(row)})",
-}
+    return f"{abs(row['added']):,.2f} µs for {row['step']} ({row['median'] - 1:+.0%}, {reach}{weak})"
