@@ -9,12 +9,18 @@ import pytest
 import rqps
 from great_tables import GT
 from rqps import view
-from rqps.pages.relative_throughput import group_table, over_releases, worst_table
-from rqps.pages.relative_throughput.tables import by_group, release_series, worst
+from rqps.pages.relative_throughput.tables import (
+    by_group,
+    group_table,
+    over_releases,
+    release_series,
+    worst,
+    worst_table,
+)
 from rqps.stats import relate
 from rqps.store import Study
 from rqps.view.lines import COLUMNS
-from rqps.view.names import short_dbms, short_steps
+from rqps.view.words import short_dbms, short_steps
 from synthetic import MANY, write_study
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -12,7 +12,7 @@ import rqps
 from browser import Browser, opened
 from markupsafe import Markup
 from rqps import view
-from rqps.pages.relative_throughput import worst_table
+from rqps.pages.relative_throughput.tables import worst_table
 from rqps.report.profiles import Links, links_to_profiles, profiled
 from rqps.report.render import json_in_html, notebook_page
 from rqps.stats import relate

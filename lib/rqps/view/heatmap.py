@@ -7,7 +7,6 @@ import altair as alt
 import polars as pl
 
 from rqps.stats import THROUGHPUTS
-from rqps.view.names import short_dbms, short_steps
 from rqps.view.rows import with_rows
 from rqps.view.theme import COLOURS, INK, LIMITS, numbers, titled
 from rqps.view.words import (
@@ -18,6 +17,8 @@ from rqps.view.words import (
     legend_of,
     own_warnings,
     rounds_of,
+    short_dbms,
+    short_steps,
     signs_of,
     verdict_words,
 )

@@ -5,10 +5,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.view.names import short_dbms, short_steps
 from rqps.view.rows import slim
 from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, numbers, titled
-from rqps.view.words import Sentences, by_host, in_order, rounds_of, shown_of
+from rqps.view.words import Sentences, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
 
 PANEL_HEIGHT_PX = 130
 AXES_PX = 90

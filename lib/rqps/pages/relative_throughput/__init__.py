@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import polars as pl
+from great_tables import GT
 from markupsafe import Markup
 
 from rqps import stats, view
@@ -11,18 +12,15 @@ from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, over_releases, worst_table
 from rqps.store import Study
 
-__all__ = [
-    "config_table",
-    "configs",
-    "findings",
-    "group_table",
-    "in_short",
-    "over_releases",
-    "over_time",
-    "worst_table",
-]
+__all__ = ["config_table", "configs", "findings", "in_short", "over_releases", "over_time", "summary"]
 
 MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
+
+
+def summary(compared: pl.DataFrame) -> Iterator[GT]:
+    """The groups of steps, and the worst steps."""
+    yield group_table(compared)
+    yield worst_table(compared)
 
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
@@ -46,5 +44,5 @@ def in_short(study: Study) -> InShort:
     sentences = findings(compared, *configs(study, rounds)).sentences
     if compared["step"].n_unique() <= MANY:
         return InShort(sentences, Markup(view.ratio_table(compared).as_raw_html()))
-    by_group, worst = group_table(compared), worst_table(compared)
+    by_group, worst = summary(compared)
     return InShort(sentences, Markup(worst.as_raw_html()), Markup(by_group.as_raw_html()))

@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, Row, by_group
 from rqps.view import Sentences, interval_of, number_of, rounds_of
-from rqps.view.names import short_steps
+from rqps.view.words import short_steps
 
 MOST_STEPS = 3
 MOST_DBMS = 5
