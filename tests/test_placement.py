@@ -33,6 +33,23 @@ def machine(folder: Path, siblings: list[str]) -> Path:
 
 
 @pytest.mark.parametrize(
+    ("kind", "threads", "cpus", "placed", "reason"),
+    [
+        (None, 1, 2, ((1,), (1,), (0,)), "share CPU 1, since with 1 client they take turns."),
+        (None, 4, 4, ((0, 1, 2), (3,), (3,)), "CPUs 0-2 and the load generator CPU 3, since with 4 clients both are"),
+        ("same-cpu", 4, 4, ((3,), (3,), (0, 1, 2)), "share CPU 3, since the study asks for it."),
+        ("same-cpu", 1, 1, ((0,), (0,), (0,)), "share CPU 0, since the study asks for it."),
+    ],
+)
+def test_the_choice_is_explained(
+    kind: placement.Kind | None, threads: int, cpus: int, placed: tuple[tuple[int, ...], ...], reason: str
+) -> None:
+    chosen = placement.choose(kind, threads, range(cpus))
+    assert (chosen.server_cpus, chosen.client_cpus, chosen.observer_cpus) == placed
+    assert reason in placement.reasons(kind, {threads: chosen})
+
+
+@pytest.mark.parametrize(
     ("threads", "cpus", "kind"),
     [
         (1, 1, "free"),
@@ -45,15 +62,6 @@ def machine(folder: Path, siblings: list[str]) -> Path:
 )
 def test_the_kind_suits_threads_and_host(threads: int, cpus: int, kind: str) -> None:
     assert placement.choose(None, threads, range(cpus)).kind == kind
-
-
-def test_one_client_shares_the_last_cpu_and_the_observer_keeps_away() -> None:
-    chosen = placement.choose(None, 1, [2, 5, 9])
-    assert (chosen.server_cpus, chosen.client_cpus, chosen.observer_cpus) == ((9,), (9,), (2, 5))
-
-
-def test_same_cpu_on_one_cpu_is_all_there_is() -> None:
-    assert placement.choose("same-cpu", 1, [3]).observer_cpus == (3,)
 
 
 def test_whole_cores_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,12 +81,6 @@ def test_two_threads_of_one_core_can_still_be_split(tmp_path: Path, monkeypatch:
     assert (split.server_cpus, split.client_cpus) == ((0,), (1,))
 
 
-def test_split_on_one_cpu_is_refused_with_what_to_do() -> None:
-    with pytest.raises(RqpsError, match="placement split: needs 2 CPUs at least, there is only CPU 0") as caught:
-        placement.choose("split", 2, [0])
-    assert "same-cpu or free" in caught.value.fix
-
-
 @given(cpus=st.sets(st.integers(0, 300), min_size=2), threads=st.integers(1, 64))
 def test_split_uses_every_cpu_once_and_gives_the_server_no_less(cpus: set[int], threads: int) -> None:
     split = placement.choose("split", threads, cpus)
@@ -92,7 +94,7 @@ def test_a_list_of_cpus_in_words_reads_back(cpus: set[int]) -> None:
     assert parse_cpu_list(placement.cpu_list(cpus).split()[1]) == cpus
 
 
-def test_every_thread_is_held_and_read_back(threaded: Child) -> None:
+def test_every_thread_is_pinned_and_read_back(threaded: Child) -> None:
     placement.apply(threaded.pid, CPUS[-1:])
     placement.verify(threaded.pid, CPUS[-1:])
     threads = [int(entry.name) for entry in Path(f"/proc/{threaded.pid}/task").iterdir()]
@@ -123,27 +125,11 @@ def test_a_process_that_has_ended_can_not_be_placed() -> None:
         placement.verify(process.pid, CPUS)
 
 
-@pytest.mark.parametrize(
-    ("kind", "threads", "cpus", "sentence"),
-    [
-        (None, 1, 2, "Server and load generator share CPU 1, since with 1 client they take turns."),
-        (
-            None,
-            4,
-            4,
-            "The server has CPUs 0-2 and the load generator CPU 3, since with 4 clients both are busy.",
-        ),
-        ("same-cpu", 4, 4, "Server and load generator share CPU 3, since the study asks for it."),
-    ],
-)
-def test_the_choice_is_explained(kind: placement.Kind | None, threads: int, cpus: int, sentence: str) -> None:
-    assert placement.reasons(kind, {threads: placement.choose(kind, threads, range(cpus))}) == sentence
-
-
 def test_steps_with_other_numbers_of_clients_may_be_placed_otherwise() -> None:
     shared = placement.choose("same-cpu", 1, cpus=[0, 1])
     free = placement.choose("free", 4, cpus=[0, 1])
     assert placement.of_run({1: shared, 2: shared}) == shared
+    assert placement.by_clients("free", [1, 4, 1]) == {1: placement.choose("free", 1), 4: placement.choose("free", 4)}
     whole = placement.of_run({1: shared, 4: free, 32: free})
     assert (whole.kind, whole.server_cpus, whole.client_cpus, whole.observer_cpus) == ("by-clients", *[(0, 1)] * 3)
     sentences = placement.reasons(None, {1: shared, 4: free, 32: free})
@@ -151,9 +137,3 @@ def test_steps_with_other_numbers_of_clients_may_be_placed_otherwise() -> None:
         "Server and load generator share CPU 1, since with 1 client they take turns. Server and load generator run "
         "on CPUs 0-1 as the kernel likes, since this is too little to divide for 4 clients."
     )
-
-
-def test_what_is_asked_for_holds_for_every_number_of_clients() -> None:
-    found = placement.by_clients("free", [1, 4, 1])
-    assert {number: each.kind for number, each in found.items()} == {1: "free", 4: "free"}
-    assert placement.of_run(found).kind == "free"

@@ -2,7 +2,6 @@
 
 import os
 import struct
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,57 +19,37 @@ def stack(*names: str, samples: int, module: str = "mysqld", tid: int = 8) -> St
     return Stack(Thread("t", 7, tid), "cpu-clock", tuple(Frame(name, module) for name in names), samples, samples)
 
 
-def warned(stacks: Iterable[Stack], expected: Expected = BUSY, folded: Folded | None = None) -> list[str]:
-    return list(weaknesses(list(stacks), folded or Folded(), SAMPLING, expected))
+IDLE = replace(BUSY, server_cpu_s=0.001)
+LATE = replace(BUSY, sampled_s=5)
+NAMELESS = [stack("main", "f", samples=900), stack("main", "f", "[unknown]", samples=100)]
+STRIPPED = [stack("[unknown]", "[unknown]", samples=990), stack("f", samples=10, module="libc.so.6")]
 
 
-def test_a_good_profile_has_no_warning() -> None:
-    assert warned([stack("main", "f", samples=960)]) == []
-
-
-def test_a_step_too_short_for_samples_and_an_idle_server_are_reported() -> None:
-    idle = replace(BUSY, server_cpu_s=0.001)
-    assert warned([], idle) == [
-        "no samples: the server used 0.001 s of CPU in 10.0 s, so it was idle or the step too short"
-    ]
-    assert warned([stack("f", samples=3)], idle) == ["only 3 samples: a longer step or more rounds would show more"]
+@pytest.mark.parametrize(
+    ("stacks", "expected", "folded", "texts"),
+    [
+        ([stack("main", "f", samples=960)], BUSY, Folded(), []),
+        ([], IDLE, Folded(), ["no samples: the server used 0.001 s of CPU in 10.0 s, so it was idle"]),
+        ([stack("f", samples=3)], IDLE, Folded(), ["only 3 samples: a longer step or more rounds would show more"]),
+        ([stack("f", samples=500)], BUSY, Folded(), ["the samples stand for 0.50 s of CPU, but the server"]),
+        ([stack("f", samples=500)], LATE, Folded(), ["only 50% of the measured time was sampled, since perf"]),
+        ([stack("f", samples=1000)], BUSY, Folded(lost=12, unreadable=3), ["perf lost 12", "3 pieces of perf"]),
+        (NAMELESS, BUSY, Folded(), ["10% of the samples are in functions without a name"]),
+        ([stack("main", "[unknown]", "f", samples=1000)], BUSY, Folded(), []),
+        (STRIPPED, BUSY, Folded(), ["mysqld has no symbols: 100% of its frames have no name"]),
+    ],
+)
+def test_each_weakness_is_one_warning(
+    stacks: list[Stack], expected: Expected, folded: Folded, texts: list[str]
+) -> None:
+    warnings = list(weaknesses(stacks, folded, SAMPLING, expected))
+    assert len(warnings) == len(texts)
+    assert all(warning.startswith(text) for warning, text in zip(warnings, texts, strict=True)), warnings
 
 
 def test_a_profile_of_something_else_is_an_error() -> None:
     with pytest.raises(RqpsError, match=r"no sample is of the server \(process 7\), though .* used 1\.000 s of CPU"):
-        warned([])
-
-
-def test_cpu_that_was_not_seen_is_reported() -> None:
-    assert warned([stack("f", samples=500)]) == [
-        "the samples stand for 0.50 s of CPU, but the server used 1.00 s meanwhile"
-    ]
-
-
-def test_time_before_perf_was_ready_is_reported_and_not_taken_for_cpu_that_was_not_seen() -> None:
-    assert warned([stack("f", samples=500)], replace(BUSY, sampled_s=5)) == [
-        "only 50% of the measured time was sampled, since perf was not ready before"
-    ]
-
-
-def test_lost_and_unreadable_samples_are_reported() -> None:
-    folded = Folded(lost=12, unreadable=3)
-    assert warned([stack("f", samples=1000)], folded=folded) == [
-        "perf lost 12 records, since it could not write as fast as they came",
-        "3 pieces of perf script's text are no samples, and are left out",
-    ]
-
-
-def test_functions_without_names_are_reported_with_their_share() -> None:
-    mixed = [stack("main", "f", samples=900), stack("main", "f", "[unknown]", samples=100)]
-    assert warned(mixed) == ["10% of the samples are in functions without a name"]
-    assert warned([stack("main", "[unknown]", "f", samples=1000)]) == []
-
-
-def test_a_stripped_server_is_reported() -> None:
-    stripped = [stack("[unknown]", "[unknown]", samples=990), stack("f", samples=10, module="libc.so.6")]
-    [text] = warned(stripped)
-    assert text.startswith("mysqld has no symbols: 100% of its frames have no name")
+        list(weaknesses([], Folded(), SAMPLING, BUSY))
 
 
 def test_without_permission_the_error_names_what_to_set() -> None:

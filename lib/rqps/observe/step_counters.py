@@ -1,4 +1,4 @@
-"""Counters of server, load generator and host: read when a step begins and ends, and once a second in between."""
+"""Counters of server, load generator and host: read before and after a step, and once a second in between."""
 
 import threading
 import time
@@ -66,10 +66,10 @@ def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warnin
 
 
 class Sampler:
-    """Samples in a thread of its own until its `with` block ends, at whole intervals since `origin_ns`.
+    """Samples in a thread of its own while its `with` block lasts, at whole intervals since `origin_ns`.
 
     `origin_ns` is the moment of CLOCK_MONOTONIC at which the measured part begins; it may lie ahead (earlier samples
-    get negative seconds) or behind. A late sample shifts no later one. A process that ends has nulls from then on.
+    get negative seconds) or behind. A late sample shifts no later one. A process that is gone has nulls from then on.
     """
 
     def __init__(
