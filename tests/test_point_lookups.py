@@ -29,9 +29,9 @@ def refused(**parameters: object) -> str:
 
 
 def test_the_queries_are_the_published_ones() -> None:
-    assert {kind.published: kind.query for kind in KINDS.values()} == {
-        "PK": "select j from foo where i = 100",
-        "PK-force": "select j from foo FORCE INDEX(`PRIMARY`) where i = 100",
+    assert {name: kind.query for name, kind in KINDS.items()} == {
+        "pk": "select j from foo where i = 100",
+        "pk-force": "select j from foo FORCE INDEX(`PRIMARY`) where i = 100",
         "cover-noforce": "select k from foo where j = 100",
         "nocover-force": "select k from foo FORCE INDEX(`xj`) where j = 100",
         "cover-force": "select k from foo FORCE INDEX(`xjk`) where j = 100",

@@ -129,10 +129,6 @@ def test_a_range_larger_than_the_table_is_refused(step: str, needed: int) -> Non
     )
 
 
-def test_a_range_that_is_only_a_label_fits_into_any_table() -> None:
-    assert SysbenchParameters(steps=("write-only", "update-one", "scan"), table_rows=1).table_rows == 1
-
-
 def test_what_was_not_given_does_not_change_what_a_study_is_known_by() -> None:
     dumped = SysbenchParameters(steps=("insert",)).model_dump(mode="json")
     assert not {"write_seconds", "warm_seconds", "flush_seconds"} & dumped.keys()
@@ -235,27 +231,6 @@ def test_threads_that_are_no_numbers_of_clients_are_refused(threads: object) -> 
 
 def test_a_number_of_threads_stands_once() -> None:
     assert refused(threads=[1, 8, 1]) == "[1, 8, 1] has a number more than once"
-
-
-def test_the_order_is_the_published_one() -> None:
-    """Written here once more, by hand; ranges stand where a kind has several."""
-    order = [
-        name.replace("_range=100", "", 1) if name.endswith("=100") else name for name in expand(("published-2025",))
-    ]
-    assert order == [
-        "point-query.warm", "flush", "scan.warm",
-        "update-inlist", "update-index", "update-nonindex", "update-one", "update-zipf",
-        "write-only_range=10000", "read-write_range=10", "read-write", "flush",
-        "scan.warm", "scan", "read-only_range=10", "read-only", "read-only_range=10000",
-        *(f"read-only-{kind}_range=1000" for kind in ("simple", "sum", "order", "distinct", "count")),
-        "point-query", "random-points_range=10", "random-points", "random-points_range=1000", "hot-points",
-        "points-covered-pk", "points-notcovered-pk", "range-covered-pk", "range-notcovered-pk",
-        "points-covered-si.warm", "points-covered-si", "points-notcovered-si",
-        "range-covered-si", "range-notcovered-si", "delete", "insert",
-    ]  # fmt: skip
-    with_pre = expand(("all",))
-    assert with_pre[3] == "point-query.pre_range=100"
-    assert with_pre.index("range-notcovered-si.pre_range=100") + 1 == with_pre.index("update-inlist_range=100")
 
 
 def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) -> str:

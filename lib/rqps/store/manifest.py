@@ -66,7 +66,7 @@ class Manifest(_Frozen):
     parameters: dict[str, Any]
     placement: Placement
     placements: dict[int, Placement] = Field(default_factory=dict)
-    """By number of clients, where steps with another number were placed otherwise."""
+    """Placements by number of clients, where steps with another number were placed otherwise."""
     rqps_version: str
     git_revision: str | None
     tools: dict[str, str]
@@ -157,14 +157,14 @@ def data_folder(data: str | Path | None = None) -> Path:
     named = data or os.environ.get("RQPS_DATA")
     if named:
         if not Path(named).is_dir():
-            raise RqpsError(f"{named}: there is no such data folder", fix="give the folder that holds raw/")
+            raise RqpsError(f"{named}: there is no such data folder", fix="give the folder that has raw/ in it")
         return Path(named)
     for above in (Path.cwd(), *Path.cwd().parents):
         if any((above / "data" / kind).is_dir() for kind in ("raw", "sample")):
             return above / "data"
     raise RqpsError(
         f"{Path.cwd()}: no data folder here or above",
-        fix="work inside the checkout, or set RQPS_DATA to the folder that holds raw/ and sample/",
+        fix="work inside the checkout, or set RQPS_DATA to the folder with raw/ and sample/ in it",
     )
 
 

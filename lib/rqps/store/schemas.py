@@ -27,7 +27,7 @@ _HOST_COUNTERS: Columns = {
     **{f"cpu_{name}_s": pl.Float64 for name in ("user", "system", "idle", "iowait", "steal")},
     "context_switches": pl.Int64,
     "interrupts": pl.Int64,
-    "reads": pl.Int64,  # of the device that holds the data directory
+    "reads": pl.Int64,  # of the device with the data directory
     "writes": pl.Int64,
     "read_kb": pl.Float64,
     "write_kb": pl.Float64,
@@ -61,7 +61,7 @@ STEPS: Columns = {
     "errors": pl.Int64,  # operations that failed for good: a step with any gives no number
     "target_per_s": pl.Float64,  # null where the step has no rate to hold
     "target_held": pl.Boolean,
-    **_COUNTERS,  # differences between the step's two ends
+    **_COUNTERS,  # differences from the step's begin to its end
     "server_instructions": pl.Int64,  # by the CPU's own counters, without the kernel's; null where it has none
     "server_cycles": pl.Int64,
     "retries": pl.Int64,  # transactions that were refused and done again
@@ -82,7 +82,7 @@ LATENCIES: Columns = {
     "step": pl.String,
     "kind": pl.String,  # also insert due, delete due: since the moment when a limited rate had it begin
     "second": pl.Int32,
-    "from_us": pl.Float64,  # a bucket holds from_us <= latency < below_us
+    "from_us": pl.Float64,  # a bucket counts from_us <= latency < below_us
     "below_us": pl.Float64,
     "transactions": pl.Int64,
 }

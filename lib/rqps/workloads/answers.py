@@ -42,7 +42,7 @@ class Second:
             "second": self.second,
             "operations": self.operations,
             "transactions": self.transactions,
-            "errors": 0,  # any other than those that are done again ends sysbench, and the run
+            "errors": 0,  # with any other than those that are done again, sysbench fails, and the run
             "retries": self.retries,
         }
 
@@ -119,7 +119,7 @@ def step_columns(whole: Second, elapsed_s: float, operations: int, retries: int)
         "transactions": whole.transactions,
         "operations_per_s": operations / elapsed_s if operations else None,
         **summary(whole),
-        "errors": 0,  # any other than those that are done again ends sysbench, and the run
+        "errors": 0,  # with any other than those that are done again, sysbench fails, and the run
         "retries": retries,
     }
 

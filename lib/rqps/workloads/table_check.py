@@ -8,9 +8,6 @@ from rqps.engines.mysql.instance import Connection, query
 from rqps.errors import RqpsError
 
 LOAD_AGAIN = "remove the loaded data of this build from the cache; they are made again"
-Columns = Mapping[str, str]
-Indexes = Mapping[str, Sequence[str]]
-"""Their columns in order, by the names of the indexes."""
 
 
 def check_table(
@@ -18,8 +15,8 @@ def check_table(
     schema: str,
     name: str,
     engine: str,
-    columns: Columns,
-    indexes: Indexes,
+    columns: Mapping[str, str],
+    indexes: Mapping[str, Sequence[str]],
     *,
     step: str = "",
     fix: str = LOAD_AGAIN,

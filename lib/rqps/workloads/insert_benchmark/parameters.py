@@ -24,7 +24,7 @@ SMALLER_WRITES = 5
 class InsertBenchmarkParameters(Parameters):
     form: Form = "current"
     """The benchmark as it was done at a time: `current` (since the end of 2023), `2023` (range queries only), or
-    `2021` (without deletes, each rate twice)."""
+    `2021` (without deletes, two steps for each rate)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
     """Some of the form's steps in their order, always on l.i0 and l.x; all of them if not given."""
     clients: Count = 1
@@ -49,7 +49,7 @@ class InsertBenchmarkParameters(Parameters):
     """Rows a second that each client inserts, and deletes, while it asks its queries. Each rate is a step for every
     kind of query."""
     seconds: Count = 60
-    """Duration of a step with queries if the server holds the rate; longer if not, until its rows are written."""
+    """Duration of a step with queries if the server reaches the rate; longer if not, until its rows are written."""
     most_seconds: Count | None = None
     """Limit for the duration of such a step; three times `seconds` if not given."""
     limiter: Literal["forgiving", "catching-up"] = "forgiving"

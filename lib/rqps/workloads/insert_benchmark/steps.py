@@ -22,7 +22,6 @@ class Step:
 
     name: str
     kind: str
-    does: str
     rate: int | None
     """Rows inserted in a second by each client; None where there is no limit."""
     deletes: bool
@@ -90,7 +89,6 @@ def find(name: str, form: str) -> Step:
     return Step(
         name=name,
         kind=kind,
-        does=described["does"],
         rate=int(found["rate"]) if found["rate"] else None,
         deletes=_described()["forms"][form]["deletes"] and kind not in (LOAD, INDEX),
         queries=tuple(_described()["queries"][described["queries"]]) if "queries" in described else (),

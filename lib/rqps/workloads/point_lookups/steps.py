@@ -18,8 +18,6 @@ class Kind:
     """A query as published, and what its name promises of the plan."""
 
     name: str
-    published: str
-    """Its name in the published study."""
     query: str
     index: str
     covers: bool
@@ -30,11 +28,11 @@ J, K = f"select j from {TABLE}", f"select k from {TABLE}"
 KINDS = {
     kind.name: kind
     for kind in (  # in the order of the published study
-        Kind("pk", "PK", f"{J} where i = {ROW}", "PRIMARY", covers=False),
-        Kind("pk-force", "PK-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", "PRIMARY", covers=False),
-        Kind("cover-noforce", "cover-noforce", f"{K} where j = {ROW}", "xjk", covers=True),
-        Kind("nocover-force", "nocover-force", f"{K} FORCE INDEX(`xj`) where j = {ROW}", "xj", covers=False),
-        Kind("cover-force", "cover-force", f"{K} FORCE INDEX(`xjk`) where j = {ROW}", "xjk", covers=True),
+        Kind("pk", f"{J} where i = {ROW}", "PRIMARY", covers=False),
+        Kind("pk-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", "PRIMARY", covers=False),
+        Kind("cover-noforce", f"{K} where j = {ROW}", "xjk", covers=True),
+        Kind("nocover-force", f"{K} FORCE INDEX(`xj`) where j = {ROW}", "xj", covers=False),
+        Kind("cover-force", f"{K} FORCE INDEX(`xjk`) where j = {ROW}", "xjk", covers=True),
     )
 }
 

@@ -31,7 +31,6 @@ class Step:
     group: str
     label: str
     """The name as published: with its range, also where `name` leaves it out."""
-    does: str
     range_size: int
     statements: tuple[str, ...]
     index: str = "PRIMARY"
@@ -93,7 +92,7 @@ def find(name: str) -> Step:
             f"unknown step {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}")
         )
     work, kind = found["kind"], found["kind"] + (found["moment"] or "")
-    described = dict(_described()["steps"][work])
+    described = {key: value for key, value in _described()["steps"][work].items() if key != "does"}
     usual = described.pop("range", USUAL_RANGE)
     size, texts = int(found["range"] or usual), tuple(described.pop("statements"))
     in_numbers = {"{x+R-1}": f"{{x+{size - 1}}}", "{x+R}": f"{{x+{size}}}", "{R ": f"{{{size} "}

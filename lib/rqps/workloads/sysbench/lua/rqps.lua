@@ -29,7 +29,7 @@ sysbench.cmdline.options = {
    index_first = {"Create the secondary index before the rows are loaded, not after", false},
    statements = {"One transaction: its statements, with ; between them", ""},
    whole = {"Begin and end the measured part with a transaction, so that none counts in part", false},
-   counted_transactions = {"Do so many instead of measuring by the clock, when told to; 0 is by the clock", 0},
+   counted_transactions = {"Do so many, at a signal, instead of measuring by the clock; 0 is by the clock", 0},
    counted_warmup = {"Transactions of each thread before those", 0},
    zipf = {"Exponent of Zipf's law, by which ids are drawn; 0 draws all alike", 0.0},
 }
