@@ -15,7 +15,7 @@ from rqps.engines.mysql import MeasuredServer, prepare
 from rqps.engines.mysql.events import by_kind, stop_recording, verify
 from rqps.engines.mysql.instance import query
 from rqps.engines.mysql.reports import check_connections, explained, read_setup
-from rqps.engines.mysql.scenario import Realised
+from rqps.engines.mysql.scenario import Realised, known, realise, updates
 from rqps.errors import RqpsError
 from rqps.run.job import loaded_data
 from rqps.study import Option, Run, read_runs_file, unfold
@@ -89,55 +89,79 @@ def events_between(before: Mapping[str, str], after: Mapping[str, str]) -> dict[
     )
 
 
-HAS = [
-    (version, name)
-    for version in VERSIONS
-    for name in names()
-    if name != "compiled-out" and absent(version, named(name)) is None
+WAITS = {"wait/synch/mutex", "wait/synch/rwlock", "wait/io/table", "wait/io/socket", "wait/lock/table"}
+MUST = {
+    "mdl-only": set[str](),
+    "memory-only": {"memory"},
+    "stages-only": {"stage"},
+    "statements-only": {"statement", "digest"},
+    "stages-and-statements": {"stage", "statement", "digest"},
+    "statements-without-digests": {"statement"},
+    "transactions-only": {"transaction"},
+    "waits-only": WAITS,
+    "default": {"wait/io/table", "wait/lock/table", "statement", "digest"},
+    "all-enabled": {*WAITS, "stage", "statement", "digest"},
+}
+ONLY = {
+    "off": "-",
+    "all-disabled": "-",
+    "mdl-only": "-",
+    "waits-only": "wait/",
+    "memory-only": "memory",
+    "stages-only": "stage",
+    "statements-without-digests": "statement",
+    "transactions-only": "transaction",
+}
+"""The beginning of the kinds that may move at all."""
+AT_START = [
+    ("5.5.34", "off"),
+    ("5.6.14", "off"),
+    ("5.6.14", "stages-only"),
+    ("8.0.33", "off"),
+    ("8.0.33", "default"),
+    ("8.0.33", "waits-only"),
+    ("9.7", "statements-only"),
+    ("9.7", "memory-only"),
 ]
+"""Beside all-enabled, which every version starts with below."""
 
 
-@pytest.mark.parametrize(("version", "name"), HAS)
-def test_a_scenario_is_set_verified_and_shows_in_the_events_of_a_load(
-    version: str, name: str, tmp_path: Path
-) -> None:
-    with serving(asking(version, named(name)), tmp_path) as (server, _asked):
-        events = step(server, "read-write", tmp_path)
+def check_moved(version: str, name: str, events: Mapping[str, int]) -> None:
     moved = {kind for kind, count in events.items() if count > 64}
-    waits = {"wait/synch/mutex", "wait/synch/rwlock", "wait/io/table", "wait/io/socket", "wait/lock/table"}
-    mutexes_and_files = {"wait/synch/mutex", "wait/synch/rwlock"}
-    new = version in ("8.0.33", "9.7")
-    must = {
-        "off": set[str](),
-        "all-disabled": set(),
-        "mdl-only": set(),
-        "memory-only": {"memory"},
-        "stages-only": {"stage"},
-        "statements-only": {"statement", "digest"},
-        "stages-and-statements": {"stage", "statement", "digest"},
-        "statements-without-digests": {"statement"},
-        "transactions-only": {"transaction"},
-        "waits-only": {each.replace("rwlock", "sxlock") if new else each for each in waits},
-        "default": {"wait/io/table", "wait/lock/table", "statement", "digest"},
-    }
-    if version == "5.5.34":
-        must |= dict.fromkeys(("waits-only", "default", "all-enabled"), mutexes_and_files)
-    else:
-        more = {"memory", "transaction"} if new else set[str]()
-        must["default"] |= more
-        must["all-enabled"] = must["waits-only"] | must["stages-and-statements"] | more
-    assert must[name] <= moved
-    kinds_only = {
-        "waits-only": "wait/",
-        "memory-only": "memory",
-        "stages-only": "stage",
-        "statements-without-digests": "statement",
-        "transactions-only": "transaction",
-    }
-    if name in ("off", "all-disabled", "mdl-only"):
-        assert not moved
-    elif name in kinds_only:
-        assert all(each.startswith((kinds_only[name], "idle")) for each in moved)
+    must = set(MUST.get(name, ()))
+    if version == "5.5.34" and must:
+        must = {"wait/synch/mutex", "wait/synch/rwlock"}
+    elif version in ("8.0.33", "9.7"):
+        must = {each.replace("rwlock", "sxlock") for each in must}
+        must |= {"memory", "transaction"} if name in ("default", "all-enabled") else set()
+    assert must <= moved, name
+    if name in ONLY:
+        assert all(each.startswith((ONLY[name], "idle")) for each in moved), name
+
+
+@pytest.mark.parametrize(("version", "name"), AT_START)
+def test_a_scenario_set_at_the_start_shows_in_the_events_of_a_load(version: str, name: str, tmp_path: Path) -> None:
+    with serving(asking(version, named(name)), tmp_path) as (server, _asked):
+        check_moved(version, name, step(server, "read-write", tmp_path))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_scenario_of_a_version_shows_in_the_events_of_a_load(version: str, tmp_path: Path) -> None:
+    """On one server, whose instruments are all on as it starts and so can be switched by UPDATE afterwards."""
+    with serving(asking(version, named("all-enabled")), tmp_path) as (server, started_with):
+        check_moved(version, "all-enabled", step(server, "read-write", tmp_path))
+        now = started_with
+        for name in names():
+            asked = named(name)
+            if asked.kind != "on" or name == "all-enabled" or (version, name) in AT_START or absent(version, asked):
+                continue
+            has = known(server.prepared.origin, print)
+            wanted = realise(asked, server.build, has, config=name)
+            changes = updates(wanted, replace(has, instruments=now.instruments, consumers=now.consumers))
+            now = replace(wanted, arguments=(), statements=tuple(changes))
+            server = replace(server, prepared=replace(server.prepared, scenario=now))
+            server.verify()
+            check_moved(version, name, step(server, "read-write", tmp_path))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -158,7 +158,7 @@ class Setup:
                 raise
 
     def rows(self, table: str, which: str = "") -> list[Row]:
-        """By column names in lower case."""
+        """Rows of a table, by column names in lower case."""
         if table not in self.tables:
             return []
         with explained(self._connection), self._connection.cursor(DictCursor) as cursor:

@@ -143,7 +143,7 @@ def realise(scenario: Scenario, build: Build, known: Known, *, config: str) -> R
         others=known.others,
     )
     if build.number[:2] < _FIRST_WITH_OPTIONS:
-        return replace(wanted, statements=tuple(_updates(wanted, known)))
+        return replace(wanted, statements=tuple(updates(wanted, known)))
     return replace(wanted, arguments=tuple(_arguments(wanted, known)))
 
 
@@ -173,7 +173,7 @@ def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
             yield f"--performance-schema-consumer-{name.replace('_', '-')}={'ON' if on else 'OFF'}"
 
 
-def _updates(wanted: Realised, known: Known) -> Iterator[str]:
+def updates(wanted: Realised, known: Known) -> Iterator[str]:
     """Consumers are switched off first and on last, so that nothing is recorded that is not asked for."""
     consumers = {name: on for name, on in wanted.consumers.items() if on != known.consumers[name]}
     instruments = {name: state for name, state in wanted.instruments.items() if state != known.instruments[name]}

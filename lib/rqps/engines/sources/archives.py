@@ -170,10 +170,10 @@ def _link(root: Path, links: list[tuple[TarInfo, PurePosixPath]]) -> None:
         else:
             raise FilterError(f"{place} is a hard link to {member.linkname}, which is not a file in it")
     real_root = root.resolve()
-    for member, place in links:  # only the real file system knows where a chain of links ends
+    for member, place in links:  # only the real file system knows where a chain of links goes
         try:
             end = (root / place).resolve()
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop, up to Python 3.12
-            raise FilterError(f"{place} is a link that leads nowhere: {member.linkname}") from error
+            raise FilterError(f"{place} is a link to nowhere: {member.linkname}") from error
         if not end.is_relative_to(real_root):
             raise FilterError(f"{place} is a link to {member.linkname}, outside its folder")
