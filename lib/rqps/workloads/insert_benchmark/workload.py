@@ -76,10 +76,11 @@ class InsertBenchmark:
     ) -> Iterator[generator.Generator]:
         asked = find(step, parameters.form)
         with_queries = [name for name in parameters.measured if find(name, parameters.form).queries]
-        with closing(server.connect(DATABASE)) as connection:
-            if asked.kind == LOAD:
+        if asked.kind == LOAD:
+            with closing(server.connect(DATABASE)) as connection:
                 for table in parameters.tables:
                     query(connection, statement("table").format(table=table))
+        with closing(server.connect()) as connection:
             if step in with_queries[:1]:
                 rows, warnings = settling.settle(server, parameters, step)
             else:
