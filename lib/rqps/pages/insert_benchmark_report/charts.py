@@ -50,12 +50,9 @@ def _lines(pieces: pl.DataFrame) -> Any:
     tooltip: list[Any] = ["client:N", "second:Q", alt.Tooltip("n:Q", title="rounds")]
     tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low", "high")]
     base = alt.Chart().encode(x=_SECONDS, color=colour, tooltip=tooltip)
-    y = alt.Y("median:Q", scale=alt.Scale(zero=True), axis=_AXIS)
-    return alt.layer(
-        base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", axis=_AXIS), y2="high:Q"),
-        base.mark_line(strokeWidth=1.6).encode(y=y),
-        data=kept,
-    ).properties(width=PANEL_PX, height=HEIGHT_PX)
+    area = base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", axis=_AXIS), y2="high:Q")
+    line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("median:Q", scale=alt.Scale(zero=True), axis=_AXIS))
+    return alt.layer(area, line, data=kept).properties(width=PANEL_PX, height=HEIGHT_PX)
 
 
 def _strips(pieces: pl.DataFrame) -> Any:
@@ -70,11 +67,9 @@ def _strips(pieces: pl.DataFrame) -> Any:
     clients = alt.Axis(values=labels, title=None, ticks=False, domain=False)
     x = _SECONDS.copy().scale(nice=False)
     base = alt.Chart().encode(x=x, x2="until:Q", y=alt.Y("client:O", axis=clients), tooltip=tooltip)
-    return alt.layer(
-        base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=legend)),
-        base.transform_filter("datum.low === 0").mark_rect(color=STALL, height=3),
-        data=kept,
-    ).properties(width=PANEL_PX, height=STRIP_PX * count)
+    rects = base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=legend))
+    stalls = base.transform_filter("datum.low === 0").mark_rect(color=STALL, height=3)
+    return alt.layer(rects, stalls, data=kept).properties(width=PANEL_PX, height=STRIP_PX * count)
 
 
 def _claim(dbms: str, pieces: pl.DataFrame) -> str:

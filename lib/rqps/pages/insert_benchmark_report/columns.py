@@ -1,7 +1,6 @@
 """The columns of the published report, better numbers for those that it has wrong, and the raw rows of each.
 
-The published numbers come from a line of vmstat and iostat every five seconds, from `ps` every 30, and from what the
-first client prints each second. They are calculated in the same way here, from the same counters of the kernel.
+Both are calculated from the same counters of the kernel; the published ones as from vmstat, iostat, ps and client 1.
 """
 
 from collections.abc import Iterator
@@ -19,8 +18,7 @@ from rqps.view.words import Folded
 VMSTAT_S = 5
 LINES_BETWEEN_HEADERS = 21
 """vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""
-GB = 1024**2
-"""KB of a GB."""
+GB = 1024**2  # KB
 _DIGITS = {
     **dict.fromkeys(("ips", "qps", "rps", "wps", "csps", "cpupq", "p50", "p99"), 0),
     **dict.fromkeys(("rmbps", "wmbps", "cpups", "dbgb1", "dbgb2", "rss"), 1),

@@ -12,10 +12,7 @@ from rqps.view import Row, Sentences, in_order, interval_of, rounds_of
 
 _SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
 _SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECASE)
-_COUNTED = {
-    "misses": "pages not in the buffer pool",
-    "device_reads": "reads of the device by the whole host",
-}
+_COUNTED = {"misses": "pages not in the buffer pool", "device_reads": "reads of the device by the whole host"}
 
 
 def findings(study: Study) -> Sentences:
@@ -32,14 +29,13 @@ def insert_findings(study: Study) -> list[str]:
     values = measured(study.steps, study.runs, ["operations_per_s"])
     within = compare(rounds_within_build(values, study.runs, study.card.base))
     others = compare(rounds(values, study.runs, study.card.base)).join(within, on="dbms", how="anti")
-    named = config_changes(study.conditions).select("dbms", "instead_of", "change").rows()
-    changes = {(me, of): str(change) for me, of, change in named}
+    changed = config_changes(study.conditions).select("dbms", "instead_of", "change")
+    changes = {(me, of): str(change) for me, of, change in changed.rows()}
     several = values["host"].n_unique() > 1
+    compared = pl.concat([within, others]).sort("host", maintain_order=True)
     return [
         (f"On {host}: " if several else "") + _finding(found.to_dicts(), changes.get((me, base), ""))
-        for (host, me, base), found in pl.concat([within, others])
-        .sort("host", maintain_order=True)
-        .group_by("host", "dbms", "base", maintain_order=True)
+        for (host, me, base), found in compared.group_by("host", "dbms", "base", maintain_order=True)
     ]
 
 
@@ -117,7 +113,7 @@ def read_findings(found: pl.DataFrame) -> list[str]:
     named = where_pages_come_from(found)
     said = []
     for (where,), steps in named.group_by("reads_from", maintain_order=True):
-        mine = found.join(steps.select("host", "step", "dbms"), on=["host", "step", "dbms"], how="semi")
+        mine = found.join(steps, on=["host", "step", "dbms"], how="semi")
         source = str(where).replace("memory", "from memory") if "memory" in str(where) else f"from {where}"
         said.append(f"{_of_steps(steps, named)} read {source}: {_counted(mine)}.")
     return said

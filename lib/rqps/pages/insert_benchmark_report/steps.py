@@ -6,14 +6,10 @@ from rqps.stats import absolute, throughput_over_time, tidy, usable
 from rqps.stats.over_time import seconds_of
 from rqps.store.read import Study
 
-ON_TARGET = 0.95
-"""The share of its rate that an insert rate has to reach, as published."""
-FEW, MANY = 0.01, 0.1
-"""Pages per operation that were not in memory."""
-FEW_CLIENTS = 4
-"""So many are drawn as lines; of more, each is a strip."""
-MB = 1024
-"""KB of an MB."""
+ON_TARGET = 0.95  # of its rate has to be reached, as published
+FEW, MANY = 0.01, 0.1  # pages per operation that were not in memory
+FEW_CLIENTS = 4  # are drawn as lines; of more, each is a strip
+MB = 1024  # KB
 MOST_POINTS = 60
 _PIECES, _PIECES_OF_MANY = 60, 30
 _DEBT = {
@@ -138,10 +134,11 @@ def reads(study: Study) -> pl.DataFrame:
     `misses` are pages that were not in the server's buffer pool; `device_reads` and `read_kb` are of the device.
     `tables_mb` are on disk after the step, `pool_mb` fit in memory.
     """
-    counted = study.status.filter(name="innodb_buffer_pool_reads").with_columns(
-        pl.col("value").cast(pl.Float64, strict=False)
+    counted, value = (
+        study.status.filter(name="innodb_buffer_pool_reads"),
+        pl.col("value").cast(pl.Float64, strict=False),
     )
-    before, after = (pl.col("value").filter(moment=moment).first() for moment in ("before", "after"))
+    before, after = (value.filter(moment=moment).first() for moment in ("before", "after"))
     misses = counted.group_by(_OF_STEP).agg((after - before).alias("misses")).collect()
     sizes = study.engine.filter(moment="after").select(
         *_OF_STEP, tables_mb=pl.col("tables_kb") / MB, pool_mb=pl.col("buffer_pool_kb") / MB

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps import view
-from rqps.pages.perf_schema_overhead.parts import panels
+from rqps.pages.perf_schema_overhead.parts import lines_with_intervals, panels
 from rqps.stats import absolute, measured
 from rqps.stats.perf_schema import DISABLED, scenarios
 from rqps.store.read import Study
@@ -59,9 +59,7 @@ def client_charts(study: Study) -> list[Any]:
 def _lines(data: pl.DataFrame, colour: alt.Color, title: str | None) -> Any:
     base = alt.Chart().encode(x=_CLIENTS, color=colour, tooltip=_TOOLTIP)
     y = alt.Y("median:Q", title=title, scale=alt.Scale(zero=True), axis=_RATE)
-    interval = base.mark_rule(strokeWidth=4, opacity=0.25).encode(y=alt.Y("low:Q"), y2="high:Q")
-    points = base.mark_point(filled=True, size=34, opacity=1).encode(y=y)
-    return alt.layer(interval, base.mark_line(strokeWidth=1.8).encode(y=y), points, data=data)
+    return lines_with_intervals(base, y, data)
 
 
 def _one_by_one(series: pl.DataFrame) -> Any:

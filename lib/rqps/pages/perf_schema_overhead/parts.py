@@ -22,8 +22,7 @@ _ROLES = {
     "within": ("a piece of a part", "#b9dff5"),
 }
 _ALL_HANG_ON = ("global_instrumentation", "thread_instrumentation")
-_MOST_TRIED = 14
-"""Scenarios of which every choice is tried; that many have 16384."""
+_MOST_TRIED = 14  # scenarios of which every choice is tried: 16384
 PANEL_PX = 200
 _KEYS = ("host", "build", "step", "position", "scenario")
 
@@ -48,7 +47,7 @@ def scenario_parts(study: Study) -> pl.DataFrame:
 
 
 def disjoint(enabled: Enabled) -> tuple[str, ...]:
-    """Those of named sets that share nothing and together hold the most; of equally good choices, that of most sets.
+    """Those of named sets that share nothing and together have the most; of equally good choices, that of most sets.
 
     >>> disjoint({"mdl": frozenset("a"), "waits": frozenset("abc"), "stages": frozenset("d")})
     ('waits', 'stages')
@@ -162,6 +161,13 @@ def step_on_build(frame: pl.DataFrame) -> pl.Expr:
     return (pl.format("{} on {}", "step", "build") if several else pl.col("step")).alias("step")
 
 
+def lines_with_intervals(base: alt.Chart, y: alt.Y, data: pl.DataFrame) -> Any:
+    """Layers of a line, its points, and the interval `low` to `high` of each."""
+    interval = base.mark_rule(strokeWidth=4, opacity=0.3).encode(y=alt.Y("low:Q"), y2="high:Q")
+    points = base.mark_point(filled=True, size=34, opacity=1).encode(y=y)
+    return alt.layer(interval, base.mark_line(strokeWidth=1.6).encode(y=y), points, data=data)
+
+
 def panels(panel: Any, by: str, order: list[str], claim: str, how: str) -> Any:
     """A small chart for each value of a column, three in a row."""
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
@@ -179,7 +185,6 @@ def _claim(parts: pl.DataFrame) -> str:
     left_over = f"{rest['median']:+.1f} µs of {whole['median']:.1f} are left over"
     if rest["low"] is None:
         return f"{whole['step']}: {left_over}, in one round."
-    left_over += f", {rest['low']:+.1f} to {rest['high']:+.1f}."
-    if rest["low"] <= 0 <= rest["high"]:
-        return f"{whole['step']}: the parts add up to the whole as far as the rounds show; {left_over}"
-    return f"{whole['step']}: the parts do not add up to the whole; {left_over}"
+    none = rest["low"] <= 0 <= rest["high"]
+    add_up = "add up to the whole as far as the rounds show" if none else "do not add up to the whole"
+    return f"{whole['step']}: the parts {add_up}; {left_over}, {rest['low']:+.1f} to {rest['high']:+.1f}."

@@ -68,13 +68,10 @@ def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
 
 def memory_use(study: Study) -> pl.DataFrame:
     """One row per dbms: megabytes that its performance schema allocated, and that the whole server had in memory."""
+    of_schema = study.status.filter(pl.col("name") == perf_schema.MEMORY)
     of_dbms = {}
     for name, rows, megabytes in (
-        (
-            "perf_schema_mb",
-            study.status.filter(pl.col("name") == perf_schema.MEMORY),
-            pl.col("value").cast(pl.Int64) / 1e6,
-        ),
+        ("perf_schema_mb", of_schema, pl.col("value").cast(pl.Int64) / 1e6),
         ("server_mb", study.counters, pl.col("server_rss_kb") * 1024 / 1e6),
     ):
         of_run = rows.group_by("host", "dbms", "run").agg(megabytes.max().alias(name))

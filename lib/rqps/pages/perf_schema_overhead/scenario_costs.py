@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps import view
-from rqps.pages.perf_schema_overhead.parts import panels, step_on_build
+from rqps.pages.perf_schema_overhead.parts import lines_with_intervals, panels, step_on_build
 from rqps.stats.perf_schema import CPU, OFF, ranked, scenario_costs
 from rqps.store.read import Study
 from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Row, Sentences
@@ -37,11 +37,8 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
     rows = view.with_rows(_shares(costs).with_columns(step_on_build(costs)).head(MOST_ROWS), "step", "scenario")
     shown = ("row", "scenario", "against", "n", "share", "low", "high", "added", "base_median", "coverage", "verdict")
     axis, height = view.row_axis(rows, "step", "scenario")
-    base = alt.Chart(view.slim(rows, *shown, "label")).encode(
-        y=axis,
-        tooltip=["row:N", "against:N", *_TOOLTIP],
-        color=view.verdict_colour(CPU),
-    )
+    tooltip = ["row:N", "against:N", *_TOOLTIP]
+    base = alt.Chart(view.slim(rows, *shown, "label")).encode(y=axis, tooltip=tooltip, color=view.verdict_colour(CPU))
     room = alt.Scale(domainMax=1.25 * float(rows["high"].max() or rows["share"].max() or 0))  # type: ignore[arg-type]
     percent = alt.Axis(format="+.0%", tickCount=8)
     x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
@@ -74,13 +71,9 @@ def _over_releases(costs: pl.DataFrame) -> Any:
         color=alt.Color("scenario:N", title=None, scale=alt.Scale(domain=names, range=list(SERIES))),
         tooltip=["step:N", "build:N", "scenario:N", *_TOOLTIP],
     )
-    percent = alt.Axis(format="+.0%", tickCount=5)
-    panel = alt.layer(
-        base.mark_line(strokeWidth=1.4).encode(y=alt.Y("share:Q", title=None, axis=percent)),
-        base.mark_rule(strokeWidth=4, opacity=0.4).encode(y="low:Q", y2="high:Q"),
-        base.mark_point(filled=True, size=34, opacity=1).encode(y="share:Q"),
-        data=view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns),
-    ).properties(height=PANEL_HEIGHT_PX)
+    y = alt.Y("share:Q", title=None, axis=alt.Axis(format="+.0%", tickCount=5))
+    data = view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns)
+    panel = lines_with_intervals(base, y, data).properties(height=PANEL_HEIGHT_PX)
     how = (
         f"Server CPU per operation, against {costs['against'][0]} of the same build and round: median of "
         f"{view.rounds_of(costs['n'])} with its interval."
@@ -129,15 +122,21 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
     rows = costs.with_columns(**{name: pl.col(ratio) - 1 for name, ratio in shares.items()})
     if as_text:
         return _lines(rows)
+    shown = [
+        {
+            **row,
+            "throughput": _cell(row, "throughput", "+.1%", SIGNS.get(row["throughput_verdict"], "")),
+            "cpu": _cell(row, "added", "+,.2f"),
+            "share": _cell(row, "share", "+.1%", COST_SIGNS[row["verdict"]]),
+        }
+        for row in rows.with_columns(step_on_build(rows)).to_dicts()
+    ]
     return view.table(
+        shown,
         [
-            {**row, **dict.fromkeys(("of throughput", "of cpu", "of share"), row)}
-            for row in rows.with_columns(step_on_build(rows)).to_dicts()
-        ],
-        [
-            Column("of throughput", "throughput", _throughput, align="center"),
-            Column("of cpu", "server CPU added, µs/o", lambda row: _cell(row, "added", "+,.2f"), align="center"),
-            Column("of share", "of the CPU without it", _share, align="center"),
+            Column("throughput", form=str, align="center"),
+            Column("cpu", "server CPU added, µs/o", str, align="center"),
+            Column("share", "of the CPU without it", str, align="center"),
             Column("needs", "what it would take"),
             Column("n", "rounds"),
         ],
@@ -150,15 +149,9 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
     )
 
 
-def _throughput(row: Row) -> str:
-    return "–" if row["throughput"] is None else _cell(row, "throughput", "+.1%", SIGNS[row["throughput_verdict"]])
-
-
-def _share(row: Row) -> str:
-    return _cell(row, "share", "+.1%", COST_SIGNS[row["verdict"]])
-
-
 def _cell(row: Row, name: str, form: str, sign: str = "") -> str:
+    if row[name] is None:
+        return "–"
     return view.two_lines(f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>", _reach(row, name, form))
 
 
