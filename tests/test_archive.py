@@ -57,7 +57,7 @@ def everything_below(folder: Path) -> dict[str, tuple[int, bytes | str]]:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """Where archives are unpacked, beside a file that no archive may touch."""
+    """The folder for archives, beside a file that no archive may touch."""
     (tmp_path / "precious").write_text("untouched")
     (tmp_path / "tree").mkdir()
     return tmp_path / "tree"

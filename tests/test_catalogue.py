@@ -18,7 +18,7 @@ NEVER = ("mysql-test", "mysqld-debug", "sql-bench")
 
 
 def answer_of(*command: str | Path, environment: dict[str, str] | None = None) -> str:
-    """What a program says that must succeed."""
+    """The answer of a program that must succeed."""
     return subprocess.run(
         command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=True
     ).stdout

@@ -24,7 +24,7 @@ def test_configs_that_shape_data_alike_share_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["innodb_page_size", "character_set_server", "innodb_file_per_table"])
-def test_an_option_that_shapes_data_parts_them(tmp_path: Path, option: str) -> None:
+def test_an_option_that_shapes_data_separates_them(tmp_path: Path, option: str) -> None:
     plain, other = origin(build(tmp_path), {}), origin(build(tmp_path), {option: Option("4")})
     assert plain.folder != other.folder
 
@@ -41,7 +41,7 @@ def test_a_copy_is_whole_and_its_own(tmp_path: Path) -> None:
     assert (tmp_path / "from/rqps/sbtest1.ibd").stat().st_size == 20_000
 
 
-def test_a_copy_that_does_not_fit_is_taken_back_and_told(tmp_path: Path) -> None:
+def test_a_copy_that_does_not_fit_is_taken_back_and_reported(tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     (tmp_path / "from/ibdata1").write_bytes(b"rows" * 5000)
     code = (

@@ -17,6 +17,8 @@ from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
 CLOSED_PORT = "http://127.0.0.1:1"
+RELEASE = release("8.0.40")
+NO_SERVER = packed({"mysql/bin/mysql": b"#!/bin/sh\n"})
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,7 @@ def said() -> list[str]:
 
 
 def kept(cache: Path) -> list[str]:
-    """What a fetch left behind, besides lock files."""
+    """Folders that a fetch left behind, besides lock files."""
     builds = cache / "builds"
     return sorted(path.name for path in builds.iterdir() if path.suffix != ".lock") if builds.exists() else []
 
@@ -59,31 +61,25 @@ def test_an_archive_comes_by_url_and_only_once(site: Site, cache: Path, said: li
     assert site.asked == ["/mysql-8.0.40.tar.gz"]
 
 
-def test_a_wrong_digest_leaves_nothing(site: Site, cache: Path, said: list[str]) -> None:
-    site.pages["/a.tar.gz"] = release("8.0.40")
-    with pytest.raises(RqpsError, match=f"its sha256 is {digest(site.pages['/a.tar.gz'])}, not {'0' * 64}"):
-        find(said, url=f"{site.url}/a.tar.gz", sha256="0" * 64)
+@pytest.mark.parametrize(
+    ("content", "missing_bytes", "sha256", "reason"),
+    [
+        (RELEASE, 0, "0" * 64, f"its sha256 is {digest(RELEASE)}, not {'0' * 64}"),
+        (NO_SERVER, 0, digest(NO_SERVER), "has no mysqld in it"),
+        (RELEASE, 10, digest(RELEASE), f"{len(RELEASE) - 10} bytes read, 10 more expected"),
+        (None, 0, "0" * 64, "404 Client Error"),
+    ],
+    ids=["wrong digest", "no mysqld", "cut off", "no such page"],
+)
+def test_an_archive_that_is_not_as_promised_is_an_error_and_leaves_nothing(
+    site: Site, cache: Path, said: list[str], content: bytes | None, missing_bytes: int, sha256: str, reason: str
+) -> None:
+    if content is not None:
+        site.pages["/a.tar.gz"] = content
+        site.send_only = len(content) - missing_bytes if missing_bytes else None
+    with pytest.raises(RqpsError, match=reason):
+        find(said, url=f"{site.url}/a.tar.gz", sha256=sha256)
     assert kept(cache) == []
-
-
-def test_an_archive_without_mysqld_leaves_nothing(site: Site, cache: Path, said: list[str]) -> None:
-    content = site.pages["/a.tar.gz"] = packed({"mysql/bin/mysql": b"#!/bin/sh\n"})
-    with pytest.raises(RqpsError, match="has no mysqld in it"):
-        find(said, url=f"{site.url}/a.tar.gz", sha256=digest(content))
-    assert kept(cache) == []
-
-
-def test_an_answer_that_is_cut_off_is_an_error(site: Site, cache: Path, said: list[str]) -> None:
-    content = site.pages["/a.tar.gz"] = release("8.0.40")
-    site.send_only = len(content) - 10
-    with pytest.raises(RqpsError, match=f"{len(content) - 10} bytes read, 10 more expected"):
-        find(said, url=f"{site.url}/a.tar.gz", sha256=digest(content))
-    assert kept(cache) == []
-
-
-def test_a_page_that_is_not_there_is_an_error(site: Site, said: list[str]) -> None:
-    with pytest.raises(RqpsError, match="404 Client Error"):
-        find(said, url=f"{site.url}/nothing.tar.gz", sha256="0" * 64)
 
 
 @pytest.mark.parametrize("url", [f"{CLOSED_PORT}/a.tar.gz", "http://no-such-host.invalid/a.tar.gz"])
@@ -263,7 +259,7 @@ def test_maven_without_network_is_an_error(
     assert kept(cache) == []
 
 
-def test_progress_tells_percent_and_time_left() -> None:
+def test_progress_reports_percent_and_time_left() -> None:
     said: list[str] = []
     now = iter([0.0, 1.0, 5.0, 5.5, 10.0])
     progress = Progress(said.append, "mine: downloading", 100_000_000, lambda: next(now))

@@ -24,7 +24,7 @@ def read(process: "subprocess.Popen[bytes]") -> list[bytes]:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ended, within patience: nobody but its parent can wait for it."""
+    """True if a process ended, within patience: nobody but its parent can wait for it."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         try:
@@ -69,12 +69,12 @@ def test_a_program_that_does_not_stop_is_killed() -> None:
     assert gone(pid)
 
 
-def test_a_program_that_ends_by_itself_is_told_with_its_code() -> None:
+def test_a_program_that_ends_by_itself_is_reported_with_its_code() -> None:
     process = guarded(["/bin/sh", "-c", "exit 7"])
     assert [read(process)[0], read(process)] == [b"pid", [b"exit", b"7"]]
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
+def test_a_program_that_is_not_there_is_reported() -> None:
     process = guarded(["/no/such/mysqld"])
     assert [read(process)[0], read(process)] == [b"pid", [b"exit", b"127"]]
 
@@ -106,7 +106,7 @@ def test_the_program_ends_when_its_keeper_is_killed() -> None:
     assert gone(pid)
 
 
-def test_the_program_is_held_to_its_cpus() -> None:
+def test_the_program_runs_on_its_cpus_alone() -> None:
     cpu = max(os.sched_getaffinity(0))
     command = keeper.command("exec", ["/bin/cat", "/proc/self/status"], cpus=(cpu,))
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout

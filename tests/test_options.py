@@ -36,7 +36,7 @@ def test_an_option_that_the_version_lacks_is_an_error_that_names_it_and_the_near
     assert "query_cache_type" in str(caught.value)
 
 
-def test_an_optional_one_is_left_out_and_told() -> None:
+def test_an_optional_one_is_left_out_and_reported() -> None:
     translated = put({"query_cache_type": Option(0, optional=True)}, NEW)
     assert (translated.arguments, translated.left_out) == ((), ("query_cache_type",))
 

@@ -314,7 +314,7 @@ def test_a_server_that_has_what_was_asked_for_differs_in_nothing(name: str) -> N
     assert differences(asked, as_asked(asked)) == []
 
 
-def test_other_rows_of_the_setup_tables_are_held_against_the_release() -> None:
+def test_other_rows_of_the_setup_tables_are_compared_with_the_release() -> None:
     asked = put(named("default"), Known(INSTRUMENTS, CONSUMERS, others=("actor %@%: enabled YES",)))
     found = Found(asked.instruments, asked.consumers, ("actor joe@%: enabled YES",), {}, ())
     assert differences(asked, found) == [
@@ -352,7 +352,7 @@ def test_only_what_came_as_text_needs_a_digest() -> None:
     assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1, texts=1000))) != []
 
 
-def test_events_are_held_against_the_scenario_by_kind() -> None:
+def test_events_are_compared_with_the_scenario_by_kind() -> None:
     events = {
         "wait/synch/mutex/sql/LOCK_open": 3,
         "wait/synch/mutex/innodb/trx_mutex": 4,

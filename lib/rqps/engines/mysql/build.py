@@ -154,14 +154,11 @@ def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
     command = [*argv, "--no-defaults", "--version"]
     try:
         answer = ask(command, {**os.environ, **environment})
-    except OSError as error:
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = error.strerror if isinstance(error, OSError) else f"no answer within {SECONDS_TO_ANSWER} s"
         raise RqpsError(
-            f"{argv[-1]} can't be run: {error.strerror}", fix="give a mysqld for this machine (Linux, x86-64)"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise RqpsError(
-            f"{argv[-1]} did not report its version within {SECONDS_TO_ANSWER} s",
-            fix="try it by hand: mysqld --version",
+            f"{argv[-1]} can't be run: {why}",
+            fix="give a mysqld for this machine (Linux, x86-64)",
         ) from error
     said = answer.stdout.strip()
     found = _VERSION.search(said)

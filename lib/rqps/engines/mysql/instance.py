@@ -59,17 +59,6 @@ class Server:
     def directory(self) -> Path:
         return self.data
 
-    def thread_names(self) -> dict[int, str]:
-        """The performance schema's names, by the operating system's thread id; from 5.7 on."""
-        columns = (
-            "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'performance_schema' "
-            "AND table_name = 'threads' AND column_name = 'THREAD_OS_ID'"
-        )
-        threads = "SELECT thread_os_id, name FROM performance_schema.threads WHERE thread_os_id IS NOT NULL"
-        with closing(self.connect()) as connection:
-            found = query(connection, threads) if query(connection, columns) == [(1,)] else []
-        return {int(thread): str(name) for thread, name in found}
-
     def close(self) -> None:
         """Asks the server to shut down and waits for it; the keeper kills it if it does not."""
         for connection in list(self.connections):  # a server gives those that are connected two seconds to go
