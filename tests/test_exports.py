@@ -16,7 +16,7 @@ from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.sources.fetching import find_client, run_client
 from rqps.profile import folded, folded_difference, speedscope
-from rqps.profile.tree import FOLDED_PER_UNIT
+from rqps.profile.call_tree import FOLDED_PER_UNIT
 from synthetic_stacks import POINT, costs_of
 
 Costs = dict[tuple[str, ...], float]

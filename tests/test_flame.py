@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.view.flame import Drawing, explorer, flame_graph, flame_svg, script_element, without_program
 from rqps.view.flame.explorer import address
-from rqps.view.flame.tree import packed
-from rqps.view.flame.tree import tree_of as read
+from rqps.view.flame.frames import packed
+from rqps.view.flame.frames import tree_of as read
 from rqps.view.words import Sentences
 from synthetic_tree import Stack, large_stacks, tree_of
 

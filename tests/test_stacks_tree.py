@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.profile import flame_tree, stack_costs
+from rqps.profile.call_tree import TREE
 from rqps.profile.components import component_of
-from rqps.profile.tree import TREE
 from synthetic_stacks import POINT, Path, costs_of, study
 
 Costs = dict[Path, float]

@@ -2,6 +2,7 @@
 
 from rqps.profile.breakdown import breakdown
 from rqps.profile.broken_stacks import completeness
+from rqps.profile.call_tree import flame_tree, folded, folded_difference, speedscope
 from rqps.profile.costs import instruction_costs, stack_costs
 from rqps.profile.instructions import (
     instruction_ratios,
@@ -9,7 +10,6 @@ from rqps.profile.instructions import (
     instructions_per_operation,
     most_expensive_functions,
 )
-from rqps.profile.tree import flame_tree, folded, folded_difference, speedscope
 
 __all__ = [
     "breakdown",

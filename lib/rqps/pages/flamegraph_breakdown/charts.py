@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps import view
 from rqps.pages.flamegraph_breakdown.findings import Profile
-from rqps.profile.tree import FOLD_BELOW
+from rqps.profile.call_tree import FOLD_BELOW
 from rqps.stats import most_changed, usable
 from rqps.view.flame import figure, with_error
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from rqps.profile.breakdown import BREAKDOWN, MICROSECONDS, breakdown, operation_costs
+from rqps.profile.call_tree import flame_trees
 from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, instruction_costs, stack_costs
-from rqps.profile.tree import flame_trees
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study
 from rqps.study import Mode

@@ -7,9 +7,9 @@ from urllib.parse import quote, urlencode
 
 import polars as pl
 
+from rqps.view.flame.frames import tree_of
 from rqps.view.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of
 from rqps.view.flame.picture import figure, with_error
-from rqps.view.flame.tree import tree_of
 from rqps.view.theme import VERDICT_COLOURS, colour_of, ink_on
 from rqps.view.words import COST_SIGNS, Sentences, by_host, in_order, legend_of, rounds_of, verdict_words
 

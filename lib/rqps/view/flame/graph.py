@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import polars as pl
 
+from rqps.view.flame.frames import Tree, packed, tree_of
 from rqps.view.flame.picture import LOOK, figure, svg, with_error, xml
-from rqps.view.flame.tree import Tree, packed, tree_of
 from rqps.view.words import Sentences
 
 # Of a picture nobody can zoom into, thinner boxes say nothing.

@@ -7,7 +7,7 @@ from html import escape
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from rqps.view.flame.tree import Tree
+from rqps.view.flame.frames import Tree
 from rqps.view.theme import COLOURS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
 from rqps.view.words import COST_SIGNS
 
