@@ -9,8 +9,7 @@ import synthetic_scenarios as made_up
 import yaml
 from rqps.pages import perf_schema_instruments as page
 from rqps.run.levels import file_of_level, levels_file, run_levels
-from rqps.stats.perf_schema import events_per_statement
-from rqps.stats.perf_schema_parts import costly, parts_by_kind, recorded_events, split_by_name
+from rqps.stats.scenarios import costly, events_per_statement, parts_by_kind, recorded_events, split_by_name
 from rqps.store import load
 from rqps.store.read import load_levels
 from rqps.study import RunsFile, read_runs_file, unfold

@@ -16,7 +16,7 @@ from rqps.pages.perf_schema_overhead.clients import by_clients
 from rqps.pages.perf_schema_overhead.parts import disjoint, scenario_parts
 from rqps.pages.perf_schema_overhead.recorded import clocks, memory_use
 from rqps.pages.perf_schema_overhead.sentences import instruction_costs
-from rqps.stats.perf_schema import events_per_statement, scenarios, with_events
+from rqps.stats.scenarios import events_per_statement, scenarios, with_events
 from rqps.store import Study
 from rqps.study.perf_schema import named
 from rqps.view import Sentences

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from rqps.profile.instructions import instructions_per_operation
-from rqps.stats.perf_schema_parts import Patterns, first_parts, next_parts
+from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import parse

@@ -1,6 +1,6 @@
 """runs.yaml as typed values; a study unfolds into runs, in interleaved random order."""
 
-from rqps.study.read import read_runs_file
+from rqps.study.reading import read_runs_file
 from rqps.study.runs_file import BuildSpec, ConfigSpec, Connections, Option, Parameters, RunsFile, StudySpec
 from rqps.study.unfold import MODES, Mode, Run, first_rounds, in_words, study_of, unfold
 

@@ -6,8 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps import view
-from rqps.stats.perf_schema import CPU
-from rqps.stats.perf_schema_parts import COSTS_MORE
+from rqps.stats.scenarios import COSTS_MORE, CPU
 from rqps.view import VERDICT_COLOURS, Row
 
 MOST_ROWS = 80

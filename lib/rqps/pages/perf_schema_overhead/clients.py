@@ -8,7 +8,7 @@ import polars as pl
 from rqps import view
 from rqps.pages.perf_schema_overhead.parts import lines_with_intervals, panels
 from rqps.stats import absolute, measured
-from rqps.stats.perf_schema import DISABLED, scenarios
+from rqps.stats.scenarios import DISABLED, scenarios
 from rqps.store.read import Study
 from rqps.view import SERIES, Sentences, in_order
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from rqps import view
 from rqps.stats import absolute, measured
-from rqps.stats.perf_schema import CPU, DISABLED, ENABLED, scenario_rounds
+from rqps.stats.scenarios import CPU, DISABLED, ENABLED, scenario_rounds
 from rqps.store.read import Study
 from rqps.view import INK, Sentences
 

@@ -7,8 +7,8 @@ import polars as pl
 
 from rqps import view
 from rqps.pages.perf_schema_overhead.parts import step_on_build
-from rqps.stats import perf_schema
-from rqps.stats.perf_schema import CPU
+from rqps.stats import scenarios
+from rqps.stats.scenarios import CPU
 from rqps.store.read import Study
 from rqps.view import Column, Sentences
 
@@ -16,9 +16,9 @@ from rqps.view import Column, Sentences
 def events(study: Study) -> list[Any]:
     """Tables of the events per statement with the time that one takes, and of the clocks that time them."""
     of_clocks = view.table(clocks(study.settings), name="timers")
-    costs = perf_schema.scenario_costs(study, perf_schema.DISABLED)
-    costs = perf_schema.scenario_costs(study, perf_schema.OFF) if costs.is_empty() else costs
-    rows = perf_schema.with_events(costs, perf_schema.events_per_statement(study)).drop_nulls("per_statement")
+    costs = scenarios.scenario_costs(study, scenarios.DISABLED)
+    costs = scenarios.scenario_costs(study, scenarios.OFF) if costs.is_empty() else costs
+    rows = scenarios.with_events(costs, scenarios.events_per_statement(study)).drop_nulls("per_statement")
     if rows.is_empty():
         return [Sentences(["The runs of this study do not say what the performance schema recorded."]), of_clocks]
     rows = rows.sort("position", "build", "per_statement", descending=[False, False, True], maintain_order=True)
@@ -68,7 +68,7 @@ def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
 
 def memory_use(study: Study) -> pl.DataFrame:
     """One row per dbms: megabytes that its performance schema allocated, and that the whole server had in memory."""
-    of_schema = study.status.filter(pl.col("name") == perf_schema.MEMORY)
+    of_schema = study.status.filter(pl.col("name") == scenarios.MEMORY)
     of_dbms = {}
     for name, rows, megabytes in (
         ("perf_schema_mb", of_schema, pl.col("value").cast(pl.Int64) / 1e6),
@@ -77,7 +77,7 @@ def memory_use(study: Study) -> pl.DataFrame:
         of_run = rows.group_by("host", "dbms", "run").agg(megabytes.max().alias(name))
         of_dbms[name] = of_run.group_by("host", "dbms").agg(pl.col(name).median()).collect()
     both = of_dbms["perf_schema_mb"].join(of_dbms["server_mb"], on=["host", "dbms"], how="left")
-    return both.join(perf_schema.scenarios(study), on="dbms").sort("host", "version", "scenario")
+    return both.join(scenarios.scenarios(study), on="dbms").sort("host", "version", "scenario")
 
 
 def memory(study: Study, costs: pl.DataFrame) -> list[Any]:

@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps import view
 from rqps.pages.perf_schema_overhead.parts import lines_with_intervals, panels, step_on_build
-from rqps.stats.perf_schema import CPU, OFF, ranked, scenario_costs
+from rqps.stats.scenarios import CPU, OFF, ranked, scenario_costs
 from rqps.store.read import Study
 from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Row, Sentences
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
 from rqps.profile.instructions import COUNTED, instructions_per_operation
-from rqps.stats.perf_schema import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenario_rounds, with_added
+from rqps.stats.scenarios import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenario_rounds, with_added
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study
 from rqps.view import Column, Row, Sentences, rounds_of, table
@@ -89,7 +89,7 @@ def _each_step(frame: pl.DataFrame, sentence: Callable[[pl.DataFrame], str]) -> 
 
 
 def _same_order(rows: pl.DataFrame) -> str:
-    """Of the scenarios that time separates, the number that instructions put in the same order."""
+    """Counts the scenarios that time separates and that instructions put in the same order."""
     known = [row for row in rows.to_dicts() if row["low"] is not None]
     pairs = [(one, other) for one in known for other in known if one["low"] > other["high"]]
     if not pairs:

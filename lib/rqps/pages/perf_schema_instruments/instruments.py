@@ -6,7 +6,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps.profile.instructions import COUNTED, instructions_per_operation
-from rqps.stats.perf_schema import (
+from rqps.stats.scenarios import (
     events_per_statement,
     scenario_costs,
     scenario_rounds,

@@ -1,0 +1,128 @@
+"""The rooms of the library: data goes one way, each name is one idea, and docstrings say what a thing is."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LIBRARY = ROOT / "lib/rqps"
+ROOMS = (
+    ("errors",),
+    ("terminal", "notebook"),
+    ("study",),
+    ("store",),
+    ("engines",),
+    ("workloads", "observe"),
+    ("stats",),
+    ("profile",),
+    ("run",),
+    ("view",),
+    ("published",),
+    ("pages",),
+    ("report",),
+    ("overview",),
+    ("commands",),
+    ("cli",),
+)
+"""From the ground up; rooms that stand side by side do not need each other."""
+FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
+RIDDLES = {
+    "apart",
+    "told",
+    "held",
+    "bound",
+    "twice",
+    "ends",
+    "keep",
+    "leads",
+    "doubts",
+    "light",
+    "mending",
+    "dearest",
+}
+PLAYED_IN_EVERY_FOLDER = {
+    "__init__",
+    "parameters",
+    "steps",
+    "workload",
+    "generator",
+    "formulas",
+    "tables",
+    "charts",
+    "sentences",
+}
+"""Files that play the same part in sister folders."""
+MODULES = sorted(path for path in LIBRARY.rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[tuple[str, str]]:
+    """Each rqps module that a file imports, with the place of the import."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rqps":
+            inside = [f"rqps.{alias.name}" for alias in node.names] if node.module == "rqps" else [str(node.module)]
+        elif isinstance(node, ast.Import):
+            inside = [alias.name for alias in node.names if alias.name.startswith("rqps.")]
+        else:
+            continue
+        yield from ((name, f"{path.relative_to(ROOT)}:{node.lineno}") for name in inside)
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(LIBRARY).parts[0].removesuffix(".py")
+
+
+def test_every_room_has_its_floor() -> None:
+    there = {room_of(path) for path in MODULES} - {"__init__"}
+    assert there == FLOOR.keys()
+
+
+def test_no_room_needs_one_above_or_beside_it() -> None:
+    arrows = [
+        (room_of(path), name.split(".")[1], place)
+        for path in MODULES
+        for name, place in imported(path)
+        if path != LIBRARY / "__init__.py"  # the door of the library opens what is behind it
+    ]
+    up = [
+        f"{place}: {room} needs {other}"
+        for room, other, place in arrows
+        if other in FLOOR and other != room and FLOOR[other] >= FLOOR[room]
+    ]
+    assert up == []
+
+
+def test_a_page_needs_no_other_page() -> None:
+    found = [
+        f"{place}: {name}"
+        for path in MODULES
+        if room_of(path) == "pages"
+        for name, place in imported(path)
+        if name.startswith("rqps.pages.") and name.split(".")[2] != path.relative_to(LIBRARY).parts[1]
+    ]
+    assert found == []
+
+
+def test_one_module_decides_a_verdict() -> None:
+    decides = re.compile(r"""pl\.lit\(["'](?:slower|faster|same|unsure)["']\)""")
+    assert {str(path.relative_to(LIBRARY)) for path in MODULES if decides.search(path.read_text())} <= {
+        "stats/verdict.py"
+    }
+
+
+def test_no_two_modules_share_a_name_and_none_is_a_riddle() -> None:
+    names = [path.stem for path in MODULES]
+    assert {name for name in names if names.count(name) > 1} <= PLAYED_IN_EVERY_FOLDER
+    assert RIDDLES.isdisjoint(names)
+
+
+def test_docstrings_say_what_a_thing_is_or_does() -> None:
+    question = re.compile(r"(?:What|Whether|How|Where|Who|Whom|Why|Of|By|Up to|In which|From which)\b")
+    asked = [
+        f"{path.relative_to(LIBRARY)}:{node.lineno}: {node.value.value.splitlines()[0]}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if question.match(node.value.value.strip())
+    ]
+    assert asked == []
