@@ -1,5 +1,6 @@
 """Lines: throughput and counters over time, and the ratio of each step over the releases."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -99,6 +100,19 @@ def _panels(panel: Any, column: str, order: list[str], claim: str, how: str) -> 
     made = titled(chart, claim, how, min_width_px=300)
     # A facet can't take the width of its page by itself: the page sets it, less what the axis needs.
     made.usermeta["rqps"]["axes"] = AXES_PX
+    return made
+
+
+def panels(
+    panel: Any, by: str, order: list[str], claim: str, how: str, *, width_px: int, own_axes: Sequence[str] = ()
+) -> Any:
+    """A small chart for each value of a column, three in a row; on the same axes, or some of them its own."""
+    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
+    facet = alt.Facet(f"{by}:N", sort=order, header=header)
+    drawn = panel.properties(width=width_px).facet(facet=facet, columns=3, spacing=12)
+    whole: Any = alt.vconcat(drawn.resolve_scale(**dict.fromkeys(own_axes, "independent"))) if own_axes else drawn
+    made = titled(whole, claim, how)
+    made.usermeta["rqps"] |= {"panel": width_px + (50 if own_axes else 25), "minWidth": 300}
     return made
 
 

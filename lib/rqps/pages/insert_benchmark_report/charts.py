@@ -1,6 +1,6 @@
 """Work of every client in the course of every step, one chart per dbms, and how a step's debt went away."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
@@ -8,9 +8,11 @@ import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import FEW_CLIENTS, clients_over_time, settling, steps_over_time
 from rqps.store.read import Study
-from rqps.view import INK, SERIES, Sentences, by_host, in_order, rounds_of, slim, throughput, titled
+from rqps.view import INK, SERIES, Sentences, by_host, in_order, rounds_of, slim, throughput
+from rqps.view.lines import panels
+from rqps.view.theme import numbers
 
-PANEL_PX, HEIGHT_PX, STRIP_PX, AXES_PX = 190, 84, 9, 52
+PANEL_PX, HEIGHT_PX, STRIP_PX = 190, 84, 9
 STALL = "#a63c06"
 _AXIS = alt.Axis(tickCount=3, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')", title=None)
 _SECONDS = alt.X("second:Q", axis=alt.Axis(grid=False, tickCount=4, tickMinStep=1, format="~g", title=None))
@@ -26,40 +28,29 @@ def client_charts(pieces: pl.DataFrame) -> Iterator[Any]:
     """One line per client for up to four; of more, a strip each, which is dark where a client did much."""
     words = {"insert": "rows/s", "query": "queries/s"}
     share = pl.col("median") / pl.col("median").median().over("step")
-    panels = pl.format("{}, {}", "step", pl.col("kind").replace_strict(words, return_dtype=pl.String))
+    named = pl.format("{}, {}", "step", pl.col("kind").replace_strict(words, return_dtype=pl.String))
     for (dbms,), of_dbms in by_host(pieces).group_by("dbms", maintain_order=True):
         few = of_dbms["client"].n_unique() <= FEW_CLIENTS
-        shown = of_dbms.with_columns(share.alias("share"), panels.alias("panel"))
+        shown = of_dbms.with_columns(share.alias("share"), named.alias("panel"))
         panel = (_lines if few else _strips)(shown)
-        yield _panels(panel, in_order(shown["panel"]), ("x", "y"), _claim(str(dbms), of_dbms), _how(of_dbms, few))
-
-
-def _panels(panel: Any, names: list[str], own_axes: Iterable[str], claim: str, how: str) -> Any:
-    header = alt.Header(title=None, labelAnchor="start", labelFontSize=11, labelPadding=2)
-    drawn = panel.facet(facet=alt.Facet("panel:N", sort=names, header=header), columns=3, spacing=14)
-    whole: Any = alt.vconcat(drawn.resolve_scale(**dict.fromkeys(own_axes, "independent")))
-    made = titled(whole, claim, how)
-    made.usermeta["rqps"] |= {"panel": PANEL_PX + AXES_PX, "minWidth": 300}
-    return made
+        names, claim, how = in_order(shown["panel"]), _claim(str(dbms), of_dbms), _how(of_dbms, few)
+        yield panels(panel, "panel", names, claim, how, width_px=PANEL_PX, own_axes=("x", "y"))
 
 
 def _lines(pieces: pl.DataFrame) -> Any:
     kept = slim(pieces, "panel", "client", "second", "median", "low", "high", "n")
     clients = sorted(pieces["client"].unique())
     colour = alt.Color("client:N", title="client", scale=alt.Scale(domain=clients, range=list(SERIES)))
-    tooltip: list[Any] = ["client:N", "second:Q", alt.Tooltip("n:Q", title="rounds")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low", "high")]
-    base = alt.Chart().encode(x=_SECONDS, color=colour, tooltip=tooltip)
+    base = alt.Chart().encode(x=_SECONDS, color=colour, tooltip=["client:N", "second:Q", *numbers(",.0f")])
     area = base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", axis=_AXIS), y2="high:Q")
     line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("median:Q", scale=alt.Scale(zero=True), axis=_AXIS))
-    return alt.layer(area, line, data=kept).properties(width=PANEL_PX, height=HEIGHT_PX)
+    return alt.layer(area, line, data=kept).properties(height=HEIGHT_PX)
 
 
 def _strips(pieces: pl.DataFrame) -> Any:
     until = pieces.with_columns((pl.col("second") + pl.col("piece_s")).alias("until"))
     kept = slim(until, "panel", "client", "second", "until", "share", "median", "low", "n")
-    tooltip: list[Any] = ["client:O", "second:Q", alt.Tooltip("n:Q", title="rounds")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low")]
+    tooltip = ["client:O", "second:Q", *numbers(",.0f", names=("median", "low"))]
     shades = alt.Scale(domain=[0, 1.5], range=["#ffffff", "#0b3c5d"], clamp=True)
     legend = alt.Legend(title="of the middle client", format=".1f", gradientLength=140, direction="horizontal")
     count = pieces["client"].n_unique()
@@ -69,7 +60,7 @@ def _strips(pieces: pl.DataFrame) -> Any:
     base = alt.Chart().encode(x=x, x2="until:Q", y=alt.Y("client:O", axis=clients), tooltip=tooltip)
     rects = base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=legend))
     stalls = base.transform_filter("datum.low === 0").mark_rect(color=STALL, height=3)
-    return alt.layer(rects, stalls, data=kept).properties(width=PANEL_PX, height=STRIP_PX * count)
+    return alt.layer(rects, stalls, data=kept).properties(height=STRIP_PX * count)
 
 
 def _claim(dbms: str, pieces: pl.DataFrame) -> str:
@@ -110,11 +101,11 @@ def settling_chart(study: Study) -> Any:
             detail="run:N",
             tooltip=["dbms:N", "round:Q", "second:Q", alt.Tooltip("value:Q", format=",.1f")],
         )
-        .properties(width=PANEL_PX, height=1.4 * HEIGHT_PX)
+        .properties(height=1.4 * HEIGHT_PX)
     )
     last = sorted(lines.group_by("run").agg(pl.col("second").max())["second"])
     reach = " to ".join(in_order(f"{each:,.0f}" for each in (last[0], last[-1])))
     claim = f"The server settled for {reach} seconds before the first step with queries."
     counts = rounds_of(shown.group_by("dbms").agg(pl.col("round").n_unique())["round"])
     how = f"One line per run, of {counts}. By seconds since the wait began."
-    return _panels(panel, list(names.values()), ("y",), claim, how)
+    return panels(panel, "panel", list(names.values()), claim, how, width_px=PANEL_PX, own_axes=("y",))

@@ -127,11 +127,8 @@ def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.Data
     folders = {row["run"]: PurePath(row["folder"]).name for row in study.runs.iter_rows(named=True)}
     file, how = SOURCES[column]
     path = pl.format("{}/{}", pl.col("run").replace_strict(folders, return_dtype=pl.String), pl.lit(file))
-    return (
-        columns(study)
-        .filter(step=step, dbms=dbms, metric=column)
-        .select("host", "round", "value", path.alias("file"), pl.lit(how).alias("calculated"))
-    )
+    found = columns(study).filter(step=step, dbms=dbms, metric=column)
+    return found.select("host", "round", "value", path.alias("file"), pl.lit(how).alias("calculated"))
 
 
 def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
@@ -167,10 +164,7 @@ def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
 
 
 def columns_text(study: Study) -> Folded:
-    """The columns as they are published: for each step one line per dbms, then the same relative to the base.
-
-    Below each number is by how many percent its interval reaches away from it.
-    """
+    """The published columns: per step one line per dbms, then relative to the base; below each its interval."""
     published, base = pl.col("metric").is_in(PUBLISHED), study.card.base
     rows = by_host(columns_over_rounds(study).filter(published))
     ratios = by_host(compare(rounds(columns(study), study.runs, base)).filter(published))

@@ -31,10 +31,9 @@ def percentiles(study: Study) -> pl.DataFrame:
     """One row per step, statement, dbms and percentile, in µs. The statements `insert due` and `delete due` count
     from when the limiter wanted them, and so with all the time that they waited for their turn."""
     keys = [*KEYS, "run"]
-    longest = _longest(study)
     counted = (
         _counted(study)
-        .join(longest.select(*keys, "max_us"), on=keys, how="left", maintain_order="left")
+        .join(_longest(study), on=keys, how="left", maintain_order="left")
         .with_columns(pl.min_horizontal("below_us", "max_us").alias("below_us"))
         .sort(*keys, "from_us")
         .with_columns(below=pl.col("transactions").cum_sum().over(keys), all=pl.col("transactions").sum().over(keys))
@@ -62,11 +61,10 @@ def buckets(study: Study) -> pl.DataFrame:
     names = pl.DataFrame({"bucket": list(BUCKETS)})
     every = counted.select(keys).unique(maintain_order=True).join(names, how="cross")
     percent = 100 * pl.col("transactions") / pl.col("transactions").sum().over(keys)
-    shares = (
-        every.join(of_bucket, on=[*keys, "bucket"], how="left", maintain_order="left")
-        .with_columns(pl.col("transactions").fill_null(0))
-        .select(*keys, "bucket", value=percent)
+    shares = every.join(
+        of_bucket.with_columns(value=percent), on=[*keys, "bucket"], how="left", maintain_order="left"
     )
+    shares = shares.select(*keys, "bucket", pl.col("value").fill_null(0.0))
     longest = _longest(study).select(*keys, bucket=pl.lit(LONGEST), value=pl.col("max_us") / 1e6)
     both = pl.concat([shares, longest], how="vertical_relaxed")
     return _in_order(absolute(both, keys=[*KEYS, "bucket"]), study.card.base)
@@ -82,23 +80,19 @@ def buckets_of(times_us: pl.Series) -> pl.Series:
 
 
 def _counted(study: Study) -> pl.DataFrame:
-    """Statements of each kind in each bucket of a step."""
-    counted = study.latencies.filter(
-        pl.col("second") >= 0, pl.col("transactions") > 0, pl.col("kind").is_in(_IN_ORDER)
-    )
-    keys = ["run", "step", pl.col("kind").alias("statement"), "from_us", "below_us"]
-    return _placed(study, counted.group_by(keys).agg(pl.col("transactions").sum()))
+    rows = study.latencies.filter(pl.col("transactions") > 0)
+    return _by_statement(study, rows, pl.col("transactions").sum(), "from_us", "below_us")
 
 
 def _longest(study: Study) -> pl.DataFrame:
-    timed = study.intervals.filter(pl.col("second") >= 0, pl.col("kind").is_in(list(STATEMENTS)))
-    keys = ["run", "step", pl.col("kind").alias("statement")]
-    return _placed(study, timed.group_by(keys).agg(pl.col("latency_max_us").max().alias("max_us"))).drop_nulls()
+    return _by_statement(study, study.intervals, pl.col("latency_max_us").max().alias("max_us")).drop_nulls()
 
 
-def _placed(study: Study, rows: pl.LazyFrame) -> pl.DataFrame:
+def _by_statement(study: Study, rows: pl.LazyFrame, value: pl.Expr, *more: str) -> pl.DataFrame:
+    timed = rows.filter(pl.col("second") >= 0, pl.col("kind").is_in(_IN_ORDER))
+    found = timed.group_by("run", "step", pl.col("kind").alias("statement"), *more).agg(value).collect()
     places = usable(study.steps).select("host", "step", "position", "dbms", "run")
-    return places.join(rows.collect(), on=["run", "step"], maintain_order="left")
+    return places.join(found, on=["run", "step"], maintain_order="left")
 
 
 def _in_order(found: pl.DataFrame, base: str) -> pl.DataFrame:

@@ -22,10 +22,7 @@ def findings(study: Study) -> Sentences:
 
 
 def insert_findings(study: Study) -> list[str]:
-    """A finding for each dbms, from its ratios to the study's base.
-
-    One with another config is compared with the base of its own build: that is the question it was measured for.
-    """
+    """A finding for each dbms against the study's base; one with another config against the base of its own build."""
     values = measured(study.steps, study.runs, ["operations_per_s"])
     within = compare(rounds_within_build(values, study.runs, study.card.base))
     others = compare(rounds(values, study.runs, study.card.base)).join(within, on="dbms", how="anti")
@@ -84,9 +81,9 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
         ]
         said.append(f"{missed['dbms'][0]} missed the rate of inserts: {', '.join(each)}, {rounds_of(missed['n'])}.")
     if not said:
+        few = rates.filter(pl.col("missed") > 0).to_dicts()
         some = [
-            f"{row['dbms']} missed it in {row['step']} in {row['missed']} of {rounds_of([row['n']])}"
-            for row in rates.filter(pl.col("missed") > 0).to_dicts()
+            f"{row['dbms']} missed it in {row['step']} in {row['missed']} of {rounds_of([row['n']])}" for row in few
         ]
         but = f", though not in every round: {', '.join(some)}" if some else ""
         said.append(f"Every dbms reached the rate of inserts in every step, by the published rule{but}.")

@@ -155,16 +155,9 @@ def where_pages_come_from(found: pl.DataFrame) -> pl.DataFrame:
     """One row per step and dbms with `reads_from` in words: memory, the disk, or the page cache of the system."""
     wide = found.pivot("metric", _READS, index=["host", "position", "step", "dbms"], values="median")
     misses, device = pl.coalesce("misses", "device_reads"), pl.col("device_reads").fill_null(0)
-    words = (
-        pl.when(misses < FEW)
-        .then(pl.lit("memory"))
-        .when(misses < MANY)
-        .then(pl.lit("mostly memory"))
-        .when(device >= misses / 2)
-        .then(pl.lit("the disk"))
-        .otherwise(pl.lit("the system's page cache"))
-    )
-    return wide.with_columns(words.alias("reads_from"))
+    at_all = pl.when(misses < FEW).then(pl.lit("memory")).when(misses < MANY).then(pl.lit("mostly memory"))
+    by_device = at_all.when(device >= misses / 2).then(pl.lit("the disk"))
+    return wide.with_columns(by_device.otherwise(pl.lit("the system's page cache")).alias("reads_from"))
 
 
 def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 from rqps import view
 from rqps.stats.scenarios import COSTS_MORE, CPU
 from rqps.view import VERDICT_COLOURS, Row
+from rqps.view.theme import numbers
 
 MOST_ROWS = 80
 LABELS_PX = 250
@@ -31,12 +32,9 @@ def instrument_bars(costs: pl.DataFrame) -> Any:
     )
     order = rows["row"].to_list()
     axis = alt.Axis(title=None, ticks=False, domain=False, labelLimit=LABELS_PX, labelOverlap=False)
-    tooltip: list[Any] = ["part:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
-    tooltip += [
-        alt.Tooltip(f"{name}:Q", format="+,.3f", title=f"{name}, µs") for name in ("added", "added_low", "added_high")
-    ]
-    tooltip += [alt.Tooltip("share:Q", format="+.1%")]
-    tooltip += [alt.Tooltip("added_instructions:Q", format="+,.0f", title="instructions added")]
+    times = numbers("+,.3f", ", µs", ("added", "added_low", "added_high"))
+    counted = alt.Tooltip("added_instructions:Q", format="+,.0f", title="instructions added")
+    tooltip = ["part:N", "verdict:N", *times, alt.Tooltip("share:Q", format="+.1%"), counted]
     base = alt.Chart(view.slim(rows, *_COLUMNS, "added_instructions", "label", "much")).encode(
         y=alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=axis), tooltip=tooltip
     )

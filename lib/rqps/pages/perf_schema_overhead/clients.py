@@ -6,11 +6,13 @@ import altair as alt
 import polars as pl
 
 from rqps import view
-from rqps.pages.perf_schema_overhead.parts import lines_with_intervals, panels
+from rqps.pages.perf_schema_overhead.parts import PANEL_PX, lines_with_intervals
 from rqps.stats import absolute, measured
 from rqps.stats.scenarios import DISABLED, scenarios
 from rqps.store.read import Study
 from rqps.view import SERIES, Sentences, in_order
+from rqps.view.lines import panels
+from rqps.view.theme import numbers
 
 HEIGHT_PX, PANEL_HEIGHT_PX = 320, 120
 _GREY = "#9aa4ad"
@@ -18,25 +20,17 @@ _GREY = "#9aa4ad"
 _RATE = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")
 _CLIENTS = alt.X("clients:O", title="clients", axis=alt.Axis(labelAngle=0, grid=False))
 _COLUMNS = ("scenario", "build", "step", "clients", "n", "median", "low", "high")
-_TOOLTIP: list[Any] = [
-    *("scenario:N", "step:N", "build:N", "clients:O"),
-    *(alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("median", "low", "high")),
-    alt.Tooltip("n:Q", title="rounds"),
-]
+_TOOLTIP = ["scenario:N", "step:N", "build:N", "clients:O", *numbers(",.0f")]
 
 
 def by_clients(study: Study) -> pl.DataFrame:
-    """Throughput of each scenario by its number of clients, of steps that were measured with several numbers.
-
-    `step` is without the number of clients.
-    """
+    """Throughput by number of clients of steps that were measured with several; `step` is without that number."""
     named = scenarios(study).select("dbms", "scenario")
     step = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
     values = measured(study.steps, study.runs, ["operations_per_s"]).with_columns(step)
     shown = values.filter(pl.col("clients").n_unique().over("step") > 1).join(named, on="dbms", maintain_order="left")
-    return absolute(shown, keys=["host", "step", "build", "dbms", "scenario", "clients"]).sort(
-        "host", "step", "build", "scenario", "clients"
-    )
+    found = absolute(shown, keys=["host", "step", "build", "dbms", "scenario", "clients"])
+    return found.sort("host", "step", "build", "scenario", "clients")
 
 
 def client_charts(study: Study) -> list[Any]:
@@ -72,7 +66,8 @@ def _one_by_one(series: pl.DataFrame) -> Any:
     shades = alt.Scale(domain=["the scenario", DISABLED], range=[SERIES[1], _GREY])
     data = view.slim(pl.concat(both), "panel", "line", *_COLUMNS)
     panel = _lines(data, alt.Color("line:N", title=None, scale=shades), None).properties(height=PANEL_HEIGHT_PX)
-    return panels(panel, "panel", shown, _clearly_below(series), _how(series, "operations/s, all on one axis"))
+    how = _how(series, "operations/s, all on one axis")
+    return panels(panel, "panel", shown, _clearly_below(series), how, width_px=PANEL_PX)
 
 
 def _by_height(series: pl.DataFrame) -> list[str]:
@@ -97,10 +92,8 @@ def _lowest(series: pl.DataFrame) -> str:
 def _clearly_below(series: pl.DataFrame) -> str:
     keys = ["host", "build", "step", "clients"]
     grey = series.filter(scenario=DISABLED).select(*keys, base_low="low")
-    below = (
-        series.filter(pl.col("scenario") != DISABLED).join(grey, on=keys).filter(pl.col("high") < pl.col("base_low"))
-    )
-    names = [name for name in _by_height(series) if name in set(below["scenario"])]
+    below = series.join(grey, on=keys).filter(pl.col("high") < pl.col("base_low"))
+    names = [name for name in _by_height(series) if name in set(below["scenario"]) - {DISABLED}]
     if not names:
         return "No scenario lies clearly below all-disabled with any number of clients."
     return f"Clearly below all-disabled, with some number of clients: {', '.join(names)}."

@@ -12,6 +12,7 @@ from rqps.stats import absolute, measured
 from rqps.stats.scenarios import CPU, DISABLED, ENABLED, scenario_rounds
 from rqps.store.read import Study
 from rqps.view import INK, Sentences
+from rqps.view.theme import numbers
 
 SUM, REST = "sum of the parts", "left over"
 _ROLES = {
@@ -133,9 +134,8 @@ def parts_chart(study: Study) -> Any:
         pl.max_horizontal("median", "high", pl.lit(0.0)).alias("end"),
     )
     rows = view.with_rows(rows, "step", "scenario")
-    tooltip: list[Any] = ["row:N", "role:N", alt.Tooltip("n:Q", title="rounds")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format="+,.2f", title=f"{name}, µs") for name in ("median", "low", "high")]
-    tooltip += [alt.Tooltip("covers:Q", format=".0%", title="of what is enabled")]
+    covered = alt.Tooltip("covers:Q", format=".0%", title="of what is enabled")
+    tooltip = ["row:N", "role:N", *numbers("+,.2f", ", µs"), covered]
     room = alt.Scale(domainMax=1.2 * float(rows["end"].max() or 1))  # type: ignore[arg-type]
     x = alt.X("median:Q", title="server CPU added to all-disabled, µs per operation", scale=room)
     colour = alt.Color("role:N", title=None, scale=alt.Scale(domain=list(words), range=list(shades)))
@@ -166,15 +166,6 @@ def lines_with_intervals(base: alt.Chart, y: alt.Y, data: pl.DataFrame) -> Any:
     interval = base.mark_rule(strokeWidth=4, opacity=0.3).encode(y=alt.Y("low:Q"), y2="high:Q")
     points = base.mark_point(filled=True, size=34, opacity=1).encode(y=y)
     return alt.layer(interval, base.mark_line(strokeWidth=1.6).encode(y=y), points, data=data)
-
-
-def panels(panel: Any, by: str, order: list[str], claim: str, how: str) -> Any:
-    """A small chart for each value of a column, three in a row."""
-    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
-    facet = alt.Facet(f"{by}:N", sort=order, header=header)
-    made = view.titled(panel.properties(width=PANEL_PX).facet(facet=facet, columns=3, spacing=12), claim, how)
-    made.usermeta["rqps"] |= {"panel": PANEL_PX + 25, "minWidth": 300}
-    return made
 
 
 def _claim(parts: pl.DataFrame) -> str:

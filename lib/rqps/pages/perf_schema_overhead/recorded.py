@@ -11,6 +11,7 @@ from rqps.stats import scenarios
 from rqps.stats.scenarios import CPU
 from rqps.store.read import Study
 from rqps.view import Column, Sentences
+from rqps.view.theme import numbers
 
 
 def events(study: Study) -> list[Any]:
@@ -42,10 +43,7 @@ def events(study: Study) -> list[Any]:
 
 
 def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
-    """One row per clock of a build: its ticks per second, the cycles that it takes to read it, and its use.
-
-    `used_for` is null where a version can't choose.
-    """
+    """One row per clock of a build: ticks per second, cycles to read it, and its use, if the version can choose."""
     number = pl.col("value").cast(pl.Int64, strict=False)
     reach = pl.format("{} to {}", number.min(), number.max())
     found = (
@@ -112,9 +110,8 @@ def _memory_chart(points: pl.DataFrame) -> Any:
         verdict=pl.col("verdict").replace(view.verdict_words(CPU)),
     )
     columns = ("row", "scenario", "build", "perf_schema_mb", "server_mb", "n", "share", "verdict", "label")
-    tooltip: list[Any] = ["row:N", alt.Tooltip("n:Q", title="rounds"), "verdict:N"]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("perf_schema_mb", "server_mb")]
-    tooltip += [alt.Tooltip("share:Q", format="+.1%")]
+    megabytes = numbers(",.0f", names=("perf_schema_mb", "server_mb"))
+    tooltip = ["row:N", "verdict:N", *megabytes, alt.Tooltip("share:Q", format="+.1%")]
     axis, height = view.row_axis(rows, "build", "scenario")
     base = alt.Chart(view.slim(rows, *columns)).encode(y=axis, tooltip=tooltip)
     room = alt.Scale(domainMax=1.3 * float(rows["perf_schema_mb"].max() or 0))  # type: ignore[arg-type]

@@ -6,18 +6,19 @@ import altair as alt
 import polars as pl
 
 from rqps import view
-from rqps.pages.perf_schema_overhead.parts import lines_with_intervals, panels, step_on_build
+from rqps.pages.perf_schema_overhead.parts import PANEL_PX, lines_with_intervals, step_on_build
 from rqps.stats.scenarios import CPU, OFF, ranked, scenario_costs
 from rqps.store.read import Study
 from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Row, Sentences
+from rqps.view.lines import panels
+from rqps.view.theme import numbers
 
 MOST_ROWS = 72
 PANEL_HEIGHT_PX = 150
 NONE = "This study has no two scenarios of the performance schema of one build."
 
-_TOOLTIP: list[Any] = [
-    *(alt.Tooltip("n:Q", title="rounds"), "verdict:N"),
-    *(alt.Tooltip(f"{name}:Q", format="+.1%") for name in ("share", "low", "high")),
+_TOOLTIP = [
+    *("verdict:N", *numbers("+.1%", names=("share", "low", "high"))),
     alt.Tooltip("added:Q", format=",.2f", title="added, µs"),
     alt.Tooltip("base_median:Q", format=",.2f", title="without it, µs"),
 ]
@@ -78,7 +79,8 @@ def _over_releases(costs: pl.DataFrame) -> Any:
         f"Server CPU per operation, against {costs['against'][0]} of the same build and round: median of "
         f"{view.rounds_of(costs['n'])} with its interval."
     )
-    return panels(panel, "step", view.in_order(costs["step"]), _from_release_to_release(costs), how)
+    claim, steps = _from_release_to_release(costs), view.in_order(costs["step"])
+    return panels(panel, "step", steps, claim, how, width_px=PANEL_PX)
 
 
 def _most_expensive(costs: pl.DataFrame) -> str:

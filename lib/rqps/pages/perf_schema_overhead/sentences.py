@@ -29,10 +29,7 @@ _VERDICTS = {
 
 
 def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
-    """One sentence per build and scenario, on every step: the most expensive first, those unsure last and by name.
-
-    Where instructions were `counted`, a second sentence gives those.
-    """
+    """Time, and instructions where `counted`, per build and scenario: the most expensive first, those unsure last."""
     several = costs["build"].n_unique() > 1
     instructions = instruction_costs(counted, OFF) if counted is not None else pl.DataFrame(schema=costs.schema)
     fewest = costs.filter(pl.col("clients") == pl.col("clients").min().over("build"))
