@@ -26,6 +26,11 @@ from rqps.study import in_words
 
 __all__ = ["Result", "conditions", "measure", "read_job"]
 
+OTHERS_WORTH_A_WARNING = 0.15
+"""Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
+STEAL_WORTH_A_WARNING = 0.02
+"""Share of the host's CPU time; above it, the numbers depend on the neighbours as well."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -117,12 +122,6 @@ def _manifest(
         outcome="ok",
         warnings=measured.warnings,
     )
-
-
-OTHERS_WORTH_A_WARNING = 0.15
-"""Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
-STEAL_WORTH_A_WARNING = 0.02
-"""Share of the host's CPU time; above it, the numbers depend on the neighbours as well."""
 
 
 def measure_steps(job: Job, serving: Serving, watcher: RunWatcher) -> Measured:

@@ -103,7 +103,7 @@ class Outcome:
 def run_study(
     runs_file: RunsFile, study: str, *, data: Path, runner: Runner, archive: bool = False, host: str | None = None
 ) -> Outcome:
-    """Measures what is missing of a study and nothing twice. A run that fails is kept, and the study goes on."""
+    """Measures the runs of a study that are missing. The study goes on after a run that fails, whose folder stays."""
     runs = unfold(runs_file, study, host or this_host())
     folder = StudyFolder.of(data.absolute(), study)
     runner.check(runs)

@@ -94,7 +94,7 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
 
 
 def refuse_mixture(folder: StudyFolder, runs: Iterable[Run]) -> None:
-    """Data measured under other conditions than asked for now is never added to: also not other hosts' or rounds'."""
+    """Refuses to add to data that was measured under other conditions, also of other hosts or rounds."""
     asked = {run.dbms: run for run in runs}
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
