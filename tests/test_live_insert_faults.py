@@ -95,8 +95,10 @@ def test_a_deadlock_is_counted_and_done_again(house: House) -> None:
         load.wait_until_gone()
     said = house.workload.answer("l.i1", parameters, load)
     assert house.ask(met) == [(before + 1,)]
-    assert [(row["kind"], row["retries"]) for row in said.more["clients"] if row["retries"]] == [("delete", 1)]
-    assert said.columns["retries"] == 1
+    # One is the deadlock's; on a busy machine locks may be waited for too long as well.
+    retries = {row["kind"]: row["retries"] for row in said.more["clients"] if row["retries"]}
+    assert retries.keys() == {"delete"}
+    assert said.columns["retries"] == retries["delete"] >= 1
     assert [each.kind for each in said.warnings] == ["retries"]
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 

@@ -1,5 +1,6 @@
 """A server's performance schema around a step: what is set is verified, and what is recorded is counted."""
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -28,6 +29,7 @@ FEWEST = 0.1
 """Events for each transaction of the load, of a kind that every load has: fewer, and it was not recorded."""
 SOCKET_EVENTS_OF_A_CONNECTION = 64
 """Sockets count bytes as a connection comes and goes, also while their instruments are off."""
+CLOSING_S = 0.5
 MOST_SHOWN = 12
 _LOCK = "rqps_proof"
 _STATUS = "perf_schema/"
@@ -156,6 +158,9 @@ def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) ->
 def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
     """Fails with both values of all that is not as asked for; `changed` says since when, if it was so before."""
     found = read_setup(connection)
+    if found.threads_unwatched:  # also the thread of a connection that is just being closed
+        time.sleep(CLOSING_S)
+        found = read_setup(connection)
     wrong = [*differences(asked, found), *_metadata_locks(connection, asked)]
     if not wrong:
         return found
