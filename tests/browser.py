@@ -140,7 +140,7 @@ class Tab:
 
 
 @contextmanager
-def opened(browser: Browser, page: Path, width: int, *, scripts: bool = True) -> Iterator[Tab]:
+def opened(browser: Browser, page: Path, width: int, *, scripts: bool = True, fragment: str = "") -> Iterator[Tab]:
     """A page in a tab of its own, loaded."""
     target = browser.call("Target.createTarget", url="about:blank")["targetId"]
     tab = Tab(browser, browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
@@ -149,7 +149,7 @@ def opened(browser: Browser, page: Path, width: int, *, scripts: bool = True) ->
     phone = width < 600
     tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=phone)
     tab.call("Emulation.setScriptExecutionDisabled", value=not scripts)
-    tab.call("Page.navigate", url=page.resolve().as_uri())
+    tab.call("Page.navigate", url=page.resolve().as_uri() + fragment)
     tab.wait_for("document.readyState === 'complete' && location.protocol === 'file:'")
     try:
         yield tab

@@ -73,8 +73,7 @@ def test_the_file_is_as_the_schema_says() -> None:
 def test_the_app_shows_both_sides_with_their_costs(browser: Browser, tmp_path: Path) -> None:
     profile = tmp_path / "point-query.speedscope.json"
     profile.write_text(speedscope(costs_of({"base": POINT, "me": EVIL}), "base", "me", "point-query"))
-    with opened(browser, speedscope_app() / "index.html", 1280) as tab:
-        tab.run(f"location.hash = {opening(profile, tmp_path)!r}; setTimeout(() => location.reload(), 0); 1")
+    with opened(browser, speedscope_app() / "index.html", 1280, fragment=opening(profile, tmp_path)) as tab:
         tab.wait_for("document.title.includes('base and me')")
         for kind in ("keydown", "keypress", "keyup"):
             tab.run(f"window.dispatchEvent(new KeyboardEvent('{kind}', {{key: '3', bubbles: true}})); 1")
