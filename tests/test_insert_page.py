@@ -114,7 +114,7 @@ def cells(tab: Tab, rows: str, at: int) -> list[str]:
 
 
 @each_width
-def test_twenty_clients_are_twenty_strips_that_can_be_told_apart(browser: Browser, many: Path, width: int) -> None:
+def test_twenty_clients_are_twenty_strips_that_can_be_distinguished(browser: Browser, many: Path, width: int) -> None:
     with opened(browser, many, width) as tab:
         drawn(tab)
         within(tab, width)

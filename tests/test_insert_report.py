@@ -101,7 +101,7 @@ def marked(rows: list[int], rate: float = 100.0) -> pl.DataFrame:
 
 
 @given(seconds_of_inserts)
-def test_a_second_that_did_its_rows_is_held_and_one_without_any_near_is_not(rows: list[int]) -> None:
+def test_a_second_that_did_its_rows_is_on_target_and_one_without_any_near_is_not(rows: list[int]) -> None:
     reached = marked(rows)["on_target"].to_list()
     for at, count in enumerate(rows):
         around = rows[max(0, at - 1) : at] + rows[at + 1 : at + 2]
@@ -112,7 +112,7 @@ def test_a_second_that_did_its_rows_is_held_and_one_without_any_near_is_not(rows
 
 
 @given(seconds_of_inserts)
-def test_the_longest_stall_is_the_longest_row_of_seconds_not_held(rows: list[int]) -> None:
+def test_the_longest_stall_is_the_longest_row_of_seconds_below_target(rows: list[int]) -> None:
     seconds = marked(rows)
     words = "".join("x" if reached else "." for reached in seconds["on_target"])
     (found,) = steps.stalls(seconds).to_dicts()
@@ -189,14 +189,9 @@ def test_latency_since_it_was_due_has_the_wait_for_the_limiter(study: Study) -> 
     assert of["insert due"] == pytest.approx(3700, rel=0.1)
     assert "query due" not in of, "queries have no limiter"
     assert set(found.filter(step="l.i1")["statement"]) == {"insert", "delete"}
-
-
-def test_percentiles_rise_to_the_longest(study: Study) -> None:
-    found = percentiles(study)
     for _, rows in found.group_by("step", "statement", "dbms"):
-        names = rows["percentile"].to_list()
-        assert names == ["p50", "p95", "p99", "p99.9", "max"]
-        assert rows["median"].is_sorted(), rows
+        assert rows["percentile"].to_list() == ["p50", "p95", "p99", "p99.9", "max"]
+        assert rows["median"].is_sorted(), "percentiles rise to the longest"
 
 
 def test_debt_is_that_of_the_moment_before_a_step(study: Study) -> None:
@@ -242,7 +237,7 @@ rates_of_dbms = st.lists(st.tuples(st.floats(1, 1e6), st.sampled_from([None, Tru
 
 
 @given(rates_of_dbms)
-def test_published_colours_know_the_ends_of_a_column(rows: list[tuple[float, bool | None]]) -> None:
+def test_published_colours_mark_the_least_and_the_most_of_a_column(rows: list[tuple[float, bool | None]]) -> None:
     values, met = [value for value, _ in rows], [each for _, each in rows]
     colours = of_throughput(values, met)
     of_met = [value for value, each in rows if each is not False]
@@ -269,7 +264,7 @@ def test_the_longest_response_is_red(values: list[float]) -> None:
         assert min(values) < 0.8 * max(values)
 
 
-def test_curves_end_with_the_last_whole_second_of_what_a_step_is_named_for(study: Study) -> None:
+def test_curves_reach_the_last_whole_second_of_what_a_step_is_named_for(study: Study) -> None:
     late = study.steps.with_columns(pl.col("elapsed_s") - 0.5)
     for rows, seconds in ((study.steps, 10), (late, 9)):
         found = stats.throughput_over_time(study.intervals, rows).filter(step="qr100", dbms=BASE)

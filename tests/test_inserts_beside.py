@@ -57,14 +57,14 @@ def test_the_performance_schema_stands_beside_the_same_release_without_it(beside
     assert set(beside["compared"]) == {"8.0 to 5.6", "8.0 without the performance schema"}, "there is no 5.7 here"
 
 
-def test_where_nothing_is_alike_that_is_told(tmp_path: Path) -> None:
+def test_a_study_with_nothing_in_common_says_so(tmp_path: Path) -> None:
     alone = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
     beside = inserts_beside(read(), alone)
     assert beside.is_empty()
     assert "nothing in common" in repr(page.beside(alone))
 
 
-def test_what_differs_is_told(study: Study) -> None:
+def test_differences_between_the_studies_are_named(study: Study) -> None:
     said = " ".join(inserts_differ(read(), study))
     for word in ("20 million rows", "100,000 rows a client", "4 cores, Ubuntu 20.04", "leave it out when compiling"):
         assert word in said

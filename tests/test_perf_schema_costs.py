@@ -235,17 +235,6 @@ def test_time_puts_scenarios_of_point_queries_in_the_order_of_their_instructions
         assert instructions[one["scenario"]] >= instructions[other["scenario"]] - SAME
 
 
-def test_what_time_leaves_unsure_is_not_ranked(sample: pl.DataFrame) -> None:
-    said = page.findings(sample).sentences
-    first = sample.filter(step="point-query")
-    unsure = first.filter(verdict="unsure")["scenario"].to_list()
-    assert first["scenario"].to_list()[first.height - len(unsure) :] == sorted(unsure)
-    for each in said[len(said) - len(unsure) :]:
-        assert "may or may not cost" in each
-    lines = page.cost_table(first, as_text=True).splitlines()[4:]
-    assert [line.startswith("?") for line in lines] == [verdict == "unsure" for verdict in first["verdict"]]
-
-
 def test_instructions_order_scenarios_by_what_they_record(counted: pl.DataFrame) -> None:
     added = dict(counted.filter(step="point-query").select("scenario", "added").rows())
     assert added["all-enabled"] == max(added.values())

@@ -14,6 +14,7 @@ from rqps.view.theme import numbers
 
 PANEL_PX, HEIGHT_PX, STRIP_PX = 190, 84, 9
 STALL = "#a63c06"
+_OF_CLIENT = ("panel", "client", "second", "median", "low", "n")
 _AXIS = alt.Axis(tickCount=3, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')", title=None)
 _SECONDS = alt.X("second:Q", axis=alt.Axis(grid=False, tickCount=4, tickMinStep=1, format="~g", title=None))
 
@@ -38,18 +39,16 @@ def client_charts(pieces: pl.DataFrame) -> Iterator[Any]:
 
 
 def _lines(pieces: pl.DataFrame) -> Any:
-    kept = slim(pieces, "panel", "client", "second", "median", "low", "high", "n")
     clients = sorted(pieces["client"].unique())
     colour = alt.Color("client:N", title="client", scale=alt.Scale(domain=clients, range=list(SERIES)))
     base = alt.Chart().encode(x=_SECONDS, color=colour, tooltip=["client:N", "second:Q", *numbers(",.0f")])
     area = base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", axis=_AXIS), y2="high:Q")
     line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("median:Q", scale=alt.Scale(zero=True), axis=_AXIS))
-    return alt.layer(area, line, data=kept).properties(height=HEIGHT_PX)
+    return alt.layer(area, line, data=slim(pieces, *_OF_CLIENT, "high")).properties(height=HEIGHT_PX)
 
 
 def _strips(pieces: pl.DataFrame) -> Any:
     until = pieces.with_columns((pl.col("second") + pl.col("piece_s")).alias("until"))
-    kept = slim(until, "panel", "client", "second", "until", "share", "median", "low", "n")
     tooltip = ["client:O", "second:Q", *numbers(",.0f", names=("median", "low"))]
     shades = alt.Scale(domain=[0, 1.5], range=["#ffffff", "#0b3c5d"], clamp=True)
     legend = alt.Legend(title="of the middle client", format=".1f", gradientLength=140, direction="horizontal")
@@ -60,7 +59,9 @@ def _strips(pieces: pl.DataFrame) -> Any:
     base = alt.Chart().encode(x=x, x2="until:Q", y=alt.Y("client:O", axis=clients), tooltip=tooltip)
     rects = base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=legend))
     stalls = base.transform_filter("datum.low === 0").mark_rect(color=STALL, height=3)
-    return alt.layer(rects, stalls, data=kept).properties(height=STRIP_PX * count)
+    return alt.layer(rects, stalls, data=slim(until, *_OF_CLIENT, "until", "share")).properties(
+        height=STRIP_PX * count
+    )
 
 
 def _claim(dbms: str, pieces: pl.DataFrame) -> str:

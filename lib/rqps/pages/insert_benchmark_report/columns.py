@@ -23,7 +23,6 @@ _DIGITS = {
     **dict.fromkeys(("ips", "qps", "rps", "wps", "csps", "cpupq", "p50", "p99"), 0),
     **dict.fromkeys(("rmbps", "wmbps", "cpups", "dbgb1", "dbgb2", "rss"), 1),
 }
-_POSITIONS = {"p50": 0.50, "p99": 0.99}
 _STEPS, _COUNTERS, _ENGINE, _CLIENTS, _INTERVALS = (
     f"{name}.parquet" for name in ("steps", "counters", "engine", "clients", "intervals")
 )
@@ -109,8 +108,7 @@ def columns(study: Study) -> pl.DataFrame:
 
 def columns_over_rounds(study: Study) -> pl.DataFrame:
     """The tidy frame of the columns as measured, the base first."""
-    first = pl.col("dbms") != study.card.base
-    return absolute(columns(study)).sort("host", "position", first, maintain_order=True)
+    return absolute(columns(study)).sort("host", "position", pl.col("dbms") != study.card.base, maintain_order=True)
 
 
 def column_rounds(study: Study, compared: pl.DataFrame, column: str) -> list[Any]:
@@ -134,8 +132,8 @@ def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.Data
 def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
     """p50 and p99 as published: the rate that is reached in at least so large a share of the seconds."""
     ordered = pl.col(rates).sort(descending=True).cast(pl.Float64)
-    places = {name: ((share * pl.len()).ceil().cast(pl.Int64) - 1).clip(0) for name, share in _POSITIONS.items()}
-    return [ordered.get(place).alias(f"{name}{end}") for name, place in places.items()]
+    places = {name: (share * pl.len()).ceil().cast(pl.Int64) - 1 for name, share in (("p50", 0.50), ("p99", 0.99))}
+    return [ordered.get(place.clip(0)).alias(f"{name}{end}") for name, place in places.items()]
 
 
 def _rates_reached(study: Study) -> pl.DataFrame:

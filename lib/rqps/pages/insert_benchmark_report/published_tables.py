@@ -1,7 +1,4 @@
-"""Tables in the published colours: throughput, relative throughput, the rate of inserts, and response times.
-
-The colours know no noise: a verdict stands beside each number of throughput that they paint.
-"""
+"""Tables in the published colours, which know no noise: a verdict stands beside each number of throughput."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -23,17 +20,12 @@ THROUGHPUT = "operations_per_s"
 TARGET = "target"
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 QUARTER, CLOSE = 0.25, 0.80
-SHADE_PERCENT = 5
-SMALLEST = 0.0005
-
+SHADE_PERCENT, SMALLEST = 5, 0.0005
 Colour = str | None
 
 
 def of_throughput(values: Sequence[float], on_target: Sequence[bool | None]) -> list[Colour]:
-    """One column of absolute throughput: red near its least, grey where the rate was missed, green near its most.
-
-    The most is of those that reached the rate. Nothing is red where the least is at least 80 % of the most.
-    """
+    """Red near the least of a column, grey where the rate was missed, green near the most that reached its rate."""
     both = list(zip(values, on_target, strict=True))
     reached = [value for value, each in both if each is not False]
     if not reached:
@@ -45,11 +37,7 @@ def of_throughput(values: Sequence[float], on_target: Sequence[bool | None]) -> 
 
 
 def of_share(percent: float) -> str:
-    """The grey of a bucket: the darker, the more responses it holds.
-
-    >>> of_share(0), of_share(4.9), of_share(50), of_share(100)
-    ('#ffffff', '#ffffff', '#c8c8c8', '#919191')
-    """
+    """The grey of a bucket: the more responses, the darker."""
     shade = 255 - round(5.5 * (percent // SHADE_PERCENT))
     return f"#{shade:02x}{shade:02x}{shade:02x}"
 
@@ -71,8 +59,7 @@ def summary_table(study: Study, what: str) -> Any:
     base = study.card.base
     if what == "rate of inserts":
         return insert_rate_table(insert_rates(study), base)
-    values = measured(study.steps, study.runs, [THROUGHPUT])
-    compared = compare(rounds(values, study.runs, base))
+    compared = compare(rounds(measured(study.steps, study.runs, [THROUGHPUT]), study.runs, base))
     return throughput_table(throughput(study), compared) if what == "throughput" else relative_table(compared)
 
 

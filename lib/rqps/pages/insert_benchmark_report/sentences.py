@@ -26,8 +26,7 @@ def insert_findings(study: Study) -> list[str]:
     values = measured(study.steps, study.runs, ["operations_per_s"])
     within = compare(rounds_within_build(values, study.runs, study.card.base))
     others = compare(rounds(values, study.runs, study.card.base)).join(within, on="dbms", how="anti")
-    changed = config_changes(study.conditions).select("dbms", "instead_of", "change")
-    changes = {(me, of): str(change) for me, of, change in changed.rows()}
+    changes = {(row["dbms"], row["instead_of"]): row["change"] for row in config_changes(study.conditions).to_dicts()}
     several = values["host"].n_unique() > 1
     compared = pl.concat([within, others]).sort("host", maintain_order=True)
     return [

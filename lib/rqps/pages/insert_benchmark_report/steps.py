@@ -46,10 +46,9 @@ def throughput(study: Study) -> pl.DataFrame:
 
 
 def insert_rates(study: Study) -> pl.DataFrame:
-    """Rows inserted per second in steps that have a rate for it, `target`, and whether it was reached.
+    """Rows inserted per second in steps with a rate for it: its `target`, rounds that `missed` it, `on_target`.
 
-    By the published rule: 95 % of it in the whole step. `missed` counts the rounds below that, and `on_target` is of
-    their median.
+    By the published rule, which asks for 95 % of it in the whole step; `on_target` is of the rounds' median.
     """
     steps = with_insert_rate(study).filter(pl.col("target_per_s").is_not_null(), asks_queries())
     missed = pl.col("ips") < ON_TARGET * pl.col("target_per_s")
@@ -169,10 +168,9 @@ def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
 
 
 def clients_over_time(study: Study) -> pl.DataFrame:
-    """Rows inserted or queries per second of each step, dbms, client and piece of time.
+    """Rows inserted or queries per second of each client and piece of time: the `median` of the rounds' means.
 
-    `median` of the rounds' means; `low` and `high` are the lowest and highest single second of all rounds, so that a
-    stall is not lost in a mean.
+    `low` and `high` are single seconds of all rounds, so that a stall is not lost in a mean.
     """
     seconds = main_seconds(study, usable(study.steps).filter(pl.col("kind") != "l.x"))
     pieces = _PIECES if seconds["client"].n_unique() <= FEW_CLIENTS else _PIECES_OF_MANY

@@ -65,9 +65,8 @@ _TABLES = {
     "seconds on target": _Table(
         seconds_on_target,
         "Seconds on target",
-        "A second is on target if 95 % of its rows were inserted in it; what slipped into its neighbour counts. "
-        "A stall is the longest row of seconds below that. The latest insert is from when the limiter "
-        "wanted it to its end.",
+        "A second is on target if 95 % of its rows were inserted in it or slipped into its neighbour. A stall is the "
+        "longest row of seconds below that. The latest insert counts from when the limiter wanted it.",
         (
             _number("share", "seconds on target, all clients", percent),
             _number("share_of_worst_client", "the worst client", percent),

@@ -14,6 +14,8 @@ MOST_ROWS = 80
 LABELS_PX = 250
 NOT_DIVIDED = "This study was not divided: one that says `take_apart` is, when all its rounds are measured."
 _MORE, _LESS = "more than 1 % of an operation", "less"
+_BY_INSTRUCTIONS = ("added_instructions", "added_instructions", "instructions added to an operation", 1.35)
+_BY_TIME = ("added", "added_high", "server CPU added, µs per operation", 1.3)
 _INDENT = "\u2003"
 _COLUMNS = ("row", "part", "level", "n", "added", "added_low", "added_high", "share", "coverage", "verdict")
 
@@ -40,28 +42,20 @@ def instrument_bars(costs: pl.DataFrame) -> Any:
     )
     builds, rounds = ", ".join(view.in_order(rows["build"])), view.rounds_of(rows["n"])
     how = f"{rows['step'][0]} on {builds}, against {rows['against'][0]} of the same level"
-    if _counted(first):
+    by_count = _counted(first)
+    column, high, title, room = _BY_INSTRUCTIONS if by_count else _BY_TIME
+    most = room * float(rows[high].max() or rows[column].max() or 0)  # type: ignore[arg-type]
+    x = alt.X(f"{column}:Q", title=title, scale=alt.Scale(domainMax=most))
+    if by_count:
         how += f"; instructions counted one by one, in brackets the server CPU, of {rounds}."
         shades = alt.Scale(domain=[_MORE, _LESS], range=[VERDICT_COLOURS["slower"], VERDICT_COLOURS["unsure"]])
-        x = _x("added_instructions", "instructions added to an operation", 1.35 * _most(rows["added_instructions"]))
         bars = base.mark_bar(height=13).encode(x=x, color=alt.Color("much:N", title=None, scale=shades))
-        layers = [bars, view.row_labels(base, "added_instructions")]
+        layers: tuple[alt.Chart, ...] = (bars, view.row_labels(base, column))
     else:
         how += f" and round: median of {rounds}, the bar is its interval ({view.coverage_of(rows['coverage'])})."
-        most = _most(rows["added_high"]) or _most(rows["added"])
-        x = _x("added", "server CPU added, µs per operation", 1.3 * most)
-        coloured = base.encode(color=view.verdict_colour(CPU, labelLimit=0))
-        layers = [*view.interval_ticks(coloured, x, "added_low", "added_high")]
+        layers = view.interval_ticks(base.encode(color=view.verdict_colour(CPU, labelLimit=0)), x, "added_low", high)
     chart = alt.layer(*layers).properties(width="container", height=view.ROW_PX * len(order))
     return view.titled(chart, _claim(first), how, min_width_px=330)
-
-
-def _x(column: str, title: str, most: float) -> alt.X:
-    return alt.X(f"{column}:Q", title=title, scale=alt.Scale(domainMax=most))
-
-
-def _most(values: pl.Series) -> float:
-    return float(values.max() or 0)  # type: ignore[arg-type]
 
 
 def instrument_text(costs: pl.DataFrame) -> str:

@@ -27,8 +27,7 @@ def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> 
     have them `counted`, else by time. A study that was not divided has no rows.
     """
     by_name = {study.card.study: study for study in counted}
-    found = [_of_level(number, study, by_name.get(study.card.study)) for number, study in enumerate(levels)]
-    rows = pl.concat(found)
+    rows = pl.concat(_of_level(number, each, by_name.get(each.card.study)) for number, each in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():
         return rows.clear().with_columns(parent=pl.lit(None, pl.String))
     return _as_tree(rows.with_columns(_parents(rows)))

@@ -34,9 +34,8 @@ Enabled = Mapping[str, frozenset[str]]
 def scenario_parts(study: Study) -> pl.DataFrame:
     """CPU µs per operation that each part adds to all-disabled, their sum, all-enabled, and the rest of it.
 
-    Parts are the scenarios that share nothing and together have the most of all-enabled. Sums are taken within a
-    round. `role` is part, sum, whole, rest, or `within` for a piece of a part that another scenario separates from
-    it; `covers` is its share of all that can be enabled.
+    Parts share nothing and together have the most of all-enabled. Sums are taken within a round. `role` is part, sum,
+    whole, rest, or `within` for a piece that another scenario separates; `covers` is its share of all-enabled.
     """
     rounds = scenario_rounds(study, measured(study.steps, study.runs, [CPU]), DISABLED)
     found = [

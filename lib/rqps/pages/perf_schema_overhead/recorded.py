@@ -23,10 +23,9 @@ def events(study: Study) -> list[Any]:
     if rows.is_empty():
         return [Sentences(["The runs of this study do not say what the performance schema recorded."]), of_clocks]
     rows = rows.sort("position", "build", "per_statement", descending=[False, False, True], maintain_order=True)
+    each = pl.col("each_ns").map_elements("{:,.0f}".format, pl.String).fill_null("?")
     shown = view.table(
-        rows.with_columns(
-            step_on_build(rows), pl.col("each_ns").map_elements("{:,.0f}".format, pl.String).fill_null("?")
-        ),
+        rows.with_columns(step_on_build(rows), each),
         [
             Column("classes", "kinds"),
             Column("per_statement", "events per statement", ",.2f"),
@@ -95,8 +94,7 @@ def memory(study: Study, costs: pl.DataFrame) -> list[Any]:
         note="As the server reports it of its performance schema after each step, and the most that its process had.",
     )
     first = costs.filter(pl.col("position") == pl.col("position").min())
-    beside = use.select("host", "dbms", "perf_schema_mb", "server_mb")
-    points = first.join(beside, on=["host", "dbms"], maintain_order="left")
+    points = first.join(use.drop("build", "version", "scenario"), on=["host", "dbms"], maintain_order="left")
     return [*([] if points.is_empty() else [_memory_chart(points)]), shown]
 
 

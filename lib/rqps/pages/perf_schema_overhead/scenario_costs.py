@@ -89,9 +89,8 @@ def _most_expensive(costs: pl.DataFrame) -> str:
     if rows.is_empty():
         return f"The rounds show no scenario to cost more than {costs['against'][0]}."
     most, several = rows.row(0, named=True), costs["build"].n_unique() > 1
-    where = f"{most['step']} on {most['build']}" if several else most["step"]
-    cost = f"{most['median'] - 1:+.0%} of the CPU of {most['against']} for {where}, "
-    cost += f"{most['added']:,.1f} µs per operation."
+    cost = f"{most['median'] - 1:+.0%} of the CPU of {most['against']} for {most['step']}"
+    cost += f"{' on ' + most['build'] if several else ''}, {most['added']:,.1f} µs per operation."
     near = rows.filter(pl.col("step") == most["step"], pl.col("dbms") != most["dbms"], pl.col("high") >= most["low"])
     if near.is_empty():
         return f"{most['scenario']} costs most: {cost}"
@@ -102,8 +101,7 @@ def _most_expensive(costs: pl.DataFrame) -> str:
 def _from_release_to_release(costs: pl.DataFrame) -> str:
     """The cost of `default` for the first step, in the releases where it is least and where it is most."""
     of_step = costs.filter(step=costs["step"][0])
-    names = view.in_order(of_step["scenario"])
-    name = "default" if "default" in names else names[0]
+    name = "default" if "default" in of_step["scenario"] else of_step["scenario"][0]
     rows = of_step.filter(scenario=name)
     sure, unsure = rows.filter(pl.col("verdict") != "unsure").sort("median"), rows.filter(verdict="unsure")
     what = f"{name} costs {rows['step'][0]}"

@@ -12,8 +12,7 @@ from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study
 from rqps.view import Column, Row, Sentences, rounds_of, table
 
-_SAME = 0.006
-"""A share of an operation's instructions; two starts of one server differ by up to half of it."""
+_SAME = 0.006  # of an operation's instructions; two starts of one server differ by up to half of it
 _KEYS = ["host", "build", "step", "scenario"]
 _SUBJECTS = {
     DISABLED: "Having the performance schema on, with nothing enabled,",
