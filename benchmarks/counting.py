@@ -20,7 +20,7 @@ from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
 from rqps.run.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
-from rqps.workloads import PARAMETERS
+from rqps.workloads import PARAMETERS, How
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.workload import Sysbench
 
@@ -59,7 +59,8 @@ def count(run: Run, folder: Path) -> dict[str, float]:
         load_of.prepare(server, parameters)
         for step in STEPS:
             log = folder / f"{step}.log"
-            with load_of.counting(server, step, parameters, seed=1, cpus=where.client_cpus, log=log) as load:
+            how: How = {"seed": 1, "cpus": where.client_cpus, "log": log, "counted": True}
+            with load_of.generating(server, step, parameters, **how) as load:
                 load.wait_for_begin()
                 callgrind.begin(server.pid)
                 load.wait_for_end()

@@ -64,8 +64,8 @@ class House:
         for order in (f"general_log_file = '{log}'", "log_output = 'FILE'", "general_log = ON"):
             query(connection, f"SET GLOBAL {order}")
         workload = Sysbench()
-        doing = workload.counting if counted else workload.generating
-        with doing(self.server, name, asked, seed=seed, cpus=(), log=self.folder / "sysbench.log") as load:
+        log_file = self.folder / "sysbench.log"
+        with workload.generating(self.server, name, asked, seed=seed, cpus=(), log=log_file, counted=counted) as load:
             load.wait_for_begin()
             load.wait_for_end()
             load.wait_until_gone()

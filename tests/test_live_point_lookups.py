@@ -125,8 +125,8 @@ def test_rows_of_the_memory_engine_are_there_again_after_a_start(tmp_path: Path)
 def test_instructions_are_counted_of_as_many_queries_on_every_server(house: House) -> None:
     workload, parameters = PointLookups(), asked(counted_operations=12)
     for step, each in (("innodb.pk@4", 3), ("memory.cover-force@1", 1)):
-        with workload.counting(
-            house.server, step, parameters, seed=1, cpus=(), log=house.folder / "counted.log"
+        with workload.generating(
+            house.server, step, parameters, seed=1, cpus=(), log=house.folder / "counted.log", counted=True
         ) as load:
             load.wait_for_begin()
             load.wait_for_end()

@@ -18,7 +18,7 @@ from rqps.observe import placement
 from rqps.observe.recording import sampled_event
 from rqps.store.manifest import Placement
 from rqps.study import Run
-from rqps.workloads import PARAMETERS, CountedWorkload, Workload, workload
+from rqps.workloads import PARAMETERS, Workload, workload
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
@@ -111,7 +111,7 @@ def _find_tools(runs: Sequence[Run], say: Say) -> None:
     if counted:
         valgrind(say)
     for run in counted:
-        if not isinstance(workload(run.workload), CountedWorkload):
+        if not workload(run.workload).countable:
             raise RqpsError(
                 f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
                 fix=f"set instructions_rounds of study {run.study!r} to 0",

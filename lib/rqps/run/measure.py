@@ -16,13 +16,14 @@ from rqps.engines.cache import cache_dir
 from rqps.observe import placement
 from rqps.observe.machine import describe_machine
 from rqps.run.job import Job, read_job
-from rqps.run.modes import count, load_of, mode_tools, observe, sample
+from rqps.run.modes import count, mode_tools, observe, sample
 from rqps.run.serve import Serving, serving
 from rqps.run.watch import InFolder, RunWatcher
 from rqps.store import write_manifest, write_table
 from rqps.store.manifest import Manifest, Warning_
 from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, SETTINGS, STATUS, STEPS, TABLES
 from rqps.study import in_words
+from rqps.workloads import How
 
 __all__ = ["Result", "conditions", "measure", "read_job"]
 
@@ -154,7 +155,8 @@ def _step(job: Job, serving: Serving, watcher: RunWatcher, position: int, name: 
     log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
     with server.watching(name) as watch:
-        with load_of(job, server, name, seed=seed, cpus=where.client_cpus, log=log) as load:
+        how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
+        with job.workload.generating(server, name, job.run.parameters, **how) as load:
             before = watch.begin()  # what came before the step, such as a flush, is none of it
             if serving.callgrind:
                 observed = count(server, serving.callgrind, load, name)

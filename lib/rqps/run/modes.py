@@ -1,7 +1,6 @@
 """A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
 
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,7 @@ from rqps.observe.step_counters import Sampler, read_counters, used_between, war
 from rqps.run.job import Job
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
-from rqps.workloads import CountedWorkload, Load
+from rqps.workloads import Load
 
 INCOMPLETE_WORTH_A_WARNING = 0.001
 """Share of the instructions in stacks whose beginning is not known."""
@@ -45,16 +44,6 @@ def callgrind_of(job: Job, scratch: Path) -> Callgrind | None:
     if job.run.mode != "instructions":
         return None
     return Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log")
-
-
-def load_of(
-    job: Job, server: Opened, step: str, *, seed: int, cpus: tuple[int, ...], log: Path
-) -> AbstractContextManager[Load]:
-    """The load of a step: for some seconds, or a number of times where instructions are counted."""
-    if job.run.mode != "instructions":
-        return job.workload.generating(server, step, job.run.parameters, seed=seed, cpus=cpus, log=log)
-    assert isinstance(job.workload, CountedWorkload)  # the others are refused before the first run
-    return job.workload.counting(server, step, job.run.parameters, seed=seed, cpus=cpus, log=log)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, NotRequired, Protocol, TypedDict, Unpack
 
 from rqps.store.manifest import Warning_
 from rqps.study import Parameters
@@ -45,11 +45,15 @@ class Answer:
 
 
 class How(TypedDict):
-    """The circumstances of a load: the seed of its random values, its CPUs, and the file for all that it writes."""
+    """The circumstances of a load: the seed of its random values, its CPUs, and the file for all that it writes.
+
+    A counted load does the same transactions on every server, however slow; the others last some seconds.
+    """
 
     seed: int
     cpus: tuple[int, ...]
     log: Path
+    counted: NotRequired[bool]
 
 
 class Load(Protocol):
@@ -73,6 +77,9 @@ class Load(Protocol):
 
 class Workload(Protocol):
     """A family of steps. `parameters` are of the workload's own type, and `server` is what its engine opens."""
+
+    countable: bool
+    """True if its steps can be done a number of times."""
 
     def data_name(self, parameters: Any) -> str:
         """A name for the loaded tables: equal names mean equal bytes."""
@@ -100,14 +107,6 @@ class Workload(Protocol):
 
     def tools(self, parameters: Any) -> dict[str, str]:
         """The load generators with their versions; fetched if they are not here yet."""
-
-
-@runtime_checkable
-class CountedWorkload(Protocol):
-    """A family of steps that can be done a number of times instead of for some seconds."""
-
-    def counting(self, server: Any, step: str, parameters: Any, **how: Unpack[How]) -> AbstractContextManager[Load]:
-        """The load of one step: the same transactions on every server, however slow. It begins in `wait_for_end`."""
 
 
 def workload(name: str) -> Workload:

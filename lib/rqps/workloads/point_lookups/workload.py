@@ -1,7 +1,7 @@
 """The point lookups: a table made and filled as published, and each query asked again and again by mysqlslap."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Unpack
 
 import pymysql
@@ -37,6 +37,8 @@ WHOLE_TABLE = ("ALL", "index")
 
 
 class PointLookups:
+    countable = True
+
     def data_name(self, parameters: PointLookupsParameters) -> str:
         return f"point-lookups-{'-'.join(sorted(_lasting(parameters))) or 'none'}-{parameters.table_rows}"
 
@@ -69,31 +71,18 @@ class PointLookups:
         warnings = (Warning_(kind="plan", text=differs, step=step),) if differs else ()
         return Checked(plans=(plan_row(step, described.kind.query, plan),), warnings=warnings)
 
+    @contextmanager
     def generating(
         self, server: Server, step: str, parameters: PointLookupsParameters, **how: Unpack[How]
-    ) -> AbstractContextManager[Generator]:
-        return self._asking(server, find(step), parameters, parameters.queries_of, how)
-
-    def counting(
-        self, server: Server, step: str, parameters: PointLookupsParameters, **how: Unpack[How]
-    ) -> AbstractContextManager[Generator]:
-        return self._asking(server, find(step), parameters, parameters.counted_of, how)
-
-    @contextmanager
-    def _asking(
-        self,
-        server: Server,
-        step: Step,
-        parameters: PointLookupsParameters,
-        queries_of: Callable[[int, bool], int],
-        how: How,
     ) -> Iterator[Generator]:
         """The load of a step after its warm-up; how many queries it has depends on whether each reads all rows."""
-        slap, scans, warmup_s = mysqlslap(parameters.mysqlslap), _plan(server, step)["type"] in WHOLE_TABLE, 0.0
+        asked, slap, warmup_s = find(step), mysqlslap(parameters.mysqlslap), 0.0
+        scans = _plan(server, asked)["type"] in WHOLE_TABLE
         if parameters.warmup_queries:
             queries = 1 if scans else parameters.warmup_queries
-            warmup_s = ask_once(slap, server, step, queries=queries, cpus=how["cpus"])
-        with Generator(slap, server, step, queries_of(step.clients, scans), **how) as load:
+            warmup_s = ask_once(slap, server, asked, queries=queries, cpus=how["cpus"])
+        queries_of = parameters.counted_of if how.get("counted") else parameters.queries_of
+        with Generator(slap, server, asked, queries_of(asked.clients, scans), **how) as load:
             load.warmup_s = warmup_s
             yield load
 

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Unpack
 
 from rqps.engines.mysql import innodb
@@ -26,6 +26,8 @@ LOAD_SEED = 20_240_229
 
 
 class Sysbench:
+    countable = True
+
     def data_name(self, parameters: SysbenchParameters) -> str:
         index_first = "-index-first" if parameters.index_first else ""
         return f"sysbench-{parameters.tables}x{parameters.table_rows}{index_first}-{LOAD_SEED}"
@@ -49,24 +51,9 @@ class Sysbench:
         with closing(server.connect()) as connection:
             return Checked(plans=tuple(check_plan(connection, find(step.partition(CLIENTS)[0]))))
 
+    @contextmanager
     def generating(
         self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
-    ) -> AbstractContextManager[Generating | Counting]:
-        return self._load(Generating, server, step, parameters, how)
-
-    def counting(
-        self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
-    ) -> AbstractContextManager[Generating | Counting]:
-        return self._load(Counting, server, step, parameters, how)
-
-    @contextmanager
-    def _load(
-        self,
-        kind: type[Generating | Counting],
-        server: Server,
-        step: str,
-        parameters: SysbenchParameters,
-        how: How,
     ) -> Iterator[Generating | Counting]:
         """The load of a step, after the flushes and warm-ups that stand before it."""
         described, asked = parameters.alone(step)
@@ -77,13 +64,16 @@ class Sysbench:
                 continue
             # From one thread per table, to fill the buffer pool as in the published tests.
             everywhere = asked.model_copy(update={"threads": asked.tables, "warmup_seconds": 0})
-            own_log: How = {**how, "log": how["log"].with_suffix(f".before{number}.log")}
-            with Generating(server, find(earlier), everywhere, **own_log) as warming:
+            own_log = how["log"].with_suffix(f".before{number}.log")
+            with Generating(
+                server, find(earlier), everywhere, seed=how["seed"], cpus=how["cpus"], log=own_log
+            ) as warming:
                 warming.wait_for_begin()
                 warming.wait_for_end()
                 warming.wait_until_gone()
         if FLUSH in preceding:
             self.check(server, step, asked)  # by the new statistics
+        kind = Counting if how.get("counted") else Generating
         with kind(server, described, asked, **how) as load:
             yield load
 
