@@ -64,10 +64,10 @@ def count(run: Run, folder: Path) -> dict[str, float]:
                 load.wait_for_begin()
                 callgrind.begin(server.pid)
                 load.wait_for_end()
-                profile = callgrind.end(server.pid)
+                costs = callgrind.end(server.pid)
                 load.wait_until_gone()
             answer = load_of.answer(step, parameters, load)
-            found[step] = profile.total / answer.columns["operations"]
+            found[step] = sum(cost.instructions for cost in costs.values()) / answer.columns["operations"]
     finally:
         server.close()
     return {**found, "seconds": time.monotonic() - began}

@@ -43,7 +43,7 @@ def test_valgrind_is_unpacked_where_the_machine_has_none_and_takes_orders(
         while not list((tmp_path / "counted").glob("vgdb*")):
             assert sleeper.poll() is None
         callgrind.begin(sleeper.pid)
-        assert callgrind.end(sleeper.pid).total >= 0
+        assert not callgrind.end(sleeper.pid), "none of its functions is counted"
     finally:
         sleeper.kill()
         sleeper.wait()

@@ -8,10 +8,10 @@ which was called by 1. Positions in the source are not needed here.
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -27,9 +27,8 @@ ROLE = "connection"
 """Only threads that serve a client call it."""
 STUB_INSTRUCTIONS = 3  # of one call, at most
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-_NUMBERED = re.compile(r"\((\d+)\)(?: (.*))?")
+_COST = re.compile(r"(?:\*|[+-]?\d+)(?: (\d+))?")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
-_SUBPOSITION = re.compile(r"\*|[+-]?\d+|0x[0-9a-f]+")
 ORDER_PATIENCE_S = 120
 """An order waits for the server's next instruction, which is at most a second away even where all threads sleep."""
 DEEPEST = 250
@@ -43,10 +42,8 @@ OPTIONS = (
     "--compress-mangled=yes",  # else each stack is spelt out, in hundreds of megabytes
     "--trace-children=no",
 )
-
-_TABLE = {"ob": "objects", "cob": "objects", "fn": "functions", "cfn": "functions", "jfn": "functions"}
-_FILES = ("fl", "fi", "fe", "cfl", "cfi", "jfi")
-"""Files of the source are not needed."""
+_FORM = {"positions": "line", "events": EVENT}
+"""Headers that follow from the options: a cost line is a place and the instructions there."""
 
 
 @dataclass(frozen=True)
@@ -82,36 +79,33 @@ class Callgrind:
         """Counts from now on. No client may have a command under way, since only its last part would be counted."""
         self._order(pid, "instrumentation", "on")
 
-    def end(self, pid: int) -> "Profile":
+    def end(self, pid: int) -> "Costs":
         """The counts since `begin`; nothing is counted after it until the next `begin`."""
-        before = set(self.folder.glob("callgrind.out.*"))
         self._order(pid, "dump")
-        new = set(self.folder.glob("callgrind.out.*")) - before
-        if len(new) != 1:
-            problem = f"callgrind wrote {len(new)} files when asked for what it counted, not one"
+        dumps = list(self.folder.glob("callgrind.out.*"))
+        if len(dumps) != 1:
+            problem = f"callgrind wrote {len(dumps)} files when asked for what it counted, not one"
             raise RqpsError(problem, fix=f"see {self.log.name}")
         self._order(pid, "instrumentation", "off")
-        dump = new.pop()
+        (dump,) = dumps
         with dump.open(encoding="utf-8", errors="replace") as lines:
-            profile = read_profile(lines, dump.name)
+            costs = read_costs(lines, dump.name)
         dump.unlink()
-        return profile
+        return costs
 
     def _order(self, pid: int, *words: str) -> None:
         vgdb = Path(self.valgrind.argv[0]).with_name("vgdb")
         command = [str(vgdb), f"--pid={pid}", self._pipes, *words]
         try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ORDER_PATIENCE_S
+            subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=ORDER_PATIENCE_S
             )
-            problem = (done.stderr + done.stdout).strip()[-400:] if done.returncode != 0 else None
-        except subprocess.TimeoutExpired:
-            problem = f"no answer within {ORDER_PATIENCE_S} s"
-        if problem is not None:
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            said = ((error.stderr or b"") + (error.stdout or b"")).decode(errors="replace").strip()
             raise RqpsError(
-                f"callgrind did not take the order {' '.join(words)!r}: {problem}",
+                f"callgrind did not take the order {' '.join(words)!r}: {said[-400:] or error}",
                 fix=f"see {self.log.name}, and that the server still runs",
-            )
+            ) from error
 
 
 class Function(NamedTuple):
@@ -132,159 +126,111 @@ class Cost:
     instructions: int = 0
     calls: int = 0
 
-    def add(self, other: "Cost") -> None:
-        self.instructions += other.instructions
-        self.calls += other.calls
+    def add(self, instructions: int, calls: int) -> None:
+        self.instructions += instructions
+        self.calls += calls
 
 
-@dataclass
-class Profile:
-    """Costs by chain: the function first, the outermost caller last."""
-
-    costs: dict[tuple[Function, ...], Cost] = field(default_factory=lambda: defaultdict(Cost))
-    total: int = 0
+Chain: TypeAlias = tuple[Function, ...]
+"""The function first, the outermost caller last."""
+Costs: TypeAlias = Mapping[Chain, Cost]
 
 
-def read_profile(lines: Iterable[str], name: str) -> Profile:
+def read_costs(lines: Iterable[str], name: str) -> Costs:
     """Everything in one of callgrind's files; a file that is cut off, or does not add up, is an error."""
-    return _Reader(name).read(lines)
+    reader = _Reader()
+    try:
+        for line in lines:
+            reader.read(line.rstrip("\n"))
+        if reader.whole:
+            return reader.costs()
+        problem = "the file stops before its totals: it was cut off"
+    except (KeyError, ValueError) as error:
+        problem = f"{reader.line[:80]!r} is not what callgrind writes with our options ({error})"
+    raise RqpsError(
+        f"{name}, line {reader.number}: {problem}",
+        fix="count again; if it happens again, see what Valgrind itself said in valgrind.log",
+    )
 
 
 class _Reader:
-    """A file's names and costs so far, by their keys: a number in brackets, or the name itself."""
+    """Names and costs so far, by their numbers in brackets. What does not fit is a KeyError or a ValueError."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._number = 0
-        self._tables: dict[str, dict[str, str]] = {"objects": {}, "functions": {}}
-        self._costs: dict[str, Cost] = defaultdict(Cost)
+    def __init__(self) -> None:
+        self.number, self.line = 0, ""
+        self.whole = False
         self._objects: dict[str, str] = {}
-        self._current = {"ob": UNKNOWN, "fn": "", "cfn": ""}
-        self._next_is: Literal["inclusive cost", "jump", ""] = ""
-        self._positions = 1
-        self._event: int | None = None
-        self._part = 0
-        self._total = 0
-        self._whole = False
+        self._functions: dict[str, str] = {}
+        self._modules: dict[str, str] = {}
+        self._costs: dict[str, Cost] = defaultdict(Cost)
+        self._object = self._function = self._called = ""
+        self._in_call = False
 
-    def read(self, lines: Iterable[str]) -> Profile:
-        for self._number, text in enumerate(lines, start=1):
-            line = text.rstrip("\n")
-            if self._next_is:  # a jump's place has no cost, and the called function's own lines have a call's cost
-                if self._next_is == "inclusive cost":
-                    self._instructions(line)
-                self._next_is = ""
-            elif line and line[0] in "0123456789+-*":
-                self._add_cost(line)
-            elif line and line[0] != "#":
-                self._specification(line)
-        if self._next_is == "inclusive cost":
-            raise self._wrong("stops in the middle of a call: it was cut off")
-        if not self._whole:
-            raise self._wrong("stops before its totals: it was cut off")
+    def read(self, line: str) -> None:
+        self.number, self.line = self.number + 1, line
+        if self._in_call:  # the called function's own lines have a call's cost
+            self._in_call = False
+        elif cost := _COST.fullmatch(line):
+            self._modules.setdefault(self._function, self._objects[self._object])
+            self._costs[self._function].add(int(cost[1] or 0), 0)  # a cost of zero may be left out
+        elif line and not line.startswith("#"):
+            word, text = re.split("[=:] *", line, maxsplit=1)
+            self._specification(word, text)
+
+    def _specification(self, word: str, text: str) -> None:
+        match word:
+            case "ob":
+                self._object = _key(self._objects, text)
+            case "cob":
+                _key(self._objects, text)
+            case "fn":
+                self._function = _key(self._functions, text)
+            case "cfn":
+                self._called = _key(self._functions, text)
+            case "calls":
+                self._costs[self._called].add(0, int(text.partition(" ")[0]))
+                self._in_call = True
+            case "totals":
+                total = sum(cost.instructions for cost in self._costs.values())
+                if int(text) != total:
+                    raise ValueError(f"its lines have {total:,} instructions")
+                self.whole = True
+            case "positions" | "events" if text != _FORM[word]:
+                raise ValueError(f"not {_FORM[word]}")
+
+    def costs(self) -> Costs:
+        """The costs by chain, each function in the module where its own instructions are."""
         chains = {key: self._chain(key) for key in self._costs}
-        objects, names = self._tables["objects"], self._tables["functions"]
-        modules = {chains[key][0]: objects.get(each, each) for key, each in self._objects.items()}
-        profile = Profile(total=self._total)
+        modules = {chains[key][0]: module for key, module in self._modules.items()}
+        found: dict[Chain, Cost] = defaultdict(Cost)
         for key, cost in self._costs.items():
-            chain = tuple(Function(names[each], modules.get(each, UNKNOWN)) for each in chains[key])
-            profile.costs[chain].add(cost)
-        return profile
-
-    def _specification(self, line: str) -> None:
-        word, found, text = line.partition("=")
-        if found and word in _TABLE:
-            self._current[word] = self._key(self._tables[_TABLE[word]], text)
-        elif found and word == "calls":
-            count = text.partition(" ")[0]
-            if not self._current["cfn"] or not count.isdigit():
-                raise self._wrong(f"calls={text} is no call of a function")
-            self._costs[self._current["cfn"]].calls += int(count)
-            self._next_is = "inclusive cost"
-        elif found and word in ("jump", "jcnd"):
-            self._next_is = "jump"
-        elif not found or word not in _FILES:
-            self._header(line)
-
-    def _key(self, names: dict[str, str], text: str) -> str:
-        """The key of a name: its number, if it has one, which stands for the name from now on."""
-        found = _NUMBERED.fullmatch(text)
-        if found is None:
-            names[text] = text
-            return text
-        key, spelt = f"({found[1]})", found[2]
-        if spelt is not None:
-            names[key] = spelt
-        elif key not in names:
-            raise self._wrong(f"{key} stands for no name so far")
-        return key
-
-    def _add_cost(self, line: str) -> None:
-        function = self._current["fn"]
-        if not function or self._event is None:
-            raise self._wrong("a cost comes before its function, or before the events are named")
-        instructions = self._instructions(line)
-        self._costs[function].instructions += instructions
-        self._objects.setdefault(function, self._current["ob"])
-        self._part += instructions
-
-    def _instructions(self, line: str) -> int:
-        words = line.split()
-        places, costs = words[: self._positions], words[self._positions :]
-        if len(places) < self._positions or not all(map(_SUBPOSITION.fullmatch, places)):
-            raise self._wrong(f"{line!r} is no line with {self._positions} positions and costs")
-        if self._event is None or self._event >= len(costs):
-            return 0  # costs of zero at the end may be left out
-        if not costs[self._event].isdigit():
-            raise self._wrong(f"{costs[self._event]!r} is no number of instructions")
-        return int(costs[self._event])
-
-    def _header(self, line: str) -> None:
-        word, found, text = line.partition(":")
-        if not found or not word.isalpha():
-            raise self._wrong(f"{line[:80]!r} is not in callgrind's format")
-        words = text.split()
-        if word == "positions":
-            self._positions = len(words)
-        elif word == "events":
-            if EVENT not in words:
-                raise self._wrong(f"it counts {', '.join(words) or 'nothing'}, not {EVENT}")
-            self._event = words.index(EVENT)
-            self._whole = False
-        elif word == "totals":
-            assert self._event is not None
-            total = int(words[self._event]) if self._event < len(words) else 0
-            if total != self._part:
-                raise self._wrong(f"its lines have {self._part:,} instructions, its totals {total:,}")
-            self._total += total
-            self._part = 0
-            self._whole = True
+            chain = tuple(Function(self._functions[each], modules.get(each, UNKNOWN)) for each in chains[key])
+            found[chain].add(cost.instructions, cost.calls)
+        return found
 
     def _chain(self, key: str) -> list[str]:
-        """The keys of a function and its callers; its own key alone where the file has no chains."""
-        names = self._tables["functions"]
-        if not _CHAIN.fullmatch(names[key]):
-            return [key]
-        chain = re.findall(r"\(\d+\)", names[key])
-        for each in chain:
-            if each not in names:
-                raise self._wrong(f"{each} stands for no name, though {key} is called by it")
-        return chain
-
-    def _wrong(self, problem: str) -> RqpsError:
-        return RqpsError(
-            f"{self._name}, line {self._number}: {problem}",
-            fix="count again; if it happens again, see what Valgrind itself said in valgrind.log",
-        )
+        """The keys of a function and its callers; its own key alone where it is in no chain."""
+        name = self._functions[key]
+        return re.findall(r"\(\d+\)", name) if _CHAIN.fullmatch(name) else [key]
 
 
-def instruction_rows(profile: Profile, step: str) -> pl.DataFrame:
-    """One row per stack with the instructions of its last frame; they add up to the profile's total."""
+def _key(names: dict[str, str], text: str) -> str:
+    """The number of a name, which stands for it from the line on that spells it out."""
+    key, spelt_out, name = text.partition(" ")
+    if spelt_out:
+        names[key] = name
+    names[key]
+    return key
+
+
+def instruction_rows(costs: Costs, step: str) -> pl.DataFrame:
+    """One row per stack with the instructions of its last frame; they add up to all that was counted."""
+    stubs = linker_stubs(costs)
     stacks: dict[tuple[tuple[str, str], ...], Cost] = defaultdict(Cost)
-    for chain, cost in without_stubs(profile).costs.items():
-        shown = (("[unknown]" if each.nameless else each.name, each.module) for each in from_counted(chain))
-        stack = ((name, "[unknown]" if module == UNKNOWN else PurePath(module).name) for name, module in shown)
-        stacks[tuple(stack)].add(cost)
+    for chain, cost in costs.items():
+        others = tuple(each for each in chain if each not in stubs)
+        stack = tuple(_in_words(each) for each in from_counted(others or chain))
+        stacks[stack].add(cost.instructions, 0 if chain[0] in stubs else cost.calls)
     rows = [
         {
             "step": step,
@@ -300,25 +246,25 @@ def instruction_rows(profile: Profile, step: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=INSTRUCTIONS).sort("instructions", "frames", descending=[True, False])
 
 
-def without_stubs(profile: Profile) -> Profile:
-    """The profile without the linker's stubs, through which a function of another file is called.
+def _in_words(function: Function) -> tuple[str, str]:
+    module = "[unknown]" if function.module == UNKNOWN else PurePath(function.module).name
+    return "[unknown]" if function.nameless else function.name, module
+
+
+def linker_stubs(costs: Costs) -> set[Function]:
+    """The linker's stubs, through which a function of another file is called.
 
     They have no symbol, and callgrind does not recognise them in newer binaries. A function called through a stub is
     called by the stub's caller, which also gets the few instructions of the jump.
     """
-    known: dict[Function, Cost] = defaultdict(Cost)
-    for chain, cost in profile.costs.items():
+    nameless: dict[Function, Cost] = defaultdict(Cost)
+    for chain, cost in costs.items():
         if chain[0].nameless:
-            known[chain[0]].add(cost)
-    stubs = {each for each, cost in known.items() if cost.instructions <= STUB_INSTRUCTIONS * cost.calls}
-    without = Profile(total=profile.total)
-    for chain, cost in profile.costs.items():
-        rest = tuple(each for each in chain if each not in stubs)
-        without.costs[rest or chain].add(Cost(cost.instructions, 0 if chain[0] in stubs else cost.calls))
-    return without
+            nameless[chain[0]].add(cost.instructions, cost.calls)
+    return {each for each, cost in nameless.items() if cost.instructions <= STUB_INSTRUCTIONS * cost.calls}
 
 
-def from_counted(chain: tuple[Function, ...]) -> tuple[Function, ...]:
+def from_counted(chain: Chain) -> Chain:
     """A stack from the counted function on, root first; the whole stack where that function is not in it.
 
     Callers above it depend on how the thread came to its connection, and nothing there is counted.
