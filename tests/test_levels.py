@@ -1,4 +1,4 @@
-"""A scenario taken apart: what costs nothing stays whole, what costs something is looked at by name."""
+"""The parts of a scenario: what costs nothing stays whole, what costs something is looked at by name."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ studies:
     workload: sysbench
     dbms: [my8.none, my8.all]
     base: my8.none
-    take_apart: my8.all
+    measure_parts_of: my8.all
     rounds: 6
     parameters: {steps: [point-query], seconds: 1}
 """
@@ -96,7 +96,7 @@ def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(data: Path) 
         "events_waits_history",
         "events_waits_history_long",
     }
-    assert levels.studies["apart-1"].take_apart is None
+    assert levels.studies["apart-1"].measure_parts_of is None
 
 
 def test_counted_instructions_separate_parts_that_time_can_t_and_need_one_round_below_the_kinds(data: Path) -> None:
@@ -119,7 +119,7 @@ def test_counted_instructions_separate_parts_that_time_can_t_and_need_one_round_
     assert claim.startswith("wait/synch/mutex/% costs most: 1,150 instructions per operation; of single")
 
 
-def test_what_the_rounds_leave_unsure_is_not_taken_apart(data: Path) -> None:
+def test_parts_of_what_the_rounds_leave_unsure_are_not_measured(data: Path) -> None:
     assert measure(data, noise=0.3) == ["apart-1"]
 
 
@@ -135,6 +135,13 @@ def test_what_was_begun_goes_on_with_the_levels_that_are_written_down(data: Path
     code = run_levels(data.parent / "runs.yaml", "apart", data, note, lambda _: None)
     assert (code, again) == (0, ["apart-1", "apart-2", "apart-3"])
     assert levels_file(data, "apart").read_text() == before
+
+
+def test_a_file_with_the_key_s_former_name_is_still_read(data: Path) -> None:
+    runs_yaml = data.parent / "runs.yaml"
+    runs_yaml.write_text(RUNS.replace("measure_parts_of", "take_apart"))
+    assert read_runs_file(runs_yaml, PARAMETERS).studies["apart"].measure_parts_of == "my8.all"
+    assert measure(data) == ["apart-1", "apart-2", "apart-3"]
 
 
 def test_a_level_that_fails_ends_it(data: Path) -> None:

@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace) -> Call:
             return run_study(runs_file, study, data=asked.data, runner=runner, archive=arguments.archive).exit_code
 
         code = measure(asked.runs_file, arguments.study)
-        if code or arguments.rounds is not None or asked.runs_file.studies[arguments.study].take_apart is None:
+        if code or arguments.rounds is not None or asked.runs_file.studies[arguments.study].measure_parts_of is None:
             return code
         return run_levels(asked.runs_yaml, arguments.study, asked.data, measure, _say)
 

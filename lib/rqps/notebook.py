@@ -1,7 +1,6 @@
 """Executes a notebook: papermill in a thread of ours, its kernel in a process that certainly ends."""
 
 import ast
-import difflib
 import json
 import logging
 import os
@@ -107,42 +106,23 @@ class Execution:
 
 
 def check_parameters(notebook: Path, given: Iterable[str]) -> None:
-    """Refuses a notebook whose `parameters` cell does not take exactly these texts: papermill only warns, and then
-    runs with the defaults."""
-    cells = _parameters_cells(notebook)
-    fix = f"the cell tagged `parameters` has one line `name: str = default` for each of: {', '.join(given)}"
-    if len(cells) != 1:
-        found = f"{len(cells)} cells" if cells else "no cell"
-        raise RqpsError(f"{notebook}: {found} tagged `parameters`; there has to be exactly one", fix=fix)
-    takes: dict[str, str] = {}
-    for line in ast.parse(cells[0]).body:
-        if isinstance(line, ast.AnnAssign):
-            takes[ast.unparse(line.target)] = ast.unparse(line.annotation)
-        elif isinstance(line, ast.Assign):
-            takes |= {ast.unparse(target): "str" for target in line.targets}
-    wrong = []
-    for name in given:
-        if name not in takes:
-            near = difflib.get_close_matches(name, takes, n=1)
-            wrong.append(f"it does not take {name!r}" + (f" (is {near[0]!r} meant?)" if near else ""))
-    wrong += [f"{name!r} is not given and would keep its default" for name in takes if name not in given]
-    wrong += [f"{name!r} is {kind} there, and str is given" for name, kind in takes.items() if kind != "str"]
-    if wrong:
-        raise RqpsError(f"{notebook}: its parameters do not fit: {'; '.join(wrong)}", fix=fix)
-
-
-def _parameters_cells(notebook: Path) -> list[str]:
-    fix = "see that the checkout is whole"
+    """Refuses a notebook whose `parameters` cell does not take exactly these: papermill only warns, and then runs
+    with the defaults."""
     try:
-        found = json.loads(notebook.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RqpsError(f"{notebook}: there is no such notebook", fix=fix) from None
-    except (OSError, ValueError) as error:
-        raise RqpsError(f"{notebook}: not a notebook: {error}", fix=fix) from error
-    if not isinstance(found, dict) or "cells" not in found:
-        raise RqpsError(f"{notebook}: not a notebook: it has no cells", fix=fix)
-    tagged = [cell for cell in found["cells"] if "parameters" in cell["metadata"].get("tags", ())]
-    return ["".join(cell["source"]) for cell in tagged]
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        fix = "see that the checkout is whole"
+        raise RqpsError(f"{notebook}: can't be read as a notebook: {error!r}", fix=fix) from error
+    tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
+    takes = set()
+    for line in ast.parse("\n".join(tagged)).body:
+        targets = [line.target] if isinstance(line, ast.AnnAssign) else getattr(line, "targets", [])
+        takes |= {ast.unparse(target) for target in targets}
+    if len(tagged) != 1 or takes != set(given):
+        raise RqpsError(
+            f"{notebook}: {len(tagged)} cells are tagged `parameters`, with {', '.join(sorted(takes)) or 'nothing'}",
+            fix=f"tag one cell, with one line `name = default` for each of: {', '.join(given)}",
+        )
 
 
 def listed(path: Path) -> set[psutil.Process]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rqps.engines import Row
-from rqps.run.state import Estimate, RunState, planned_s
+from rqps.run.state import Estimate, RunState
 from rqps.study import Option, Run, in_words
 from rqps.terminal import duration, megabytes
 from rqps.workloads import workload
@@ -130,7 +130,7 @@ def _cell(state: RunState) -> str:
 
 
 def _time(states: Sequence[RunState]) -> Iterator[str]:
-    todo = [planned_s(each.run) for each in states if each.state not in ("done", "absent")]
+    todo = [each.run.parameters.estimated_seconds for each in states if each.state not in ("done", "absent")]
     yield summary(states)
     if todo:
         left = Estimate(todo).left_s()

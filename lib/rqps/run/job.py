@@ -16,6 +16,7 @@ from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.recording import sampled_event
+from rqps.run.watch import Notes
 from rqps.store.manifest import Placement
 from rqps.study import Run
 from rqps.workloads import PARAMETERS, Workload, workload
@@ -62,6 +63,10 @@ class Job(BaseModel):
     @property
     def logs(self) -> Path:
         return self.folder / "logs"
+
+    @property
+    def notes(self) -> Notes:
+        return Notes(self.folder)
 
     def write(self) -> Path:
         """Writes it among the logs of its folder; gives back the file."""

@@ -22,6 +22,7 @@ from rqps.workloads import PARAMETERS
 
 FILE = "levels.yaml"
 MOST_LEVELS = 5
+NOT_OF_A_LEVEL = ("extends", "measure_parts_of", "take_apart")
 
 
 def levels_file(data: Path, study: str) -> Path:
@@ -78,7 +79,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     described["configs"] |= configs
     name = f"{study}-{number}"
     described["studies"][name] = {
-        **{key: value for key, value in first.items() if key not in ("take_apart", "extends")},
+        **{key: value for key, value in first.items() if key not in NOT_OF_A_LEVEL},
         **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
         "dbms": [first["base"], *(f"{build}.{each}" for each in configs)],
     }
@@ -92,8 +93,8 @@ def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Pat
     """The parts that the level of that number consists of, by the measurements of the level before it."""
     spec = runs_file.studies[study]
     if number == 1:
-        assert spec.take_apart is not None
-        return first_parts(load(study, data), spec.take_apart)
+        assert spec.measure_parts_of is not None
+        return first_parts(load(study, data), spec.measure_parts_of)
     before = f"{study}-{number - 1}"
     counted = load(before, data, mode="instructions")
     instructions = instructions_per_operation(counted.instructions, counted.steps, counted.runs)

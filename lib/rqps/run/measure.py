@@ -18,10 +18,9 @@ from rqps.observe.machine import describe_machine
 from rqps.run.job import Job, read_job
 from rqps.run.modes import count, mode_tools, observe, sample
 from rqps.run.serve import Serving, serving
-from rqps.run.watch import InFolder, RunWatcher
 from rqps.store import write_manifest, write_table
 from rqps.store.manifest import Manifest, Warning_
-from rqps.store.schemas import INTERVALS, LATENCIES, PLANS, SETTINGS, STATUS, STEPS, TABLES
+from rqps.store.schemas import IDENTITY, INTERVALS, LATENCIES, PLANS, SETTINGS, STATUS, STEPS, TABLES
 from rqps.study import in_words
 from rqps.workloads import How
 
@@ -52,15 +51,14 @@ class Result:
     """The server as it names itself."""
 
 
-def measure(job: Job, watcher: RunWatcher | None = None) -> Result:
+def measure(job: Job) -> Result:
     """Measures one run into its folder: starts its server, verifies it, does the steps, stops it, and writes every
     table and then the manifest. This process keeps off the CPUs that are measured."""
-    watcher = watcher or InFolder(job.folder)
     started_at, machine = datetime.now(UTC), describe_machine(cache_dir())
     placement.apply(os.getpid(), job.placement.observer_cpus)
-    with serving(job, watcher) as server:
-        measured = measure_steps(job, server, watcher)
-    watcher.doing("writing the tables")
+    with serving(job) as server:
+        measured = measure_steps(job, server)
+    job.notes.doing("writing the tables")
     for name, table in measured.tables.items():
         write_table(job.folder, name, table)
     manifest = _manifest(job, server, measured, machine, started_at)
@@ -92,18 +90,7 @@ def _manifest(
     run, ended_at = job.run, datetime.now(UTC)
     ours = {"python": platform.python_version(), "polars": pl.__version__}
     return Manifest(
-        study=run.study,
-        run=run.run,
-        host=run.host,
-        dbms=run.dbms,
-        build=run.build,
-        config=run.config,
-        mode=run.mode,
-        round=run.round,
-        position=run.position,
-        seed=run.seed,
-        workload=run.workload,
-        identity=run.identity,
+        **{name: getattr(run, name) for name in (*IDENTITY, "mode", "position", "seed", "workload", "identity")},
         version=server.version,
         version_comment=server.version_comment,
         build_source=job.prepared.build.source,
@@ -125,7 +112,7 @@ def _manifest(
     )
 
 
-def measure_steps(job: Job, serving: Serving, watcher: RunWatcher) -> Measured:
+def measure_steps(job: Job, serving: Serving) -> Measured:
     """Measures every step of the run."""
     # Paths and names of this machine say nothing of a server and differ in every run.
     places = {**serving.server.places, str(job.folder): "<run>", platform.node(): "<host>"}
@@ -136,14 +123,14 @@ def measure_steps(job: Job, serving: Serving, watcher: RunWatcher) -> Measured:
     steps = []
     for position, name in enumerate(job.workload.steps(job.run.parameters)):
         with serving.server.explaining(name):
-            steps.append(_step(job, serving, watcher, position, name))
+            steps.append(_step(job, serving, position, name))
     tables = {name: pl.concat([step.tables[name] for step in steps]) for name in steps[0].tables}
     return Measured({**tables, "settings": settings}, tuple(found for step in steps for found in step.warnings))
 
 
-def _step(job: Job, serving: Serving, watcher: RunWatcher, position: int, name: str) -> Measured:
+def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
     server, parameters = serving.server, job.run.parameters
-    watcher.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
+    job.notes.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
     checked = job.workload.check(server, name, parameters)
     where = job.placement_of(name)
     if where != job.placement:

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from rqps.observe.counters import read_busy_s
 from rqps.observe.machine import device_of
 from rqps.observe.perf_events import EventCounters
 from rqps.observe.recording import choose_sampling
-from rqps.observe.stacks import profiling
+from rqps.observe.stacks import Profiling, profiling
 from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
 from rqps.run.job import Job
 from rqps.store.manifest import Warning_
@@ -57,18 +57,8 @@ class Observed:
     """Busy time of the CPUs of server and load generator, by all processes; None where it is not measured."""
 
 
-class Beside(Protocol):
-    """An observer that begins and ends with the measured part of a step."""
-
-    def begin(self, origin_ns: int) -> None:
-        """Begins; the measured part began at that moment of CLOCK_MONOTONIC."""
-
-    def end(self) -> None:
-        """Ends; the load's threads are still there."""
-
-
 def observe(
-    job: Job, server: Opened, events: EventCounters, load: Load, step: str, beside: Beside | None = None
+    job: Job, server: Opened, events: EventCounters, load: Load, step: str, beside: Profiling | None = None
 ) -> Observed:
     """Reads all counters at the two ends of the measured part, and one row per second between them."""
     device, pids = device_of(server.directory), server.pids

@@ -17,7 +17,7 @@ from rqps.run import run_folder
 from rqps.run.job import Ready, git_revision, make_ready
 from rqps.run.run_folder import PATIENCE_S, Failure, still_running
 from rqps.run.state import StudyFolder, refuse_mixture, run_state, this_host
-from rqps.run.watch import InTerminal, Stopped, Watcher, noted
+from rqps.run.watch import Stopped, Watcher, noted
 from rqps.store.manifest import SET_ASIDE, StudyCard
 from rqps.store.write import write_study_card
 from rqps.study import Run, RunsFile, StudySpec, unfold
@@ -107,7 +107,7 @@ def run_study(
     runs = unfold(runs_file, study, host or this_host())
     folder = StudyFolder.of(data.absolute(), study)
     runner.check(runs)
-    with InTerminal() as watcher:
+    with Watcher() as watcher:
         try:
             with run_folder.measuring(study):
                 _prepare(folder, runs_file.studies[study], runs, archive, watcher)

@@ -18,7 +18,6 @@ from rqps.observe.callgrind import Callgrind
 from rqps.observe.perf_events import HARDWARE, EventCounters
 from rqps.run.job import Job
 from rqps.run.modes import callgrind_of
-from rqps.run.watch import RunWatcher
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,13 @@ class Serving:
 
 
 @contextmanager
-def serving(job: Job, watcher: RunWatcher) -> Iterator[Serving]:
+def serving(job: Job) -> Iterator[Serving]:
     """A server for as long as the block lasts, on its own copy of the tables, with all that was asked for verified.
     Its data directory goes with it."""
-    watcher.doing("starting the server")
+    job.notes.doing("starting the server")
     scratch = _scratch()
     callgrind = callgrind_of(job, scratch)
-    server = _start_on_a_copy(job, scratch, callgrind, watcher)
+    server = _start_on_a_copy(job, scratch, callgrind)
     with ExitStack() as at_the_end:
         at_the_end.callback(server.close)
         columns = ("option", "asked", "server")
@@ -50,15 +49,15 @@ def serving(job: Job, watcher: RunWatcher) -> Iterator[Serving]:
             placement.verify(pid, job.placement.server_cpus)
         events = EventCounters(server.pids, {} if callgrind else HARDWARE)
         at_the_end.callback(events.close)
-        watcher.doing("warming up the server")
+        job.notes.doing("warming up the server")
         job.workload.prepare(server, job.run.parameters)
         yield Serving(server, server.version, server.version_comment, verified, events, callgrind)
-        watcher.doing("stopping the server")
+        job.notes.doing("stopping the server")
 
 
-def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None, watcher: RunWatcher) -> Opened:
+def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Opened:
     log, cpus = job.logs / "mysqld.err", job.placement.server_cpus
-    asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=watcher.process)
+    asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=job.notes.process)
     if callgrind:
         asked = replace(
             asked,

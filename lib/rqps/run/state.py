@@ -158,11 +158,6 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield above + name, value
 
 
-def planned_s(run: Run) -> float:
-    """Seconds in the measured steps of a run and their warm-up."""
-    return run.parameters.estimated_seconds
-
-
 @dataclass
 class Estimate:
     """The time left for runs. Their set-up and end are taken to be those of the runs that finished before."""

@@ -1,15 +1,15 @@
-"""Watchers of a study's runs: the work under way, the time left, and Ctrl-C."""
+"""Watching a study's runs: the work under way, the time left, and Ctrl-C."""
 
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from rqps.notebook import PIDS
-from rqps.run.state import Estimate, planned_s
+from rqps.run.state import Estimate
 from rqps.study import Run, in_words
 from rqps.terminal import Terminal, duration
 
@@ -17,28 +17,20 @@ DOING = "progress.txt"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class RunWatcher(Protocol):
-    """Follows one run, from inside."""
-
-    def doing(self, what: str) -> None:
-        """Takes note of the work under way."""
-
-    def process(self, pid: int) -> None:
-        """Takes note of a process that has to end before the run has."""
-
-
-class InFolder:
-    """Writes its notes into the run's folder, for a watcher in another process."""
+class Notes:
+    """Notes in a run's folder, for a watcher in another process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def doing(self, what: str) -> None:
+        """Notes the work under way."""
         unfinished = self.folder / ".progress.txt"
         unfinished.write_text(what)
         unfinished.rename(self.folder / DOING)
 
     def process(self, pid: int) -> None:
+        """Notes a process that has to end before the run has."""
         with (self.folder / PIDS).open("a") as pids:
             pids.write(f"{pid}\n")
 
@@ -52,42 +44,18 @@ def noted(folder: Path) -> str:
     return "".join(each for each in lines[0] if each.isprintable()) if lines else "starting"
 
 
-class Watcher(Protocol):
-    """Follows the runs of a study, one after the other, and may ask for their end."""
-
-    stopped_by: signal.Signals | None
-    """The signal that asked for the end."""
-
-    def say(self, text: str) -> None:
-        """Takes note of something that does not happen in every run."""
-
-    def plan(self, runs: Sequence[Run], before: int) -> None:
-        """Takes note of the runs to measure; `before` others are there already."""
-
-    def begin(self) -> None:
-        """Takes note that the next run begins."""
-
-    def doing(self, what: str) -> None:
-        """Takes note of the work under way; called several times a second."""
-
-    def end(self, ok: bool) -> None:
-        """Takes note that the run has ended."""
-
-    def raising(self) -> AbstractContextManager[None]:
-        """Lets a signal raise `Stopped`, in work that knows how to clean up after a KeyboardInterrupt."""
-
-
 class Stopped(KeyboardInterrupt):
     """Raised by a signal, inside `Watcher.raising` only."""
 
 
-class InTerminal:
-    """Shows the runs in a terminal or a log. While it is entered, a stopping signal sets `stopped_by`, no more: it is
-    acted on where nothing can be torn. A second one changes nothing, since a clean end is under way already."""
+class Watcher:
+    """Shows the runs of a study in a terminal or a log. While it is entered, a signal only sets `stopped_by`:
+    it is acted on where nothing can be torn. A second one changes nothing, since a clean end is under way already."""
 
-    def __init__(self, terminal: Terminal | None = None) -> None:
-        self.terminal = terminal or Terminal()
+    def __init__(self) -> None:
+        self.terminal = Terminal()
         self.stopped_by: signal.Signals | None = None
+        """The signal that asked for the end."""
         self._runs: Sequence[Run] = ()
         self._before = 0
         self._estimate = Estimate([])
@@ -95,7 +63,7 @@ class InTerminal:
         self._raise = False
         self._handlers: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> "InTerminal":
+    def __enter__(self) -> "Watcher":
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background job
                 self._handlers[number] = signal.signal(number, self._note)
@@ -114,6 +82,7 @@ class InTerminal:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
+        """Lets a signal raise `Stopped`, in work that knows how to clean up after a KeyboardInterrupt."""
         if self.stopped_by:
             raise Stopped
         self._raise = True
@@ -126,8 +95,9 @@ class InTerminal:
         self.terminal.say(text)
 
     def plan(self, runs: Sequence[Run], before: int) -> None:
+        """Takes note of the runs to measure; `before` others are there already."""
         self._runs, self._before = runs, before
-        self._estimate = Estimate([planned_s(run) for run in runs])
+        self._estimate = Estimate([run.parameters.estimated_seconds for run in runs])
 
     def begin(self) -> None:
         self._began = time.monotonic()

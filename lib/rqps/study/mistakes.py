@@ -104,13 +104,13 @@ def _study_problems(
             there = known[f"{kind}s"]
             if name not in there:
                 yield Problem(here, f"unknown {kind} {name!r} in {dbms!r}; {instead(name, there, f'{kind}s')}")
-    for key in ("base", "take_apart"):
+    for key in ("base", "measure_parts_of"):
         named = study.get(key)
         if isinstance(named, str) and named not in every:
             hint = instead(named, names, "dbms of this study")
             yield Problem((*place, key), f"{named!r} is not among the dbms of this study; {hint}")
-    if isinstance(base, str) and study.get("take_apart") == base:
-        yield Problem((*place, "take_apart"), "is the base itself; name another dbms, to be compared with it")
+    if isinstance(base, str) and study.get("measure_parts_of") == base:
+        yield Problem((*place, "measure_parts_of"), "is the base itself; name another dbms, to be compared with it")
 
 
 def _scenario_problems(place: Place, name: str, configs: dict[str, Any]) -> Iterator[Problem]:

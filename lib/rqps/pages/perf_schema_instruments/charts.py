@@ -12,7 +12,7 @@ from rqps.view.theme import numbers
 
 MOST_ROWS = 80
 LABELS_PX = 250
-NOT_DIVIDED = "This study was not divided: one that says `take_apart` is, when all its rounds are measured."
+NOT_DIVIDED = "This study was not divided: one that says `measure_parts_of` is, when all its rounds are measured."
 _MORE, _LESS = "more than 1 % of an operation", "less"
 _BY_INSTRUCTIONS = ("added_instructions", "added_instructions", "instructions added to an operation", 1.35)
 _BY_TIME = ("added", "added_high", "server CPU added, µs per operation", 1.3)
