@@ -1,9 +1,11 @@
 """Names of one function meet whatever the release, the compiler and the tool made of them, and are never guessed."""
 
+from importlib.resources import files
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.errors import RqpsError
 from rqps.profile.components import OTHER, Patterns, claim, component_of, components, renames
 from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
@@ -153,19 +155,35 @@ def test_a_star_in_the_middle_stands_for_anything() -> None:
     assert found.find("Iterator::ReadAgain") is None
 
 
-def test_a_pattern_belongs_to_one_component() -> None:
-    with pytest.raises(RqpsError, match=r"row_\* is in 'a' and in 'b'"):
-        Patterns([("row_*", "a"), ("row_*", "b")])
-
-
 def test_the_tables_are_sound() -> None:
     names = [component.name for component in components()]
     assert len(names) == len(set(names))
     assert OTHER not in names
     left_out = {*renames().starts, *renames().layers}
-    assert not left_out & {*renames().new_name, *renames().functions}
+    assert not left_out & {*renames().new_name, *renames().new_name.values()}
     for component in components():
         assert component.server or component.library or component.kernel, component.name
+
+
+def test_a_pattern_belongs_to_one_component() -> None:
+    for of_kernel in (False, True):
+        for last_resort in (False, True):
+            patterns = [
+                pattern
+                for component in components()
+                if component.last_resort == last_resort
+                for pattern in (component.kernel if of_kernel else (*component.server, *component.library))
+            ]
+            assert sorted(patterns) == sorted(set(patterns))
+
+
+def test_an_older_name_has_one_name_today_which_is_no_older_one() -> None:
+    table = yaml.safe_load(files("rqps.profile").joinpath("renames.yaml").read_text())
+    older = [each["before"].replace("*", word) for each in table["alike"] for word in each["words"]]
+    for kind, today in (("functions", renames().new_name), ("classes", renames().new_class)):
+        older += [name for before in table[kind].values() for name in before]
+        assert not today.keys() & set(today.values())
+    assert sorted(older) == sorted({*renames().new_name, *renames().new_class})
 
 
 @pytest.mark.parametrize(

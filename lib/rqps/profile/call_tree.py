@@ -6,14 +6,15 @@ bisection finds where its callees begin and end, and every sum is over rows as t
 
 import json
 from bisect import bisect_right
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
 from itertools import chain, islice
 from typing import NamedTuple
 
 import polars as pl
 
 from rqps.profile.breakdown import INSTRUCTIONS, MICROSECONDS
-from rqps.profile.components import components_of_frames
+from rqps.profile.components import component_of
 from rqps.profile.pair import BASE, ME, Pair, one_pair, pairs
 
 ROOT = "all"
@@ -31,22 +32,15 @@ TREE = pl.Schema(
 FOLDED_PER_UNIT = 1_000_000
 """Folded stacks are whole numbers: millionths of a µs or of an instruction, so that rounding loses nothing."""
 
-SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-KEYS = dict.fromkeys(("host", "step", "dbms"), pl.String)
 
-_Rows = tuple[int, int]
-"""The rows of a frame: the first, and the one behind the last."""
-
-
-def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
+def flame_trees(costs: pl.DataFrame, base: str) -> pl.DataFrame:
     """The tree of every host, step and dbms that has a round in common with the base, one after the other."""
     trees = [
-        _tree(pair, fold_below).select(
-            pl.lit(host).alias("host"), pl.lit(step).alias("step"), pl.lit(dbms).alias("dbms"), pl.all()
-        )
+        _tree(pair, FOLD_BELOW).select(*TREE, host=pl.lit(host), step=pl.lit(step), dbms=pl.lit(dbms))
         for host, step, dbms, pair in pairs(costs, base)
     ]
-    return pl.concat(trees) if trees else pl.DataFrame(schema={**KEYS, **TREE})
+    keys = dict.fromkeys(("host", "step", "dbms"), pl.String)
+    return pl.concat(trees) if trees else pl.DataFrame(schema={**TREE, **keys})
 
 
 def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
@@ -74,7 +68,7 @@ def folded_difference(costs: pl.DataFrame, base: str, me: str, step: str) -> str
 def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
     """Both sides as two profiles of one file, in speedscope's own format."""
     pair = one_pair(costs, base, me, step)
-    rows = _means(pair)
+    rows = _means(pair, pl.col("stack"))
     names = rows["stack"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
     number_of = {name: number for number, name in enumerate(names)}
     unit, its_unit = (INSTRUCTIONS, "none") if pair.counted else (MICROSECONDS, "microseconds")
@@ -85,7 +79,7 @@ def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
         samples = [[number_of[name] for name in stack] for stack in there["stack"]]
         profiles.append(head | {"endValue": there[side].sum(), "samples": samples, "weights": there[side].to_list()})
     document = {
-        "$schema": SPEEDSCOPE_SCHEMA,
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": f"{step}: {base} and {me}",
         "exporter": "rqps",
         "activeProfileIndex": 1,
@@ -98,16 +92,50 @@ def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
 class _Frame(NamedTuple):
     parent: int | None
     name: str
-    rows: list[_Rows]
-    own: int | None  # the row of the stack whose last frame this is
-    folded: bool
+    depth: int
+    rows: list[slice]
+    is_folded: bool = False
 
 
 def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
-    rows, letters = _as_words(pair)
+    rows, names = _as_words(pair)
+    words, component, base, me = (rows[column].to_list() for column in ("word", "component", BASE, ME))
     limit = fold_below * max(pair.measured(BASE), pair.measured(ME))
-    frames = _frames(rows["word"].to_list(), rows[BASE].to_list(), rows[ME].to_list(), letters, limit)
-    return _table(frames, rows, pair)
+    frames = _frames(words, base, me, names, limit)
+
+    def own(frame: _Frame) -> list[slice]:
+        first = frame.rows[0].start
+        ends_here = slice(first, first + (len(words[first]) == frame.depth))
+        return frame.rows if frame.is_folded else [ends_here]
+
+    def component_of_frame(frame: _Frame) -> str:
+        if not frame.is_folded:
+            return component_of([names[letter] for letter in words[frame.rows[0].start][: frame.depth]])
+        costs: dict[str, float] = defaultdict(float)
+        for part in frame.rows:
+            for name, *both in zip(component[part], base[part], me[part], strict=True):
+                costs[name] += sum(both)
+        return min(costs, key=lambda each: (-costs[each], each))
+
+    parts = [frame.rows for frame in frames]
+    tree = pl.DataFrame(
+        {
+            "parent": [frame.parent for frame in frames],
+            "name": [frame.name for frame in frames],
+            "component": [component_of_frame(frame) for frame in frames],
+            "base_self": _sums(base, map(own, frames)),
+            "me_self": _sums(me, map(own, frames)),
+            "base_total": _sums(base, parts),
+            "me_total": _sums(me, parts),
+            **{column: _sums(rows[column].to_list(), parts) for column in pair.columns},
+        }
+    )
+    tree = tree.with_row_index("node").with_columns(error=pair.error())
+    return tree.select(pl.col(each).cast(kind) for each, kind in TREE.items())
+
+
+def _sums(values: list[float], parts: Iterable[list[slice]]) -> list[float]:
+    return [sum((sum(values[rows]) for rows in each), 0.0) for each in parts]
 
 
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -117,92 +145,49 @@ def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
     letters = [chr(code) for code in islice(codes, len(names))]
     spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
     word = pl.col("stack").list.eval(spelt).list.join("")
-    rows = (
-        pair.rows.select(word.alias("word"), "component", *pair.columns)
-        .group_by("word")
-        .agg(pl.col("component").first(), pl.col(pair.columns).sum())
-        .sort("word")
-        .with_columns(pair.mean(BASE).alias(BASE), pair.mean(ME).alias(ME))
-    )
-    return rows, dict(zip(letters, names, strict=True))
+    return _means(pair, word.alias("word")), dict(zip(letters, names, strict=True))
 
 
 def _frames(
-    words: list[str], base: list[float], me: list[float], letters: dict[str, str], limit: float
+    words: list[str], base: list[float], me: list[float], names: dict[str, str], limit: float
 ) -> list[_Frame]:
     """All frames in pre-order, callees by name and behind them the one that stands for the minor ones."""
     frames: list[_Frame] = []
-    todo: list[tuple[int | None, str, list[_Rows], int]] = [(None, ROOT, [(0, len(words))], 0)]
+    todo = [_Frame(None, ROOT, 0, [slice(0, len(words))])]
     while todo:
-        parent, name, rows, depth = todo.pop()
-        if depth < 0:
-            frames.append(_Frame(parent, name, rows, None, True))
+        node, frame = len(frames), todo.pop()
+        frames.append(frame)
+        if frame.is_folded:
             continue
-        ((at, end),) = rows
-        ends_here = len(words[at]) == depth
-        node = len(frames)
-        frames.append(_Frame(parent, name, rows, at if ends_here else None, False))
-        at += ends_here
+        depth, at, end = frame.depth, frame.rows[0].start, frame.rows[0].stop
+        at += len(words[at]) == depth  # the stack that ends here
         callees, minor = [], []
         while at < end:
             letter = words[at][depth]
-            if words[end - 1][depth] == letter:
-                until = end
+            below = slice(at, bisect_right(words, letter, at, end, key=lambda word: word[depth]))
+            if max(sum(base[below]), sum(me[below])) < limit:
+                minor.append(below)
             else:
-                until = bisect_right(words, letter, at, end, key=lambda word: word[depth])
-            if max(sum(base[at:until]), sum(me[at:until])) < limit:
-                minor.append((at, until))
-            else:
-                callees.append((node, letters[letter], [(at, until)], depth + 1))
-            at = until
+                callees.append(_Frame(node, names[letter], depth + 1, [below]))
+            at = below.stop
         if minor:
-            todo.append((node, f"({len(minor)} minor)", minor, -1))
+            todo.append(_Frame(node, f"({len(minor)} minor)", depth + 1, minor, is_folded=True))
         todo.extend(reversed(callees))
     return frames
 
 
-def _table(frames: list[_Frame], rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    columns = {}
-    for column in (BASE, ME, *pair.columns):
-        values = rows[column].to_list()
-        columns[column] = [sum(sum(values[at:end]) for at, end in frame.rows) for frame in frames]
-        if column in (BASE, ME):
-            columns[f"{column}_self"] = [
-                total if frame.folded else 0.0 if frame.own is None else values[frame.own]
-                for frame, total in zip(frames, columns[column], strict=True)
-            ]
-    parents, names = [frame.parent for frame in frames], [frame.name for frame in frames]
-    component = components_of_frames(parents, names)
-    costs = (rows["component"].to_list(), rows[BASE].to_list(), rows[ME].to_list())
-    for node, frame in enumerate(frames):
-        if frame.folded:
-            component[node] = _most(frame.rows, *costs)
-    tree = pl.DataFrame({**columns, "parent": parents, "name": names, "component": component})
-    tree = tree.with_row_index("node").with_columns(
-        pair.error().alias("error"), pl.col(BASE).alias("base_total"), pl.col(ME).alias("me_total")
-    )
-    return tree.select(pl.col(each).cast(kind) for each, kind in TREE.items())
-
-
-def _most(rows: list[_Rows], component: list[str], base: list[float], me: list[float]) -> str:
-    """The component that most of the cost of these rows belongs to."""
-    costs: Counter[str] = Counter()
-    for at, end in rows:
-        for row in range(at, end):
-            costs[component[row]] += base[row] + me[row]  # type: ignore[assignment] # it counts floats as well
-    return min(costs, key=lambda each: (-costs[each], each))
-
-
-def _means(pair: Pair) -> pl.DataFrame:
-    """One row per stack, with the mean cost of each side."""
-    sums = pair.rows.group_by("stack").agg(pl.col(pair.columns).sum())
-    return sums.select("stack", pair.mean(BASE).alias(BASE), pair.mean(ME).alias(ME)).sort("stack")
+def _means(pair: Pair, by: pl.Expr) -> pl.DataFrame:
+    """The costs of each stack, sorted by it, with the mean of each side."""
+    rows = pair.rows.select(by, "component", *pair.columns)
+    name = rows.columns[0]
+    sums = rows.group_by(name).agg(pl.col("component").first(), pl.col(pair.columns).sum())
+    return sums.sort(name).with_columns(pair.mean(BASE).alias(BASE), pair.mean(ME).alias(ME))
 
 
 def _folded(pair: Pair, columns: list[str]) -> str:
     # A ; would be a frame's end, and a line's end a stack's.
     frame = pl.element().str.replace_all(";", ":", literal=True).str.replace_all(r"[\r\n\t]", " ")
-    whole = _means(pair).select(
+    whole = _means(pair, pl.col("stack")).select(
         pl.col("stack").list.eval(frame).list.join(";").alias("stack"),
         *((pl.col(column) * FOLDED_PER_UNIT).round().cast(pl.Int64).alias(column) for column in columns),
     )
