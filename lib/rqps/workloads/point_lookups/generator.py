@@ -87,7 +87,7 @@ def mysqlslap(asked: str) -> Slap:
             f"mysqlslap: there is no {path}", fix=f"give the path of one, or one of the versions {versions}"
         )
     _, environment = call("mysqlslap", path.parent, path, print, own_loader=False)
-    answer = said([str(path), "--no-defaults", "--version"], {"PATH": "/usr/bin:/bin", **environment})
+    answer = said([str(path), "--no-defaults", "--version"], environment)
     found = _VERSION.search(answer)
     if not found:
         raise RqpsError(
