@@ -18,13 +18,7 @@ from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.workload import InsertBenchmark
 
 RUNS = runs_of("releases")
-SMALL: dict[str, Any] = {
-    "load_rows": 3000,
-    "write_rows": 1000,
-    "rates": (100,),
-    "seconds": 1,
-    "wait_seconds": 20,
-}
+SMALL: dict[str, Any] = {"load_rows": 3000, "write_rows": 1000, "rates": (100,), "seconds": 1, "wait_seconds": 20}
 
 
 def asked(**parameters: Any) -> InsertBenchmarkParameters:

@@ -10,12 +10,7 @@ ORDER = "SELECT c FROM t WHERE id BETWEEN N AND N+{} ORDER BY c"
 DISTINCT = "SELECT DISTINCT c FROM t WHERE id BETWEEN N AND N+{} ORDER BY c"
 INDEX = "UPDATE t SET k = k + 1 WHERE id = N"
 NONINDEX = "UPDATE t SET c = 'C119' WHERE id = N"
-WRITES = [
-    INDEX,
-    NONINDEX,
-    "DELETE FROM t WHERE id = N",
-    "INSERT INTO t (id, k, c, pad) VALUES (N, N, 'C119', 'C59')",
-]
+WRITES = [INDEX, NONINDEX, "DELETE FROM t WHERE id = N", "INSERT INTO t (id, k, c, pad) VALUES (N, N, 'C119', 'C59')"]
 
 
 def ranges(rows: int) -> list[str]:

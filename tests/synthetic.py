@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from rqps.store import (
-    Manifest,
-    Placement,
-    StudyCard,
-    Warning_,
-    write_manifest,
-    write_study_card,
-    write_table,
-)
+from rqps.store import Manifest, Placement, StudyCard, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
 from rqps.store.upgrade import step_columns
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -196,14 +188,7 @@ def _add_step(
             }
         )
         found["latencies"].append(
-            {
-                "step": step,
-                "kind": step,
-                "second": second,
-                "from_us": 40.0,
-                "below_us": 60.0,
-                "transactions": count,
-            }
+            {"step": step, "kind": step, "second": second, "from_us": 40.0, "below_us": 60.0, "transactions": count}
         )
     for moment, questions in (("before", 0), ("after", operations)):
         found["status"].append({"step": step, "moment": moment, "name": "questions", "value": str(questions)})

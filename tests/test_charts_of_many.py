@@ -24,12 +24,7 @@ from rqps.view.words import short_dbms, short_steps
 from synthetic import MANY, write_study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-GROUPS = [
-    "Point queries",
-    "Range queries without aggregation",
-    "Range queries with aggregation",
-    "Writes",
-]
+GROUPS = ["Point queries", "Range queries without aggregation", "Range queries with aggregation", "Writes"]
 
 
 @pytest.fixture(scope="module")
@@ -149,11 +144,7 @@ def test_the_text_form_has_its_groups_apart(summary: pl.DataFrame) -> None:
 def test_names_stay_text(summary: pl.DataFrame) -> None:
     one = summary.filter(metric="operations_per_s").head(1)
     named = one.with_columns(step=pl.lit(HOSTILE), dbms=pl.lit(HOSTILE), group=pl.lit(HOSTILE))
-    for table in (
-        worst_table(named),
-        group_table(named),
-        view.ratio_table(named),
-    ):
+    for table in (worst_table(named), group_table(named), view.ratio_table(named)):
         assert isinstance(table, GT)
         assert "<img" not in table.as_raw_html()
 

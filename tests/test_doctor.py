@@ -26,14 +26,7 @@ from rqps.observe.activity import (
     watch,
 )
 from rqps.observe.counters import read_process
-from rqps.observe.doctor import (
-    disk_room,
-    examine,
-    file_system,
-    open_files,
-    program_findings,
-    socket_path,
-)
+from rqps.observe.doctor import disk_room, examine, file_system, open_files, program_findings, socket_path
 from rqps.observe.finding import LEVELS, Finding, machine_findings, render, worst
 from rqps.observe.noise import measure_noise, summarise
 

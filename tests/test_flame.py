@@ -136,10 +136,7 @@ def test_names_stay_in_their_place() -> None:
     """Evil names give the same tags as good ones."""
     hostile: dict[Stack, tuple[float, float]] = {EVIL[:2]: (5.0, 9.0), EVIL[2:]: (5.0, 1.0)}
     harmless: dict[Stack, tuple[float, float]] = {("a", "b"): (5.0, 9.0), ("c", "d", "e"): (5.0, 1.0)}
-    pairs = [
-        (drawn(tree_of(hostile)), drawn(tree_of(harmless))),
-        (explored(hostile, EVIL[1]), explored(harmless)),
-    ]
+    pairs = [(drawn(tree_of(hostile)), drawn(tree_of(harmless))), (explored(hostile, EVIL[1]), explored(harmless))]
     for evil, good in pairs:
         assert Tags(evil.html).tags == Tags(good.html).tags
         assert Tags(evil.html).bad == []

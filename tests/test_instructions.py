@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.pages.flamegraph_breakdown import beside as table_beside
 from rqps.pages.flamegraph_breakdown.tables import counted_beside
-from rqps.profile import (
-    instruction_ratios,
-    instructions_beside,
-    instructions_per_operation,
-    most_expensive_functions,
-)
+from rqps.profile import instruction_ratios, instructions_beside, instructions_per_operation, most_expensive_functions
 from rqps.profile.instructions import CPU
 from rqps.stats import absolute, measured
 from rqps.store import Study, write_manifest, write_table

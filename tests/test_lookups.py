@@ -223,9 +223,7 @@ def test_tables_have_a_row_a_dbms_and_a_column_a_kind(study: rqps.Study) -> None
     assert "25%" in share
 
 
-def test_plans_stand_once_with_the_dbms_that_read_so_and_marked_where_not_as_named(
-    study: rqps.Study,
-) -> None:
+def test_plans_stand_once_with_the_dbms_that_read_so_and_marked_where_not_as_named(study: rqps.Study) -> None:
     plans = page.read_by(study)
     assert plans.select("storage_engine", "kind", "reads", "differs").rows() == [
         (engine, kind, f"{key}, ref", kind == "cover-noforce")
@@ -257,13 +255,7 @@ def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study)
             "my5534.base / my5534.ps0",
             6,
         ),
-        (
-            "5.6 to 5.5, both without it",
-            "1.09 (1.08–1.10)",
-            "1.50 (1.50–1.50)",
-            "my5624.ps0 / my5534.ps0",
-            6,
-        ),
+        ("5.6 to 5.5, both without it", "1.09 (1.08–1.10)", "1.50 (1.50–1.50)", "my5624.ps0 / my5534.ps0", 6),
         (
             "5.6 to 5.5, both with the performance schema",
             "1.07 (1.06–1.07)",
@@ -280,11 +272,7 @@ def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study)
         ),
     ]
     said = " ".join(lookups_differ(figures, study))
-    for words in (
-        "5.5.34, 5.6.24",
-        "40 hyperthread cores",
-        "mysqlslap 8.0.33 (sha256 0123456789ab)",
-    ):
+    for words in ("5.5.34, 5.6.24", "40 hyperthread cores", "mysqlslap 8.0.33 (sha256 0123456789ab)"):
         assert words in said
     assert any("--number-of-queries" in each for each in lookups_contradictions(figures))
 

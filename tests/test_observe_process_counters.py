@@ -13,12 +13,7 @@ from child import Child, wait_for_threads, waiting_threads
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.observe.counters import (
-    ProcessCounters,
-    read_process,
-    read_processes,
-    switches_between,
-)
+from rqps.observe.counters import ProcessCounters, read_process, read_processes, switches_between
 from rqps.store.schemas import COUNTERS
 
 SPINNER = """

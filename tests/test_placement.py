@@ -51,14 +51,7 @@ def test_the_choice_is_explained(
 
 @pytest.mark.parametrize(
     ("threads", "cpus", "kind"),
-    [
-        (1, 1, "free"),
-        (1, 2, "same-cpu"),
-        (1, 64, "same-cpu"),
-        (2, 1, "free"),
-        (2, 3, "free"),
-        (2, 4, "split"),
-    ],
+    [(1, 1, "free"), (1, 2, "same-cpu"), (1, 64, "same-cpu"), (2, 1, "free"), (2, 3, "free"), (2, 4, "split")],
 )
 def test_the_kind_suits_threads_and_host(threads: int, cpus: int, kind: str) -> None:
     assert placement.choose(None, threads, range(cpus)).kind == kind

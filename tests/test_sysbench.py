@@ -202,14 +202,7 @@ def test_a_pre_step_does_the_same_work_as_the_later_one() -> None:
 
 def test_a_list_of_threads_makes_every_step_once_with_each() -> None:
     asked = SysbenchParameters.model_validate({"steps": ["read-write", "flush", "scan"], "threads": [1, 4, 64]})
-    assert asked.sweep == (
-        "read-write@1",
-        "scan@1",
-        "read-write@4",
-        "scan@4",
-        "read-write@64",
-        "scan@64",
-    )
+    assert asked.sweep == ("read-write@1", "scan@1", "read-write@4", "scan@4", "read-write@64", "scan@64")
     assert asked.clients == 64
     step, alone = asked.alone("scan@4")
     assert (step.name, alone.threads, alone.steps) == ("scan", 4, asked.steps)
