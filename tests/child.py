@@ -1,12 +1,51 @@
-"""A Python process that a test can watch: it does what its script says between one turn and the next."""
+"""Processes in tests: those of a folder, waits for a condition, and a Python child that stops at its turns."""
 
+import os
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+PATIENCE_S = 60.0
+
+
+def until(met: Callable[[], object], patience_s: float = PATIENCE_S, why: Callable[[], str] = lambda: "") -> None:
+    """Waits for a condition; `why` gives the words of the failure where it never comes."""
+    deadline_s = time.monotonic() + patience_s
+    while not met():
+        assert time.monotonic() < deadline_s, why()
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """True for a process that has not ended; one that nobody has waited for has."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_for_end(pid: int) -> None:
+    until(lambda: not is_running(pid), why=lambda: f"process {pid} has not ended")
+
+
+def running_from(folder: Path) -> dict[int, str]:
+    """Processes that have to do with this folder, by id, with their command lines; not ourselves."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            traces = [(process / name).read_bytes() for name in ("cmdline", "environ")]
+            traces.append(os.fsencode((process / "cwd").readlink()))
+        except OSError:  # ended meanwhile, or somebody else's
+            continue
+        if any(os.fsencode(folder) in trace for trace in traces) and int(process.name) != os.getpid():
+            found[int(process.name)] = traces[0].replace(b"\0", b" ").decode(errors="replace")
+    return found
+
 
 _TURN = "def turn(*said): print(*said, flush=True); input()\n"
 
@@ -74,10 +113,7 @@ def waiting_threads(count: int) -> str:
 
 def wait_for_threads(pid: int, count: int) -> None:
     """Python says that a thread has been joined a moment before the kernel has seen it off."""
-    deadline_s = time.monotonic() + 10
-    while len(list(Path(f"/proc/{pid}/task").iterdir())) != count:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.001)
+    until(lambda: len(list(Path(f"/proc/{pid}/task").iterdir())) == count)
 
 
 SPINNING = """

@@ -1,15 +1,20 @@
-"""What all tests share: a private data folder, and a watch that nothing they started is left running."""
+"""Fixtures for all tests: private folders, made-up studies, a browser; and a watch that nothing is left running."""
 
 import fcntl
 import os
 import shutil
 import signal
 import tempfile
-import time
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import rqps
+from browser import Browser
+from child import running_from, until
+from releases import Site, served
+from synthetic import MANY, write_study
 
 collect_ignore_glob = ["notebooks/*"]  # some of them fail on purpose; tests execute them
 
@@ -35,10 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     folder = session.config.stash[WATCHED]
-    deadline = time.monotonic() + PATIENCE_S
-    while (left := running_from(folder)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    for pid in left:
+    with suppress(AssertionError):
+        until(lambda: not running_from(folder), patience_s=PATIENCE_S)
+    for pid in (left := running_from(folder)):
         os.kill(pid, signal.SIGKILL)
     if left:
         session.config.stash[LEFT_OVER] = [f"{pid}: {words}" for pid, words in left.items()]
@@ -83,15 +87,46 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def running_from(folder: Path) -> dict[int, str]:
-    """Processes that have to do with this folder, by id, with their command lines; not ourselves."""
-    found = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            traces = [(process / name).read_bytes() for name in ("cmdline", "environ")]
-            traces.append(os.fsencode((process / "cwd").readlink()))
-        except OSError:  # ended meanwhile, or somebody else's
-            continue
-        if any(os.fsencode(folder) in trace for trace in traces) and int(process.name) != os.getpid():
-            found[int(process.name)] = traces[0].replace(b"\0", b" ").decode(errors="replace")
-    return found
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for downloads that `rqps` uses during the test."""
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """Takes what is reported meanwhile."""
+    return []
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with served(Site()) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
+    """A made-up study of two steps on three dbms in six rounds."""
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("study")))
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
+    """A made-up study of 47 steps on ten builds."""
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("many"), MANY))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
+        yield running
+
+
+@pytest.fixture
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a path short enough for a socket, which does not outlive the test: servers write much."""
+    folder = tmp_path_factory.mktemp("s")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

@@ -7,11 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from child import running_from, until
 from rqps.run.state import RunState, state
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
@@ -70,7 +70,7 @@ class House:
     def first(self) -> str:
         return self.name(self.states()[0].run)
 
-    def told(self) -> list[str]:
+    def noted(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def start(self, *options: str, **popen: Any) -> "subprocess.Popen[str]":
@@ -88,23 +88,11 @@ class House:
         words, _ = process.communicate(timeout=180)
         return process.returncode, words
 
-    def until(self, met: Callable[[], object], patience_s: float = 60) -> None:
-        deadline = time.monotonic() + patience_s
-        while not met():
-            assert time.monotonic() < deadline, "\n".join(self.told())
-            time.sleep(0.05)
+    def until(self, met: Callable[[], object]) -> None:
+        until(met, why=lambda: "\n".join(self.noted()))
 
     def kernels(self) -> list[int]:
-        """Processes, other than the driver, whose environment or command line names this folder."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if os.fsencode(self.path) in words and int(process.name) != os.getpid():
-                found.append(int(process.name))
-        return found
+        return list(running_from(self.path))
 
     def partials(self) -> list[str]:
         return [path.name for path in self.study.glob(".run=*")]

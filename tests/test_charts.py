@@ -22,7 +22,7 @@ from rqps.store import Study
 from rqps.view import sections
 from rqps.view.renderer import MIME, bundle
 from rqps.view.table import absolute_table
-from synthetic import MANY, write_study
+from synthetic import write_study
 
 BASE = "my1.base"
 CPU = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
@@ -47,26 +47,16 @@ def all_charts(study: Study) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("small")))
-
-
-@pytest.fixture(scope="module")
-def big(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("big"), MANY))
-
-
-@pytest.fixture(scope="module")
-def big_charts(big: Study) -> dict[str, Any]:
-    return all_charts(big)
+def big_charts(many: Study) -> dict[str, Any]:
+    return all_charts(many)
 
 
 def rows_of(spec: dict[str, Any]) -> int:
     return sum(len(rows) for rows in spec["datasets"].values())
 
 
-def test_every_chart_has_a_claim_and_says_how_many_rounds(small: Study) -> None:
-    for name, chart in all_charts(small).items():
+def test_every_chart_has_a_claim_and_says_how_many_rounds(study: Study) -> None:
+    for name, chart in all_charts(study).items():
         spec = chart.to_dict()
         claim, how = spec["usermeta"]["rqps"]["claim"], spec["usermeta"]["rqps"]["how"]
         assert claim.endswith("."), name
@@ -75,8 +65,8 @@ def test_every_chart_has_a_claim_and_says_how_many_rounds(small: Study) -> None:
         assert spec["description"] == f"{claim} {how}"
 
 
-def test_every_axis_has_its_unit(small: Study) -> None:
-    titles = {name: set(titles_of(chart.to_dict())) for name, chart in all_charts(small).items()}
+def test_every_axis_has_its_unit(study: Study) -> None:
+    titles = {name: set(titles_of(chart.to_dict())) for name, chart in all_charts(study).items()}
     assert "operations/s, relative to my1.base" in titles["rounds"]
     assert "CPU per operation, my1.base = 1" in titles["cpu"]
     assert {"operations/s", "seconds since the step began"} <= titles["throughput"]
@@ -106,16 +96,16 @@ def test_a_chart_that_leaves_steps_out_says_so(big_charts: dict[str, Any]) -> No
         assert "of 47 steps" in meta["claim"] + meta["how"], name
 
 
-def test_a_cell_of_the_heatmap_has_sign_median_and_interval(small: Study) -> None:
-    spec = all_charts(small)["heatmap"].to_dict()
+def test_a_cell_of_the_heatmap_has_sign_median_and_interval(study: Study) -> None:
+    spec = all_charts(study)["heatmap"].to_dict()
     (cells,) = spec["datasets"].values()
     first = next(cell for cell in cells if cell["dbms"] == "my2.base" and cell["step"] == "point-query")
     assert (first["label"], first["interval"], first["warned"]) == ("▼ 0.70 ⚠", "0.69–0.71", "steal")
     assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"][2:4] == [0.95, 1.05]
 
 
-def test_what_warns_of_every_number_is_said_once(small: Study) -> None:
-    _, summary = relate(small)
+def test_what_warns_of_every_number_is_said_once(study: Study) -> None:
+    _, summary = relate(study)
     of_all = summary.with_columns(pl.concat_list(pl.lit("settings"), pl.col("warnings")).alias("warnings"))
     spec = view.heatmap(of_all).to_dict()
     (cells,) = spec["datasets"].values()
@@ -124,7 +114,7 @@ def test_what_warns_of_every_number_is_said_once(small: Study) -> None:
     assert view.ratio_table(of_all).as_raw_html().count("⚠") == 1
 
 
-def test_settings_that_differ_stand_in_one_row_each(small: Study) -> None:
+def test_settings_that_differ_stand_in_one_row_each(study: Study) -> None:
     long = "index_merge=on," * 20
     rows = [("my2.base", "sql_mode", "", HOSTILE), ("my2.ps0", "sql_mode", "", "STRICT"), ("my2.ps0", "x", "1", long)]
     frame = pl.DataFrame(rows, schema=["dbms", "name", "base_value", "value"], orient="row")
@@ -135,19 +125,19 @@ def test_settings_that_differ_stand_in_one_row_each(small: Study) -> None:
     assert "(empty)" in html
     assert "<img" not in html
     assert f'title="{long}"' in html
-    alike = sections.differences_table(hidden_differences(small.settings, small.conditions, BASE))
+    alike = sections.differences_table(hidden_differences(study.settings, study.conditions, BASE))
     assert repr(alike) == "- None: all settings that no config asks for are alike."
 
 
-def test_a_chart_shows_itself_as_a_specification_and_a_picture(small: Study) -> None:
-    data = all_charts(small)["heatmap"]._repr_mimebundle_()
+def test_a_chart_shows_itself_as_a_specification_and_a_picture(study: Study) -> None:
+    data = all_charts(study)["heatmap"]._repr_mimebundle_()
     assert data[MIME]["$schema"].endswith("v6.4.1.json")
     assert data["image/png"].startswith(b"\x89PNG")
     assert "text/html" not in data
 
 
-def test_the_relative_table_in_its_published_form(small: Study) -> None:
-    summary = relate(small)[1].drop("warnings", "group")
+def test_the_relative_table_in_its_published_form(study: Study) -> None:
+    summary = relate(study)[1].drop("warnings", "group")
     assert view.ratio_text(summary) == "\n".join(
         [
             "Relative to: my1.base",
@@ -169,21 +159,21 @@ def test_a_number_without_interval_says_so(tmp_path: Path) -> None:
     assert len(all_charts(study)) == 7
 
 
-def test_a_dbms_that_is_missing_from_a_step_leaves_a_gap(small: Study) -> None:
-    summary = relate(small)[1].drop("warnings", "group")
+def test_a_dbms_that_is_missing_from_a_step_leaves_a_gap(study: Study) -> None:
+    summary = relate(study)[1].drop("warnings", "group")
     gap = summary.filter(~((pl.col("dbms") == "my2.base") & (pl.col("step") == "point-query")))
     line = next(line for line in view.ratio_text(gap).splitlines() if line.endswith("point-query"))
     assert line.startswith(("-                       0.80", "0.80"))
     assert "–" in view.ratio_table(gap).as_raw_html()
 
 
-def test_names_stay_text_in_tables_and_sentences(small: Study) -> None:
-    summary = relate(small)[1].drop("warnings", "group")
+def test_names_stay_text_in_tables_and_sentences(study: Study) -> None:
+    summary = relate(study)[1].drop("warnings", "group")
     named = summary.with_columns(pl.lit(HOSTILE).alias("step"), pl.lit(HOSTILE).alias("base")).unique(
         ["metric", "dbms"]
     )
-    warnings = small.warnings.with_columns(pl.lit(HOSTILE).alias("text"))
-    conditions = same_for_all(small.conditions).with_columns(pl.lit(HOSTILE).alias("value"))
+    warnings = study.warnings.with_columns(pl.lit(HOSTILE).alias("text"))
+    conditions = same_for_all(study.conditions).with_columns(pl.lit(HOSTILE).alias("value"))
     shown = [
         view.ratio_table(named).as_raw_html(),
         sections.warnings_table(warnings).as_raw_html(),
@@ -195,14 +185,14 @@ def test_names_stay_text_in_tables_and_sentences(small: Study) -> None:
         assert "&lt;img" in html
 
 
-def test_tables_ask_for_nothing_from_outside(small: Study) -> None:
-    summary = relate(small)[1].drop("warnings", "group")
-    tables = [view.ratio_table(summary), absolute_table(stats.absolute(stats.measured(small.steps, small.runs)))]
+def test_tables_ask_for_nothing_from_outside(study: Study) -> None:
+    summary = relate(study)[1].drop("warnings", "group")
+    tables = [view.ratio_table(summary), absolute_table(stats.absolute(stats.measured(study.steps, study.runs)))]
     assert not [table for table in tables if "http" in table.as_raw_html()]
 
 
-def test_two_hosts_are_two_columns(small: Study) -> None:
-    summary = relate(small)[1].drop("warnings", "group")
+def test_two_hosts_are_two_columns(study: Study) -> None:
+    summary = relate(study)[1].drop("warnings", "group")
     both = pl.concat([summary, summary.with_columns(pl.lit("there").alias("host"))])
     text = view.ratio_text(both)
     assert "col-3 : my2.base on there" in text

@@ -28,13 +28,8 @@ GROUPS = ["Point queries", "Range queries without aggregation", "Range queries w
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("many"), MANY))
-
-
-@pytest.fixture(scope="module")
-def summary(study: Study) -> pl.DataFrame:
-    return relate(study)[1]
+def summary(many: Study) -> pl.DataFrame:
+    return relate(many)[1]
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +87,8 @@ def test_shortened_names_stay_apart(names: list[str]) -> None:
     assert all(name == short[name] + end for name in names)
 
 
-def test_there_is_a_small_chart_a_step_in_its_group(study: Study, summary: pl.DataFrame) -> None:
-    spec = over_releases(summary, study.runs).to_dict()
+def test_there_is_a_small_chart_a_step_in_its_group(many: Study, summary: pl.DataFrame) -> None:
+    spec = over_releases(summary, many.runs).to_dict()
     assert [group["title"] for group in spec["vconcat"]] == GROUPS
     assert [len(group["facet"]["sort"]) for group in spec["vconcat"]] == [17, 9, 11, 10]
     assert {group["columns"] for group in spec["vconcat"]} == {COLUMNS}
@@ -105,8 +100,8 @@ def test_there_is_a_small_chart_a_step_in_its_group(study: Study, summary: pl.Da
     assert len(set(domains)) == 1, "one axis for all"
 
 
-def test_two_builds_make_no_course(study: Study, summary: pl.DataFrame) -> None:
-    two = release_series(summary, study.runs).filter(pl.col("build").is_in(["my1_rel_o2nofp", "my2_rel_o2nofp"]))
+def test_two_builds_make_no_course(many: Study, summary: pl.DataFrame) -> None:
+    two = release_series(summary, many.runs).filter(pl.col("build").is_in(["my1_rel_o2nofp", "my2_rel_o2nofp"]))
     assert "too few releases" in repr(view.over_releases(two))
 
 

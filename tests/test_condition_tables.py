@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import polars as pl
-import pytest
 import rqps
 from rqps import view
 from rqps.report.index import facts_of
@@ -15,11 +14,6 @@ from synthetic import write_study
 STEPS = ("scan", "insert", "delete", "update-one", "update-zipf")
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("data"), steps=STEPS))
-
-
 def warnings_of(study: Study, steps: tuple[str, ...], text: str) -> pl.DataFrame:
     one = study.warnings.head(1).select(pl.all().exclude("step", "text", "round"))
     rows = pl.DataFrame({"step": list(steps), "text": [text.format(16 + 21 * n) for n in range(len(steps))]})
@@ -27,27 +21,22 @@ def warnings_of(study: Study, steps: tuple[str, ...], text: str) -> pl.DataFrame
     return one.join(rows.with_columns(rounds), how="cross").select(study.warnings.columns)
 
 
-@pytest.fixture(scope="module")
-def warned(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("warned")))
-
-
-def test_a_warning_of_many_steps_is_one_row_with_its_reach(warned: Study) -> None:
-    html = sections.warnings_table(warnings_of(warned, STEPS, "others kept {}% of a CPU busy")).as_raw_html()
+def test_a_warning_of_many_steps_is_one_row_with_its_reach(study: Study) -> None:
+    html = sections.warnings_table(warnings_of(study, STEPS, "others kept {}% of a CPU busy")).as_raw_html()
     assert "others kept 16 to 100% of a CPU busy" in html
     assert "5 steps" in html
     assert ">1, 2</td>" in html
     assert html.count("others kept") == 1
 
 
-def test_a_warning_of_few_steps_is_listed_for_each(warned: Study) -> None:
-    html = sections.warnings_table(warnings_of(warned, STEPS[:3], "others kept {}% of a CPU busy")).as_raw_html()
+def test_a_warning_of_few_steps_is_listed_for_each(study: Study) -> None:
+    html = sections.warnings_table(warnings_of(study, STEPS[:3], "others kept {}% of a CPU busy")).as_raw_html()
     assert [f"others kept {n}% of" in html for n in (16, 37, 58)] == [True] * 3
     assert [step in html for step in STEPS] == [True, True, True, False, False]
 
 
-def test_no_warning_is_said_to_be_none(warned: Study) -> None:
-    assert "No run gave a warning." in sections.warnings_table(warned.warnings.clear()).as_raw_html()
+def test_no_warning_is_said_to_be_none(study: Study) -> None:
+    assert "No run gave a warning." in sections.warnings_table(study.warnings.clear()).as_raw_html()
 
 
 def test_options_that_not_all_have_are_listed_with_who_has_them(study: Study) -> None:

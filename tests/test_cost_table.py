@@ -18,7 +18,7 @@ from rqps.report.render import content_of
 from rqps.stats import MEDIAN, PUBLISHED
 from rqps.store import Study
 from rqps.store.schemas import IDENTITY, TABLES
-from synthetic import MANY, write_study
+from synthetic import write_study
 
 BASE = "my1.base"
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -34,11 +34,6 @@ USED = (
     "latency_mean_us",
     "operations_per_s",
 )
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("data")))
 
 
 def table_of(study: Study, **columns: pl.Expr) -> pl.DataFrame:
@@ -211,9 +206,8 @@ def test_names_stay_text(study: Study) -> None:
     assert "&lt;img" in html
 
 
-def test_47_steps_of_10_builds_stay_light(tmp_path: Path) -> None:
-    study = rqps.load("synthetic", data=write_study(tmp_path, MANY))
-    table = table_of(study)
+def test_47_steps_of_10_builds_stay_light(many: Study) -> None:
+    table = table_of(many)
     named = table.with_columns(pl.lit("Reads & writes").alias("group"))
     (html,) = (each.as_raw_html() for each in cost_tables(named))
     assert len(html) < 3_000_000

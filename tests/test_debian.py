@@ -2,25 +2,14 @@
 
 import hashlib
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from releases import Site, served
+from releases import Site
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with served(Site()) as running:
-        yield running
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def sources_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *lines: str, more: str = "") -> None:

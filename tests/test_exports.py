@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -52,12 +51,6 @@ def opening(profile: Path, folder: Path) -> str:
     loader = folder / "profile.js"
     loader.write_text(f'speedscope.loadFileFromBase64("{profile.name}", "{text}")')
     return f"#localProfilePath={loader.resolve()}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as running:
-        yield running
 
 
 @pytest.mark.page

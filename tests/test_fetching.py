@@ -6,11 +6,10 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from releases import Site, digest, find, mysqld_script, packed, release, served
+from releases import Site, digest, find, mysqld_script, packed, release
 from rqps.engines.sources import Sought, Source
 from rqps.engines.sources.fetching import Progress
 from rqps.errors import RqpsError
@@ -22,22 +21,10 @@ NO_SERVER = packed({"mysql/bin/mysql": b"#!/bin/sh\n"})
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+def cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with served(Site()) as running:
-        yield running
-
-
-@pytest.fixture
-def said() -> list[str]:
-    return []
+    return cache
 
 
 def kept(cache: Path) -> list[str]:

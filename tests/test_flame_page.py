@@ -36,12 +36,6 @@ HOSTILE: dict[Stack, tuple[float, float]] = {(EVIL[0], EVIL[1], LINES[0]): (1.0,
 each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as running:
-        yield running
-
-
 def drawing(stacks: dict[Stack, tuple[float, float]] = STACKS, error: float = 0.0) -> Drawing:
     made = flame_graph(tree_of(stacks, error), base=BASE, me=ME)
     assert isinstance(made, Drawing)

@@ -1,6 +1,5 @@
 """The report of the insert benchmark as a reader gets it: in a browser, wide and narrow, of few clients and of 20."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,12 +41,6 @@ def few(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
 def many(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
     data = made_up.write(tmp_path_factory.mktemp("many"), MANY)
     return build("inserts", data, data / "report", notebooks).parent / PAGE
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as running:
-        yield running
 
 
 def drawn(tab: Tab) -> None:

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from child import until, wait_for_end
 from rqps.engines import keeper
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
@@ -23,17 +23,10 @@ def read(process: "subprocess.Popen[bytes]") -> list[bytes]:
     return process.stdout.readline().split()
 
 
-def gone(pid: int) -> bool:
-    """True if a process ended, within patience: nobody but its parent can wait for it."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            if "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]:
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.02)
-    return False
+def status(pid: int, name: str) -> str:
+    """A line of what the kernel says about a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line for line in lines if line.startswith(f"{name}:")).split()[1]
 
 
 def test_letting_go_of_the_pipe_stops_the_program_and_removes_its_scratch(tmp_path: Path) -> None:
@@ -46,7 +39,7 @@ def test_letting_go_of_the_pipe_stops_the_program_and_removes_its_scratch(tmp_pa
     process.stdin.close()
     assert read(process) == [b"exit", str(-signal.SIGTERM).encode()]
     assert process.wait() == 0
-    assert gone(pid)
+    wait_for_end(pid)
     assert not scratch.exists()
 
 
@@ -56,17 +49,17 @@ def test_a_signal_to_the_keeper_stops_the_program_in_order(sent: signal.Signals)
     pid = int(read(process)[1])
     process.send_signal(sent)
     assert read(process)[0] == b"exit"
-    assert gone(pid)
+    wait_for_end(pid)
 
 
 def test_a_program_that_does_not_stop_is_killed() -> None:
     process = guarded([sys.executable, "-c", STUBBORN], patience_s=0.2)
     pid = int(read(process)[1])
-    time.sleep(0.5)  # until it ignores the signal
+    until(lambda: int(status(pid, "SigIgn"), 16) & 1 << signal.SIGTERM - 1)
     assert process.stdin is not None
     process.stdin.close()
     assert read(process) == [b"exit", b"-9"]
-    assert gone(pid)
+    wait_for_end(pid)
 
 
 def test_a_program_that_ends_by_itself_is_reported_with_its_code() -> None:
@@ -91,10 +84,11 @@ def test_the_program_ends_when_its_owner_is_killed(mode: str, tmp_path: Path) ->
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     words = dict([read(owner)] + ([read(owner)] if mode == "guard" else []))
     if mode == "exec":
-        time.sleep(0.5)  # until the keeper has become the program
+        until(lambda: status(int(words[b"keeper"]), "Name") == "sleep")
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    assert all(gone(int(pid)) for pid in words.values())
+    for pid in words.values():
+        wait_for_end(int(pid))
     assert (tmp_path / "s").exists() == (mode == "exec")
 
 
@@ -103,7 +97,7 @@ def test_the_program_ends_when_its_keeper_is_killed() -> None:
     pid = int(read(process)[1])
     process.kill()
     process.wait()
-    assert gone(pid)
+    wait_for_end(pid)
 
 
 def test_the_program_runs_on_its_cpus_alone() -> None:

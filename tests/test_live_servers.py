@@ -5,11 +5,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from child import wait_for_end
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance, prepare
@@ -51,13 +50,6 @@ def prepared(dbms: str, folder: Path) -> tuple[Build, Translated, Path]:
     copied = folder / "data"
     copy_folder(loaded_data(run, prepared, print), copied)
     return build, translated, copied
-
-
-@pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("server")
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @every_build
@@ -172,8 +164,5 @@ def test_the_server_of_a_killed_process_stops(short: Path) -> None:
     pid = next(int(line.split()[1]) for line in owner.stdout if line.startswith("up"))
     owner.kill()
     owner.wait()
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not Path(f"/proc/{pid}").exists()
+    wait_for_end(pid)
     assert "Shutdown complete" in (short / "mysqld.err").read_text()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from child import wait_for_end
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import MeasuredServer, prepare
@@ -81,13 +82,6 @@ def serving(dbms: str, folder: Path, build: Build | None = None) -> Iterator[Hou
     with closing(replace(prepared, build=build or prepared.build).open(folder / "data", asked)) as server:
         yield House(server, where, folder)
     assert not list(folder.glob("stacks-*")), "what perf wrote is removed"
-
-
-@pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("server")
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -256,18 +250,8 @@ def test_perf_ends_with_whoever_started_it(tmp_path: Path) -> None:
         assert Path(f"/proc/{pid}/cmdline").read_bytes().startswith(perf().argv[0].encode())
         owner.send_signal(number)
         owner.wait()
-        deadline = time.monotonic() + 20
-        while running(pid) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert not running(pid)
+        wait_for_end(pid)
         folders = list(tmp_path.iterdir())
         assert len(folders) == left  # the server's keeper removes it with the rest of the scratch
         shutil.rmtree(tmp_path, ignore_errors=True)
         tmp_path.mkdir()
-
-
-def running(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False

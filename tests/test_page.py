@@ -1,6 +1,5 @@
 """The pages as a reader gets them: in a browser without a network, on a desktop and on a phone."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +25,6 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
     data = write_report(tmp_path_factory.mktemp("data"))
     return build("synthetic", data, data / "report", notebooks).parent
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as running:
-        yield running
 
 
 def charts_of(page: Path) -> int:

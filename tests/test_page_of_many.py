@@ -1,6 +1,5 @@
 """47 steps of 10 builds as a reader gets them: the whole at a glance, and tables that can be sorted."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notebooks = only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
     data = write_report(tmp_path_factory.mktemp("big"), MANY)
     return build("synthetic", data, data / "report", notebooks).parent
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as running:
-        yield running
 
 
 def drawn(tab: Tab) -> None:

@@ -1,7 +1,7 @@
 """Numbers lead on to their profile, and only where there is one."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +108,6 @@ def test_profiles_of_other_tables_or_binaries_are_not_led_to(other: dict[str, An
     write_profiled(tmp_path, "counted", **other)
     _, found = linked("synthetic", tmp_path, tmp_path / "report")
     assert "stacks_rounds: 4" in found.note
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -60,11 +60,6 @@ def judged(ratios: list[float], statistic: Statistic = MEDIAN) -> tuple[str, str
     return row["verdict"], row["needs"]
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("data")))
-
-
 @given(st.lists(values, min_size=1, max_size=40), st.randoms())
 def test_an_interval_is_ordered_around_its_median_and_blind_to_order(found: list[float], chance: Random) -> None:
     got = estimate(found)

@@ -93,4 +93,4 @@ def test_a_base_that_is_not_in_its_version_ends_the_study_before_it_begins(house
     code, words = house.run()
     assert code == 1
     assert f"the base my2.mem is not in this version: {WHY}" in words
-    assert house.told() == []
+    assert house.noted() == []

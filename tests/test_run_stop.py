@@ -38,7 +38,7 @@ def small_house(tmp_path: Path) -> House:
 
 
 def is_measuring(house: House, count: int = 1) -> bool:
-    return len([line for line in house.told() if line.startswith("run ")]) == count
+    return len([line for line in house.noted() if line.startswith("run ")]) == count
 
 
 def second_is_measuring(house: House) -> bool:
@@ -58,7 +58,7 @@ def test_in_a_cell(small_house: House) -> None:
     code, words = end(process, signal.SIGHUP)
     assert code == 128 + signal.SIGHUP
     nothing_is_left(small_house, done=0)
-    assert small_house.told()[-1].startswith("cleanup")  # the cell had its chance
+    assert small_house.noted()[-1].startswith("cleanup")  # the cell had its chance
     assert "stopped by SIGHUP with 1 missing; next: rqps run demo" in words
 
 
@@ -83,12 +83,12 @@ def test_while_the_kernel_starts(house: House, monkeypatch: pytest.MonkeyPatch) 
     code, _ = end(process, signal.SIGINT)
     assert code == 130
     nothing_is_left(house, done=0)
-    assert [line for line in house.told() if line.startswith("run")] == []
+    assert [line for line in house.noted() if line.startswith("run")] == []
 
 
 def test_between_runs(house: House) -> None:
     process = house.start()
-    house.until(lambda: [line for line in house.told() if line.startswith("cleanup")])
+    house.until(lambda: [line for line in house.noted() if line.startswith("cleanup")])
     code, _ = end(process, signal.SIGTERM)
     assert code == 143
     assert house.kernels() == []
@@ -147,7 +147,7 @@ def test_what_a_killed_rqps_left_is_cleared_away_by_the_next(house: House) -> No
     assert f"removing the half-done {half} of an rqps that was killed" in words
     assert len(house.folders()) == 2
     assert house.partials() == []
-    told = house.told()
+    told = house.noted()
     last = max(index for index, line in enumerate(told) if line.startswith("setup"))
     assert told[last - 1].startswith("stopped")  # its keeper had ended before anything began
     assert house.kernels() == []

@@ -32,9 +32,9 @@ def test_a_study_is_measured_once_and_nothing_twice(house: House) -> None:
     assert json.loads((folder / "notebook.ipynb").read_text())["cells"][-1]["execution_count"] == 7
     assert json.loads((house.study / "study.json").read_text())["question"] == "Does it hold?"
 
-    told = house.told()
+    told = house.noted()
     code, words = house.run()
-    assert (code, house.told()) == (0, told)
+    assert (code, house.noted()) == (0, told)
     assert "0 runs measured" in words
     assert "2 there already" in words
 
@@ -46,7 +46,7 @@ def test_the_order_of_steps_across_runs_with_a_failed_one(house: House) -> None:
     first, second = (house.name(each.run) for each in house.states())
     house.script({first: "raise"})
     assert house.run()[0] == 1
-    assert house.told() == [
+    assert house.noted() == [
         "setup 2",
         *(f"{what} {first}" for what in ("prepare", "run", "stopped", "cleanup")),
         *(f"{what} {second}" for what in ("prepare", "run", "stopped", "cleanup")),
@@ -56,7 +56,7 @@ def test_the_order_of_steps_across_runs_with_a_failed_one(house: House) -> None:
     assert [(each.state, each.attempts) for each in house.states()] == [("failed", 1), ("done", 0)]
     assert house.run()[0] == 0
     assert [(each.state, each.attempts) for each in house.states()] == [("done", 1), ("done", 0)]
-    assert house.told() == ["setup 1", *(f"{what} {first}" for what in ("prepare", "run", "stopped", "cleanup"))]
+    assert house.noted() == ["setup 1", *(f"{what} {first}" for what in ("prepare", "run", "stopped", "cleanup"))]
 
 
 FAULTS = {
@@ -102,7 +102,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 def test_the_study_goes_on_after_failures_and_its_exit_code_tells(story: Story) -> None:
     assert story.code == 1
-    assert len([line for line in story.house.told() if line.startswith("prepare")]) == len(FAULTS)
+    assert len([line for line in story.house.noted() if line.startswith("prepare")]) == len(FAULTS)
     assert story.words.splitlines()[-1].startswith("demo: 2 runs measured in ")
     assert story.words.splitlines()[-1].endswith(", 8 failed; next: rqps run demo")
     assert story.house.partials() == []
@@ -133,7 +133,7 @@ def test_our_own_errors_are_told_as_they_are(story: Story) -> None:
 
 
 def test_a_killed_kernels_keeper_is_waited_for_before_the_next_run(story: Story) -> None:
-    told = story.house.told()
+    told = story.house.noted()
     killed = told.index("run r1 my1.base")
     assert told[killed + 1] == "stopped r1 my1.base"
 

@@ -14,16 +14,7 @@ from rqps.engines.cache import cache_dir
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def said() -> list[str]:
-    return []
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.mark.parametrize(

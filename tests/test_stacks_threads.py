@@ -5,7 +5,7 @@ import time
 
 import polars as pl
 import pytest
-from child import SPINNING, Child
+from child import SPINNING, Child, until
 from rqps.observe.stack_text import Frame, Stack, Thread
 from rqps.observe.threads import (
     KINDS,
@@ -38,11 +38,7 @@ def seen_most(pid: int) -> list[str]:
     """The most frequent activity of each thread, by thread id."""
     looks = ThreadLooks(pid)
     looks.begin()
-    deadline = time.monotonic() + 20
-    while (not looks.seen or min(sum(each.values()) for each in looks.seen.values()) < 10) and (
-        time.monotonic() < deadline
-    ):
-        time.sleep(0.02)
+    until(lambda: looks.seen and min(sum(each.values()) for each in looks.seen.values()) >= 10)
     looks.end()
     return [max(kinds, key=kinds.__getitem__) for _, kinds in sorted(looks.seen.items())]
 
@@ -50,8 +46,7 @@ def seen_most(pid: int) -> list[str]:
 def test_what_threads_wait_for_is_seen() -> None:
     with Child(WAITING) as process:
         process.send()
-        time.sleep(0.2)  # until it sleeps
-        assert seen_most(process.pid) == ["timer", "network", "lock"]
+        until(lambda: seen_most(process.pid) == ["timer", "network", "lock"])
 
 
 def test_a_thread_that_runs_is_seen_to_run_and_its_time_is_counted() -> None:
