@@ -91,3 +91,18 @@ def version_order(runs: pl.DataFrame) -> pl.DataFrame:
     numbers = pl.col("version").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
     ordered = runs.select("dbms", numbers=numbers).unique("dbms").sort("numbers", "dbms")
     return ordered.select("dbms").with_row_index("rank")
+
+
+HOST_CPU_S = pl.sum_horizontal("^host_cpu_.*_s$")
+"""Seconds of all CPUs, whatever they did."""
+SHOWN_BY_VMSTAT = (pl.col("second") - pl.col("interval_s") > -0.5) & (HOST_CPU_S > 0)  # and not of the warm-up
+LINES_BETWEEN_HEADERS = 21
+"""vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""
+
+
+def vmstat_averages(cpu: str, switches: str) -> tuple[pl.Expr, pl.Expr]:
+    """The published averages over vmstat's lines: percent of all CPUs, which it shows in whole ones, and switches."""
+    lines = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
+    whole = [(100 * pl.col(f"host_cpu_{mode}_s") / HOST_CPU_S + 0.5).floor() for mode in ("user", "system")]
+    per_s = (pl.col("host_context_switches") / pl.col("interval_s")).round()
+    return (whole[0] + whole[1]).sum().alias(cpu) / lines, per_s.sum().alias(switches) / lines

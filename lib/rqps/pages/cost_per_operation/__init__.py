@@ -8,6 +8,7 @@ import polars as pl
 from rqps import stats
 from rqps.pages.cost_per_operation.tables import cost_tables, cost_text, of_steps
 from rqps.stats import MEDIAN, PUBLISHED, Statistic
+from rqps.stats.metrics import SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.store import Study
 from rqps.view import Sentences
 
@@ -17,13 +18,7 @@ MOST = 5
 SERVER, CLIENT, HOST = (f"{who}_cpu_us_per_operation" for who in ("server", "client", "host"))
 _WORDS = {"slower": "more expensive", "faster": "cheaper", "same": "the same within 2 %", "unsure": "unsure"}
 
-LINES_BETWEEN_HEADERS = 21
-"""vmstat repeats its header after so many lines, and the published average takes it for a second without any load."""
-HALF_A_SECOND = 0.5
-
 _OF_THE_DISK = {"r/o": "host_reads", "rKB/o": "host_read_kb", "wKB/o": "host_write_kb"}
-_USER, _SYSTEM = pl.col("host_cpu_user_s"), pl.col("host_cpu_system_s")
-_ALL = _USER + _SYSTEM + pl.col("host_cpu_idle_s") + pl.col("host_cpu_iowait_s") + pl.col("host_cpu_steal_s")
 
 
 @dataclass(frozen=True)
@@ -59,19 +54,9 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
     is thousand rows a second of one table, whatever the number of clients. The published average of vmstat also has
     its first line, of the time since the host was started; that line is left out.
     """
-    of_step = pl.col("second") - pl.col("interval_s") > -HALF_A_SECOND  # and not of its warm-up
-    lines = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
-    # vmstat shows whole percent of the time of all CPUs, and whole switches.
-    user, system = ((100 * of / _ALL + 0.5).floor() for of in (_USER, _SYSTEM))
-    seconds = (
-        counters.filter(of_step, _ALL > 0)
-        .group_by("run", "step")
-        .agg(
-            ((user + system).sum() / lines).alias("cpu/o"),
-            ((pl.col("host_context_switches") / pl.col("interval_s")).round().sum() / lines).alias("cs/o"),
-            *((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items()),
-        )
-    )
+    of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
+    lines = counters.filter(SHOWN_BY_VMSTAT).group_by("run", "step")
+    seconds = lines.agg(*vmstat_averages("cpu/o", "cs/o"), *of_disk)
     wide = stats.usable(steps).join(seconds.collect(), on=["run", "step"], how="inner", maintain_order="left")
     rows_per_table = pl.col("operations") / pl.col("transactions")
     of_scan = rows_per_table / 1000 / (pl.col("latency_mean_us") / 1e6)

@@ -11,13 +11,12 @@ import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import asks_queries, main_seconds, with_insert_rate
 from rqps.stats import absolute, compare, rounds, strongest, tidy
+from rqps.stats.metrics import HOST_CPU_S, SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.store.read import Study
 from rqps.view import Row, by_host, coverage_of, in_order, rounds_of, table
 from rqps.view.words import Folded
 
 VMSTAT_S = 5
-LINES_BETWEEN_HEADERS = 21
-"""vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""
 GB = 1024**2  # KB
 _DIGITS = {
     **dict.fromkeys(("ips", "qps", "rps", "wps", "csps", "cpupq", "p50", "p99"), 0),
@@ -26,22 +25,21 @@ _DIGITS = {
 _STEPS, _COUNTERS, _ENGINE, _CLIENTS, _INTERVALS = (
     f"{name}.parquet" for name in ("steps", "counters", "engine", "clients", "intervals")
 )
-_RATE = "the step's own rate: ips in l.*, qps in q*"
 _PUBLISHED = {
     "ips": (_INTERVALS, "operations of kind insert / elapsed_s; in l.* operations_per_s of steps"),
     "qps": (_STEPS, "operations_per_s; 0 in l.*"),
-    "rps": (_STEPS, "host_reads / elapsed_s"),
-    "rmbps": (_STEPS, "host_read_kb / elapsed_s / 1024"),
-    "wps": (_STEPS, "host_writes / elapsed_s"),
-    "wmbps": (_STEPS, "host_write_kb / elapsed_s / 1024"),
-    "rpq": (_STEPS, f"rps / {_RATE}"),
-    "rkbpq": (_STEPS, "1024 * rmbps / the same rate"),
-    "wpi": (_STEPS, "wps / ips in all steps"),
-    "wkbpi": (_STEPS, "1024 * wmbps / ips in all steps"),
+    "rps": (_STEPS, "= host_reads / elapsed_s"),
+    "rmbps": (_STEPS, "= host_read_kb / elapsed_s / 1024"),
+    "wps": (_STEPS, "= host_writes / elapsed_s"),
+    "wmbps": (_STEPS, "= host_write_kb / elapsed_s / 1024"),
+    "rpq": (_STEPS, "= rps / rate"),
+    "rkbpq": (_STEPS, "= 1024 * rmbps / rate"),
+    "wpi": (_STEPS, "= wps / ips"),
+    "wkbpi": (_STEPS, "= 1024 * wmbps / ips"),
     "csps": (_COUNTERS, "host_context_switches by lines of 5 s, with vmstat's headers as lines of 0"),
     "cpups": (_COUNTERS, "host_cpu_user_s and host_cpu_system_s by lines of 5 s in whole percent, with the headers"),
-    "cspq": (_COUNTERS, "csps / the same rate"),
-    "cpupq": (_COUNTERS, "cpups / 100 * CPUs * 1e6 / the same rate: µs of the whole host"),
+    "cspq": (_COUNTERS, "= csps / rate"),
+    "cpupq": (_COUNTERS, "= cpups / 100 * cpus * 1e6 / rate"),
     "dbgb1": (_ENGINE, "tables_kb after the step, in GB"),
     "dbgb2": (_ENGINE, "datadir_kb after the step, in GB"),
     "rss": (_COUNTERS, "the most of server_rss_kb, in GB"),
@@ -50,21 +48,19 @@ _PUBLISHED = {
     "p99": (_CLIENTS, "of client 1: the rate that 99 % of the seconds reach"),
 }
 _CORRECTED = {
-    "exact_cpupq": (_STEPS, "host_cpu_user_s + host_cpu_system_s of the step / elapsed_s / the same rate"),
-    "exact_cspq": (_STEPS, "host_context_switches of the step / elapsed_s / the same rate"),
-    "server_us": (_STEPS, "server_cpu_s / elapsed_s / the same rate"),
-    "client_us": (_STEPS, "client_cpu_s / elapsed_s / the same rate, of all clients"),
-    "others_us": (_STEPS, "exact_cpupq - server_us - client_us"),
+    "exact_cpupq": (_STEPS, "= (host_cpu_user_s + host_cpu_system_s) / elapsed_s * 1e6 / rate"),
+    "exact_cspq": (_STEPS, "= host_context_switches / elapsed_s / rate"),
+    "server_us": (_STEPS, "= server_cpu_s / elapsed_s * 1e6 / rate"),
+    "client_us": (_STEPS, "= client_cpu_s / elapsed_s * 1e6 / rate"),
+    "others_us": (_STEPS, "= exact_cpupq - server_us - client_us"),
     "p50_all": (_CLIENTS, "as p50, of all clients together"),
     "p99_all": (_CLIENTS, "as p99, of all clients together"),
 }
 SOURCES = _PUBLISHED | _CORRECTED
-"""The file of each column, and the calculation by which anybody can repeat it."""
+"""The file of each column, and the calculation by which anybody can repeat it: `=` before a formula in SQL."""
 PUBLISHED = tuple(_PUBLISHED)
 """The published columns in their order; after them stands the dbms."""
-
-_USER, _SYSTEM = pl.col("host_cpu_user_s"), pl.col("host_cpu_system_s")
-_ALL = _USER + _SYSTEM + pl.col("host_cpu_idle_s") + pl.col("host_cpu_iowait_s") + pl.col("host_cpu_steal_s")
+_NOTE = "rate: qps in q*, ips in l.*; cpus: the CPUs of the host."
 _OF_STEP = ["run", "step"]
 
 
@@ -78,30 +74,16 @@ def columns(study: Study) -> pl.DataFrame:
     responses = timed.group_by(_OF_STEP).agg(longest).collect()
     for found in (_sampled(study.counters), sizes, responses, _rates_reached(study)):
         steps = steps.join(found, on=_OF_STEP, how="left", maintain_order="left")
-    elapsed, rate = pl.col("elapsed_s"), pl.when(asks_queries()).then("operations_per_s").otherwise("ips")
-    host_s = (_USER + _SYSTEM) / elapsed
     steps = steps.with_columns(
         pl.when(asks_queries()).then("operations_per_s").otherwise(0.0).alias("qps"),
-        (pl.col("host_reads") / elapsed).alias("rps"),
-        (pl.col("host_read_kb") / elapsed / 1024).alias("rmbps"),
-        (pl.col("host_writes") / elapsed).alias("wps"),
-        (pl.col("host_write_kb") / elapsed / 1024).alias("wmbps"),
-        (host_s * 1e6 / rate).alias("exact_cpupq"),
-        (pl.col("host_context_switches") / elapsed / rate).alias("exact_cspq"),
-        (pl.col("server_cpu_s") / elapsed * 1e6 / rate).alias("server_us"),
-        (pl.col("client_cpu_s") / elapsed * 1e6 / rate).alias("client_us"),
-        (_ALL / elapsed).round().alias("cpus"),
-        pl.col("retries").fill_null(0).cast(pl.Float64).alias("done_again"),
+        pl.when(asks_queries()).then("operations_per_s").otherwise("ips").alias("rate"),
         pl.when(asks_queries()).then("max_query_s").otherwise("max_insert_s").alias("maxop"),
-    ).with_columns(
-        (pl.col("rps") / rate).alias("rpq"),
-        (1024 * pl.col("rmbps") / rate).alias("rkbpq"),
-        (pl.col("wps") / pl.col("ips")).alias("wpi"),
-        (1024 * pl.col("wmbps") / pl.col("ips")).alias("wkbpi"),
-        (pl.col("csps") / rate).alias("cspq"),
-        (pl.col("cpups") / 100 * pl.col("cpus") * 1e6 / rate).alias("cpupq"),
-        (pl.col("exact_cpupq") - pl.col("server_us") - pl.col("client_us")).alias("others_us"),
+        (HOST_CPU_S / pl.col("elapsed_s")).round().alias("cpus"),
+        pl.col("retries").fill_null(0).cast(pl.Float64).alias("done_again"),
     )
+    for name, (_, calculated) in SOURCES.items():
+        if calculated.startswith("="):
+            steps = steps.with_columns(pl.sql_expr(calculated.removeprefix("=")).alias(name))
     more = ("elapsed_s", "max_insert_s", "max_delete_s", "max_query_s", "done_again")
     return tidy(steps, [*SOURCES, *more], study.runs)
 
@@ -117,7 +99,7 @@ def column_rounds(study: Study, compared: pl.DataFrame, column: str) -> list[Any
     every = [{"column": name, "file": file, "calculated": how} for name, (file, how) in SOURCES.items()]
     note = f"{column} of {dbms} in {step}: its median is in the columns above."
     traced = table(rounds_of_column(study, step, dbms, column), name="trace-column", note=note)
-    return [traced, table(every, name="column-sources")]
+    return [traced, table(every, name="column-sources", note=_NOTE)]
 
 
 def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.DataFrame:
@@ -147,18 +129,13 @@ def _rates_reached(study: Study) -> pl.DataFrame:
 
 def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
     """Lines of vmstat, averaged as published, and the most that `ps` would have seen in memory."""
-    since = pl.col("second") - pl.col("interval_s")
-    totals = [_USER.sum().alias("user"), _SYSTEM.sum().alias("system"), _ALL.sum().alias("all")]
     lines = (
-        counters.filter(since > -0.5, _ALL > 0)
-        .group_by(*_OF_STEP, (since // VMSTAT_S).alias("line"))
-        .agg(*totals, pl.col("host_context_switches", "interval_s").sum(), pl.col("server_rss_kb").max())
+        counters.filter(SHOWN_BY_VMSTAT)
+        .group_by(*_OF_STEP, ((pl.col("second") - pl.col("interval_s")) // VMSTAT_S).alias("line"))
+        .agg(pl.col("^host_cpu_.*_s$", "host_context_switches", "interval_s").sum(), pl.col("server_rss_kb").max())
     )
-    shown = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
-    user, system = ((100 * pl.col(name) / pl.col("all")).round().sum() for name in ("user", "system"))
-    switches = (pl.col("host_context_switches") / pl.col("interval_s")).round().sum()
-    averages = {"cpups": (user + system) / shown, "csps": switches / shown, "rss": pl.col("server_rss_kb").max() / GB}
-    return lines.group_by(_OF_STEP).agg(**averages).collect()
+    averages = vmstat_averages("cpups", "csps")
+    return lines.group_by(_OF_STEP).agg(*averages, rss=pl.col("server_rss_kb").max() / GB).collect()
 
 
 def columns_text(study: Study) -> Folded:
