@@ -3,7 +3,6 @@
 import base64
 import gzip
 import json
-import struct
 import xml.etree.ElementTree as ET
 import zlib
 from html.parser import HTMLParser
@@ -46,19 +45,10 @@ def drawn(tree: pl.DataFrame, **more: Any) -> Drawing:
     return made
 
 
-def unpacked(text: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
+def unpacked(text: str) -> dict[str, Any]:
     """As the drawing's script does it."""
-    data = zlib.decompress(base64.b64decode(text))
-    (long,) = struct.unpack_from("<I", data)
-    head, at, columns = json.loads(data[4 : 4 + long]), 4 + long, {}
-    for name, planes in head["columns"]:
-        parts = [data[at + plane * head["frames"] :][: head["frames"]] for plane in range(planes)]
-        columns[name] = [
-            sum(byte << (8 * plane) for plane, byte in enumerate(each)) for each in zip(*parts, strict=True)
-        ]
-        at += planes * head["frames"]
-    assert at == len(data)
-    return head, columns
+    tree: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return tree
 
 
 class Tags(HTMLParser):
@@ -80,17 +70,15 @@ class Tags(HTMLParser):
 def test_what_is_packed_adds_up_to_what_was_measured(made: dict[Stack, tuple[float, float]]) -> None:
     frame = tree_of(made, 0.1)
     tree = read(frame)
-    head, columns = unpacked(packed(tree))
+    head = unpacked(packed(tree))
+    columns = head["columns"]
     whole = max(tree.base_total[0], tree.me_total[0])
     for side, totals in (("base", tree.base_total), ("me", tree.me_total)):
         sums = [0, *accumulate(columns[side])]
         found = [(sums[end] - sums[i]) * head["quantum"] for i, end in enumerate(tree.end)]
         assert found == pytest.approx(list(totals), abs=1e-6 * whole + 1e-12)
     assert [head["names"][number] for number in columns["name"]] == list(tree.name)
-    depth = [0]
-    for up in columns["up"][1:]:
-        depth.append(depth[-1] + 1 - up)
-    assert depth == list(tree.depth)
+    assert columns["depth"] == list(tree.depth)
     assert sorted(zip(tree.name, tree.base_total, tree.me_total, strict=True)) == sorted(
         frame.select("name", "base_total", "me_total").iter_rows()
     )

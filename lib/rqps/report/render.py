@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from markupsafe import Markup
 from nbconvert.filters import ansi2html, strip_ansi
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbformat import NotebookNode
 
 from rqps.view.flame import script_element, without_program
@@ -76,6 +75,8 @@ class Content:
 def content_of(notebook: NotebookNode) -> Content:
     """The parts of a notebook's page; its first heading is the title."""
     content = Content()
+    # A kernel sends what is printed in pieces, often the end of a line alone.
+    notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             _add_prose(content, cell.source)
@@ -84,7 +85,7 @@ def content_of(notebook: NotebookNode) -> Content:
             if content.parts and content.parts[-1].kind == "code":  # of the cell before, which showed nothing
                 html = content.parts.pop().html + html
             content.parts.append(Part("code", html=html))
-            content.parts += [_part(content, output) for output in _streams_joined(cell.outputs)]
+            content.parts += [_part(content, output) for output in cell.outputs]
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
     return content
@@ -102,20 +103,6 @@ def _add_prose(content: Content, source: str) -> None:
         return f'<h2 id="section-{len(content.contents)}">{found[1]}</h2>'
 
     content.parts.append(Part("prose", html=Markup(_HEADING.sub(anchored, html))))
-
-
-def _streams_joined(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
-    """The outputs with what was printed as one: a kernel sends it in pieces, often the end of a line alone."""
-
-    def stream(output: NotebookNode) -> str | None:
-        return output.name if output.output_type == "stream" else None
-
-    for name, group in groupby(outputs, stream):
-        first, *others = group
-        if name is None:
-            yield from (first, *others)
-        else:
-            yield NotebookNode({**first, "text": "".join(output.text for output in (first, *others))})
 
 
 def _part(content: Content, output: NotebookNode) -> Part:

@@ -2,14 +2,10 @@
 
 import base64
 import json
-import struct
-import sys
 import zlib
-from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -61,39 +57,37 @@ def tree_of(rows: pl.DataFrame) -> Tree:
     cost = (rows["base_total"] + rows["me_total"]).to_list()
     order: list[int] = []
     depth: list[int] = []
-    end = [rows.height] * rows.height
-    waiting, above = [(0, 0)], [0] * rows.height
+    waiting = [(0, 0)]
     while waiting:
         i, deep = waiting.pop()
-        for level in range(deep, depth[-1] + 1 if depth else 0):
-            end[above[level]] = len(order)
-        above[deep] = len(order)
         order.append(i)
         depth.append(deep)
         waiting += [(each, deep + 1) for each in sorted(below[i], key=cost.__getitem__)]
-    columns = {name: [values[i] for i in order] for name in COLUMNS if (values := rows[name].to_list())}
-    return Tree(**columns, depth=depth, end=end)
+    columns = {name: rows[name].gather(order).to_list() for name in COLUMNS}
+    return Tree(**columns, depth=depth, end=_ends(depth))
+
+
+def _ends(depth: Sequence[int]) -> list[int]:
+    end = [len(depth)] * len(depth)
+    callers: list[int] = []
+    for i, deep in enumerate(depth):
+        while len(callers) > deep:
+            end[callers.pop()] = i
+        callers.append(i)
+    return end
 
 
 def packed(tree: Tree, **head: Any) -> str:
-    """The tree as text: its head as JSON, then each column in planes, the lowest byte of every number first.
-
-    Planes of equal significance deflate better than numbers in a row, and need no decoder but a shift.
-    """
+    """The tree as compressed JSON in base64: names stand once, costs are whole numbers of quanta."""
     quantum = max(tree.base_total[0], tree.me_total[0]) / QUANTA or 1.0
     names, name = _numbered(tree.name)
     components, component = _numbered(tree.component)
-    # Number of frames that end before each one.
-    up = [0, *(above + 1 - here for above, here in pairwise(tree.depth))]
-    columns = {"up": up, "name": name, "component": component}
+    columns = {"depth": tree.depth, "name": name, "component": component}
     for title, costs in (("base", tree.base_self), ("me", tree.me_self), ("error", tree.error)):
-        columns[title] = [min(round(cost / quantum), 0xFFFFFFFF) for cost in costs]
-    planes = {title: _planes(values) for title, values in columns.items()}
-    head |= {"frames": len(tree), "quantum": quantum, "names": names, "components": components}
-    head["columns"] = [(title, len(each)) for title, each in planes.items()]
-    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
-    body = b"".join(plane for each in planes.values() for plane in each)
-    return base64.b64encode(zlib.compress(struct.pack("<I", len(text)) + text + body, 9)).decode()
+        columns[title] = [round(cost / quantum) for cost in costs]
+    head |= {"frames": len(tree), "quantum": quantum, "names": names, "components": components, "columns": columns}
+    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -101,12 +95,3 @@ def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
     names = [name for name, _ in Counter(values).most_common()]
     number = {name: i for i, name in enumerate(names)}
     return names, [number[value] for value in values]
-
-
-def _planes(values: Sequence[int]) -> list[bytes]:
-    raw = array("I", values)
-    if sys.byteorder == "big":
-        raw.byteswap()
-    data, size = raw.tobytes(), raw.itemsize
-    width = max(1, (max(values).bit_length() + 7) // 8)
-    return [data[plane::size] for plane in range(width)]

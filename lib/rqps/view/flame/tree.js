@@ -5,35 +5,22 @@
 async function unpack(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const long = new DataView(bytes.buffer).getUint32(0, true);
-  const head = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + long)));
-  let at = 4 + long;
-  const columns = {};
-  for (const [name, planes] of head.columns) {
-    const values = (columns[name] = new Uint32Array(head.frames));
-    for (let plane = 0; plane < planes; plane++) {
-      for (let i = 0; i < values.length; i++) values[i] |= bytes[at++] << (8 * plane);
-    }
-  }
-  return new Tree(head, columns);
+  return new Tree(await new Response(stream).json());
 }
 
 class Tree {
-  constructor(head, columns) {
-    Object.assign(this, head);  // names, components, base, me, unit, quantum, frames, claim
-    this.columns = columns;
-    const { up, base, me } = columns;
-    this.depth = new Uint16Array(this.frames);
-    this.parent = new Int32Array(this.frames);
-    this.end = new Int32Array(this.frames).fill(this.frames);
-    const open = [];
-    for (let i = 0; i < this.frames; i++) {
-      for (let ended = up[i]; ended > 0; ended--) this.end[open.pop()] = i;
-      this.depth[i] = open.length;
-      this.parent[i] = open.length ? open[open.length - 1] : -1;
-      open.push(i);
-    }
+  constructor(packed) {
+    Object.assign(this, packed);  // names, components, columns, base, me, unit, quantum, frames, claim, title
+    const { depth, base, me } = this.columns;
+    this.depth = depth;
+    this.parent = [];
+    this.end = Array(this.frames).fill(this.frames);
+    const callers = [];
+    depth.forEach((deep, i) => {
+      while (callers.length > deep) this.end[callers.pop()] = i;
+      this.parent.push(callers.at(-1) ?? -1);
+      callers.push(i);
+    });
     this.sums = {
       both: running(base, (value, i) => value + me[i]),
       base: running(base, (value) => value),
