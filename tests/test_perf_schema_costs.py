@@ -12,9 +12,9 @@ import synthetic_scenarios as made_up
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.pages import perf_schema_overhead as page
-from rqps.pages.perf_schema_overhead.clients import by_clients
 from rqps.pages.perf_schema_overhead.parts import disjoint, scenario_parts
 from rqps.pages.perf_schema_overhead.recorded import clocks, memory_use
+from rqps.pages.perf_schema_overhead.scenario_costs import by_clients
 from rqps.pages.perf_schema_overhead.sentences import instruction_costs
 from rqps.stats.scenarios import events_per_statement, scenarios, with_events
 from rqps.store import Study

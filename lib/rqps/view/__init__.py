@@ -23,6 +23,8 @@ from rqps.view.rows import (
     dots,
     interval_ticks,
     latencies,
+    on_rows,
+    room,
     row_axis,
     row_labels,
     slim,
@@ -49,7 +51,7 @@ from rqps.view.words import (
 )
 
 __all__ = ["counters", "heatmap", "over_releases", "throughput"]
-__all__ += ["ROW_PX", "bars", "dots", "interval_ticks", "latencies"]
+__all__ += ["ROW_PX", "bars", "dots", "interval_ticks", "latencies", "on_rows", "room"]
 __all__ += ["row_axis", "row_labels", "slim", "verdict_colour", "with_rows"]
 __all__ += ["absolute", "builds", "conditions", "cpu", "sampled", "seconds", "trace", "warnings"]
 __all__ += ["Column", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "table", "two_lines"]

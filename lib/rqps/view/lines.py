@@ -16,7 +16,7 @@ MOST_STEPS = 6
 MOST_POINTS = 4500
 _SECONDS = alt.Axis(grid=False, tickMinStep=1, format="~g")
 # 40k, and 0.5 rather than 500m.
-_AXIS = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")
+NUMBERS_AXIS = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")
 
 RELEASE_PX, RELEASE_HEIGHT_PX, RELEASE_AXES_PX = 150, 76, 40
 COLUMNS = 5
@@ -43,7 +43,7 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
         color=alt.Color("dbms:N", title=None, scale=alt.Scale(domain=dbms, range=list(SERIES))),
         tooltip=["dbms:N", "second:Q", *numbers(",.0f")],
     )
-    y = alt.Y("median:Q", title="operations/s", scale=alt.Scale(zero=True), axis=_AXIS)
+    y = alt.Y("median:Q", title="operations/s", scale=alt.Scale(zero=True), axis=NUMBERS_AXIS)
     panel = alt.layer(
         base.mark_area(opacity=0.14).encode(y=alt.Y("low:Q", title="operations/s"), y2="high:Q"),
         base.mark_line(strokeWidth=1.8).encode(y=y),
@@ -72,7 +72,7 @@ def counters(series: pl.DataFrame) -> Any:
         .mark_line(strokeWidth=1.6)
         .encode(
             x=alt.X("second:Q", title="seconds since the first step began", axis=_SECONDS),
-            y=alt.Y("value:Q", title=None, axis=_AXIS),
+            y=alt.Y("value:Q", title=None, axis=NUMBERS_AXIS),
             color=alt.Color("who:N", title=None, scale=alt.Scale(domain=who, range=list(SERIES))),
             detail="step:N",
             tooltip=["who:N", "step:N", "second:Q", alt.Tooltip("value:Q", format=",.3~f")],

@@ -3,7 +3,7 @@
 A single view can take the width of its page, which a facet cannot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import altair as alt
@@ -55,6 +55,17 @@ def row_axis(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> tup
 def slim(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Only what a chart uses, in as many digits as can be seen: the page carries every value."""
     return frame.select(*columns).with_columns(pl.col(pl.Float64).round_sig_figs(5))
+
+
+def room(times: float, values: pl.Series) -> alt.Scale:
+    """A scale that is so many times as long as the longest bar, for the label behind it."""
+    return alt.Scale(domainMax=times * float(values.max() or 0))  # type: ignore[arg-type]
+
+
+def on_rows(layers: Iterable[alt.Chart], height_px: int, claim: str, how: str, *, min_width_px: int = 330) -> Any:
+    """Layers on the axis of rows as one chart, as wide as its page."""
+    chart = alt.layer(*layers).properties(width="container", height=height_px)
+    return titled(chart, claim, how, min_width_px=min_width_px)
 
 
 def interval_ticks(base: alt.Chart, x: alt.X, low: str, high: str) -> tuple[alt.Chart, ...]:

@@ -56,12 +56,17 @@ class Folded:
         return f"<p>{escape(self.note)}</p>{''.join(parts)}"
 
 
-def interval_of(row: Row, form: str = ".2f") -> str:
-    """
+def interval_of(row: Row, form: str = ".2f", of: str = "") -> str:
+    """The columns `low` and `high` as text, or those that begin with the name `of`.
+
     >>> interval_of({"low": 0.601, "high": 0.65}), interval_of({"low": None, "high": None})
     ('0.60–0.65', 'no interval')
+    >>> interval_of({"added_low": -0.2, "added_high": 0.1}, "+.1f", "added")
+    '-0.2 to +0.1'
     """
-    return "no interval" if row["low"] is None else f"{row['low']:{form}}–{row['high']:{form}}"
+    low, high = (row[f"{of}_{end}" if of else end] for end in ("low", "high"))
+    between = " to " if form.startswith("+") else "–"
+    return "no interval" if low is None else f"{low:{form}}{between}{high:{form}}"
 
 
 def number_of(row: Row, form: str = ".2f") -> str:

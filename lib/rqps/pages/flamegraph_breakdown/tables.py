@@ -185,8 +185,6 @@ def _with_interval(name: str) -> Any:
     def written(row: Row) -> str:
         if row[f"{name}_median"] is None:
             return "–"
-        low, high = row[f"{name}_low"], row[f"{name}_high"]
-        reach = "no interval" if low is None else f"{low:.2f}–{high:.2f}"
-        return view.two_lines(f"{row[f'{name}_median']:.2f}", reach, muted=True)
+        return view.two_lines(f"{row[f'{name}_median']:.2f}", view.interval_of(row, of=name), muted=True)
 
     return written

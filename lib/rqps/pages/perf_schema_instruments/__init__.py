@@ -1,6 +1,216 @@
-"""The page on the cost of single instruments of the performance schema."""
+"""The cost of single instruments of the performance schema: a tree of the parts of a scenario, level by level."""
 
-from rqps.pages.perf_schema_instruments.charts import instrument_bars, instrument_text
-from rqps.pages.perf_schema_instruments.instruments import instrument_costs, sums_table
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-__all__ = ["instrument_bars", "instrument_costs", "instrument_text", "sums_table"]
+import altair as alt
+import polars as pl
+from great_tables import GT
+
+from rqps import view
+from rqps.profile.instructions import COUNTED, instructions_per_operation
+from rqps.stats.scenarios import (
+    COSTS_MORE,
+    CPU,
+    events_per_statement,
+    scenario_costs,
+    scenario_rounds,
+    scenarios,
+    with_added,
+    with_events,
+)
+from rqps.store.read import Study
+from rqps.study.perf_schema import fits
+from rqps.view import VERDICT_COLOURS, Column, Row
+from rqps.view.theme import numbers
+
+MOST_ROWS = 80
+LABELS_PX = 250
+NOT_DIVIDED = "This study was not divided: one that says `measure_parts_of` is, when all its rounds are measured."
+_MORE, _LESS = "more than 1 % of an operation", "less"
+_BY_INSTRUCTIONS = ("added_instructions", "added_instructions", "instructions added to an operation", 1.35)
+_BY_TIME = ("added", "added_high", "server CPU added, µs per operation", 1.3)
+_INDENT = "\u2003"
+_COLUMNS = ("row", "part", "level", "n", "added", "added_low", "added_high", "share", "coverage", "verdict")
+
+
+def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> pl.DataFrame:
+    """The tidy frame of server CPU, one row per part and step, with events and instructions, in the order of a tree.
+
+    `level` 0 is the whole, `part` its patterns, `parent` the part that it was taken from. Each level is compared with
+    its own base. Below a part come its own parts, the most expensive first: by instructions where the same levels
+    have them `counted`, else by time. A study that was not divided has no rows.
+    """
+    by_name = {study.card.study: study for study in counted}
+    rows = pl.concat(_of_level(number, each, by_name.get(each.card.study)) for number, each in enumerate(levels))
+    if len(levels) < 2 or rows.is_empty():
+        return rows.clear().with_columns(parent=pl.lit(None, pl.String))
+    return _as_tree(rows.with_columns(_parents(rows)))
+
+
+def sums_table(costs: pl.DataFrame) -> GT | view.Sentences:
+    """A table of the cost of each part that was divided, beside the sum and the number of its own parts."""
+    if costs.is_empty():
+        return view.Sentences([NOT_DIVIDED])
+    counted = pl.col("added_instructions")
+    sum_of_counted = pl.when(counted.null_count() == 0).then(counted.sum())
+    of_part = costs.drop_nulls("parent").group_by("step", part="parent")
+    sums = of_part.agg(sum_us=pl.col("added").sum(), sum=sum_of_counted, parts=pl.len())
+    divided = costs.join(sums, on=["step", "part"], maintain_order="left").sort("step", "level", maintain_order=True)
+    return view.table(
+        [{**row, "interval": view.interval_of(row, "+,.2f", "added")} for row in divided.to_dicts()],
+        [
+            Column("part"),
+            Column("added", "alone", "+,.2f", under="server CPU, µs/o"),
+            Column("interval", under="server CPU, µs/o"),
+            Column("sum_us", "sum of its parts", "+,.2f", under="server CPU, µs/o"),
+            Column("added_instructions", "alone", "+,.0f", under="instructions/o"),
+            Column("sum", "sum of its parts", "+,.0f", under="instructions/o"),
+            Column("parts"),
+        ],
+        name="sums",
+        group="step",
+    )
+
+
+def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:
+    against = next(iter(scenarios(study).filter(dbms=study.card.base)["scenario"]), "")
+    costs = instructions = scenario_costs(study, against)
+    if counted:
+        values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+        instructions = with_added(scenario_rounds(counted, values.filter(metric=COUNTED), against))
+    keys = ["host", "step", "build", "scenario"]
+    beside = instructions.select(*keys, instructions="median", added_instructions="added")
+    return (
+        with_events(costs, events_per_statement(study))
+        .join(beside if counted else beside.clear(), on=keys, how="left", maintain_order="left")
+        .with_columns(level=pl.lit(number, pl.Int32), part=pl.col("scenario").map_elements(_label, pl.String))
+    )
+
+
+def _label(scenario: str) -> str:
+    """The instruments of a scenario of one's own, without how they are switched; a name stays.
+
+    >>> _label("wait/io/% timed, idle counted, events_waits_current on"), _label("all-enabled")
+    ('wait/io/%, idle', 'all-enabled')
+    """
+    words = [word.rsplit(" ", 1) for word in scenario.split(", ")]
+    instruments = [word[0] for word in words if word[-1] in ("timed", "counted")]
+    return ", ".join(instruments) or scenario
+
+
+def _parents(rows: pl.DataFrame) -> pl.Series:
+    """The part of the level above that each row's first pattern fits; the whole for rows of level 1."""
+    above = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
+    parents = []
+    for level, part in rows.select("level", "part").rows():
+        candidates, first = above.get(level - 1, []), part.split(", ")[0]
+        fitting = (each for each in candidates if any(fits(pattern, first) for pattern in each.split(", ")))
+        parents.append(next(fitting, candidates[0] if candidates else None))
+    return pl.Series("parent", parents, pl.String)
+
+
+def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sorted so that below a part come its own parts, the most expensive first."""
+    by = "added_instructions" if rows["added_instructions"].null_count() == 0 else "added"
+    ordered = rows.sort("step", by, descending=[False, True])
+    siblings = ordered.partition_by("step", "level", "parent", as_dict=True)
+
+    def below(step: str, level: int, parent: str | None) -> Iterator[pl.DataFrame]:
+        for row in siblings.get((step, level, parent), rows.clear()).iter_slices(1):
+            yield row
+            yield from below(step, level + 1, row["part"].item())
+
+    return pl.concat(row for step in ordered["step"].unique(maintain_order=True) for row in below(step, 0, None))
+
+
+def instrument_bars(costs: pl.DataFrame) -> Any:
+    """One row per part, below the part that it was taken from; of the first step; by instructions where known."""
+    if costs["level"].max() in (None, 0):
+        return view.Sentences([NOT_DIVIDED])
+    first = costs.filter(step=costs["step"][0]).head(MOST_ROWS)
+    rows = first.with_columns(
+        pl.struct("level", "part").map_elements(_name, pl.String).alias("row"),
+        (pl.col("median") - 1).alias("share"),
+        pl.col("verdict").replace(view.verdict_words(CPU)),
+        pl.struct("added", "added_instructions").map_elements(_both, pl.String).alias("label"),
+        pl.when(pl.col("instructions") > COSTS_MORE).then(pl.lit(_MORE)).otherwise(pl.lit(_LESS)).alias("much"),
+    )
+    order = rows["row"].to_list()
+    axis = alt.Axis(title=None, ticks=False, domain=False, labelLimit=LABELS_PX, labelOverlap=False)
+    times = numbers("+,.3f", ", µs", ("added", "added_low", "added_high"))
+    counted = alt.Tooltip("added_instructions:Q", format="+,.0f", title="instructions added")
+    tooltip = ["part:N", "verdict:N", *times, alt.Tooltip("share:Q", format="+.1%"), counted]
+    base = alt.Chart(view.slim(rows, *_COLUMNS, "added_instructions", "label", "much")).encode(
+        y=alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=axis), tooltip=tooltip
+    )
+    builds, rounds = ", ".join(view.in_order(rows["build"])), view.rounds_of(rows["n"])
+    how = f"{rows['step'][0]} on {builds}, against {rows['against'][0]} of the same level"
+    by_count = _counted(first)
+    column, high, title, wider = _BY_INSTRUCTIONS if by_count else _BY_TIME
+    longest = rows[column] if rows[high].is_null().all() else rows[high]
+    x = alt.X(f"{column}:Q", title=title, scale=view.room(wider, longest))
+    if by_count:
+        how += f"; instructions counted one by one, in brackets the server CPU, of {rounds}."
+        shades = alt.Scale(domain=[_MORE, _LESS], range=[VERDICT_COLOURS["slower"], VERDICT_COLOURS["unsure"]])
+        bars = base.mark_bar(height=13).encode(x=x, color=alt.Color("much:N", title=None, scale=shades))
+        layers: tuple[alt.Chart, ...] = (bars, view.row_labels(base, column))
+    else:
+        how += f" and round: median of {rounds}, the bar is its interval ({view.coverage_of(rows['coverage'])})."
+        layers = view.interval_ticks(base.encode(color=view.verdict_colour(CPU, labelLimit=0)), x, "added_low", high)
+    return view.on_rows(layers, view.ROW_PX * len(order), _claim(first), how)
+
+
+def instrument_text(costs: pl.DataFrame) -> str:
+    """The tree as lines: µs that a part adds, with interval and verdict; instructions; events, and ns of each."""
+    if costs.is_empty():
+        return NOT_DIVIDED
+    lines = [f"{'added, µs/o':32}{'instructions':>13}{'events':>8}{'ns each':>9}{'i. each':>9}  part"]
+    for (step,), rows in costs.group_by("step", maintain_order=True):
+        lines += ["", str(step), *(_line(row) for row in rows.to_dicts())]
+    return "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    counted, events = row["added_instructions"], row["per_statement"]
+    sign, reach = view.COST_SIGNS[row["verdict"]], view.interval_of(row, "+.2f", "added")
+    added = f"{sign} {row['added']:+.2f} ({reach}) n={row['n']}"
+    each = "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}"
+    instructions = "–" if counted is None else f"{counted:+,.0f}"
+    instructions_each = "–" if counted is None or not events else f"{counted / events:,.0f}"
+    per_statement = "–" if events is None else f"{events:,.1f}"
+    numbers = f"{added:32}{instructions:>13}{per_statement:>8}{each:>9}{instructions_each:>9}"
+    return f"{numbers}  {'  ' * row['level']}{row['part']}"
+
+
+def _name(row: dict[str, Any]) -> str:
+    """A part's name, indented by its level; of many instruments, the first and the number of the others."""
+    first, *others = str(row["part"]).split(", ")
+    more = f" and {len(others)} more" if others else ""
+    return f"{_INDENT * int(row['level'])}{first}{more}"
+
+
+def _both(row: dict[str, Any]) -> str:
+    """Instructions, in brackets the time; or the time alone."""
+    counted, time = row["added_instructions"], f"{row['added']:+,.2f} µs"
+    return time if counted is None else f"{counted:+,.0f} ({time})"
+
+
+def _counted(costs: pl.DataFrame) -> bool:
+    return costs["added_instructions"].null_count() == 0
+
+
+def _claim(costs: pl.DataFrame) -> str:
+    """The most expensive kind, and single instrument: by instructions, or by time where the rounds show a cost."""
+    parts = costs.filter(pl.col("level") > 0)
+    column, form = ("added_instructions", "{:,.0f} instructions") if _counted(costs) else ("added", "{:.1f} µs")
+    shown = parts if _counted(costs) else parts.filter(verdict="slower")
+    rows = shown.sort(column, descending=True).to_dicts()
+    if not rows:
+        return "The rounds show no part to cost anything."
+    first = next((row for row in rows if row["level"] == 1), rows[0])
+    claim = f"{first['part']} costs most: {form.format(first[column])} per operation"
+    single = next((row for row in rows if row["level"] > 1 and not {"%", ","} & set(row["part"])), first)
+    if single["part"] != first["part"]:
+        claim += f"; of single instruments, {single['part']}: {form.format(single[column])}"
+    return f"{claim}."

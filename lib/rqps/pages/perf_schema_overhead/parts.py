@@ -24,7 +24,6 @@ _ROLES = {
 }
 _ALL_HANG_ON = ("global_instrumentation", "thread_instrumentation")
 _MOST_TRIED = 14  # scenarios of which every choice is tried: 16384
-PANEL_PX = 200
 _KEYS = ("host", "build", "step", "position", "scenario")
 
 Enabled = Mapping[str, frozenset[str]]
@@ -135,36 +134,27 @@ def parts_chart(study: Study) -> Any:
     rows = view.with_rows(rows, "step", "scenario")
     covered = alt.Tooltip("covers:Q", format=".0%", title="of what is enabled")
     tooltip = ["row:N", "role:N", *numbers("+,.2f", ", µs"), covered]
-    room = alt.Scale(domainMax=1.2 * float(rows["end"].max() or 1))  # type: ignore[arg-type]
-    x = alt.X("median:Q", title="server CPU added to all-disabled, µs per operation", scale=room)
+    x = alt.X(
+        "median:Q", title="server CPU added to all-disabled, µs per operation", scale=view.room(1.2, rows["end"])
+    )
     colour = alt.Color("role:N", title=None, scale=alt.Scale(domain=list(words), range=list(shades)))
     shown = ("row", "scenario", "role", "n", "median", "low", "high", "coverage", "covers", "label", "end")
     axis, height = view.row_axis(rows, "step", "scenario")
     base = alt.Chart(view.slim(rows, *shown)).encode(y=axis, tooltip=tooltip)
-    chart = alt.layer(
-        base.mark_bar(height=13).encode(x=x, color=colour),
-        base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q"),
-        view.row_labels(base, "end"),
-    ).properties(width="container", height=height)
+    bars = base.mark_bar(height=13).encode(x=x, color=colour)
+    intervals = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
     how = (
         "Parts are the scenarios that share no instrument or consumer; they have "
         f"{min(parts.filter(role='sum')['covers']):.0%} of what all-enabled has. Sums are taken within a round: "
         f"median of {view.rounds_of(parts['n'])}, the line is the interval ({view.coverage_of(parts['coverage'])})."
     )
-    return view.titled(chart, _claim(parts), how, min_width_px=330)
+    return view.on_rows([bars, intervals, view.row_labels(base, "end")], height, _claim(parts), how)
 
 
 def step_on_build(frame: pl.DataFrame) -> pl.Expr:
     """The column `step`, with the build where the frame has several."""
     several = frame["build"].n_unique() > 1
     return (pl.format("{} on {}", "step", "build") if several else pl.col("step")).alias("step")
-
-
-def lines_with_intervals(base: alt.Chart, y: alt.Y, data: pl.DataFrame) -> Any:
-    """Layers of a line, its points, and the interval `low` to `high` of each."""
-    interval = base.mark_rule(strokeWidth=4, opacity=0.3).encode(y=alt.Y("low:Q"), y2="high:Q")
-    points = base.mark_point(filled=True, size=34, opacity=1).encode(y=y)
-    return alt.layer(interval, base.mark_line(strokeWidth=1.6).encode(y=y), points, data=data)
 
 
 def _claim(parts: pl.DataFrame) -> str:
@@ -177,4 +167,4 @@ def _claim(parts: pl.DataFrame) -> str:
         return f"{whole['step']}: {left_over}, in one round."
     none = rest["low"] <= 0 <= rest["high"]
     add_up = "add up to the whole as far as the rounds show" if none else "do not add up to the whole"
-    return f"{whole['step']}: the parts {add_up}; {left_over}, {rest['low']:+.1f} to {rest['high']:+.1f}."
+    return f"{whole['step']}: the parts {add_up}; {left_over}, {view.interval_of(rest, '+.1f')}."

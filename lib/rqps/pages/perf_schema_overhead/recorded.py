@@ -112,16 +112,15 @@ def _memory_chart(points: pl.DataFrame) -> Any:
     tooltip = ["row:N", "verdict:N", *megabytes, alt.Tooltip("share:Q", format="+.1%")]
     axis, height = view.row_axis(rows, "build", "scenario")
     base = alt.Chart(view.slim(rows, *columns)).encode(y=axis, tooltip=tooltip)
-    room = alt.Scale(domainMax=1.3 * float(rows["perf_schema_mb"].max() or 0))  # type: ignore[arg-type]
+    room = view.room(1.3, rows["perf_schema_mb"])
     title = "memory of the performance schema, MB"
     x = alt.X("perf_schema_mb:Q", title=title, scale=room, axis=alt.Axis(tickCount=6))
     bars = base.mark_bar(height=13).encode(x=x, color=view.verdict_colour(CPU, "its CPU"))
-    chart = alt.layer(bars, view.row_labels(base, "perf_schema_mb")).properties(width="container", height=height)
     how = (
         "Memory as the server reports it after the last step; behind it the CPU of "
         f"{points['step'][0]} against {points['against'][0]}, median of {view.rounds_of(points['n'])}."
     )
-    return view.titled(chart, _memory_claim(points), how, min_width_px=330)
+    return view.on_rows([bars, view.row_labels(base, "perf_schema_mb")], height, _memory_claim(points), how)
 
 
 def _memory_claim(points: pl.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""The cost of each scenario: a chart by scenario, one by release, a table, and the same as lines."""
+"""The cost of each scenario, by scenario, by release and as a table; and throughput against the number of clients."""
 
 from typing import Any
 
@@ -6,15 +6,18 @@ import altair as alt
 import polars as pl
 
 from rqps import view
-from rqps.pages.perf_schema_overhead.parts import PANEL_PX, lines_with_intervals, step_on_build
-from rqps.stats.scenarios import CPU, OFF, ranked, scenario_costs
+from rqps.pages.perf_schema_overhead.parts import step_on_build
+from rqps.stats import absolute, measured
+from rqps.stats.scenarios import CPU, DISABLED, OFF, ranked, scenario_costs, scenarios
 from rqps.store.read import Study
-from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Row, Sentences
-from rqps.view.lines import panels
+from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Row, Sentences, in_order, interval_of
+from rqps.view.lines import NUMBERS_AXIS, panels
 from rqps.view.theme import numbers
 
 MOST_ROWS = 72
-PANEL_HEIGHT_PX = 150
+PANEL_PX, PANEL_HEIGHT_PX, CLIENTS_PX, PANEL_OF_CLIENTS_PX = 200, 150, 320, 120
+_GREY = "#9aa4ad"
+_OF_CLIENTS = ("scenario", "build", "step", "clients", "n", "median", "low", "high")
 NONE = "This study has no two scenarios of the performance schema of one build."
 
 _TOOLTIP = [
@@ -40,16 +43,15 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
     axis, height = view.row_axis(rows, "step", "scenario")
     tooltip = ["row:N", "against:N", *_TOOLTIP]
     base = alt.Chart(view.slim(rows, *shown, "label")).encode(y=axis, tooltip=tooltip, color=view.verdict_colour(CPU))
-    room = alt.Scale(domainMax=1.25 * float(rows["high"].max() or rows["share"].max() or 0))  # type: ignore[arg-type]
+    room = view.room(1.25, rows["share"] if rows["high"].is_null().all() else rows["high"])
     percent = alt.Axis(format="+.0%", tickCount=8)
     x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
-    chart = alt.layer(*view.interval_ticks(base, x, "low", "high")).properties(width="container", height=height)
     how = (
         f"CPU time of the server's process over operations, against {costs['against'][0]} of the same build and "
         f"round: median of {view.rounds_of(rows['n'])}, the bar its interval "
         f"({view.coverage_of(rows['coverage'])}); behind it the µs added."
     )
-    return view.titled(chart, _most_expensive(costs), how, min_width_px=330)
+    return view.on_rows(view.interval_ticks(base, x, "low", "high"), height, _most_expensive(costs), how)
 
 
 def _shares(costs: pl.DataFrame) -> pl.DataFrame:
@@ -66,20 +68,20 @@ def _over_releases(costs: pl.DataFrame) -> Any:
     if costs["build"].n_unique() < 2:
         return Sentences(["This study has the scenarios of one build only."])
     columns = ("step", "build", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
-    names = view.in_order(costs.sort("median")["scenario"])
+    names = in_order(costs.sort("median")["scenario"])
     base = alt.Chart().encode(
-        x=alt.X("build:N", sort=view.in_order(costs["build"]), title=None, axis=alt.Axis(labelAngle=0, grid=False)),
+        x=alt.X("build:N", sort=in_order(costs["build"]), title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         color=alt.Color("scenario:N", title=None, scale=alt.Scale(domain=names, range=list(SERIES))),
         tooltip=["step:N", "build:N", "scenario:N", *_TOOLTIP],
     )
     y = alt.Y("share:Q", title=None, axis=alt.Axis(format="+.0%", tickCount=5))
     data = view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns)
-    panel = lines_with_intervals(base, y, data).properties(height=PANEL_HEIGHT_PX)
+    panel = _lines_with_intervals(base, y, data).properties(height=PANEL_HEIGHT_PX)
     how = (
         f"Server CPU per operation, against {costs['against'][0]} of the same build and round: median of "
         f"{view.rounds_of(costs['n'])} with its interval."
     )
-    claim, steps = _from_release_to_release(costs), view.in_order(costs["step"])
+    claim, steps = _from_release_to_release(costs), in_order(costs["step"])
     return panels(panel, "step", steps, claim, how, width_px=PANEL_PX)
 
 
@@ -121,7 +123,7 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
     shares |= {name: name for name in ("throughput", "throughput_low", "throughput_high")}
     rows = costs.with_columns(**{name: pl.col(ratio) - 1 for name, ratio in shares.items()})
     if as_text:
-        return _lines(rows)
+        return _as_text(rows)
     shown = [
         {
             **row,
@@ -152,22 +154,108 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
 def _cell(row: Row, name: str, form: str, sign: str = "") -> str:
     if row[name] is None:
         return "–"
-    return view.two_lines(f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>", _reach(row, name, form))
+    return view.two_lines(f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>", interval_of(row, form, name))
 
 
-def _reach(row: Row, name: str, form: str) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return "no interval" if low is None else f"{low:{form}} to {high:{form}}"
-
-
-def _lines(rows: pl.DataFrame) -> str:
+def _as_text(rows: pl.DataFrame) -> str:
     """CPU added in percent with its interval and verdict, then µs, then throughput."""
     head = f"{'CPU/o':30}{'added, µs/o':14}{'throughput':13}scenario"
     lines = [f"Against: {rows['against'][0]}", head]
     for (step, build), of_step in rows.group_by("step", "build", maintain_order=True):
         lines += ["", f"{step} on {build}"]
         for row in of_step.to_dicts():
-            cpu = f"{COST_SIGNS[row['verdict']]} {row['share']:+.1%} ({_reach(row, 'share', '+.1%')})"
+            cpu = f"{COST_SIGNS[row['verdict']]} {row['share']:+.1%} ({interval_of(row, '+.1%', 'share')})"
             throughput = "–" if row["throughput"] is None else f"{row['throughput']:+.1%}"
             lines.append(f"{cpu:30}{row['added']:<+14,.2f}{throughput:13}{row['scenario']}, n={row['n']}")
     return "\n".join(lines)
+
+
+def _lines_with_intervals(base: alt.Chart, y: alt.Y, data: pl.DataFrame) -> Any:
+    """Layers of a line, its points, and the interval `low` to `high` of each."""
+    interval = base.mark_rule(strokeWidth=4, opacity=0.3).encode(y=alt.Y("low:Q"), y2="high:Q")
+    points = base.mark_point(filled=True, size=34, opacity=1).encode(y=y)
+    return alt.layer(interval, base.mark_line(strokeWidth=1.6).encode(y=y), points, data=data)
+
+
+def by_clients(study: Study) -> pl.DataFrame:
+    """Throughput by number of clients of steps that were measured with several; `step` is without that number."""
+    named = scenarios(study).select("dbms", "scenario")
+    step = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
+    values = measured(study.steps, study.runs, ["operations_per_s"]).with_columns(step)
+    shown = values.filter(pl.col("clients").n_unique().over("step") > 1).join(named, on="dbms", maintain_order="left")
+    found = absolute(shown, keys=["host", "step", "build", "dbms", "scenario", "clients"])
+    return found.sort("host", "step", "build", "scenario", "clients")
+
+
+def client_charts(study: Study) -> list[Any]:
+    """All scenarios in one chart, a line each; and a small chart for each, beside all-disabled in grey."""
+    series = by_clients(study)
+    if series.is_empty():
+        return [Sentences(["No step of this study was measured with several numbers of clients and scenarios."])]
+    order, own = _by_height(series), iter(SERIES * (1 + series["scenario"].n_unique() // len(SERIES)))
+    shades = alt.Scale(domain=order, range=[_GREY if name == DISABLED else next(own) for name in order])
+    # Two fit beside each other on a telephone; in one row of ten the last ones are cut off.
+    colour = alt.Color("scenario:N", title=None, sort=order, scale=shades, legend=alt.Legend(columns=2))
+    lines = _lines_of_clients(view.slim(series, *_OF_CLIENTS), colour, "operations/s")
+    how = _how(series, "one line per scenario, the highest first")
+    chart = lines.properties(width="container", height=CLIENTS_PX)
+    shown = [view.titled(chart, _lowest(series), how, min_width_px=330)]
+    return [*shown, _one_by_one(series)] if DISABLED in order else shown
+
+
+def _lines_of_clients(data: pl.DataFrame, colour: alt.Color, title: str | None) -> Any:
+    tooltip = ["scenario:N", "step:N", "build:N", "clients:O", *numbers(",.0f")]
+    x = alt.X("clients:O", title="clients", axis=alt.Axis(labelAngle=0, grid=False))
+    y = alt.Y("median:Q", title=title, scale=alt.Scale(zero=True), axis=NUMBERS_AXIS)
+    base = alt.Chart().encode(x=x, color=colour, tooltip=tooltip)
+    return _lines_with_intervals(base, y, data)
+
+
+def _one_by_one(series: pl.DataFrame) -> Any:
+    shown = [name for name in _by_height(series) if name != DISABLED]
+    both = [
+        series.filter(scenario=scenario).with_columns(panel=pl.lit(name), line=pl.lit(line))
+        for name in shown
+        for line, scenario in (("the scenario", name), (DISABLED, DISABLED))
+    ]
+    shades = alt.Scale(domain=["the scenario", DISABLED], range=[SERIES[1], _GREY])
+    data = view.slim(pl.concat(both), "panel", "line", *_OF_CLIENTS)
+    lines = _lines_of_clients(data, alt.Color("line:N", title=None, scale=shades), None)
+    how = _how(series, "operations/s, all on one axis")
+    panel = lines.properties(height=PANEL_OF_CLIENTS_PX)
+    return panels(panel, "panel", shown, _clearly_below(series), how, width_px=PANEL_PX)
+
+
+def _by_height(series: pl.DataFrame) -> list[str]:
+    """Scenarios by throughput with the most clients, the highest first, as the lines end."""
+    most = series.filter(pl.col("clients") == pl.col("clients").max())
+    return in_order(most.sort("median", descending=True)["scenario"])
+
+
+def _lowest(series: pl.DataFrame) -> str:
+    """The scenario with the lowest throughput at most clients, beside all-disabled if that was measured."""
+    most = series.filter(pl.col("clients") == pl.col("clients").max()).sort("median")
+    low = most.row(0, named=True)
+    beside = most.filter(scenario=DISABLED, build=low["build"], step=low["step"]).to_dicts()
+    high = beside[0] if beside else most.row(-1, named=True)
+    clients = f"With {high['clients']} clients"
+    if low["high"] is None or low["high"] >= high["low"]:
+        return f"{clients}, the rounds do not separate {low['scenario']}, the lowest, from {high['scenario']}."
+    share = 1 - low["median"] / high["median"]
+    return f"{clients}, {low['scenario']} does {share:.0%} less of {low['step']} than {high['scenario']}."
+
+
+def _clearly_below(series: pl.DataFrame) -> str:
+    keys = ["host", "build", "step", "clients"]
+    grey = series.filter(scenario=DISABLED).select(*keys, base_low="low")
+    below = series.join(grey, on=keys).filter(pl.col("high") < pl.col("base_low"))
+    names = [name for name in _by_height(series) if name in set(below["scenario"]) - {DISABLED}]
+    if not names:
+        return "No scenario lies clearly below all-disabled with any number of clients."
+    return f"Clearly below all-disabled, with some number of clients: {', '.join(names)}."
+
+
+def _how(series: pl.DataFrame, what: str) -> str:
+    build = ", ".join(in_order(series["build"]))
+    rounds = view.rounds_of(series["n"])
+    return f"{', '.join(in_order(series['step']))} on {build}; {what}. Median of {rounds}, the bar is its interval."

@@ -106,8 +106,7 @@ def _named(row: Row) -> str:
 def _moved(row: Row) -> str:
     """The throughput that another config gives back, where the rounds show that it gives back any."""
     if row["verdict"] not in ("slower", "faster"):
-        reach = "no interval" if row["low"] is None else f"{row['low']:+.2f} to {row['high']:+.2f}"
-        return f"whether {row['dbms']} changes that is unsure ({row['median']:+.2f}, {reach})"
+        return f"whether {row['dbms']} changes that is unsure ({row['median']:+.2f}, {interval_of(row, '+.2f')})"
     way = "gives back" if row["median"] > 0 else "takes another"
     low, high = sorted((abs(row["low"]), abs(row["high"])))
     return f"{row['dbms']} {way} {abs(row['median']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"

@@ -95,7 +95,7 @@ def worst_table(compared: pl.DataFrame) -> GT:
     """One row per step, the worst first."""
 
     def cost(row: Row) -> str:
-        return two_lines(f"{row['cpu']:.2f}", interval_of({"low": row["cpu_low"], "high": row["cpu_high"]}))
+        return two_lines(f"{row['cpu']:.2f}", interval_of(row, of="cpu"))
 
     rows = by_host(worst(compared))
     of_steps = rows["of_steps"][0]
@@ -176,8 +176,7 @@ def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFram
         return Sentences(["No build of this study ran with two configs."])
 
     def gain(row: Row) -> str:
-        reach = "no interval" if row["low"] is None else f"{row['low']:+.2f} to {row['high']:+.2f}"
-        return two_lines(f"<b>{row['median']:+.2f}</b>", f"{reach} · n={row['n']}")
+        return two_lines(f"<b>{row['median']:+.2f}</b>", f"{interval_of(row, '+.2f')} · n={row['n']}")
 
     keys = ["host", "step", "dbms", "base"]
     gained = {
