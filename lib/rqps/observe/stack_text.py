@@ -2,13 +2,11 @@
 
 A sample is a header line, a line for the function it was in (the leaf) and one for each caller, up to a blank line.
 The leaf's address is new nearly every time, its callers' addresses are few. So callers are not parsed but looked up
-by the hash of their bytes, the leaf by its name, and only new text is parsed. To search for the blank line would
-take most of the time: the lengths that callers had before, behind the same nearest caller, are tried first.
+by the hash of their bytes, the leaf by its name, and only new text is parsed.
 """
 
 import itertools
 import re
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,11 +22,10 @@ ADDRESS_COLUMNS = 18
 """A tab, the address right-aligned in 16 columns, and a space: perf has written it so in every version."""
 READ_BYTES = 1 << 18
 """Few enough to be in the processor's cache still when they are parsed."""
-MOST_LENGTHS = 8
-"""To try; more would take longer than to search for the end."""
 
 _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _DELETED = b" (deleted)"
+_HEADER = re.compile(rb".*/\d+\s.*\S\s+\d+\s+\S+\s*")
 _LOST = b"PERF_RECORD_LOST"
 _NO_FILE = re.compile(r"//anon|\[(heap|stack|anon.*)\]|anon_inode:.*|/(dev/zero|memfd:.*|SYSV.*)")
 _USERS_OWN = ("[vdso]", "[vsyscall]")
@@ -66,25 +63,14 @@ def read_frame(text: bytes) -> Frame:
     return Frame(_OFFSET.sub(b"", name).decode(errors="replace") or UNKNOWN, short)
 
 
-def leaf_key(line: bytes) -> bytes:
-    """The part of a leaf's line that does not change with the address in its function."""
-    start = line.rfind(b"+0x")
-    if start < 0:
-        return line[ADDRESS_COLUMNS:]
-    return line[ADDRESS_COLUMNS:start] + line[line.find(b" ", start) :]
-
-
 def _name_and_module(text: bytes) -> tuple[bytes, bytes]:
     """The name of a function may hold brackets and spaces, and so may a path."""
-    if not text.endswith(b")"):
-        return text, b""
-    inner = text[:-1].removesuffix(_DELETED)
-    for opening in (b" (/", b" (["):
-        start = inner.rfind(opening)
-        if start >= 0:
-            return inner[:start], inner[start + 2 :]
-    name, _, module = inner.rpartition(b" (")
-    return name, module
+    inner = text.removesuffix(b")").removesuffix(_DELETED)
+    for opening in (b" (/", b" ([", b" ("):
+        name, found, module = inner.rpartition(opening)
+        if found:
+            return name, opening[2:] + module
+    return text, b""
 
 
 class Thread(NamedTuple):
@@ -115,47 +101,70 @@ class Folded:
     """Blocks of lines that are no sample."""
     cut_off: bool = False
     """True where the text stops in the middle of a sample."""
-    _lengths: dict[bytes, list[int]] = field(default_factory=dict)
-    """Lengths of callers' lines, by the line of the nearest."""
-    _paths: dict[int, "array[int]"] = field(default_factory=dict)
-    """Paths from the root, as numbers of frames, by the hash of the callers' lines."""
-    _numbers: dict[Frame, int] = field(default_factory=dict)
-    _frames: list[Frame] = field(default_factory=list)
-    _lines: dict[bytes, int] = field(default_factory=dict)
+    _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
+    """Paths from the root, by the hash of the callers' lines."""
+    _frames: dict[bytes, Frame] = field(default_factory=dict)
+    """By the parts of their lines that do not change with the address."""
+
+    def add(self, block: bytes) -> None:
+        """Counts the sample of a block of lines; lines of perf's own may stand before it."""
+        try:
+            header, leaf, callers = block.split(b"\n", 2)
+            who, _, period, event = header.rsplit(None, 3)
+            weight = int(period)
+        except ValueError:
+            self._add_odd(block)
+            return
+        path = hash(callers)
+        key = who, event, _without_address(leaf), path
+        count = self.counts.get(key)
+        if count is None:
+            count = self.counts[key] = [0, 0]
+            if path not in self._paths:
+                nearest_first = filter(None, callers.split(b"\n"))
+                frames = [self._frame(_without_address(line)) for line in nearest_first]
+                self._paths[path] = tuple(reversed(frames))
+        count[0] += 1
+        count[1] += weight
+
+    def _add_odd(self, block: bytes) -> None:
+        """A block that is not as most are: without callers, without any stack, or with perf's own lines before it."""
+        lines = block.split(b"\n")
+        while lines and (not lines[0] or lines[0].startswith(b"#") or _LOST in lines[0]):
+            line = lines.pop(0)
+            self.lost += int(line.split()[-1]) if _LOST in line else 0
+        if lines and _HEADER.fullmatch(lines[0]):
+            self.add(b"\n".join([*lines, b"", b""]))
+        elif lines:
+            self.unreadable += 1
 
     def stacks(self) -> Iterator[Stack]:
         """Each stack once; a difference in addresses, or in the CPU that a thread was on, makes no other stack."""
-        merged: dict[tuple[Thread, str, bytes], list[int]] = {}
+        merged: dict[tuple[Thread, str, tuple[Frame, ...]], list[int]] = {}
         threads = {who: _thread(who) for who in {key[0] for key in self.counts}}
         events = {key[1]: key[1].decode(errors="replace").partition(":")[0] for key in self.counts}
         for (who, event, leaf, callers), (samples, weight) in self.counts.items():
-            path = self._paths[callers]
+            frames = self._paths[callers]
             if leaf:
-                path = path + array("I", (self._number(leaf),))
-            count = merged.setdefault((threads[who], events[event], path.tobytes()), [0, 0])
+                frames = (*frames, self._frame(leaf))
+            count = merged.setdefault((threads[who], events[event], frames), [0, 0])
             count[0] += samples
             count[1] += weight
-        for (thread, name, numbers), (samples, weight) in merged.items():
-            frames = tuple(self._frames[number] for number in array("I", numbers))
+        for (thread, name, frames), (samples, weight) in merged.items():
             yield Stack(thread, name, frames, samples, weight)
 
-    def count_of(self, who: bytes, event: bytes, leaf: bytes, callers: bytes) -> list[int]:
-        """The count of a stack; its callers are parsed when they are seen for the first time."""
-        path = hash(callers)
-        if path not in self._paths:
-            lines = reversed(callers.split(b"\n")) if callers else ()
-            self._paths[path] = array("I", (self._number(leaf_key(line)) for line in lines))
-        return self.counts.setdefault((who, event, leaf, path), [0, 0])
+    def _frame(self, text: bytes) -> Frame:
+        if text not in self._frames:
+            self._frames[text] = read_frame(text)
+        return self._frames[text]
 
-    def _number(self, text: bytes) -> int:
-        number = self._lines.get(text)
-        if number is None:
-            frame = read_frame(text)
-            number = self._numbers.setdefault(frame, len(self._frames))
-            if number == len(self._frames):
-                self._frames.append(frame)
-            self._lines[text] = number
-        return number
+
+def _without_address(line: bytes) -> bytes:
+    """The part of a function's line that does not change with the address in it."""
+    offset = line.rfind(b"+0x")
+    if offset < 0:
+        return line[ADDRESS_COLUMNS:]
+    return line[ADDRESS_COLUMNS:offset] + line[line.find(b" ", offset) :]
 
 
 def fold(read: Callable[[int], bytes]) -> Folded:
@@ -163,78 +172,11 @@ def fold(read: Callable[[int], bytes]) -> Folded:
     folded = Folded()
     rest = b""
     while piece := read(READ_BYTES):
-        text = rest + piece
-        rest = text[_fold_samples(folded, text) :]
-    if rest.endswith(b"\n\n"):  # whole, but that shows only where another line follows
-        rest = rest[_fold_samples(folded, rest + b"\n") :]
+        *blocks, rest = (rest + piece).split(b"\n\n")
+        for block in blocks:
+            folded.add(block)
     folded.cut_off = bool(rest.strip())
     return folded
-
-
-def _fold_samples(folded: Folded, text: bytes) -> int:
-    """Folds all samples that are whole; gives back the place where the first one begins that is not."""
-    counts, lengths, find = folded.counts, folded._lengths, text.find
-    at = 0
-    while (header_end := find(b"\n", at)) >= 0:
-        callers = find(b"\n", header_end + 1) + 1
-        nearest_end = find(b"\n", callers)
-        if callers == 0 or nearest_end < 0:
-            break
-        try:
-            who, _, period, event = text[at:header_end].rsplit(None, 3)
-            weight = int(period)
-            odd = callers == header_end + 2  # no stack at all
-        except ValueError:
-            odd = True
-        if odd:
-            end = find(b"\n\n", at)
-            if end < 0:
-                break
-            _fold_odd(folded, text[at:end])
-            at = end + 2
-            continue
-        leaf = text[header_end + 1 + ADDRESS_COLUMNS : callers - 1]
-        offset = leaf.rfind(b"+0x")  # as in leaf_key, without the call
-        if offset >= 0:
-            leaf = leaf[:offset] + leaf[leaf.find(b" ", offset) :]
-        nearest = text[callers:nearest_end]
-        for length in lengths.get(nearest, ()):
-            end = callers + length
-            if text[end : end + 2] == b"\n\n":
-                count = counts.get((who, event, leaf, hash(text[callers:end])))
-                if count is not None:
-                    break
-        else:
-            end = find(b"\n\n", callers - 1)
-            if end < 0:
-                break
-            count = folded.count_of(who, event, leaf, text[callers:end])
-            if end - callers not in (known := lengths.setdefault(nearest, [])):
-                known[:] = [end - callers, *known[: MOST_LENGTHS - 1]]
-        count[0] += 1
-        count[1] += weight
-        at = end + 2
-    return at
-
-
-def _fold_odd(folded: Folded, block: bytes) -> None:
-    """A block that is not as most are: without callers, without any stack, or with perf's own lines before it."""
-    lines = block.strip(b"\n").split(b"\n")
-    while lines and (not lines[0] or lines[0].startswith(b"#") or _LOST in lines[0]):
-        line = lines.pop(0)
-        if _LOST in line and (count := line.split()[-1]).isdigit():
-            folded.lost += int(count)
-    if not lines:
-        return
-    words = lines[0].rsplit(None, 3)
-    if len(words) != 4 or not words[2].isdigit() or b"/" not in words[0]:
-        folded.unreadable += 1
-        return
-    who, _, period, event = words
-    leaf = leaf_key(lines[1]) if len(lines) > 1 else b""
-    counted = folded.count_of(who, event, leaf, b"\n".join(lines[2:]))
-    counted[0] += 1
-    counted[1] += int(period)
 
 
 def _thread(who: bytes) -> Thread:
