@@ -23,13 +23,13 @@ def row(*names: str, samples: int = 1, event: str = "cycles", step: str = "s", r
     weight = 0 if event == CALLERS else samples * 10
     modules = [module(name) for name in names]
     return {
-        "dbms": "d", "step": step, "role": role, "event": event,
+        "host": "h", "dbms": "d", "step": step, "role": role, "event": event,
         "frames": list(names), "modules": modules, "samples": samples, "weight": weight,
     }  # fmt: skip
 
 
 def frame(*rows: Row) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={"dbms": pl.String, **STACKS})
+    return pl.DataFrame(rows, schema={"host": pl.String, "dbms": pl.String, **STACKS})
 
 
 def rows_of(stacks: pl.DataFrame) -> set[tuple[str, str, int, int]]:
@@ -145,11 +145,10 @@ def test_completeness_has_the_shares_of_each_step() -> None:
         way("do_command", "send", samples=9),
         row("start_thread", "[unknown]", samples=4, step="t"),
     )
-    assert completeness(stacks).rows(named=True) == [
+    assert completeness(stacks).drop("host").rows(named=True) == [
         {"dbms": "d", "step": "s", "samples": 10, "root": 0.6, "repaired": 0.3, "broken": 0.1, "unnamed": 0.0},
         {"dbms": "d", "step": "t", "samples": 4, "root": 1.0, "repaired": 0.0, "broken": 0.0, "unnamed": 1.0},
     ]
-    assert completeness(repaired(stacks)).equals(completeness(stacks))
     assert completeness(frame()).is_empty()
     assert repaired(frame()).is_empty()
 

@@ -56,7 +56,7 @@ def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFr
     rows = pl.concat(parts)
     chances = false_shares(rows["t"].to_list(), rows["freedom"].to_list())
     found = rows.with_columns(pl.Series("false_share", chances, pl.Float64))
-    judged = _judged(found, pl.col("base_measured"), pl.col("false_share") <= FALSE_FINDINGS)
+    judged = _judged(found, pl.col("false_share") <= FALSE_FINDINGS)
     return judged.select(pl.col(each).cast(kind) for each, kind in BREAKDOWN.items())
 
 
@@ -73,11 +73,11 @@ def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
         low=difference - error,
         high=difference + error,
     )
-    return _judged(whole, pl.col("base_median"), pl.lit(True)).select(list(OPERATIONS))
+    return _judged(whole, pl.lit(True)).select(list(OPERATIONS))
 
 
-def _judged(rows: pl.DataFrame, whole: pl.Expr, significant: pl.Expr) -> pl.DataFrame:
-    counted, near = pl.col("unit") == INSTRUCTIONS, SAME_WITHIN * whole
+def _judged(rows: pl.DataFrame, significant: pl.Expr) -> pl.DataFrame:
+    counted, near = pl.col("unit") == INSTRUCTIONS, SAME_WITHIN * pl.col("base_measured")
     sure = STUDENT.sure | counted
     verdict = decided(sure=sure, null=0, near=near, more_is_better=False, significant=significant)
     needed = needs(sure=STUDENT.sure, too_few=STUDENT.too_few, null=0, near=near, most=None)

@@ -6,8 +6,8 @@ the event `callers`, of no weight), among which broken stacks are divided in pro
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile, takewhile
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -27,7 +27,9 @@ _SERVES = r"^(do_command|dispatch_command)(\(|$)"
 _LIBRARIES = r"^(libc|libpthread|libstdc\+\+|ld-linux)[-.]"
 _KERNEL = r"^\[kernel"
 _NO_PROGRAM = ("[data]", "[unknown]")
-_WHERE = ("host", "dbms", "step", "role")
+_STEP, _ROLE = ("host", "dbms", "step"), ("host", "dbms", "role")
+
+_Row = dict[str, Any]
 
 
 class _Frame(NamedTuple):
@@ -36,7 +38,7 @@ class _Frame(NamedTuple):
 
 
 _Path = tuple[_Frame, ...]
-_Key = tuple[Any, ...]
+_Scope = tuple[str, ...]
 
 
 def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
@@ -45,7 +47,6 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     Samples and weight of a broken stack are divided among the paths known to lead to it in the same step, else in
     another step of the same dbms. Where none is known, it comes under what all stacks of its role begin with.
     """
-    where = [column for column in _WHERE if column in stacks.columns]
     # A thread without a name that calls what serves a client is a connection.
     serves = pl.col("frames").list.eval(pl.element().str.contains(_SERVES)).list.any()
     is_connection = (pl.col("role") == _UNKNOWN_ROLE) & serves
@@ -56,10 +57,10 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     broken = sampled.filter(is_broken)
     if broken.is_empty():
         return sampled
-    known = _Known(stacks.filter(pl.col("event") == CALLERS, ending="root"), sampled.filter(ending="root"), where)
-    alike: dict[_Key, list[dict[str, Any]]] = defaultdict(list)  # in an order that does not depend on chance
+    known = _Known(stacks.filter(pl.col("event") == CALLERS, ending="root"), sampled.filter(ending="root"))
+    alike: dict[tuple[_Scope, _Path], list[_Row]] = defaultdict(list)  # in an order that does not depend on chance
     for row in broken.iter_rows(named=True):
-        alike[*(row[column] for column in where), *_frames(row)[:1]].append(row)
+        alike[_scopes(row)[0], _in_programs(row)[:1]].append(row)
     rows = [row for group in alike.values() for row in _repair(group, known)]
     return pl.concat([sampled.filter(~is_broken), pl.DataFrame(rows, schema=sampled.schema)])
 
@@ -69,15 +70,14 @@ def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
 
     `unnamed` is the share in functions without a name, whatever their callers.
     """
-    whole = stacks if "ending" in stacks.columns else repaired(stacks)
-    where = [column for column in _WHERE[:-1] if column in whole.columns]
     samples = pl.col("samples")
     shares = {ending: pl.col("ending") == ending for ending in ("root", "repaired", "broken")}
     shares["unnamed"] = pl.col("frames").list.last().fill_null(_NAMELESS) == _NAMELESS
     return (
-        whole.group_by(where, maintain_order=True)
+        repaired(stacks)
+        .group_by(_STEP, maintain_order=True)
         .agg(samples.sum(), *((samples.filter(of).sum() / samples.sum()).alias(name) for name, of in shares.items()))
-        .sort(where)
+        .sort(_STEP)
     )
 
 
@@ -91,48 +91,52 @@ def _ending() -> pl.Expr:
     return pl.when(whole.fill_null(False)).then(pl.lit("root")).otherwise(pl.lit("broken"))
 
 
-def _frames(row: Mapping[str, Any], whole: bool = False) -> _Path:
-    """The frames of a stack; unless it is `whole`, without what was taken for addresses before the first real one."""
-    path = tuple(map(_Frame, row["frames"], row["modules"]))
-    first = next((at for at, frame in enumerate(path) if frame.module not in _NO_PROGRAM), len(path))
-    return path if whole else path[first:]
+def _path(row: _Row) -> _Path:
+    return tuple(map(_Frame, row["frames"], row["modules"]))
+
+
+def _in_programs(row: _Row) -> _Path:
+    """The frames of a stack without what was taken for addresses before the first real one."""
+    return tuple(dropwhile(lambda frame: frame.module in _NO_PROGRAM, _path(row)))
+
+
+def _scopes(row: _Row) -> tuple[_Scope, _Scope]:
+    """The step and role of a stack, and its role in all steps of its dbms."""
+    return tuple(row[name] for name in (*_STEP, "role")), tuple(row[name] for name in _ROLE)
 
 
 class _Known:
     """Paths from the roots of threads to functions, as far as they were seen."""
 
-    def __init__(self, callers: pl.DataFrame, whole: pl.DataFrame, where: list[str]) -> None:
-        wide = [column for column in where if column != "step"]
-        self._scopes = (where, wide)
-        self._paths: dict[_Key, Counter[_Path]] = defaultdict(Counter)
+    def __init__(self, callers: pl.DataFrame, whole: pl.DataFrame) -> None:
+        self._paths: dict[tuple[_Scope, _Frame], Counter[_Path]] = defaultdict(Counter)
         for row in callers.iter_rows(named=True):
-            path = _frames(row, whole=True)
-            for scope in self._scopes:
-                self._paths[*(row[column] for column in scope), path[-1]][path] += row["samples"]
-        self._whole = whole.partition_by(wide, as_dict=True)
-        self._trunks: dict[_Key, _Path] = {}
+            path = _path(row)
+            for scope in _scopes(row):
+                self._paths[scope, path[-1]][path] += row["samples"]
+        self._whole = whole.partition_by(_ROLE, as_dict=True)
+        self._trunks: dict[_Scope, _Path] = {}
 
-    def paths_to(self, row: Mapping[str, Any], frame: _Frame) -> list[tuple[_Path, int]]:
+    def paths_to(self, row: _Row, frame: _Frame) -> list[tuple[_Path, int]]:
         """The paths to a function, and how often each was seen, from the nearest scope that has any."""
-        for scope in self._scopes if frame.name != _NAMELESS else ():
-            if found := self._paths.get((*(row[column] for column in scope), frame)):
+        for scope in _scopes(row) if frame.name != _NAMELESS else ():
+            if found := self._paths.get((scope, frame)):
                 return sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return []
 
-    def trunk(self, row: Mapping[str, Any]) -> _Path:
+    def trunk(self, row: _Row) -> _Path:
         """The frames that all complete stacks of a role begin with."""
-        scope = tuple(row[column] for column in self._scopes[-1])
-        if scope not in self._trunks:
-            whole = self._whole.get(scope, pl.DataFrame()).iter_rows(named=True)
-            paths = [_frames(each, whole=True) for each in whole]
+        role = _scopes(row)[1]
+        if role not in self._trunks:
+            paths = [_path(each) for each in self._whole.get(role, pl.DataFrame()).iter_rows(named=True)]
             outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all others are sorted between these
-            self._trunks[scope] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
-        return self._trunks[scope]
+            self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
+        return self._trunks[role]
 
 
-def _repair(rows: Sequence[dict[str, Any]], known: _Known) -> Iterator[dict[str, Any]]:
+def _repair(rows: Sequence[_Row], known: _Known) -> Iterator[_Row]:
     """Stacks that begin with the same frame, divided among the paths to it."""
-    path = _frames(rows[0])
+    path = _in_programs(rows[0])
     paths = known.paths_to(rows[0], path[0]) if path else []
     if not paths:
         trunk = known.trunk(rows[0])
@@ -148,7 +152,7 @@ def _repair(rows: Sequence[dict[str, Any]], known: _Known) -> Iterator[dict[str,
                 given += samples
                 weight = row["weight"] * given // row["samples"] - weight_given
                 weight_given += weight
-                frames, modules = map(list, zip(*above, *_frames(row)[1:], strict=True))
+                frames, modules = map(list, zip(*above, *_in_programs(row)[1:], strict=True))
                 new = {"frames": frames, "modules": modules, "samples": samples, "weight": weight}
                 yield {**row, **new, "ending": "repaired"}
 

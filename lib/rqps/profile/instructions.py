@@ -9,7 +9,7 @@ import polars as pl
 from rqps.profile.names import readable
 from rqps.stats.comparison import compare
 from rqps.stats.metrics import tidy, usable
-from rqps.stats.pairing import comparable, rounds
+from rqps.stats.pairing import rounds
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT, decided
 
 COUNTED = "instructions_per_operation"
@@ -18,7 +18,7 @@ AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew les
 """Verdicts on CPU time per instruction, relative to the base, as words on its growth beside instructions."""
 
 _KEYS = ("host", "step", "base", "dbms")
-_ESTIMATE = {"n": pl.Int32, **dict.fromkeys(("median", "low", "high", "coverage"), pl.Float64)}
+_ESTIMATE = ("n", "median", "low", "high", "coverage")
 
 
 def instructions_per_operation(
@@ -35,7 +35,6 @@ def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> 
 
     `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round.
     """
-    comparable(runs)
     paired, ratio = rounds(counted, runs, base), pl.col("ratio")
     far = (ratio - ratio.median()).abs().max() / ratio.median()
     spreads = paired.group_by(_KEYS).agg(pl.when(pl.len() > 1).then(far).alias("spread"))
@@ -49,13 +48,9 @@ def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> 
     `user_cpu`. `per_instruction` is the ratio of CPU time per instruction, with the interval of the CPU time;
     `agreement` is its verdict in words. Where nothing was measured beside, they are null.
     """
-    beside = ratios
+    beside, measured = ratios, ratios.clear() if compared is None else compared
     for metric, name in ((THROUGHPUT, "throughput"), (CPU, "cpu"), (USER_CPU, "user_cpu")):
-        names = {column: f"{name}_{column}" for column in _ESTIMATE}
-        if compared is None:
-            beside = beside.with_columns(pl.lit(None, _ESTIMATE[each]).alias(names[each]) for each in _ESTIMATE)
-            continue
-        of_metric = compared.filter(metric=metric).select(*_KEYS, *_ESTIMATE).rename(names)
+        of_metric = measured.filter(metric=metric).select(*_KEYS, pl.col(_ESTIMATE).name.prefix(f"{name}_"))
         beside = beside.join(of_metric, on=_KEYS, how="left", maintain_order="left")
     beside = beside.with_columns(
         (pl.col(f"cpu_{each}") / pl.col("median")).alias(f"per_instruction_{each}")
