@@ -160,7 +160,9 @@ def test_a_number_that_stands_twice_is_refused_also_with_another_value(folder: P
 def test_a_row_of_other_length_and_other_columns_are_refused(folder: Path) -> None:
     path = folder / "timers.csv"
     rewrite(path, ",ticks/s\n", "\n", 1)
-    assert refusal(folder) == f"{path}:2: 6 values, and there are 7 columns"
+    assert refusal(folder) == f"{path}:2: unit: is empty; the units are ticks/s, ticks, cycles"
+    rewrite(path, "CYCLE,frequency,", "CYCLE,frequency,1,2,", 1)
+    assert refusal(folder) == f"{path}:2: has more values than there are columns"
     rewrite(path, "source,table,host", "source,host,table", 1)
     assert refusal(folder).startswith(f"{path}:1: the columns are source, host, table")
 

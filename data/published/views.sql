@@ -18,8 +18,9 @@ SELECT one.host, one.build, one.step, one.source, one.section, one.value,
 FROM rqps AS one JOIN rqps AS other USING (host, build, step)
 WHERE (one.source, one.section) <> (other.source, other.section);
 
--- rQPS tables without the summaries, which repeat some of their rows.
-CREATE VIEW whole_tables AS SELECT * FROM rqps WHERE section NOT LIKE '%(%';
+-- rQPS tables without the summaries, which repeat some of their rows, and without copies of another host's table.
+CREATE VIEW whole_tables AS SELECT * FROM rqps
+WHERE section NOT LIKE '%(%' AND (source, section) NOT IN (SELECT source, section FROM copies);
 
 -- One row per row of a per-operation table: its costs as columns, all six as one text, and the cores that were busy.
 CREATE VIEW costs AS

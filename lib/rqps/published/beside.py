@@ -16,18 +16,12 @@ from rqps.store.manifest import data_folder, studies
 
 WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
 NOT_SAID = "not said"
-_NUMBERS = {
-    **dict.fromkeys(("step", "group", "column", "whose", "printed"), pl.String),
-    **dict.fromkeys(("value", "low", "high"), pl.Float64),
-    **dict.fromkeys(("table_position", "rounds"), pl.Int32),
-}
 _CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
 
 
 class Column(NamedTuple):
     """The numbers of one comparison, with what they were measured on."""
 
-    whose: str
     pair: Pair
     conditions: dict[str, str]
     numbers: pl.DataFrame
@@ -36,37 +30,32 @@ class Column(NamedTuple):
 class Beside(NamedTuple):
     """Columns of theirs and of ours, and what kept a study of ours from standing there."""
 
-    columns: list[Column]
+    theirs: list[Column]
+    ours: list[Column]
     refused: list[str]
-
-    def of(self, whose: str) -> list[Column]:
-        return [column for column in self.columns if column.whose == whose]
-
-    def steps(self, whose: str) -> set[str]:
-        return {step for column in self.of(whose) for step in column.numbers["step"]}
 
     @property
     def numbers(self) -> pl.DataFrame:
         """One row per number, in the groups of the steps that both theirs and ours have."""
-        whole = pl.DataFrame(schema=_NUMBERS)
-        frames = [
-            column.numbers.with_columns(column=pl.lit(column.conditions["column"]), whose=pl.lit(column.whose))
-            for column in self.columns
+        if not self.ours:
+            return pl.DataFrame()
+        numbers = [
+            column.numbers.with_columns(column=pl.lit(column.conditions["column"]))
+            for column in (*self.theirs, *self.ours)
         ]
-        frame = pl.concat([whole, *frames], how="diagonal")
         # The study with most steps says in which order they stand.
-        ours = sorted((column.numbers for column in self.of("ours")), key=len, reverse=True)
-        every = pl.concat([whole, *(numbers.sort("table_position") for numbers in ours)], how="diagonal")
-        both = every.filter(pl.col("step").is_in(list(self.steps("theirs"))))
-        steps = both.unique("step", keep="first", maintain_order=True).select("step", "group").with_row_index("row")
-        order = steps.with_columns(pl.col("row").min().over("group").alias("group_row"))
-        shown = frame.drop("group", "table_position").join(order, on="step", maintain_order="left")
-        return shown.sort("group_row", "row", maintain_order=True).drop("group_row", "row")
+        longest_first = sorted((column.numbers for column in self.ours), key=len, reverse=True)
+        every = pl.concat(each.sort("table_position") for each in longest_first)
+        steps = every.filter(pl.col("step").is_in(_steps(self.theirs))).unique("step", maintain_order=True)
+        order = steps.select("step", "group").with_row_index("row")
+        order = order.with_columns(group_row=pl.col("row").min().over("group"))
+        shown = pl.concat(numbers, how="diagonal").drop("group", "table_position")
+        return shown.join(order, on="step").sort("group_row", "row", maintain_order=True).drop("group_row", "row")
 
     @property
     def conditions(self) -> pl.DataFrame:
         """One row per column, with what it was measured on."""
-        rows = [{name: each.conditions[name] for name in _CONDITIONS} for each in self.columns]
+        rows = [column.conditions for column in (*self.theirs, *self.ours)]
         return pl.DataFrame(rows, schema=dict.fromkeys(_CONDITIONS, pl.String))
 
 
@@ -84,13 +73,13 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     ours = [column.pair for column in found]
     near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
     theirs = [_theirs(published, rows, pair) for rows, pair in near if pair]
-    return Beside([*theirs, *found], refused)
+    return Beside(theirs, found, refused)
 
 
 def what_differs(found: Beside) -> Iterator[str]:
     """All that a reader has to know before looking from one column to another."""
     yield from found.refused
-    here, there = found.of("ours"), found.of("theirs")
+    here, there = found.ours, found.theirs
     if not here:
         yield f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs."
         return
@@ -108,8 +97,12 @@ def what_differs(found: Beside) -> Iterator[str]:
         yield f"{what.capitalize()}: theirs {theirs}; ours {ours}."
     yield "The repeats: theirs give neither a count nor a spread; ours are the median of rounds with its interval."
     yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
-    if alone := found.steps("ours") - found.steps("theirs"):
+    if alone := set(_steps(here)).difference(_steps(there)):
         yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."
+
+
+def _steps(columns: list[Column]) -> list[str]:
+    return [step for column in columns for step in column.numbers["step"]]
 
 
 def _all(words: Iterable[str]) -> str:
@@ -117,13 +110,10 @@ def _all(words: Iterable[str]) -> str:
 
 
 def _tables(published: Published) -> Iterator[tuple[pl.DataFrame, list[Pair]]]:
-    """Every rQPS table with its comparisons, without summaries and without copies of another host's table."""
-    copied = set(view(published, "copies").select("source", "section").rows())
-    tables = view(published, "whole_tables").group_by("source", "section", "host", maintain_order=True)
-    for (source, section, _), rows in tables:
+    """Every rQPS table with its comparisons."""
+    for _, rows in view(published, "whole_tables").group_by("source", "section", "host", maintain_order=True):
         base = server(str(rows["base"][0]).removeprefix("x.").split(".")[0])
-        if (source, section) not in copied:
-            yield rows, [Pair(base, server(build)) for build in rows["build"].unique(maintain_order=True)]
+        yield rows, [Pair(base, server(build)) for build in rows["build"].unique(maintain_order=True)]
 
 
 def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
@@ -138,11 +128,11 @@ def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
         "host": host.hardware,
         "threads": _threads(table),
         "size": "{} x {} rows".format(*sizes),
-        "seconds": f"{source.seconds.read}, writes {source.seconds.write}" if source.seconds else NOT_SAID,
+        "seconds": "{read}, writes {write}".format(**source.seconds) if source.seconds else NOT_SAID,
         "rounds": NOT_SAID,
         "builds": "compiled from source, the same flags for all",
     }
-    return Column("theirs", pair, conditions, table.filter(build=pair.me.name).select("step", "value", "printed"))
+    return Column(pair, conditions, table.filter(build=pair.me.name).select("step", "value", "printed"))
 
 
 def _threads(table: pl.DataFrame) -> str:
@@ -192,7 +182,7 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
         "high",
         pl.col("n").alias("rounds"),
     )
-    return Column("ours", pair, _conditions(study, host, pair, config, numbers["rounds"]), numbers)
+    return Column(pair, _conditions(study, host, pair, config, numbers["rounds"]), numbers)
 
 
 def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Series) -> dict[str, str]:
@@ -206,7 +196,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
         "column": f"{host}: {pair.me.version} / {pair.base.version}, {study.card.study}",
         "me": f"{pair.me.name} ({pair.me.version}) {config}",
         "base": f"{pair.base.name} ({pair.base.version}) {config}",
-        "host": _machine(study.conditions.filter(host=host, kind="machine")),
+        "host": machine(study.conditions.filter(host=host)),
         "threads": str(parameters.get("threads", NOT_SAID)),
         "size": f"{parameters.get('tables', NOT_SAID)} x {size} rows{first}",
         "seconds": seconds if writing is None else f"{seconds}, writes {writing}",
@@ -215,8 +205,10 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     }
 
 
-def _machine(conditions: pl.DataFrame) -> str:
-    known: dict[str, Any] = dict(conditions.select("name", "value").unique("name").iter_rows())
+def machine(conditions: pl.DataFrame) -> str:
+    """The CPU, the memory and the hypervisor of the machine that runs were measured on."""
+    machines = conditions.filter(kind="machine")
+    known: dict[str, Any] = dict(machines.select("name", "value").unique("name").iter_rows())
     memory = f"{int(known['memory_kb']) / 1024**2:.0f}G RAM" if known.get("memory_kb") else ""
     cpus = f"{known['cpus']} CPUs" if known.get("cpus") else ""
     virtual = f"a virtual machine ({known['hypervisor']})" if known.get("hypervisor") else ""

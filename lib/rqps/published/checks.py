@@ -43,9 +43,7 @@ def agreement(ratios: pl.DataFrame) -> pl.DataFrame:
 def view(published: Published, name: str) -> pl.DataFrame:
     """A view of `views.sql` on the published figures."""
     with closing(_database(published)) as database:
-        cursor = database.execute(f"SELECT * FROM {name}")
-        names = [column[0] for column in cursor.description]
-        return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
+        return pl.read_database(f"SELECT * FROM {name}", database, infer_schema_length=None)
 
 
 def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:

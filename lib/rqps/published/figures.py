@@ -2,20 +2,19 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
 
 from rqps.errors import RqpsError
 from rqps.stats import PUBLISHED
 from rqps.study.document import Document, Problem, all_at_once, instead, parse
 
 FOLDER = Path(__file__).parents[3] / "data" / "published"
-FIX = "put the row right, or take the file from git again: git checkout -- data/published"
 
 KINDS = {
     "contradiction": "not both can be right",
@@ -25,9 +24,6 @@ KINDS = {
     "repeat": "measured twice with different results: no mistake, but it shows how far the numbers reach",
 }
 
-COSTS = PUBLISHED
-"""The columns of a per-operation table, in the order in which they are printed, and their units."""
-
 PROSE_UNITS = ["ratio", "percent", "percent more", "count", "CPU/query", "transactions/s", "switches/operation"]
 PROSE_UNITS += ["pages/operation", "MB", "GB", "ns", "us"]
 FILES = {
@@ -36,7 +32,7 @@ FILES = {
     # `host` is of the section in which the table stands, `threads` of the table's own name.
     "per_operation": (
         "source section table part host threads dbms build step metric value unit",
-        [*dict.fromkeys(COSTS.values()), "ratio"],
+        [*dict.fromkeys(PUBLISHED.values()), "ratio"],
     ),
     # `row` is the host as that table calls it.
     "busy_wait": ("source table row host version function compiled value unit", ["ns"]),
@@ -48,6 +44,7 @@ FILES = {
 MAY_BE_EMPTY = {"prose": {"host", "step", "dbms", "base", "about"}}
 WHOLE = {"threads", "x"}
 
+_MORE = "more"
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 T = TypeVar("T")
 
@@ -64,11 +61,6 @@ class Host(_Strict):
     rows_per_table: int | None = None
 
 
-class Seconds(_Strict):
-    read: int
-    write: int
-
-
 class Source(_Strict):
     author: str
     author_printed: bool
@@ -77,7 +69,7 @@ class Source(_Strict):
     dated: str
     url: str | None = None
     measured: str
-    seconds: Seconds | None = None
+    seconds: dict[Literal["read", "write"], int] = Field(default_factory=dict)
     hosts: dict[str, Host]
 
 
@@ -99,6 +91,17 @@ class Check(_Strict):
     """SQL for one row per finding."""
     holds: str = ""
     """The relation of these columns that the statement needs; without it, every row is a finding."""
+
+    @field_validator("source", "kind")
+    @classmethod
+    def _is_known(cls, word: str, info: ValidationInfo) -> str:
+        context: Any = info.context
+        if word not in context[info.field_name]:
+            raise ValueError(f"{word!r} is none of {', '.join(context[info.field_name])}")
+        return word
+
+
+_CHECKS = TypeAdapter(tuple[Check, ...])
 
 
 @dataclass(frozen=True)
@@ -126,54 +129,45 @@ def read(folder: Path | str | None = None) -> Published:
             f"{place}: there is no {', '.join(missing)}", fix="work in a whole checkout, or give the folder"
         )
     sources = _yaml(place / "sources.yaml", TypeAdapter(dict[str, Source]))
+    # A check names a kind that is explained, and a source that is there or a column.
+    known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
+    checks, readings = (_yaml(place / f"{name}.yaml", _CHECKS, known) for name in ("checks", "readings"))
     return Published(
         sources=sources,
         **{name: _frame(place / f"{name}.csv", name, sources) for name in FILES},
-        checks=_checks(place / "checks.yaml", sources),
-        readings=_checks(place / "readings.yaml", sources),
+        checks=checks,
+        readings=readings,
         views=(place / "views.sql").read_text(encoding="utf-8"),
     )
 
 
-def _yaml(path: Path, model: TypeAdapter[T], wrong: Callable[[T], Iterable[Problem]] = lambda _: ()) -> T:
-    """A file by its model; `wrong` finds mistakes that the model allows."""
+def _yaml(path: Path, model: TypeAdapter[T], known: Any = None) -> T:
+    """A file by its model, which may look up its words in what is `known`."""
     document = parse(path.read_text(encoding="utf-8"))
-    problems = list(document.problems)
+    problems = document.problems
     if not problems:
         try:
-            value = model.validate_python(document.value)
+            return model.validate_python(document.value, context=known)
         except ValidationError as error:
-            problems = [Problem(each["loc"], each["msg"]) for each in error.errors()]
-        else:
-            problems = list(wrong(value))
-    if problems:
-        raise all_at_once(str(path), problems, document)
-    return value
-
-
-def _checks(path: Path, sources: dict[str, Source]) -> tuple[Check, ...]:
-    """The checks of a file. Each names a kind that is explained, and a source that is there or a column."""
-
-    known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
-
-    def wrong(checks: tuple[Check, ...]) -> Iterator[Problem]:
-        for number, check in enumerate(checks):
-            for name, words in known.items():
-                if (word := getattr(check, name)) not in words:
-                    yield Problem((number, name), f"{word!r} is none of {', '.join(words)}")
-
-    return _yaml(path, TypeAdapter(tuple[Check, ...]), wrong)
+            problems = [Problem(each["loc"], each["msg"].removeprefix("Value error, ")) for each in error.errors()]
+    raise all_at_once(str(path), problems, document)
 
 
 def _frame(path: Path, name: str, sources: dict[str, Source]) -> pl.DataFrame:
-    with path.open(encoding="utf-8", newline="") as opened:
-        reader = csv.reader(opened)
-        lines = [(reader.line_num, row) for row in reader]
     columns = FILES[name][0].split()
-    problems = list(_problems(lines, name, columns, sources))
+    with path.open(encoding="utf-8", newline="") as opened:
+        reader = csv.DictReader(opened, restkey=_MORE, restval="")
+        lines = [(reader.line_num, row) for row in reader]
+        head = list(reader.fieldnames or [])
+    if head != columns:
+        wrong = f"the columns are {', '.join(head)}; they have to be {', '.join(columns)}"
+        problems = [Problem((), wrong, 1)]
+    else:
+        problems = list(_problems(lines, name, sources))
     if problems:
-        raise RqpsError(all_at_once(str(path), problems, Document()).message, fix=FIX)
-    frame = pl.DataFrame([row for _, row in lines[1:]], schema=dict.fromkeys(columns, pl.String), orient="row")
+        fix = "put the row right, or take the file from git again: git checkout -- data/published"
+        raise RqpsError(all_at_once(str(path), problems, Document()).message, fix=fix)
+    frame = pl.DataFrame([row for _, row in lines], schema=dict.fromkeys(columns, pl.String))
     decimals = pl.col("value").str.extract(r"\.(\d+)$").str.len_bytes().fill_null(0).cast(pl.Int32)
     return frame.with_columns(
         pl.col("value").alias("printed"),
@@ -183,24 +177,16 @@ def _frame(path: Path, name: str, sources: dict[str, Source]) -> pl.DataFrame:
     )
 
 
-def _problems(
-    lines: list[tuple[int, list[str]]], name: str, columns: list[str], sources: dict[str, Source]
-) -> Iterator[Problem]:
-    head = lines[0][1] if lines else []
-    if head != columns:
-        yield Problem((), f"the columns are {', '.join(head)}; they have to be {', '.join(columns)}", 1)
-        return
+def _problems(lines: list[tuple[int, dict[str, str]]], name: str, sources: dict[str, Source]) -> Iterator[Problem]:
     first: dict[tuple[str, ...], int] = {}
-    for line, values in lines[1:]:
-        if len(values) != len(columns):
-            yield Problem((), f"{len(values)} values, and there are {len(columns)} columns", line)
+    for line, row in lines:
+        if _MORE in row:
+            yield Problem((), "has more values than there are columns", line)
             continue
-        row = dict(zip(columns, values, strict=True))
         yield from (Problem((column,), text, line) for column, text in _wrong(row, name, sources))
         key = tuple(value for column, value in row.items() if column not in ("value", "unit"))
-        if key in first:
+        if first.setdefault(key, line) != line:
             yield Problem(("value",), f"the same number as on line {first[key]}; keep one", line)
-        first.setdefault(key, line)
 
 
 def _wrong(row: dict[str, str], name: str, sources: dict[str, Source]) -> Iterator[tuple[str, str]]:

@@ -44,8 +44,7 @@ def tally(contradictions: pl.DataFrame) -> str:
 
 def rqps_table(published: Published, source: str) -> pl.DataFrame:
     """The rQPS tables of a source, without summaries and copies; `label` is the build, with the host if several."""
-    copied = view(published, "copies").filter(source=source)["section"].to_list()
-    rows = view(published, "whole_tables").filter(~pl.col("section").is_in(copied), source=source)
+    rows = view(published, "whole_tables").filter(source=source)
     build = pl.col("build").map_elements(short, return_dtype=pl.String)
     several = rows["host"].n_unique() > 1
     return rows.with_columns((pl.format("{} {}", "host", build) if several else build).alias("label"))

@@ -10,13 +10,14 @@ from itertools import combinations
 
 import polars as pl
 
+from rqps.published.beside import THROUGHPUT, machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs, tidy, usable
 from rqps.store import Study
 
 INSERTS, LOOKUPS = ("insert-benchmark-8027", "perf-schema-2023"), "point-lookups-2014"
-THROUGHPUT, RESPONSE_TIME = "operations_per_s", "response_time_us"
+RESPONSE_TIME = "response_time_us"
 _COLUMNS = ("compared", "step", "theirs", "from", "ours", "of")
 _RELEASE = re.compile(r"(\d+\.\d+)\.\d+")
 _BUILD = re.compile(r"my(?P<major>\d)(?P<minor>\d)\d\d_rel\.cz10a(?P<off>ps0)?_bee")
@@ -74,7 +75,7 @@ def inserts_differ(published: Published, study: Study) -> list[str]:
         "The ratios: theirs are of one run each, without a spread; ours are the median of rounds with its interval.",
         "The sizes: theirs loaded 20 million rows and asked queries for half an hour to two hours in each step; ours "
         f"{asked.get('load_rows', 0):,} rows a client and {asked.get('seconds', '?')} s.",
-        f"The host: theirs {hosts}; ours {_machine(study)}.",
+        f"The host: theirs {hosts}; ours {machine(study.conditions)}.",
         "The clients: theirs are Python processes, whose own CPU is a part of each operation; ours take less, so a "
         "change of the server moves more of the whole.",
         "The performance schema: the public build files of their 5.6 leave it out when compiling, so their loss from "
@@ -92,7 +93,7 @@ def lookups_differ(published: Published, study: Study) -> list[str]:
         "The ratios: theirs are quotients of two printed ones to 5.0.85, and the range is what rounding leaves open. "
         "They have neither a count nor a spread; ours are the median of rounds with its interval.",
         f"The releases: ours are {', '.join(releases)}. They stand beside those with the same first two numbers.",
-        f"The host: theirs {host}; ours {_machine(study)}. "
+        f"The host: theirs {host}; ours {machine(study.conditions)}. "
         "With one client, ours has server and mysqlslap on one CPU where the table of conditions says so.",
         "The load: theirs 100,000 queries, by which mysqlslap is not said; ours "
         f"{study.card.parameters.get('queries'):,} or fewer, all by mysqlslap {', '.join(slap)}.",
@@ -104,11 +105,6 @@ def lookups_contradictions(published: Published) -> list[str]:
     """Statements of the published text that can't all be true, or that can be read in two ways."""
     mine = [each for each in published.readings if each.source == LOOKUPS]
     return [f"{each.kind}, {each.place}: {each.says} {each.evidence}" for each in mine]
-
-
-def _machine(study: Study) -> str:
-    known = dict(study.conditions.filter(kind="machine").select("name", "value").unique("name").iter_rows())
-    return f"{known.get('cpu_model', 'not known')}, {known.get('cpus', '?')} CPUs"
 
 
 def _inserts(published: Published) -> Iterator[_Printed]:

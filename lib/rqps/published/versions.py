@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -19,9 +18,8 @@ class Server:
     @property
     def place(self) -> int:
         """Releases on one line: 8.0.28 is 80028."""
-        found = _VERSION.match(self.version)
-        major, minor, patch = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-        return 10_000 * major + 100 * minor + patch
+        numbers = map(int, re.findall(r"\d+", self.version))
+        return sum(number * weight for number, weight in zip(numbers, (10_000, 100, 1), strict=False))
 
 
 @dataclass(frozen=True)
