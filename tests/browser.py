@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
 from rqps.engines.sources.programs import chromium
 
 FLAGS = (
@@ -29,6 +30,9 @@ FLAGS = (
 )
 LAUNCH = "import os, sys; a = sys.argv; os.dup2(int(a[1]), 3); os.dup2(int(a[2]), 4); os.execv(a[3], a[3:])"
 PATIENCE_S = 60.0
+DESKTOP, PHONE = 1280, 390
+
+each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
 class Browser:
@@ -112,8 +116,37 @@ class Tab:
         deadline = time.monotonic() + PATIENCE_S
         while not (found := self.run(expression)):
             assert time.monotonic() < deadline, f"never true: {expression}"
-            time.sleep(0.1)
+            time.sleep(0.05)
         return found
+
+    def wait_for_charts(self) -> int:
+        """The number of charts, once each is a drawing and no picture stands in for one."""
+        self.wait_for("document.documentElement.dataset.charts")
+        done, _, every = self.run("document.documentElement.dataset.charts").partition(" of ")
+        assert done == every
+        assert self.run("document.querySelectorAll('.chart img').length") == 0
+        return int(every)
+
+    def must_fit(self, width: int) -> None:
+        """The page is not wider; what is wider scrolls inside its own box."""
+        assert self.run("document.documentElement.scrollWidth") <= width
+        loose = (
+            "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .table, pre, svg')"
+            f" && e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
+        )
+        assert self.run(loose) == []
+
+    def box(self, element: str) -> dict[str, float]:
+        """The place of an element, scrolled into sight."""
+        self.run(f"{element}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        found: dict[str, float] = self.run(
+            f"(({{x, y, width, height}}) => ({{x, y, width, height}}))({element}.getBoundingClientRect())"
+        )
+        return found
+
+    def mouse(self, x: float, y: float, *kinds: str, **more: Any) -> None:
+        for kind in kinds:
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def requests(self) -> list[str]:
         """What the page asked for, beside what lies inside it."""

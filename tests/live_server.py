@@ -1,23 +1,36 @@
 """A real server as a run starts it, for tests: prepared, with loaded data, and gone afterwards."""
 
+import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
+import pytest
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance, prepare
-from rqps.engines.mysql.instance import Server
+from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.run.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
-from rqps.workloads import PARAMETERS
+from rqps.workloads import PARAMETERS, Answer
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
+BUILDS = ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"]
+"""One of every release."""
+
+every_build = pytest.mark.parametrize("dbms", BUILDS)
 
 
 def runs_of(study: str) -> dict[str, Run]:
     """One run of each dbms of a study in our own runs.yaml."""
     return {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), study, "test")}
+
+
+def run_of(dbms: str, parameters: Any, study: str = "releases", **changes: Any) -> Run:
+    """A run of a study in our own runs.yaml, with other parameters."""
+    return replace(runs_of(study)[dbms], parameters=parameters, **changes)
 
 
 @contextmanager
@@ -29,3 +42,67 @@ def server_of(run: Run, folder: Path, *more: str) -> Iterator[Server]:
     with instance.running(prepared.build, folder / "data", arguments=arguments, log=folder / "mysqld.err") as server:
         yield server
     shutil.rmtree(folder, ignore_errors=True)
+
+
+class Logged(NamedTuple):
+    """A line of the general log."""
+
+    connection: str
+    command: str
+    statement: str
+
+
+ENTRY = re.compile(r"^(?:\S*[ \t].*?)?\s(\d+) (Connect|Init DB|Query|Execute|Prepare|Quit)\t(.*)$")
+
+
+@dataclass(frozen=True)
+class House:
+    """A server on which steps of a workload are done, and a folder for logs."""
+
+    server: Server
+    folder: Path
+
+    workload: ClassVar[Any]
+
+    @contextmanager
+    def at_work(self, step: str, parameters: Any, seed: int = 1, *, counted: bool = False) -> Iterator[Any]:
+        """The load of a step, begun."""
+        log = self.folder / f"{step}.log"
+        how: dict[str, Any] = {"seed": seed, "cpus": (), "log": log, "counted": counted}
+        with self.workload.generating(self.server, step, parameters, **how) as load:
+            load.wait_for_begin()
+            yield load
+
+    def done(self, step: str, parameters: Any, seed: int = 1, *, counted: bool = False) -> tuple[Answer, Any]:
+        """The answer of a step done to its end, and its load."""
+        with self.at_work(step, parameters, seed, counted=counted) as load:
+            load.wait_for_end()
+            load.wait_until_gone()
+        return self.workload.answer(step, parameters, load), load
+
+    def ask(self, *statements: str, database: str | None = None) -> list[tuple[Any, ...]]:
+        """The answer of the last one."""
+        with closing(self.server.connect(database)) as connection:
+            return [query(connection, statement) for statement in statements][-1]
+
+    @contextmanager
+    def holding(self, *statements: str) -> Iterator[Connection]:
+        """A connection that holds what these statements have locked, until the block ends."""
+        with closing(self.server.connect("rqps")) as connection:
+            for statement in statements:
+                query(connection, statement)
+            yield connection
+
+    @contextmanager
+    def logging(self) -> Iterator[list[Logged]]:
+        """All that connections ask meanwhile, in its order."""
+        log, found = self.folder / "general.log", list[Logged]()
+        log.unlink(missing_ok=True)
+        on = (f"general_log_file = '{log}'", "log_output = 'FILE'", "general_log = ON")
+        with closing(self.server.connect()) as connection:
+            for order in on:
+                query(connection, f"SET GLOBAL {order}")
+            yield found
+            query(connection, "SET GLOBAL general_log = OFF")
+        entries = map(ENTRY.match, log.read_text(errors="replace").splitlines())
+        found += [Logged(*entry.groups()) for entry in entries if entry]

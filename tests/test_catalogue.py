@@ -148,9 +148,7 @@ def test_a_library_that_the_machine_lacks_is_given_to_the_server_alone(monkeypat
 
 
 @pytest.mark.live
-def test_a_library_that_was_only_renamed_is_taken_from_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_renamed_library_is_taken_from_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
     monkeypatch.setattr(programs, "SAME_BY_ANOTHER_NAME", {"libaio.so.1": "libc.so.6"})
     folder = programs.folder_with("mine", "libaio.so.1", print)

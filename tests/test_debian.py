@@ -48,9 +48,7 @@ def left(cache: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.suffix != ".lock"] if folder.exists() else []
 
 
-def test_an_unsigned_repository_is_refused(
-    tmp_path: Path, cache: Path, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsigned_is_refused(tmp_path: Path, cache: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     offer_unsigned(site, tmp_path)
     careless = 'Acquire::AllowInsecureRepositories "true";\nAPT::Get::AllowUnauthenticated "true";\n'
     sources_of_this_machine(tmp_path, monkeypatch, f"deb {site.url}/debian sid main", more=careless)
@@ -61,9 +59,7 @@ def test_an_unsigned_repository_is_refused(
     assert left(cache) == []
 
 
-def test_a_machine_without_a_debian_mirror_gets_an_error_that_says_what_to_do(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_debian_mirror_is_an_error(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources_of_this_machine(tmp_path, monkeypatch, "deb http://127.0.0.1:1/debian-security sid-security main")
     with pytest.raises(RqpsError, match="uses no Debian mirror, so Debian's sid can't be fetched") as caught:
         debian.unpacked("mysql-server-core", "sid", print)
@@ -115,9 +111,7 @@ def test_the_same_package_with_another_choice_is_kept_elsewhere() -> None:
 
 
 @pytest.mark.live
-def test_a_package_comes_alone_and_no_hook_of_the_machine_runs(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_hook_of_the_machine_runs(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hook = f'APT::Update::Post-Invoke {{ "touch {tmp_path}/hook-ran"; }};\n'
     (tmp_path / "hooks.conf").write_text(hook)
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "hooks.conf"))

@@ -164,7 +164,7 @@ def test_too_little_room_is_reported_before_anything_is_fetched(site: Site, cach
     assert kept(cache) == []
 
 
-def test_a_cache_that_can_not_be_written_is_reported(
+def test_an_unwritable_cache_is_reported(
     tmp_path: Path, site: Site, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a file").touch()
@@ -215,7 +215,7 @@ def test_an_archive_comes_by_npm(site: Site, cache: Path, said: list[str], monke
     assert sorted(path.name for path in (cache / "builds" / kept(cache)[0]).iterdir()) == ["tree"]  # no second copy
 
 
-def test_a_package_that_npm_does_not_have_is_an_error(
+def test_an_unknown_npm_package_is_an_error(
     site: Site, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("npm_config_registry", site.url)
@@ -233,9 +233,7 @@ def test_npm_without_network_is_an_error(cache: Path, said: list[str], monkeypat
     assert kept(cache) == []
 
 
-def test_maven_without_network_is_an_error(
-    tmp_path: Path, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_network_for_maven(tmp_path: Path, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = f"<mirror><id>m</id><url>{CLOSED_PORT}</url><mirrorOf>*</mirrorOf></mirror>"
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2/settings.xml").write_text(f"<settings><mirrors>{mirror}</mirrors></settings>")

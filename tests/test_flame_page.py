@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import polars as pl
 import pytest
-from browser import Browser, Tab, opened
+from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps.report.render import notebook_page
 from rqps.view.flame import Drawing, explorer, flame_graph
@@ -17,7 +17,6 @@ from synthetic_tree import Stack, tree_of
 
 pytestmark = pytest.mark.page
 
-DESKTOP, PHONE = 1280, 390
 EVIL = ("a;b 'c' \"d\" `e` &amp;", "<script>window.hacked = 1</script>", "</script><img src=x onerror=hacked()>")
 LINES = ("line\u2028separator\u2029\x07", "template<int, std::less<>>::operator<")
 
@@ -32,8 +31,6 @@ STACKS: dict[Stack, tuple[float, float]] = {
     ("do_command", "copy"): (1.0, 1.0),
 }
 HOSTILE: dict[Stack, tuple[float, float]] = {(EVIL[0], EVIL[1], LINES[0]): (1.0, 2.0), (EVIL[0], EVIL[2]): (3.0, 1.0)}
-
-each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
 def drawing(stacks: dict[Stack, tuple[float, float]] = STACKS, error: float = 0.0) -> Drawing:
@@ -92,18 +89,15 @@ class Graph:
         return text
 
     def click(self, name: str) -> None:
-        left, row = self.left_of(name)
+        self.tab.mouse(*self.place_of(name), "mousePressed", "mouseReleased", button="left", clickCount=1)
+
+    def place_of(self, name: str) -> tuple[float, float]:
+        """A point in the box of a frame."""
         at = f"(({{x, y}}) => [x, y])({self.root}.querySelector('canvas').getBoundingClientRect())"
         x, y = self.tab.run(at)
-        for kind in ("mousePressed", "mouseReleased"):
-            self.tab.call(
-                "Input.dispatchMouseEvent", type=kind, x=x + left + 3, y=y + row + 5, button="left", clickCount=1
-            )
-
-    def left_of(self, name: str) -> tuple[float, float]:
         for group in ET.fromstring(self.svg()).iter("{http://www.w3.org/2000/svg}g"):
             if (group[0].text or "").startswith(f"{name} ("):
-                return float(group[1].get("x", "")), float(group[1].get("y", ""))
+                return x + float(group[1].get("x", "")) + 3, y + float(group[1].get("y", "")) + 5
         raise AssertionError(name)
 
     def press(self, *keys: str) -> None:
@@ -240,9 +234,7 @@ def test_frames_are_saved_for_other_tools(graph: Graph) -> None:
     assert paths == {stack: me for stack, (_, me) in STACKS.items() if me}
 
 
-def test_a_frame_shows_both_sides_and_only_a_difference_beyond_its_error_has_a_sign(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_only_a_difference_beyond_its_error_has_a_sign(browser: Browser, tmp_path: Path) -> None:
     changed: dict[Stack, tuple[float, float]] = {("gone",): (4.0, 0.0), ("new",): (0.0, 5.0), ("same",): (4.0, 5.0)}
     recursive: dict[Stack, tuple[float, float]] = {("walk", "walk", "walk"): (3.0, 6.0), ("walk", "rest"): (1.0, 1.0)}
     recursive[("other",)] = (6.0, 3.0)
@@ -255,9 +247,7 @@ def test_a_frame_shows_both_sides_and_only_a_difference_beyond_its_error_has_a_s
             assert text in card
         graph.click("old_lock")
         assert "▼ −2.0 ± 0.1 (gone)" in graph.part("card", "innerText")
-        left, row = graph.left_of("old_lock")
-        x, y = tab.run(f"(({{x, y}}) => [x, y])({graph.root}.querySelector('canvas').getBoundingClientRect())")
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + left + 9, y=y + row + 9)
+        tab.mouse(*graph.place_of("old_lock"), "mouseMoved")
         assert "old_lock" in graph.part("tip", "innerText")
         assert graph.part("tip", "hidden") is False
         texts = [each.text for each in ET.fromstring(Graph(tab, 1).svg()).iter("{http://www.w3.org/2000/svg}text")]

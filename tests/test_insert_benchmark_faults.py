@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_inserts import RUNS, House, asked, empty_server
+from live_inserts import Inserts, asked, empty_server
+from live_server import runs_of
 from rqps.engines import Start
 from rqps.engines.mysql import instance, prepare
 from rqps.errors import RqpsError
@@ -78,7 +79,7 @@ def test_a_killed_server_fails_whichever_step_it_is(tmp_path: Path) -> None:
         house.server.close()
 
 
-def killed_in(step: str, parameters: Any, house: House) -> None:
+def killed_in(step: str, parameters: Any, house: Inserts) -> None:
     log = house.folder / f"{step}.log"
     with house.workload.generating(house.server, step, parameters, seed=1, cpus=(), log=log) as load:
         load.wait_for_begin()
@@ -88,10 +89,10 @@ def killed_in(step: str, parameters: Any, house: House) -> None:
     assert load.process.poll() is not None, "sysbench is gone, too"
 
 
-def again(house: House) -> House:
+def again(house: Inserts) -> Inserts:
     """The house with a new server on the same data."""
     house.server.close()
-    prepared = prepare(RUNS[OLD], print)
+    prepared = prepare(runs_of("releases")[OLD], print)
     build, translated = prepared.build, prepared.translated
     log = house.folder / "mysqld.err"
     server = instance.start(build, house.server.data, Start(log), translated.arguments)

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 import synthetic_inserts as made_up
-from browser import Browser, Tab, opened
+from browser import DESKTOP, Browser, Tab, each_width, opened
 from rqps.report import build
 
 pytestmark = pytest.mark.page
 
-DESKTOP, PHONE = 1280, 390
 NOTEBOOK = Path(__file__).parent.parent / "notebooks/analysis/insert_benchmark_report.ipynb"
 PAGE = f"{NOTEBOOK.stem}.html"
 MANY = made_up.Shape(
@@ -19,8 +18,6 @@ MANY = made_up.Shape(
     clients=20,
     stalls={("my2.base", "qp500"): range(3, 6)},
 )
-
-each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
 @pytest.fixture(scope="module")
@@ -43,27 +40,11 @@ def many(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
     return build("inserts", data, data / "report", notebooks).parent / PAGE
 
 
-def drawn(tab: Tab) -> None:
-    tab.wait_for("document.documentElement.dataset.charts")
-    assert tab.run("document.querySelectorAll('.chart img').length") == 0
-    done, _, every = tab.run("document.documentElement.dataset.charts").partition(" of ")
-    assert done == every
-
-
-def within(tab: Tab, width: int) -> None:
-    assert tab.run("document.documentElement.scrollWidth") <= width
-    loose = (
-        "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .table, pre, svg')"
-        f" && e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
-    )
-    assert tab.run(loose) == []
-
-
 @each_width
 def test_it_is_drawn_without_a_network_and_within_its_width(browser: Browser, few: Path, width: int) -> None:
     with opened(browser, few, width) as tab:
-        drawn(tab)
-        within(tab, width)
+        tab.wait_for_charts()
+        tab.must_fit(width)
         assert tab.complaints() == []
         assert tab.requests() == [few.resolve().as_uri()]
 
@@ -76,17 +57,15 @@ def test_it_begins_with_what_was_found(browser: Browser, few: Path) -> None:
 
 
 @each_width
-def test_the_columns_of_a_step_open_by_a_click_and_scroll_by_themselves(
-    browser: Browser, few: Path, width: int
-) -> None:
+def test_columns_of_a_step_open_by_a_click(browser: Browser, few: Path, width: int) -> None:
     with opened(browser, few, width) as tab:
-        drawn(tab)
+        tab.wait_for_charts()
         step = "[...document.querySelectorAll('details.long')].find(d => d.textContent.startsWith('qr100'))"
         assert not tab.run(f"{step}.querySelector('pre').checkVisibility()")
         tab.run(f"{step}.querySelector('summary').click()")
         tab.wait_for(f"{step}.querySelector('pre').checkVisibility()")
         assert "cpupq" in tab.run(f"{step}.querySelector('pre').textContent")
-        within(tab, width)
+        tab.must_fit(width)
 
 
 def test_a_column_below_a_shared_heading_is_sorted_by_its_own_head(browser: Browser, few: Path) -> None:
@@ -109,8 +88,8 @@ def cells(tab: Tab, rows: str, at: int) -> list[str]:
 @each_width
 def test_twenty_clients_are_twenty_strips_that_can_be_distinguished(browser: Browser, many: Path, width: int) -> None:
     with opened(browser, many, width) as tab:
-        drawn(tab)
-        within(tab, width)
+        tab.wait_for_charts()
+        tab.must_fit(width)
         chart = "[...document.querySelectorAll('figure')].find(f => /my2.base: in some/.test(f.textContent))"
         assert "qp500 (1 client)" in tab.run(f"{chart}.querySelector('figcaption').textContent")
         rects = f"[...{chart}.querySelectorAll('.mark-rect path')].map(p => p.getBBox())"

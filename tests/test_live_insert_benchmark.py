@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from live_inserts import House, asked, empty_server
+from live_inserts import Inserts, asked, empty_server
 from rqps.engines.mysql.instance import query
 from rqps.engines.sources.programs import sysbench
 from rqps.workloads.insert_benchmark.generator import SCRIPT
@@ -75,28 +75,28 @@ studies:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inserts]:
     with empty_server(tmp_path_factory.mktemp("inserts")) as running:
         yield running
 
 
 @pytest.fixture
-def house(server: House) -> House:
+def house(server: Inserts) -> Inserts:
     server.empty()
     return server
 
 
-def rows(house: House, table: str = "pi1") -> tuple[int, int, int]:
+def rows(house: Inserts, table: str = "pi1") -> tuple[int, int, int]:
     """How many there are, and the ends of their ids."""
     (found,) = house.ask(f"SELECT COUNT(*), MIN(transactionid), MAX(transactionid) FROM rqps.{table}")
     return found
 
 
-def test_the_server_sees_the_published_statements(house: House) -> None:
+def test_the_server_sees_the_published_statements(house: Inserts) -> None:
     parameters = asked(load_rows=1050)
     seen: dict[str, Counter[str]] = {}
     for step in parameters.measured:
-        with house.logging() as statements:
+        with house.logging_shapes() as statements:
             house.do(step, parameters)
         seen[step] = Counter(statements)
     assert seen["l.i0"] == {TABLE: 1, INSERT.format(100): 10, INSERT.format(50): 1}
@@ -113,7 +113,7 @@ def test_the_server_sees_the_published_statements(house: House) -> None:
     assert rows(house) == (1150, 1201, 2350)
 
 
-def test_the_same_seed_gives_the_same_rows_whoever_is_first(house: House) -> None:
+def test_the_same_seed_gives_the_same_rows_whoever_is_first(house: Inserts) -> None:
     def loaded(seed: int) -> list[int]:
         house.empty()
         parameters = asked(clients=3)
@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_rows_whoever_is_first(house: House) -> Non
     assert set(loaded(seed=8)).isdisjoint(first)
 
 
-def test_the_rows_are_drawn_as_published(house: House) -> None:
+def test_the_rows_are_drawn_as_published(house: Inserts) -> None:
     house.do("l.i0", asked(load_rows=20_000, steps=("l.i0",)))
     ends = "MIN({0}), MAX({0}), COUNT(DISTINCT {0})"
     (register,), (customer,), (product,), (price,) = (
@@ -151,7 +151,7 @@ def test_the_rows_are_drawn_as_published(house: House) -> None:
     ]
 
 
-def test_inserts_wait_for_deletes_and_end_with_as_many(house: House) -> None:
+def test_inserts_wait_for_deletes_and_end_with_as_many(house: Inserts) -> None:
     parameters = asked(write_rows=2500)
     house.do_all(parameters, "l.x")
     lock = "SELECT transactionid FROM pi1 ORDER BY transactionid LIMIT 10 FOR UPDATE"
@@ -168,7 +168,7 @@ def test_inserts_wait_for_deletes_and_end_with_as_many(house: House) -> None:
 
 
 @pytest.mark.parametrize("clients", [1, 2])
-def test_a_shared_table_keeps_its_size_too(clients: int, house: House) -> None:
+def test_a_shared_table_keeps_its_size_too(clients: int, house: Inserts) -> None:
     parameters = asked(clients=clients, shared_table=True)
     found = house.do_all(parameters, "qr100")
     assert rows(house)[0] == clients * 3100
@@ -177,7 +177,7 @@ def test_a_shared_table_keeps_its_size_too(clients: int, house: House) -> None:
     assert {row["client"] for row in found["qr100"].more["clients"]} == set(range(1, clients + 1))
 
 
-def test_older_forms_of_the_benchmark(house: House) -> None:
+def test_older_forms_of_the_benchmark(house: Inserts) -> None:
     house.do_all(asked(form="2023"))
     assert rows(house)[0] == 3100
     house.empty()
@@ -186,7 +186,7 @@ def test_older_forms_of_the_benchmark(house: House) -> None:
     assert {row["kind"] for row in found["q100.2"].intervals} == {"insert", "query"}
 
 
-def test_all_is_reported_by_second_and_client(house: House) -> None:
+def test_all_is_reported_by_second_and_client(house: Inserts) -> None:
     parameters = asked(clients=2, seconds=2)
     house.do_all(parameters, "l.i2")
     said = house.do("qp100", parameters)
@@ -215,7 +215,7 @@ def test_all_is_reported_by_second_and_client(house: House) -> None:
     assert 0 <= after["dirty_kb"] <= after["buffer_pool_kb"] == 256 * 1024
 
 
-def test_the_index_step_tells_its_own_time(house: House) -> None:
+def test_the_index_step_tells_its_own_time(house: Inserts) -> None:
     said = house.do_all(asked(clients=2), "l.x")["l.x"]
     assert said.columns["operations"] == 2 * 3100
     (first, second) = [row for row in said.more["clients"] if row["kind"] == "index" and row["transactions"]]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_inserts import House, asked, empty_server
+from live_inserts import Inserts, asked, empty_server
 from rqps.engines.mysql.innodb import left
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
@@ -19,18 +19,18 @@ pytestmark = pytest.mark.live
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inserts]:
     with empty_server(tmp_path_factory.mktemp("faults")) as running:
         yield running
 
 
 @pytest.fixture
-def house(server: House) -> House:
+def house(server: Inserts) -> Inserts:
     server.empty()
     return server
 
 
-def put_off(house: House, parameters: InsertBenchmarkParameters, seconds: float) -> Answer:
+def put_off(house: Inserts, parameters: InsertBenchmarkParameters, seconds: float) -> Answer:
     """The step qp100, in which nobody can write for so long from its beginning."""
     with house.holding("LOCK TABLES pi1 READ") as blocking, house.at_work("qp100", parameters) as load:
         time.sleep(seconds)
@@ -44,7 +44,7 @@ def operations(said: Answer, kind: str) -> int:
     return sum(row["operations"] for row in said.intervals if row["kind"] == kind)
 
 
-def test_what_is_late_is_forgiven_or_made_up_for(house: House) -> None:
+def test_what_is_late_is_forgiven_or_made_up_for(house: Inserts) -> None:
     house.do_all(asked(), "qr100")
     elapsed_s = {}
     for limiter in ("forgiving", "catching-up"):
@@ -57,7 +57,7 @@ def test_what_is_late_is_forgiven_or_made_up_for(house: House) -> None:
     assert elapsed_s["forgiving"] > 3.4 > elapsed_s["catching-up"]
 
 
-def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house: House) -> None:
+def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house: Inserts) -> None:
     parameters = asked()
     house.do_all(parameters, "l.x")
     house.ask("SET GLOBAL innodb_lock_wait_timeout = 1")
@@ -75,7 +75,7 @@ def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 
 
-def test_a_deadlock_is_counted_and_done_again(house: House) -> None:
+def test_a_deadlock_is_counted_and_done_again(house: Inserts) -> None:
     """Of a delete that has locked its first rows and waits for the last, when the holder of that asks for the first.
     The holder has changed more rows, so the server refuses the delete."""
     parameters = asked()
@@ -103,7 +103,7 @@ def test_a_deadlock_is_counted_and_done_again(house: House) -> None:
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 
 
-def test_any_other_error_fails_the_step_with_what_the_server_said(house: House) -> None:
+def test_any_other_error_fails_the_step_with_what_the_server_said(house: Inserts) -> None:
     parameters = asked(clients=2, seconds=20)
     house.do_all(parameters, "l.i2")
     with house.at_work("qr100", parameters) as load:
@@ -113,14 +113,14 @@ def test_any_other_error_fails_the_step_with_what_the_server_said(house: House) 
     assert load.process.poll() is not None
 
 
-def test_too_few_connections_are_reported_before_the_first_step(house: House) -> None:
+def test_too_few_connections_are_reported_before_the_first_step(house: Inserts) -> None:
     house.ask("SET GLOBAL max_connections = 10")
     with pytest.raises(RqpsError, match="max_connections is 10, and 3 clients are asked for"):
         house.workload.prepare(house.server, asked(clients=3))
     house.ask("SET GLOBAL max_connections = 151")
 
 
-def test_what_can_not_settle_is_reported(house: House) -> None:
+def test_what_can_not_settle_is_reported(house: Inserts) -> None:
     parameters = asked(small_write_rows_per_transaction=1, wait_seconds=2)
     house.do_all(parameters, "l.i1")
     with house.holding("START TRANSACTION WITH CONSISTENT SNAPSHOT"):  # so that nothing is purged
@@ -138,7 +138,7 @@ def test_what_can_not_settle_is_reported(house: House) -> None:
     assert house.ask("SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had, "all is set back"
 
 
-def test_the_wait_ends_when_all_is_settled_or_when_it_was_published_to_end(house: House) -> None:
+def test_the_wait_ends_when_all_is_settled_or_when_it_was_published_to_end(house: Inserts) -> None:
     for wait in ("settled", "published"):
         house.empty()
         parameters = asked(wait=wait, wait_seconds=3, steps=("l.i0", "l.x", "qp100"))
@@ -159,7 +159,7 @@ def test_looking_at_a_release_that_flushes_only_at_rest_does_not_keep_it_at_work
     assert left(rows[-1]) == ""
 
 
-def test_tables_of_another_size_are_refused(house: House) -> None:
+def test_tables_of_another_size_are_refused(house: Inserts) -> None:
     house.do("l.i0", asked())
     with pytest.raises(RqpsError, match=r"l.x: rqps.pi1: rows: asked for 5,000, found ids for 3,000"):
         house.do("l.x", asked(load_rows=5000))
@@ -173,7 +173,7 @@ def test_tables_of_another_size_are_refused(house: House) -> None:
         house.do("l.i1", asked())
 
 
-def test_a_query_that_does_not_use_its_index_alone_is_refused(house: House) -> None:
+def test_a_query_that_does_not_use_its_index_alone_is_refused(house: Inserts) -> None:
     house.do_all(asked(), "l.x")
     house.ask("ALTER TABLE rqps.pi1 DROP INDEX pi1_pdc, ADD INDEX pi1_pdc (price, dateandtime)")
     with pytest.raises(RqpsError, match="pi1_pdc alone was due: SELECT price"):

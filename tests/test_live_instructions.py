@@ -162,9 +162,7 @@ def test_what_does_not_start_under_callgrind_shows_both_logs(short: Path) -> Non
     assert not list((short / "scratch").iterdir())
 
 
-def test_a_server_whose_statements_callgrind_does_not_see_fails_the_step(
-    short: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statements_that_callgrind_does_not_see(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that was stripped of its symbols."""
     others = [option for option in callgrind.OPTIONS if "toggle" not in option]
     monkeypatch.setattr(callgrind, "OPTIONS", (*others, "--toggle-collect=no_such_function(*)"))
@@ -199,9 +197,7 @@ def commands() -> set[str]:
     return set(said.split())
 
 
-def test_ctrl_c_while_instructions_are_counted_leaves_no_process_and_no_half_run(
-    counting: tuple[StudyPlace, "subprocess.Popen[str]"],
-) -> None:
+def test_ctrl_c_leaves_no_process_and_no_half_run(counting: tuple[StudyPlace, "subprocess.Popen[str]"]) -> None:
     place, process = counting
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=120)
@@ -210,9 +206,7 @@ def test_ctrl_c_while_instructions_are_counted_leaves_no_process_and_no_half_run
     assert sorted(path.name[:4] for path in place.study.iterdir()) == ["run=", "stud"]
 
 
-def test_a_kernel_that_is_killed_while_it_counts_takes_its_server_with_it(
-    counting: tuple[StudyPlace, "subprocess.Popen[str]"],
-) -> None:
+def test_a_killed_kernel_takes_its_server_with_it(counting: tuple[StudyPlace, "subprocess.Popen[str]"]) -> None:
     place, process = counting
     (pids,) = place.study.glob(".run=i01*.partial/pids.txt")
     os.kill(int(pids.read_text().split()[0]), signal.SIGKILL)

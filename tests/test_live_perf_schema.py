@@ -280,9 +280,7 @@ def test_a_set_of_one_s_own_with_sizes_is_what_the_server_has(tmp_path: Path) ->
         ("5.6.14", "wait/synch/rwlock/innodb/buf_block_lock", "unless InnoDB is compiled without PFS_SKIP"),
     ],
 )
-def test_a_pattern_that_this_build_does_not_know_is_reported_with_near_names(
-    version: str, pattern: str, reported: str
-) -> None:
+def test_an_unknown_pattern_is_reported_with_near_names(version: str, pattern: str, reported: str) -> None:
     run = asking(version, own(instruments={pattern: "timed"}))
     with pytest.raises(RqpsError, match=reported):
         prepare(run, print)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_lookups import BUILDS, ROWS, House, asked, serving
+from live_lookups import ROWS, Lookups, asked, serving
+from live_server import every_build
 from rqps.errors import RqpsError
 from rqps.workloads.point_lookups import generator
 from rqps.workloads.point_lookups.generator import mysqlslap
@@ -31,33 +32,21 @@ ON_MEMORY = KEYS | {"cover-force": "None ALL"}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lookups]:
     with serving("my8033.base", tmp_path_factory.mktemp("lookups")) as here:
         yield here
 
 
-def logged(house: House, step: str, **parameters: Any) -> dict[str, list[str]]:
-    """What the general log has of a step, by connection: the database, and its statements."""
-    log = house.folder / "general.log"
-    log.unlink(missing_ok=True)
-    house.ask(
-        f"SET GLOBAL general_log_file = '{log}'", "SET GLOBAL log_output = 'FILE'", "SET GLOBAL general_log = ON"
-    )
-    house.do(step, asked(**parameters))
-    house.ask("SET GLOBAL general_log = OFF")
-    entry = re.compile(r"\s(\d+) (Connect|Init DB|Query|Execute|Prepare|Quit)\t(.*)$")
-    found: dict[str, list[str]] = {}
-    for line in log.read_text().splitlines():
-        if reported := entry.search(line):
-            found.setdefault(reported[1], []).append(f"{reported[2]} {reported[3]}".strip())
-    return found
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_client_does_the_published_query_and_nothing_else(kind: str, house: House) -> None:
+def test_each_client_does_the_published_query_and_nothing_else(kind: str, house: Lookups) -> None:
     clients: list[Counter[str]] = []
     others: list[Counter[str]] = []
-    for said in logged(house, f"innodb.{kind}@4", queries=25).values():
+    with house.logging() as entries:
+        house.do(f"innodb.{kind}@4", asked(queries=25))
+    logged: dict[str, list[str]] = {}
+    for connection, command, statement in entries:
+        logged.setdefault(connection, []).append(f"{command} {statement}".strip())
+    for said in logged.values():
         (clients if "Connect root@localhost on rqps_innodb using Socket" in said else others).append(Counter(said))
     ours = [said for said in (*clients, *others) if "Query SET NAMES utf8mb4" in said]
     asking = {"Connect root@localhost on rqps_innodb using Socket": 1, f"Query {KINDS[kind].query}": 25, "Quit": 1}
@@ -67,7 +56,7 @@ def test_each_client_does_the_published_query_and_nothing_else(kind: str, house:
     assert whole == [coming_and_going], "mysqlslap's own"
 
 
-def test_mysqlslap_creates_nothing_and_drops_nothing(house: House) -> None:
+def test_mysqlslap_creates_nothing_and_drops_nothing(house: Lookups) -> None:
     tables = "SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2"
     before = house.ask(tables)
     house.do("memory.pk@4")
@@ -75,7 +64,7 @@ def test_mysqlslap_creates_nothing_and_drops_nothing(house: House) -> None:
     assert house.ask("SELECT COUNT(*) FROM rqps_memory.foo") == [(ROWS,)]
 
 
-def test_the_number_that_mysqlslap_takes_is_of_all_clients_together(house: House) -> None:
+def test_the_number_that_mysqlslap_takes_is_of_all_clients_together(house: Lookups) -> None:
     slap = mysqlslap("8.0.33")
     argv = slap.argv(house.server, "rqps_innodb", "select 1", clients=4, queries=25)
     assert "--number-of-queries=100" in argv
@@ -84,7 +73,7 @@ def test_the_number_that_mysqlslap_takes_is_of_all_clients_together(house: House
     assert load.lines[-1].strip().endswith(",4,25")
 
 
-@pytest.mark.parametrize("dbms", BUILDS)
+@every_build
 def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str, tmp_path: Path) -> None:
     with serving(dbms, tmp_path) as here:
         for engine, keys in (("innodb", KEYS), ("memory", ON_MEMORY)):
@@ -109,7 +98,7 @@ def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str
         assert here.ask("SHOW GLOBAL STATUS LIKE 'Ssl_accepts'")[0][1] == "0"
 
 
-def test_tables_hold_what_is_asked_for_on_both_engines(house: House) -> None:
+def test_tables_hold_what_is_asked_for_on_both_engines(house: Lookups) -> None:
     for schema in ("rqps_innodb", "rqps_memory"):
         reported = house.ask(f"SELECT COUNT(*), SUM(i = j), SUM(i = k), SUM(l = 0) FROM {schema}.foo")
         assert [int(number) for number in reported[0]] == [ROWS] * 4
@@ -122,16 +111,10 @@ def test_rows_of_the_memory_engine_are_there_again_after_a_start(tmp_path: Path)
             assert here.ask("SELECT COUNT(*) FROM rqps_memory.foo WHERE j = i") == [(ROWS,)]
 
 
-def test_instructions_are_counted_of_as_many_queries_on_every_server(house: House) -> None:
-    workload, parameters = PointLookups(), asked(counted_operations=12)
+def test_instructions_are_counted_of_as_many_queries_on_every_server(house: Lookups) -> None:
     for step, each in (("innodb.pk@4", 3), ("memory.cover-force@1", 1)):
-        with workload.generating(
-            house.server, step, parameters, seed=1, cpus=(), log=house.folder / "counted.log", counted=True
-        ) as load:
-            load.wait_for_begin()
-            load.wait_for_end()
-            load.wait_until_gone()
-        assert workload.answer(step, parameters, load).columns["operations"] == each * find(step).clients
+        answer, _ = house.done(step, asked(counted_operations=12), counted=True)
+        assert answer.columns["operations"] == each * find(step).clients
 
 
 @pytest.mark.parametrize("dbms", ["my5534.base", "my8033.base", "my97.base"])
@@ -140,11 +123,8 @@ def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) 
     with serving(dbms, tmp_path) as here:
         here.ask("SET GLOBAL max_user_connections = 6")  # two are ours, and mysqlslap has one more than its clients
         blocking = here.server.connect("rqps_innodb")
-        workload, parameters = PointLookups(), asked(queries=10)
-        with workload.generating(
-            here.server, "innodb.pk@4", parameters, seed=1, cpus=(), log=tmp_path / "refused.log"
-        ) as load:
-            load.wait_for_begin()
+        parameters = asked(queries=10)
+        with here.at_work("innodb.pk@4", parameters) as load:
             with blocking.cursor() as cursor:
                 cursor.execute("SET GLOBAL max_user_connections = 4")
                 cursor.execute("LOCK TABLES foo WRITE")
@@ -153,7 +133,7 @@ def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) 
             load.wait_for_end()
             unlock.join()
             load.wait_until_gone()
-        answer = workload.answer("innodb.pk@4", parameters, load)
+        answer = here.workload.answer("innodb.pk@4", parameters, load)
         assert answer.columns["operations"] == 20
         assert answer.columns["errors"] == 20 + load.counted.refused
         first, second = (each.text for each in answer.warnings if each.kind == "errors")
@@ -161,17 +141,13 @@ def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) 
         assert second.startswith("20 connections were refused and tried again")
 
 
-def test_queries_that_fail_are_none(house: House) -> None:
-    workload, parameters = PointLookups(), asked()
-    with workload.generating(
-        house.server, "memory.pk@4", parameters, seed=1, cpus=(), log=house.folder / "none.log"
-    ) as load:
-        load.wait_for_begin()
+def test_queries_that_fail_are_none(house: Lookups) -> None:
+    with house.at_work("memory.pk@4", asked()) as load:
         house.ask("RENAME TABLE rqps_memory.foo TO rqps_memory.gone")
         load.wait_for_end()
         load.wait_until_gone()
     house.ask("RENAME TABLE rqps_memory.gone TO rqps_memory.foo")
-    answer = workload.answer("memory.pk@4", parameters, load)
+    answer = house.workload.answer("memory.pk@4", asked(), load)
     columns = answer.columns
     assert (columns["operations"], columns["operations_per_s"], columns["errors"]) == (0, None, 800)
     assert columns["elapsed_s"] > 0
@@ -180,7 +156,7 @@ def test_queries_that_fail_are_none(house: House) -> None:
     )
 
 
-def test_more_clients_than_connections_are_refused_before_anything(house: House) -> None:
+def test_more_clients_than_connections_are_refused_before_anything(house: Lookups) -> None:
     with pytest.raises(RqpsError, match="max_connections is 151, and 149 clients are asked for, with 3") as caught:
         PointLookups().prepare(house.server, asked(clients=[1, 149]))
     assert "set max_connections to 152 or more" in str(caught.value.fix)
@@ -190,9 +166,7 @@ def test_more_clients_than_connections_are_refused_before_anything(house: House)
     ("engine", "words"),
     [("innodbb", "'innodbb': it has no such engine"), ("federated", "'federated': it was built without it")],
 )
-def test_an_engine_that_the_server_does_not_have_is_reported_with_those_it_has(
-    engine: str, words: str, house: House
-) -> None:
+def test_a_missing_storage_engine_is_reported(engine: str, words: str, house: Lookups) -> None:
     _is_refused(house, engine, words)
 
 
@@ -203,14 +177,14 @@ def test_an_engine_that_the_server_does_not_have_is_reported_with_those_it_has(
         ("my8033.base", {"disabled_storage_engines": "MEMORY"}, "memory", "'memory': its config disables it"),
     ],
 )
-def test_an_older_server_and_one_whose_config_disables_the_engine(
+def test_a_disabled_storage_engine_is_reported(
     dbms: str, options: dict[str, Any], engine: str, words: str, tmp_path: Path
 ) -> None:
     with serving(dbms, tmp_path, asked(engines=["memory"]), options, checked=False) as here:
         _is_refused(here, engine, words)
 
 
-def _is_refused(house: House, engine: str, words: str) -> None:
+def _is_refused(house: Lookups, engine: str, words: str) -> None:
     with pytest.raises(RqpsError, match=re.escape(words)) as caught:
         PointLookups().prepare(house.server, asked(engines=[engine]))
     assert "this server has" in str(caught.value.fix)
@@ -231,7 +205,7 @@ def test_a_memory_table_that_grows_too_large_is_reported(tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lookups]:
     with serving("my5624.base", tmp_path_factory.mktemp("older"), asked(engines=["innodb"]), checked=False) as here:
         yield here
 
@@ -267,7 +241,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         ),
     ],
 )
-def test_a_table_that_was_prepared_otherwise_is_refused(change: str, back: str, words: str, older: House) -> None:
+def test_a_table_that_was_prepared_otherwise_is_refused(change: str, back: str, words: str, older: Lookups) -> None:
     parameters = asked(engines=["innodb"])
     older.ask("USE rqps_innodb", change)
     try:
@@ -278,12 +252,12 @@ def test_a_table_that_was_prepared_otherwise_is_refused(change: str, back: str, 
     PointLookups().prepare(older.server, parameters)
 
 
-def test_more_rows_than_were_loaded_are_missed(house: House) -> None:
+def test_more_rows_than_were_loaded_are_missed(house: Lookups) -> None:
     with pytest.raises(RqpsError, match=r"rqps_innodb\.foo: rows: asked for 4000, found 2000"):
         PointLookups().prepare(house.server, asked(engines=["innodb"], table_rows=4000))
 
 
-def test_a_mysqlslap_that_is_too_old_for_the_server_is_reported(house: House) -> None:
+def test_a_mysqlslap_that_is_too_old_for_the_server_is_reported(house: Lookups) -> None:
     with pytest.raises(
         RqpsError, match=r"mysqlslap 5\.5\.34 can't put load on MySQL 8\.0\.33: mysqlslap: Error"
     ) as reported:
@@ -291,24 +265,16 @@ def test_a_mysqlslap_that_is_too_old_for_the_server_is_reported(house: House) ->
     assert "give another mysqlslap in the study's parameters" in str(reported.value.fix)
 
 
-def test_a_mysqlslap_that_is_killed_fails_the_step(house: House) -> None:
-    workload, parameters = PointLookups(), asked(queries=10_000_000)
-    with workload.generating(
-        house.server, "innodb.pk@1", parameters, seed=1, cpus=(), log=house.folder / "killed.log"
-    ) as load:
-        load.wait_for_begin()
+def test_a_mysqlslap_that_is_killed_fails_the_step(house: Lookups) -> None:
+    with house.at_work("innodb.pk@1", asked(queries=10_000_000)) as load:
         load.process.kill()
         with pytest.raises(RqpsError, match=r"innodb\.pk@1: mysqlslap ended too early: its exit code is -9"):
             load.wait_for_end()
 
 
 def test_a_server_that_dies_is_reported_before_mysqlslap_that_lost_it(tmp_path: Path) -> None:
-    slap, step = mysqlslap("8.0.33"), find("innodb.pk@1")
-    with (
-        serving("my5624.base", tmp_path) as here,
-        generator.Generator(slap, here.server, step, 10_000_000, seed=1, cpus=(), log=tmp_path / "log") as load,
-    ):
-        load.wait_for_begin()
+    endless = asked(queries=10_000_000)
+    with serving("my5624.base", tmp_path) as here, here.at_work("innodb.pk@1", endless) as load:
         os.kill(here.server.pid, signal.SIGKILL)
         with pytest.raises(RqpsError, match=r"innodb\.pk@1: the server ended in the middle of it, by SIGKILL"):
             load.wait_for_end()

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_load import ROWS, House, logging_server
+from live_load import Sysbenched, asked, logging_server
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.workload import Sysbench
 
 pytestmark = pytest.mark.live
 
@@ -19,14 +17,14 @@ FEW_ROWS = 20
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sysbenched]:
     with logging_server(tmp_path_factory.mktemp("retries")) as running:
         yield running
 
 
 @pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.parametrize("step", ["write-only", "read-write_range=10"])
-def test_a_transaction_that_met_a_deadlock_is_done_again(step: str, prepared: bool, house: House) -> None:
+def test_a_transaction_that_met_a_deadlock_is_done_again(step: str, prepared: bool, house: Sysbenched) -> None:
     answer, logged = house.do(step, threads=THREADS, table_rows=FEW_ROWS, prepared=prepared, seconds=4)
     columns = answer.columns
     begun = Counter(entry.statement for entries in logged.values() for entry in entries if entry.command != "Prepare")
@@ -43,24 +41,16 @@ def test_a_transaction_that_met_a_deadlock_is_done_again(step: str, prepared: bo
     assert sum(row["retries"] for row in answer.intervals) == columns["retries"]
 
 
-def test_a_lock_that_is_waited_for_too_long_is_asked_for_again(house: House) -> None:
-    connection = house.server.connect("rqps")
-    query(connection, "SET GLOBAL innodb_lock_wait_timeout = 1")
-    holding = house.server.connect("rqps")
-    query(holding, "BEGIN")
-    for table in ("sbtest1", "sbtest2"):
-        query(holding, f"UPDATE {table} SET pad = pad WHERE id = 1")
-    asked = SysbenchParameters(steps=("update-one",), tables=2, table_rows=ROWS, seconds=3, warmup_seconds=0)
-    workload = Sysbench()
-    with workload.generating(
-        house.server, "update-one", asked, seed=1, cpus=(), log=house.folder / "sysbench.log"
-    ) as load:
-        load.wait_for_begin()
+def test_a_lock_that_is_waited_for_too_long_is_asked_for_again(house: Sysbenched) -> None:
+    house.ask("SET GLOBAL innodb_lock_wait_timeout = 1")
+    locks = [f"UPDATE {table} SET pad = pad WHERE id = 1" for table in ("sbtest1", "sbtest2")]
+    parameters = asked("update-one", seconds=3)
+    with house.holding("BEGIN", *locks) as holding, house.at_work("update-one", parameters) as load:
         load.wait_for_end()
         query(holding, "ROLLBACK")
         load.wait_until_gone()
-    query(connection, "SET GLOBAL innodb_lock_wait_timeout = 50")
-    columns = workload.answer("update-one", asked, load).columns
+    house.ask("SET GLOBAL innodb_lock_wait_timeout = 50")
+    columns = house.workload.answer("update-one", parameters, load).columns
     assert columns["retries"] >= 1
     assert columns["operations_per_s"] is None, "nothing came to its end in the measured part"
 
@@ -74,9 +64,6 @@ def test_a_lock_that_is_waited_for_too_long_is_asked_for_again(house: House) -> 
 )
 def test_any_other_error_fails_the_step(trouble: str, words: str, tmp_path: Path) -> None:
     with logging_server(tmp_path) as house:
-        connection = house.server.connect("rqps")
-        query(connection, "SET sql_mode = ''")
-        query(connection, "DELETE FROM sbtest1 WHERE id > 1")
-        query(connection, trouble)
+        house.ask("SET sql_mode = ''", "DELETE FROM sbtest1 WHERE id > 1", trouble, database="rqps")
         with pytest.raises(RqpsError, match=words):
             house.do("insert", seconds=5)

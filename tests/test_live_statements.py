@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from live_load import LABELS, ROWS, House, Logged, done, logging_server, shape
+from live_load import LABELS, ROWS, Sysbenched, asked, done, logging_server, shape
+from live_server import Logged
 from published_statements import EXPECTED
 from rqps.workloads import Answer
-from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
 pytestmark = pytest.mark.live
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sysbenched]:
     with logging_server(tmp_path_factory.mktemp("statements")) as running:
         yield running
 
@@ -29,7 +29,7 @@ def test_what_is_expected_is_every_step_there_is() -> None:
 
 
 @pytest.mark.parametrize("label", EXPECTED)
-def test_a_step_does_the_published_statements(label: str, house: House) -> None:
+def test_a_step_does_the_published_statements(label: str, house: Sysbenched) -> None:
     answer, entries, transactions = published(label, house.do(label))
     # The last transaction ends after the measured part and is not counted, unless the part ends with it.
     assert transactions - answer.columns["transactions"] == (0 if find(label).whole else 1)
@@ -39,12 +39,12 @@ def test_a_step_does_the_published_statements(label: str, house: House) -> None:
 
 
 @pytest.mark.parametrize("label", EXPECTED)
-def test_as_text_and_counted_it_does_the_same(label: str, house: House) -> None:
-    asked = SysbenchParameters(tables=2, table_rows=ROWS, counted_operations=300)
+def test_as_text_and_counted_it_does_the_same(label: str, house: Sysbenched) -> None:
+    parameters = asked(label, counted_operations=300)
     found = house.do(label, counted=True, prepared=False, counted_operations=300)
     answer, entries, transactions = published(label, found)
-    assert answer.columns["transactions"] == asked.transactions_of(find(label))
-    assert transactions - answer.columns["transactions"] == asked.warmup_transactions_of(find(label))
+    assert answer.columns["transactions"] == parameters.transactions_of(find(label))
+    assert transactions - answer.columns["transactions"] == parameters.warmup_transactions_of(find(label))
     assert {entry.command for entry in entries} == {"Query"}
 
 
@@ -61,8 +61,8 @@ def published(label: str, found: tuple[Answer, dict[str, list[Logged]]]) -> tupl
     return answer, statements, transactions
 
 
-def test_both_tables_are_used_and_ten_points_stay_on_one(house: House) -> None:
-    _, logged = house.do("read-write_range=10")
+def test_both_tables_are_used_and_ten_points_stay_on_one(house: Sysbenched) -> None:
+    _, logged = house.do("read-write_range=10", counted=True, prepared=False, counted_operations=3000)
     blocks: Counter[tuple[str, ...]] = Counter()
     for begin, transaction in _transactions(done(logged), 20):
         assert begin == "BEGIN"
@@ -80,7 +80,7 @@ def _transactions(statements: list[str], length: int) -> Iterator[tuple[str, lis
         yield statements[start], statements[start : start + length]
 
 
-def test_hot_points_and_update_one_always_find_the_same_rows(house: House) -> None:
+def test_hot_points_and_update_one_always_find_the_same_rows(house: Sysbenched) -> None:
     _, logged = house.do("hot-points")
     middle = ", ".join(str(ROWS // 2 + i) for i in range(1, 101))
     assert {re.findall(r"IN \((.*)\)", statement)[0] for statement in done(logged)} == {middle}
@@ -88,8 +88,8 @@ def test_hot_points_and_update_one_always_find_the_same_rows(house: House) -> No
     assert {statement.rpartition("WHERE ")[2] for statement in done(logged)} == {"id = 1"}
 
 
-def test_zipf_draws_ids_as_often_as_the_law_says(house: House) -> None:
-    _, logged = house.do("update-zipf")
+def test_zipf_draws_ids_as_often_as_the_law_says(house: Sysbenched) -> None:
+    _, logged = house.do("update-zipf", counted=True, counted_operations=3000)
     drawn = Counter(int(statement.rpartition(" = ")[2]) for statement in done(logged))
     total = drawn.total()
     weights = [n**-0.8 for n in range(1, ROWS + 1)]
@@ -101,8 +101,8 @@ def test_zipf_draws_ids_as_often_as_the_law_says(house: House) -> None:
         assert abs(found - share * total) < 5 * (total * share * (1 - share)) ** 0.5, (first, last)
 
 
-def test_uniform_ids_reach_all_of_the_table(house: House) -> None:
-    _, logged = house.do("random-points_range=1000")
+def test_uniform_ids_reach_all_of_the_table(house: Sysbenched) -> None:
+    _, logged = house.do("random-points_range=1000", counted=True, counted_operations=100)
     ids = [int(number) for statement in done(logged) for number in re.findall(r"\d+", statement.partition("IN")[2])]
     assert 1 <= min(ids) < ROWS / 100
     assert ROWS * 99 / 100 < max(ids) <= ROWS
@@ -113,7 +113,7 @@ def test_uniform_ids_reach_all_of_the_table(house: House) -> None:
     "label",
     ["point-query", "random-points_range=10", "read-write_range=10", "update-zipf", "insert", "update-inlist"],
 )
-def test_a_seed_gives_the_same_statements_again(label: str, house: House) -> None:
+def test_a_seed_gives_the_same_statements_again(label: str, house: Sysbenched) -> None:
     one, again, unprepared, other = (
         done(house.do(label, seed=seed, prepared=prepared, counted=counted, counted_operations=300)[1])
         for seed, prepared, counted in ((7, True, False), (7, True, True), (7, False, True), (8, True, True))
@@ -124,7 +124,7 @@ def test_a_seed_gives_the_same_statements_again(label: str, house: House) -> Non
     assert one[:both] != other[:both]
 
 
-def test_each_thread_has_a_sequence_of_its_own_and_has_it_again(house: House) -> None:
+def test_each_thread_has_a_sequence_of_its_own_and_has_it_again(house: Sysbenched) -> None:
     first, again = (house.do("random-points_range=10", seed=7, threads=2)[1] for _ in range(2))
     begins = [
         {

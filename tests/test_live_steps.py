@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from live_load import ROWS, House, logging_server
+from live_load import ROWS, Sysbenched, asked, logging_server
 from rqps.engines.mysql.innodb import read_debt
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.workload import Sysbench, flush
+from rqps.workloads.sysbench.workload import flush
 
 pytestmark = pytest.mark.live
 
@@ -16,12 +15,12 @@ SCANNING = "digest_text LIKE 'SELECT * FROM%LENGTH%'"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sysbenched]:
     with logging_server(tmp_path_factory.mktemp("steps")) as running:
         yield running
 
 
-def test_each_thread_scans_its_own_table_and_whole_scans_only(house: House) -> None:
+def test_each_thread_scans_its_own_table_and_whole_scans_only(house: Sysbenched) -> None:
     answer, logged = house.do("scan", threads=2)
     assert {entry.statement for entries in logged.values() for entry in entries} == {
         f"SELECT * FROM sbtest{number} WHERE LENGTH(c) < 0" for number in (1, 2)
@@ -41,56 +40,45 @@ def test_each_thread_scans_its_own_table_and_whole_scans_only(house: House) -> N
     assert columns["warmup_s"] == 0
 
 
-def test_a_step_that_comes_to_nothing_gives_no_number(house: House) -> None:
-    asked = SysbenchParameters(steps=("update-index",), tables=2, table_rows=ROWS, seconds=1, warmup_seconds=0)
-    blocking = house.server.connect("rqps")
-    query(blocking, "LOCK TABLES sbtest1 WRITE, sbtest2 WRITE")
-    workload = Sysbench()
-    with workload.generating(
-        house.server, "update-index", asked, seed=1, cpus=(), log=house.folder / "sysbench.log"
-    ) as load:
-        load.wait_for_begin()
+def test_a_step_that_comes_to_nothing_gives_no_number(house: Sysbenched) -> None:
+    lock, parameters = "LOCK TABLES sbtest1 WRITE, sbtest2 WRITE", asked("update-index")
+    with house.holding(lock) as blocking, house.at_work("update-index", parameters) as load:
         load.wait_for_end()
         query(blocking, "UNLOCK TABLES")
         load.wait_until_gone()
-    columns = workload.answer("update-index", asked, load).columns
+    columns = house.workload.answer("update-index", parameters, load).columns
     assert (columns["operations"], columns["transactions"], columns["operations_per_s"]) == (0, 0, None)
     assert {value for name, value in columns.items() if name.startswith("latency")} == {None}
 
 
-def test_a_flush_and_a_warm_up_come_before_the_step_and_leave_no_number(house: House) -> None:
-    asked = SysbenchParameters(
-        steps=("update-index", "flush", "scan.warm", "scan"), tables=2, table_rows=ROWS, seconds=1, warmup_seconds=0
-    )
-    assert Sysbench().steps(asked) == ("update-index", "scan")
+def test_a_flush_and_a_warm_up_come_before_the_step_and_leave_no_number(house: Sysbenched) -> None:
+    parameters = asked("update-index", "flush", "scan.warm", "scan")
+    assert house.workload.steps(parameters) == ("update-index", "scan")
     house.do("update-index")
     connection = house.server.connect()
     had = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
     scans = f"SELECT COUNT(*) FROM performance_schema.events_statements_summary_by_digest WHERE {SCANNING}"
     query(connection, "TRUNCATE performance_schema.events_statements_summary_by_digest")
-    with Sysbench().generating(
-        house.server, "scan", asked, seed=1, cpus=(), log=house.folder / "03-scan.log"
-    ) as load:
+    with house.at_work("scan", parameters) as load:
         status = dict(query(connection, "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_%'"))
         assert query(connection, scans)[0][0] == 2, "both tables were scanned in the warm-up"
-        load.wait_for_begin()
         load.wait_for_end()
         load.wait_until_gone()
     assert query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had
     assert int(status["Innodb_buffer_pool_pages_dirty"]) <= 0.01 * int(status["Innodb_buffer_pool_pages_total"])
-    assert (house.folder / "03-scan.before1.log").exists()
+    assert (house.folder / "scan.before1.log").exists()
 
 
-def test_a_flush_that_can_not_end_fails_and_sets_the_options_back(house: House) -> None:
-    asked = SysbenchParameters(steps=("insert",), tables=2, table_rows=ROWS, flush_seconds=1)
+def test_a_flush_that_can_not_end_fails_and_sets_the_options_back(house: Sysbenched) -> None:
+    parameters = asked("insert", flush_seconds=1)
     reading, control = house.server.connect("rqps"), house.server.connect()
     query(reading, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     query(reading, "SELECT COUNT(*) FROM sbtest1")  # holds up purge
     house.do("update-index")
     had = query(control, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
     with pytest.raises(RqpsError, match=r"flush: not done within 1 s: .* transactions are not purged, 100 may be"):
-        flush(house.server, asked)
+        flush(house.server, parameters)
     assert query(control, "SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had
     reading.close()
-    flush(house.server, asked.model_copy(update={"flush_seconds": 60}))
+    flush(house.server, parameters.model_copy(update={"flush_seconds": 60}))
     assert read_debt(control)["history_length"] <= 100

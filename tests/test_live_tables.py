@@ -4,27 +4,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_load import LABELS, ROWS, House, done, logging_server, shape
+from live_load import LABELS, Sysbenched, asked, done, logging_server, shape
+from live_server import every_build
 from published_statements import EXPECTED
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 from rqps.workloads.sysbench.workload import Sysbench, check_plan, flush
 
 pytestmark = pytest.mark.live
 
 LESS_THAN_A_BATCH = 200
-ASKED = SysbenchParameters(steps=("insert",), tables=2, table_rows=ROWS)
+ASKED = asked("insert")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sysbenched]:
     with logging_server(tmp_path_factory.mktemp("tables"), "my5624.base") as running:
         yield running
 
 
-def test_tables_are_loaded_with_the_same_rows_again(house: House) -> None:
+def test_tables_are_loaded_with_the_same_rows_again(house: Sysbenched) -> None:
     connection = house.server.connect()
     rows = query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2")
     query(connection, "DROP DATABASE rqps")
@@ -33,20 +33,20 @@ def test_tables_are_loaded_with_the_same_rows_again(house: House) -> None:
     assert rows[0][1] != rows[1][1], "two tables are not the same rows"
 
 
-@pytest.mark.parametrize("dbms", ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"])
+@every_build
 def test_each_version_reads_by_the_index_and_flushes(dbms: str, tmp_path: Path) -> None:
     with logging_server(tmp_path, dbms) as house:
         connection = house.server.connect()
-        asked = SysbenchParameters(steps=("all",), tables=2, table_rows=ROWS, seconds=1, warmup_seconds=0)
-        Sysbench().prepare(house.server, asked)
+        parameters = asked("all")
+        house.workload.prepare(house.server, parameters)
         for label in LABELS:
             check_plan(connection, find(label))
         house.do("write-only")
-        flush(house.server, asked)
+        flush(house.server, parameters)
         for _ in range(LESS_THAN_A_BATCH):  # which purge leaves lying in 5.5
             query(connection, "UPDATE rqps.sbtest1 SET k = k + 1 WHERE id = 5")
         had = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
-        flush(house.server, asked)
+        flush(house.server, parameters)
         assert query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had
         answer, logged = house.do("read-write_range=10")
         assert [shape(statement) for statement in done(logged)[:20]] == EXPECTED["read-write_range=10"]
@@ -89,7 +89,7 @@ def test_each_version_reads_by_the_index_and_flushes(dbms: str, tmp_path: Path) 
         ),
     ],
 )
-def test_tables_that_were_prepared_otherwise_are_refused(change: str, back: str, words: str, house: House) -> None:
+def test_tables_prepared_otherwise_are_refused(change: str, back: str, words: str, house: Sysbenched) -> None:
     connection = house.server.connect("rqps")
     query(connection, "SET sql_mode = ''")
     query(connection, change)
@@ -101,7 +101,7 @@ def test_tables_that_were_prepared_otherwise_are_refused(change: str, back: str,
     Sysbench().prepare(house.server, ASKED)
 
 
-def test_more_threads_than_connections_are_refused_before_the_first_step(house: House) -> None:
+def test_more_threads_than_connections_are_refused_before_the_first_step(house: Sysbenched) -> None:
     with pytest.raises(RqpsError, match="max_connections is 151, and 150 threads are asked for") as caught:
         Sysbench().prepare(house.server, ASKED.model_copy(update={"threads": 150}))
     assert caught.value.fix

@@ -149,7 +149,7 @@ def shown(
 
 
 @pytest.mark.parametrize("notebook", ANALYSIS, ids=[path.stem for path in ANALYSIS])
-def test_an_analysis_shows_of_the_sample_what_was_committed(
+def test_an_analysis_shows_what_was_committed(
     notebook: Path, shown: dict[Path, "Future[subprocess.CompletedProcess[str]]"]
 ) -> None:
     assert any(CHECKED in tags(cell) for cell in code(notebook))

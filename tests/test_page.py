@@ -3,16 +3,14 @@
 from pathlib import Path
 
 import pytest
-from browser import Browser, Tab, opened
+from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
 from rqps.report import build
 from synthetic_report import only_relative_throughput, write_report
 
 pytestmark = pytest.mark.page
 
-DESKTOP, PHONE = 1280, 390
 PAGES = ("index.html", "relative_throughput.html", "runs/r01@my1.base@here.html")
 
-each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 each_page = pytest.mark.parametrize("page", PAGES)
 
 
@@ -33,35 +31,19 @@ def charts_of(page: Path) -> int:
 
 def drawn(tab: Tab, page: Path) -> None:
     """Every chart is a drawing, and no picture stands in for one."""
-    charts = charts_of(page)
-    tab.wait_for("document.documentElement.dataset.charts")
-    assert tab.run("document.documentElement.dataset.charts") == f"{charts} of {charts}"
-    assert tab.run("document.querySelectorAll('.chart svg').length") == charts
-    assert tab.run("document.querySelectorAll('.chart img').length") == 0
+    assert tab.wait_for_charts() == charts_of(page) == tab.run("document.querySelectorAll('.chart svg').length")
     small = "[...document.querySelectorAll('.chart svg')].filter(s => s.getBoundingClientRect().height < 60).length"
     assert tab.run(small) == 0
 
 
-def is_within_its_width(tab: Tab, width: int) -> None:
-    assert tab.run("document.documentElement.scrollWidth") <= width
-    # What is wider scrolls inside its own box.
-    loose = (
-        "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .table, pre, svg')"
-        f" && e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
-    )
-    assert tab.run(loose) == []
-
-
 @each_page
 @each_width
-def test_a_page_draws_its_charts_asks_for_nothing_and_fits(
-    browser: Browser, report: Path, page: str, width: int
-) -> None:
+def test_a_page_asks_for_nothing_and_fits(browser: Browser, report: Path, page: str, width: int) -> None:
     file = report / page
     with opened(browser, file, width) as tab:
         if charts_of(file):
             drawn(tab, file)
-        is_within_its_width(tab, width)
+        tab.must_fit(width)
         assert tab.requests() == [file.resolve().as_uri()]
         assert tab.complaints() == []
 
@@ -90,15 +72,13 @@ def test_a_chart_follows_when_the_phone_is_turned(browser: Browser, report: Path
 
 @each_page
 @each_width
-def test_where_scripts_are_blocked_the_pictures_are_there(
-    browser: Browser, report: Path, page: str, width: int
-) -> None:
+def test_pictures_without_scripts(browser: Browser, report: Path, page: str, width: int) -> None:
     file = report / page
     with opened(browser, file, width, scripts=False) as tab:
         assert tab.run("document.querySelectorAll('.chart svg').length") == 0
         good = "[...document.querySelectorAll('.chart img')].filter(i => i.complete && i.naturalWidth > 300).length"
         assert tab.run(good) == charts_of(file)
-        is_within_its_width(tab, width)
+        tab.must_fit(width)
         assert tab.requests() == [file.resolve().as_uri()]
 
 
@@ -107,14 +87,12 @@ def test_hovering_over_a_number_tells_where_it_is_from(browser: Browser, report:
     with opened(browser, file, DESKTOP) as tab:
         drawn(tab, file)
         cell = "document.querySelector('#chart-1 svg .layer_0_marks path')"
-        tab.run(f"{cell}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-        box = tab.run(f"(({{x, y, width, height}}) => ({{x, y, width, height}}))({cell}.getBoundingClientRect())")
-        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + 4}
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", **at)
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", **{**at, "x": at["x"] + 3})
+        box = tab.box(cell)
+        for beside in (0, 3):
+            tab.mouse(box["x"] + box["width"] / 2 + beside, box["y"] + 4, "mouseMoved")
         tooltip = tab.wait_for("document.querySelector('#vg-tooltip-element.visible')?.innerText")
-        for told in ("point-query", "my2.base", "interval", "rounds", "slower"):
-            assert told in tooltip
+        for word in ("point-query", "my2.base", "interval", "rounds", "slower"):
+            assert word in tooltip
 
 
 def test_alt_and_wheel_zoom_where_the_wheel_alone_scrolls(browser: Browser, report: Path) -> None:
@@ -122,12 +100,11 @@ def test_alt_and_wheel_zoom_where_the_wheel_alone_scrolls(browser: Browser, repo
     with opened(browser, file, DESKTOP) as tab:
         drawn(tab, file)
         svg = "document.querySelector('#chart-2 svg')"
-        tab.run(f"{svg}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
         labels = f"[...{svg}.querySelectorAll('.role-axis-label text')].map(t => t.textContent).join()"
         before = tab.run(labels)
-        box = tab.run(f"(({{x, y, width, height}}) => ({{x, y, width, height}}))({svg}.getBoundingClientRect())")
-        wheel = {"type": "mouseWheel", "x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-        tab.call("Input.dispatchMouseEvent", **wheel, deltaX=0, deltaY=-240, modifiers=1)
+        box = tab.box(svg)
+        middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        tab.mouse(*middle, "mouseWheel", deltaX=0, deltaY=-240, modifiers=1)
         tab.wait_for(f"{labels} !== {before!r}")
 
 

@@ -3,18 +3,15 @@
 from pathlib import Path
 
 import pytest
-from browser import Browser, Tab, opened
+from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
 from rqps.report import build
 from synthetic import MANY
 from synthetic_report import only_relative_throughput, write_report
 
 pytestmark = pytest.mark.page
 
-DESKTOP, PHONE = 1280, 390
 PAGE = "relative_throughput.html"
 HEATMAP, MULTIPLES = "chart-1", "chart-2"
-
-each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +19,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notebooks = only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
     data = write_report(tmp_path_factory.mktemp("big"), MANY)
     return build("synthetic", data, data / "report", notebooks).parent
-
-
-def drawn(tab: Tab) -> None:
-    tab.wait_for("document.documentElement.dataset.charts")
-    assert tab.run("document.querySelectorAll('.chart img').length") == 0
 
 
 def column(tab: Tab, table: str, at: int) -> list[str]:
@@ -42,7 +34,7 @@ def click(tab: Tab, table: str, at: int) -> None:
 @each_width
 def test_the_whole_is_on_one_screen_and_nothing_is_wider(browser: Browser, report: Path, width: int) -> None:
     with opened(browser, report / PAGE, width) as tab:
-        drawn(tab)
+        tab.wait_for_charts()
         assert tab.run("document.documentElement.scrollWidth") <= width
         assert tab.complaints() == []
         svg = f"document.querySelector('#{HEATMAP} svg')"
@@ -58,7 +50,7 @@ def test_the_whole_is_on_one_screen_and_nothing_is_wider(browser: Browser, repor
 @each_width
 def test_numbers_of_the_heatmap_stay_within_their_cells(browser: Browser, report: Path, width: int) -> None:
     with opened(browser, report / PAGE, width) as tab:
-        drawn(tab)
+        tab.wait_for_charts()
         cell = f"document.querySelector('#{HEATMAP} .layer_0_marks path').getBBox().width"
         text = f"[...document.querySelectorAll('#{HEATMAP} .layer_1_marks text')].map(t => t.getBBox().width)"
         assert tab.run(f"Math.max(...{text})") <= tab.run(cell) + 0.5
@@ -67,7 +59,7 @@ def test_numbers_of_the_heatmap_stay_within_their_cells(browser: Browser, report
 @each_width
 def test_small_charts_stand_in_as_many_columns_as_fit(browser: Browser, report: Path, width: int) -> None:
     with opened(browser, report / PAGE, width) as tab:
-        drawn(tab)
+        tab.wait_for_charts()
         place = f"document.querySelector('#{MULTIPLES} .chart')"
         svg = f"document.querySelector('#{MULTIPLES} svg')"
         assert tab.run(f"{svg}.getBoundingClientRect().width") <= tab.run(f"{place}.clientWidth") + 2
@@ -77,7 +69,7 @@ def test_small_charts_stand_in_as_many_columns_as_fit(browser: Browser, report: 
 
 def test_small_charts_are_set_anew_when_the_phone_is_turned(browser: Browser, report: Path) -> None:
     with opened(browser, report / PAGE, PHONE) as tab:
-        drawn(tab)
+        tab.wait_for_charts()
         wide = f"document.querySelector('#{MULTIPLES} svg').getBoundingClientRect().width > 500"
         assert not tab.run(wide)
         tab.call("Emulation.setDeviceMetricsOverride", width=844, height=390, deviceScaleFactor=1, mobile=True)

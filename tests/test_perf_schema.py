@@ -180,9 +180,7 @@ def test_waits_only_is_what_5_5_does_by_itself() -> None:
         ("9.7", "memory-only", None),
     ],
 )
-def test_a_scenario_that_a_version_does_not_have_is_known_by_its_number(
-    version: str, name: str, reason: str | None
-) -> None:
+def test_a_version_lacks_a_scenario(version: str, name: str, reason: str | None) -> None:
     assert absent(version, named(name)) == reason
 
 

@@ -58,9 +58,7 @@ def test_a_dbms_has_the_scenario_of_its_config_or_what_its_switch_says(study: St
         ("statements-only", "default", 0.4 - 0.86),
     ],
 )
-def test_what_a_scenario_adds_is_what_its_events_cost(
-    study: Study, scenario: str, against: str, added_us: float
-) -> None:
+def test_a_scenario_adds_the_cost_of_its_events(study: Study, scenario: str, against: str, added_us: float) -> None:
     (row,) = page.costs(study, against).filter(scenario=scenario).to_dicts()
     assert row["added"] == pytest.approx(added_us, abs=0.05)
     assert row["added_low"] <= row["added"] <= row["added_high"]
@@ -223,9 +221,7 @@ def counted() -> pl.DataFrame:
     return instruction_costs(rqps.load("ps-statements", data=DATA, mode="instructions"), "off")
 
 
-def test_time_puts_scenarios_of_point_queries_in_the_order_of_their_instructions(
-    sample: pl.DataFrame, counted: pl.DataFrame
-) -> None:
+def test_time_orders_scenarios_as_instructions_do(sample: pl.DataFrame, counted: pl.DataFrame) -> None:
     of_step = sample.filter(step="point-query").to_dicts()
     instructions = dict(counted.filter(step="point-query").select("scenario", "median").rows())
     assert set(instructions) == {row["scenario"] for row in of_step}

@@ -157,11 +157,9 @@ def test_a_click_on_a_mark_leads_there_too(browser: Browser, page: Path) -> None
         marks = "[...document.querySelectorAll('#chart-1 svg .layer_0_marks path')]"
         datum = "p.__data__.datum"
         described = f"{marks}.findIndex(p => {datum}.step === 'point-query' && {datum}.dbms === 'my2.base')"
-        tab.run(f"{marks}[{described}].scrollIntoView({{block: 'center', behavior: 'instant'}})")
-        box = tab.run(f"(({{x, y}}) => ({{x, y}}))({marks}[{described}].getBoundingClientRect())")
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            at = {"x": box["x"] + 4, "y": box["y"] + 4}
-            tab.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+        box = tab.box(f"{marks}[{described}]")
+        clicked = ("mouseMoved", "mousePressed", "mouseReleased")
+        tab.mouse(box["x"] + 4, box["y"] + 4, *clicked, button="left", clickCount=1)
         tab.wait_for("location.hash === '#step=point-query&dbms=my2.base'")
 
 

@@ -24,9 +24,7 @@ def everything_but(hidden: tuple[str, ...], folder: Path) -> str:
 
 
 @pytest.mark.live
-def test_valgrind_is_unpacked_where_the_machine_has_none_and_takes_orders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fetched_valgrind_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", everything_but(HIDDEN, tmp_path))
     assert shutil.which("valgrind") is None
     tool = programs.valgrind()
@@ -49,9 +47,7 @@ def test_valgrind_is_unpacked_where_the_machine_has_none_and_takes_orders(
         sleeper.wait()
 
 
-def test_without_valgrind_and_a_way_to_fetch_it_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_valgrind_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", everything_but((*HIDDEN, "apt-get"), tmp_path))
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
     with pytest.raises(RqpsError, match="valgrind is missing here, and fetching it failed: apt-get is not ins") as e:
@@ -78,9 +74,7 @@ def test_only_the_function_that_receives_a_command_switches_counting_on() -> Non
     assert not fnmatchcase("do_command(THD*)", pattern)
 
 
-def test_without_perf_and_a_way_to_fetch_it_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_perf_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
     with pytest.raises(RqpsError, match="linux-perf is missing here, and fetching it failed") as caught:

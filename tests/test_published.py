@@ -107,9 +107,7 @@ def test_the_small_tables_are_there_whole(numbers: Published) -> None:
         ("ax162-s", "write-only_range=10000", "my8040_rel_o2nofp", "0.92"),
     ],
 )
-def test_numbers_stand_where_they_are_printed(
-    numbers: Published, host: str, step: str, build: str, value: str
-) -> None:
+def test_numbers_are_in_place(numbers: Published, host: str, step: str, build: str, value: str) -> None:
     found = numbers.rqps.filter(section=f"Results: {host}", source="regressions-8040-2024", step=step, build=build)
     assert found["printed"].to_list() == [value]
 

@@ -92,9 +92,7 @@ def test_the_same_releases_are_called_the_same(found: Beside) -> None:
     )
 
 
-def test_other_releases_are_the_nearest_there_are_and_called_not_comparable(
-    numbers: Published, tmp_path: Path
-) -> None:
+def test_other_releases_are_not_comparable(numbers: Published, tmp_path: Path) -> None:
     found = beside(numbers, "synthetic", study_of(tmp_path, my1="8.0.33", my2="9.7.0"))
     assert {str(each.pair) for each in found.theirs} == {"8.0.40 against 8.0.28"}
     first = next(iter(what_differs(found)))

@@ -180,9 +180,7 @@ def test_a_round_without_its_base_gives_no_ratio(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"operations": 0}, {"errors": 3}, {"operations_per_s": None}])
-def test_a_step_with_errors_or_without_operations_is_a_warning_and_no_number(
-    study: Study, wrong: dict[str, int | None]
-) -> None:
+def test_a_failed_step_is_a_warning_and_no_number(study: Study, wrong: dict[str, int | None]) -> None:
     bad = (pl.col("run") == "r01@my2.base@here") & (pl.col("step") == "point-query")
     steps = study.steps.with_columns(
         pl.when(bad).then(pl.lit(value)).otherwise(pl.col(name)).cast(study.steps.schema[name]).alias(name)

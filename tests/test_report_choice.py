@@ -29,9 +29,7 @@ def test_a_study_of_scenarios_gets_their_page_and_any_other_does_not(tmp_path: P
     assert "relative_throughput" in chosen(with_scenarios) & chosen(without)
 
 
-def test_an_insert_benchmark_with_and_without_the_performance_schema_gets_the_page_of_its_cost(
-    tmp_path: Path,
-) -> None:
+def test_an_insert_benchmark_of_both_gets_the_page_of_the_performance_schema(tmp_path: Path) -> None:
     both, on = tmp_path / "both", tmp_path / "on"
     synthetic_inserts.write(both, synthetic_inserts.Shape(rounds=1))
     synthetic_inserts.write(on, synthetic_inserts.Shape(dbms={"my1.base": 1.0, "my2.base": 0.7}, rounds=1))

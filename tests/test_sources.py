@@ -37,9 +37,7 @@ def test_messages_and_plugins_beside_a_server_are_pointed_to(tmp_path: Path, sai
     assert options == (f"--lc-messages-dir={tmp_path}/share/mysql", f"--plugin-dir={tmp_path}/lib/plugin")
 
 
-def test_a_home_directory_may_be_abbreviated(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_directory(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     mysqld = server_in(tmp_path / "own")
     assert find(said, path="~/own").program == mysqld

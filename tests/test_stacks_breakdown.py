@@ -29,9 +29,7 @@ def both(rounds: int = 6, **changes: float) -> pl.DataFrame:
     st.lists(st.floats(0, 50), min_size=len(POINT), max_size=len(POINT)),
     st.randoms(use_true_random=False),
 )
-def test_differences_add_up_to_the_measured_one(
-    by: By, rounds: int, costs: list[float], chance: random.Random
-) -> None:
+def test_differences_add_up(by: By, rounds: int, costs: list[float], chance: random.Random) -> None:
     me = dict(zip(POINT, [cost + 0.01 for cost in costs], strict=True))
     stacks, steps = study({"my1.base": POINT, "my2.base": me}, rounds, samples=200, seed=chance.randrange(10**6))
     parts = breakdown(stack_costs(stacks, steps), "my1.base", by)

@@ -39,9 +39,7 @@ STRIPPED = [stack("[unknown]", "[unknown]", samples=990), stack("f", samples=10,
         (STRIPPED, BUSY, Folded(), ["mysqld has no symbols: 100% of its frames have no name"]),
     ],
 )
-def test_each_weakness_is_one_warning(
-    stacks: list[Stack], expected: Expected, folded: Folded, texts: list[str]
-) -> None:
+def test_weaknesses_are_warnings(stacks: list[Stack], expected: Expected, folded: Folded, texts: list[str]) -> None:
     warnings = list(weaknesses(stacks, folded, SAMPLING, expected))
     assert len(warnings) == len(texts)
     assert all(warning.startswith(text) for warning, text in zip(warnings, texts, strict=True)), warnings

@@ -76,9 +76,7 @@ def test_unfolded_each_path_is_one_frame_with_its_costs(base: Costs, me: Costs) 
 
 @settings(deadline=None)
 @given(sides, sides, st.sampled_from([0.001, 0.02, 0.2]))
-def test_what_is_folded_is_minor_on_both_sides_and_what_is_not_is_not(
-    base: Costs, me: Costs, fold_below: float
-) -> None:
+def test_only_what_is_minor_on_both_sides_is_folded(base: Costs, me: Costs, fold_below: float) -> None:
     limit = fold_below * max(sum(base.values()), sum(me.values()))
     tree = tree_of(base, me, fold_below).filter(pl.col("parent").is_not_null())
     largest = pl.max_horizontal("base_total", "me_total")

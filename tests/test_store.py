@@ -76,9 +76,7 @@ def test_raw_goes_before_sample(tmp_path: Path) -> None:
     assert rqps.load("synthetic", data=data).card.rounds == 9
 
 
-def test_the_data_folder_is_found_from_the_environment_and_from_below(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_folder_is_found(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQPS_DATA", str(data))
     assert rqps.load("synthetic").runs.height == 6
     monkeypatch.delenv("RQPS_DATA")

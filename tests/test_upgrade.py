@@ -35,9 +35,7 @@ COLUMNS = ("kind", "range", "clients", "group", "table_position", "writes", "sto
         ("insert-releases-cpu", "l.i1", ("l.i1", None, 1, "Writes", 2, True, None)),
     ],
 )
-def test_a_sample_has_the_columns_that_its_labels_stood_for(
-    study: str, step: str, expected: tuple[object, ...]
-) -> None:
+def test_columns_follow_from_labels(study: str, step: str, expected: tuple[object, ...]) -> None:
     steps = rqps.load(study, data=SAMPLE, mode=None).steps
     assert steps.columns[7:] == list(STEPS)
     assert steps.filter(step=step).select(COLUMNS).unique().rows() == [expected]
