@@ -3,6 +3,7 @@
 import math
 import random
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -104,9 +105,14 @@ MANY = Shape(
 
 
 def write_run(folder: Path, facts: Manifest, shape: Shape) -> Path:
+    return write_rows(folder, facts, tables(facts, shape))
+
+
+def write_rows(folder: Path, facts: Manifest, rows: Mapping[str, list[dict[str, Any]]]) -> Path:
+    """Write a run with these rows; its other tables are empty."""
     run = folder / f"run={facts.run}"
-    for name, rows in tables(facts, shape).items():
-        write_table(run, name, pl.DataFrame(rows, schema=TABLES[name]))
+    for name, schema in TABLES.items():
+        write_table(run, name, pl.DataFrame(rows.get(name, []), schema=schema))
     write_manifest(run, facts)
     return run
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import synthetic
-from rqps.store import Manifest, write_manifest, write_study_card, write_table
+from rqps.store import Manifest, write_study_card
 from rqps.store.schemas import TABLES
 
 DBMS = {"my1.base": 1.0, "my1.ps0": 1.1, "my2.base": 0.7}
@@ -68,19 +68,17 @@ def write(data: Path, shape: Shape | None = None, study: str = "inserts") -> Pat
             facts = synthetic.manifest(
                 dbms, number, **common, **version, options=options, position=position, warnings=()
             )
-            _write_run(folder / f"run={facts.run}", facts, shape)
+            _write_run(folder, facts, shape)
     return data
 
 
-def _write_run(run: Path, facts: Manifest, shape: Shape) -> None:
+def _write_run(folder: Path, facts: Manifest, shape: Shape) -> None:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     chance = random.Random(f"{facts.run} {shape.noise}")
     for position, step in enumerate(shape.steps):
         _Step(found, facts, shape, step, position, chance).add()
     synthetic.add_step_columns("insert-benchmark", found["steps"])
-    for name, rows in found.items():
-        write_table(run, name, pl.DataFrame(rows, schema=TABLES[name]))
-    write_manifest(run, facts)
+    synthetic.write_rows(folder, facts, found)
 
 
 @dataclass

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
 import synthetic
-from rqps.store import write_manifest, write_study_card, write_table
-from rqps.store.schemas import TABLES
+from rqps.store import write_study_card
 from rqps.study import MODES, Mode
 from rqps.study.perf_schema import Scenario, Switch, decides, named
 
@@ -30,6 +28,7 @@ MADE_UP: dict[str, tuple[float, float]] = {
     "transaction": (1.0, 0.0),
 }
 """Events of a statement and nanoseconds of each."""
+ONLY = ("memory", "stages", "statements", "waits")
 DIGEST_US = 0.1
 """Digests of a recorded statement, µs."""
 CONSUMERS = (
@@ -96,16 +95,7 @@ def write(
     return data
 
 
-NAMES = (
-    "off",
-    "all-disabled",
-    "all-enabled",
-    "default",
-    "memory-only",
-    "stages-only",
-    "statements-only",
-    "waits-only",
-)
+NAMES = ("off", "all-disabled", "all-enabled", "default", *(f"{each}-only" for each in ONLY))
 
 
 def _write_run(
@@ -134,19 +124,13 @@ def _write_run(
         step["operations_per_s"] = step["clients"] * 1e6 / (us + 10)
         step["server_cpu_s"] = us * 10_000 / 1e6
     status = [row for row in rows["status"] if row["name"] != "questions"]
-    for name_of_step in shape.steps:
-        counted = {"questions": 10_000, **{f"perf_schema/{n}": int(10_000 * MADE_UP[n][0]) for n in server.enabled()}}
-        for name, count in counted.items():
-            status.append({"step": name_of_step, "moment": "before", "name": name, "value": "7"})
-            status.append({"step": name_of_step, "moment": "after", "name": name, "value": str(7 + count)})
-        megabytes = 230 if server.scenario.kind == "on" else 0
-        taken = {
-            "step": name_of_step,
-            "moment": "after",
-            "name": "perf_schema/memory_bytes",
-            "value": f"{megabytes}000000",
-        }
-        status.append(taken)
+    counted = {"questions": 10_000, **{f"perf_schema/{n}": int(10_000 * MADE_UP[n][0]) for n in server.enabled()}}
+    taken = "230000000" if server.scenario.kind == "on" else "0"
+    for step_name in shape.steps:
+        values = [("before", name, "7") for name in counted]
+        values += [("after", name, str(7 + count)) for name, count in counted.items()]
+        for moment, name, value in (*values, ("after", "perf_schema/memory_bytes", taken)):
+            status.append({"step": step_name, "moment": moment, "name": name, "value": value})
     rows["status"] = status
     rows["settings"] += [
         {"kind": "instrument", "name": name, "value": "YES" if name in server.enabled() else "NO", "timed": "YES"}
@@ -159,10 +143,7 @@ def _write_run(
     rows["settings"].append({"kind": "timer", "name": "CYCLE overhead", "value": str(20 + number), "timed": None})
     if mode == "instructions":
         rows["instructions"] = [_counted(step, server) for step in shape.steps]
-    run = folder / f"run={facts.run}"
-    for name, of_table in rows.items():
-        write_table(run, name, pl.DataFrame(of_table, schema=TABLES[name]))
-    write_manifest(run, facts)
+    synthetic.write_rows(folder, facts, rows)
 
 
 def _counted(step: str, server: Server) -> dict[str, object]:

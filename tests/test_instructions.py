@@ -13,10 +13,9 @@ from rqps.pages.flamegraph_breakdown.tables import counted_beside
 from rqps.profile import instruction_ratios, instructions_beside, instructions_per_operation, most_expensive_functions
 from rqps.profile.instructions import CPU
 from rqps.stats import absolute, measured
-from rqps.store import Study, write_manifest, write_table
-from rqps.store.schemas import TABLES
+from rqps.store import Study
 from rqps.view.table import absolute_table
-from synthetic import Shape, manifest, tables, write_study
+from synthetic import Shape, manifest, tables, write_rows, write_study
 
 SHAPE = Shape(rounds=6, noise=0.003)
 BASE = "my1.base"
@@ -32,33 +31,25 @@ def count_runs(folder: Path, rounds: int, shape: Shape = SHAPE) -> None:
     for round_ in range(1, rounds + 1):
         for dbms in shape.dbms:
             facts = manifest(dbms, round_, shape, run=f"i{round_:02}@{dbms}@here", mode="instructions")
-            run = folder / f"run={facts.run}"
             of_run = tables(facts, shape)
             for row in of_run["steps"]:
                 row |= {"operations": OPERATIONS, "transactions": OPERATIONS}
             of_run["instructions"] = [
                 row for step in shape.steps for row in stacks(step, PER_OPERATION[dbms] * OPERATIONS, round_)
             ]
-            for name, rows in of_run.items():
-                write_table(run, name, pl.DataFrame(rows, schema=TABLES[name]))
-            write_manifest(run, facts)
+            write_rows(folder, facts, of_run)
 
 
 def stacks(step: str, instructions: int, round_: int) -> list[dict[str, Any]]:
     more = instructions * (round_ - 1) // 1000
     shares = {(ROOT,): (OPERATIONS, instructions // 4), (ROOT, EXECUTE): (2 * OPERATIONS, instructions // 2)}
     shares[ROOT, EXECUTE, "memcpy"] = (8 * OPERATIONS, instructions - instructions // 4 - instructions // 2 + more)
-    return [
-        {
-            "step": step,
-            "role": "connection",
-            "frames": list(frames),
-            "modules": ["mysqld"] * len(frames),
-            "calls": calls,
-            "instructions": own,
-        }
-        for frames, (calls, own) in shares.items()
-    ]
+    ours = {"step": step, "role": "connection"}
+    rows = []
+    for frames, (calls, own) in shares.items():
+        stack = {"frames": list(frames), "modules": ["mysqld"] * len(frames)}
+        rows.append({**ours, **stack, "calls": calls, "instructions": own})
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +95,8 @@ def test_a_round_is_compared_with_its_own_base(counted: Study) -> None:
 
 
 def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame) -> None:
-    rows = {(row["step"], row["dbms"]): row for row in beside.to_dicts()}
-    assert {key: row["agreement"] for key, row in rows.items()} == {
-        ("point-query", "my2.base"): "agree",
-        ("point-query", "my2.ps0"): "agree",
-        ("update-index", "my2.base"): "agree",
-        ("update-index", "my2.ps0"): "agree",
-    }
-    row = rows["point-query", "my2.base"]
+    assert beside["agreement"].to_list() == ["agree"] * 4
+    row = beside.filter(step="point-query", dbms="my2.base").row(0, named=True)
     assert row["throughput_median"] == pytest.approx(0.7, rel=0.01)
     assert row["user_cpu_median"] == pytest.approx(row["cpu_median"], rel=0.001)
     assert row["per_instruction_median"] == pytest.approx(row["cpu_median"] / row["median"])
@@ -134,21 +119,11 @@ def test_agreement_is_what_the_rounds_of_cpu_time_support(
 ) -> None:
     ratios = ratios_of(counted).filter(step="point-query", dbms="my2.base")
     exact = ratios["median"].item()
-    summary = pl.DataFrame(
-        {
-            "host": ["here"],
-            "step": ["point-query"],
-            "base": [BASE],
-            "dbms": ["my2.base"],
-            "metric": [CPU],
-            "n": pl.Series([n], dtype=pl.Int32),
-            "median": [exact * ((low + high) / 2 if low and high else 1.0)],
-            "low": [low and exact * low],
-            "high": [high and exact * high],
-            "coverage": [coverage],
-        },
-        schema_overrides={"low": pl.Float64, "high": pl.Float64},
-    )
+    of_cpu = {"host": "here", "step": "point-query", "base": BASE, "dbms": "my2.base", "metric": CPU, "n": n}
+    reach = {"low": low and exact * low, "high": high and exact * high, "coverage": coverage}
+    median = exact * ((low + high) / 2 if low and high else 1.0)
+    kinds = {"n": pl.Int32, "low": pl.Float64, "high": pl.Float64}
+    summary = pl.DataFrame([{**of_cpu, "median": median, **reach}], schema_overrides=kinds)
     [row] = instructions_beside(ratios, summary).to_dicts()
     assert row["agreement"] == agreement
     assert row["throughput_median"] is None

@@ -21,9 +21,7 @@ def test_the_counters_are_the_columns_of_the_table() -> None:
 def test_the_mount_of_a_path_is_the_one_that_df_names(tmp_path: Path) -> None:
     for path in (tmp_path, Path("/proc/self"), Path("/dev/shm"), Path("/")):
         said = subprocess.run(["df", "--output=target", path], capture_output=True, text=True).stdout
-        mount = mount_of(path)
-        assert mount is not None
-        assert mount.mountpoint == said.splitlines()[1]
+        assert getattr(mount_of(path), "mountpoint", None) == said.splitlines()[1]
 
 
 def test_memory_has_no_device_and_so_no_reads() -> None:
@@ -42,10 +40,8 @@ def test_what_is_written_through_appears_at_the_device(tmp_path: Path) -> None:
         file.write(os.urandom(4 << 20))
         os.fsync(file.fileno())
     used = read_host(device) - earlier
-    assert used.write_kb is not None
-    assert used.write_kb >= 4096
-    assert used.writes is not None
-    assert used.writes >= 1
+    assert (used.write_kb or 0) >= 4096
+    assert (used.writes or 0) >= 1
 
 
 def test_cpu_burnt_anywhere_appears_at_the_host() -> None:
