@@ -116,7 +116,7 @@ def test_two_fetches_at_once_make_one_request_and_two_builds(site: Site, cache: 
     assert site.waiting.wait(60)
     second = child(keys)
     assert second.stdout is not None
-    assert "another rqps is fetching" in second.stdout.readline()
+    assert "another rqps is making" in second.stdout.readline()
     site.hold.set()
     for process in (first, second):
         out, errors = process.communicate(timeout=60)

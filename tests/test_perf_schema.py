@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.events import DIGEST, Work, by_kind, differences, mistaken
+from rqps.engines.mysql.events import DIGEST, by_kind, differences, mistaken
 from rqps.engines.mysql.reports import Found
 from rqps.engines.mysql.scenario import Known, Realised, realise, refuse_too_large
 from rqps.errors import RqpsError
@@ -65,7 +65,7 @@ CONSUMERS = {
     "thread_instrumentation": True,
     "statements_digest": True,
 }
-KNOWN = Known(INSTRUMENTS, CONSUMERS, watches_threads=True)
+KNOWN = Known(INSTRUMENTS, CONSUMERS, thread_classes={"thread/sql/main": True})
 OF_5_5 = Known(
     {"wait/synch/mutex/sql/LOCK_open": "timed", "wait/io/file/sql/binlog": "timed"},
     {"events_waits_current": True, "events_waits_history": True, "file_summary_by_instance": True},
@@ -331,12 +331,12 @@ EVENTS = {"statement": 1000, "stage": 13000, "memory": 0, "transaction": 0, "err
 
 def test_what_was_to_be_recorded_and_was_is_right() -> None:
     asked = put(named("stages-and-statements"))
-    assert list(mistaken(asked, {**EVENTS, DIGEST: 1000}, Work(1000, 1, 1000))) == []
+    assert list(mistaken(asked, {**EVENTS, DIGEST: 1000}, transactions=1000, connections=1, texts=1000)) == []
 
 
 def test_what_was_to_be_recorded_and_was_not_is_reported() -> None:
     asked = put(named("stages-and-statements"))
-    reported = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, Work(1000, 1, 900)))
+    reported = list(mistaken(asked, {**EVENTS, "stage": 90, DIGEST: 0}, transactions=1000, connections=1, texts=900))
     assert reported == [
         "stage: asked for, and 90 events were recorded in 1000 transactions",
         "digest: asked for, and 0 events were recorded in 900 statements",
@@ -346,8 +346,8 @@ def test_what_was_to_be_recorded_and_was_not_is_reported() -> None:
 def test_only_what_came_as_text_needs_a_digest() -> None:
     """In 8.0 a statement that was prepared before has none."""
     asked = put(named("statements-only"))
-    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1, texts=3))) == []
-    assert list(mistaken(asked, {"statement": 1000}, Work(1000, 1, texts=1000))) != []
+    assert list(mistaken(asked, {"statement": 1000}, transactions=1000, connections=1, texts=3)) == []
+    assert list(mistaken(asked, {"statement": 1000}, transactions=1000, connections=1, texts=1000)) != []
 
 
 def test_events_are_compared_with_the_scenario_by_kind() -> None:
@@ -361,25 +361,32 @@ def test_events_are_compared_with_the_scenario_by_kind() -> None:
 
 
 def test_what_was_not_to_be_recorded_and_was_is_reported() -> None:
-    reported = list(mistaken(put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, Work(10, 1, 10)))
+    reported = list(
+        mistaken(
+            put(named("all-disabled")), EVENTS | {"wait/io/socket": 20}, transactions=10, connections=1, texts=10
+        )
+    )
     assert reported == [
         "stage: nothing was to be recorded, and 13000 events were",
         "statement: nothing was to be recorded, and 1000 events were",
     ]
-    assert list(mistaken(put(named("off")), EVENTS, Work(10, 1, 10))) == reported[::-1]
+    assert list(mistaken(put(named("off")), EVENTS, transactions=10, connections=1, texts=10)) == reported[::-1]
 
 
 def test_bytes_that_sockets_count_as_clients_come_and_go_are_no_events() -> None:
     known = Known({**INSTRUMENTS, "wait/io/socket/sql/client_connection": "off"}, CONSUMERS)
     asked = put(named("all-disabled"), known)
-    assert list(mistaken(asked, {"wait/io/socket": 28}, Work(5, 1, 5))) == []
-    assert list(mistaken(asked, {"wait/io/socket": 2800}, Work(5, 1, 5))) != []
+    assert list(mistaken(asked, {"wait/io/socket": 28}, transactions=5, connections=1, texts=5)) == []
+    assert list(mistaken(asked, {"wait/io/socket": 2800}, transactions=5, connections=1, texts=5)) != []
 
 
 def test_a_kind_of_which_only_some_are_on_may_move_or_not() -> None:
     asked = put(own(instruments={"wait/synch/mutex/sql/LOCK_open": "timed"}))
     for count in (0, 100):
-        assert list(mistaken(asked, {"wait/synch/mutex": count, "stage": 0}, Work(0, 1, 0))) == []
+        assert (
+            list(mistaken(asked, {"wait/synch/mutex": count, "stage": 0}, transactions=0, connections=1, texts=0))
+            == []
+        )
 
 
 def test_sizes_that_take_more_memory_than_there_is_are_refused_with_what_would_fit() -> None:

@@ -42,7 +42,7 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
         yield
 
 
-def made_once(folder: Path, make: Callable[[Path], None], busy: Callable[[], None] = lambda: None) -> Path:
+def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], None] = print) -> Path:
     """`folder`, made by `make` if it is not there yet.
 
     It is made under another name and renamed when whole, so a folder that is there is complete. What an earlier
@@ -51,7 +51,8 @@ def made_once(folder: Path, make: Callable[[Path], None], busy: Callable[[], Non
     if folder.is_dir():
         return folder
     partial = folder.with_name(f".{folder.name}.partial")
-    with _disk_trouble_explained(), locked(folder, busy):
+    waiting = f"another rqps is making {folder}: waiting for it"
+    with _disk_trouble_explained(), locked(folder, lambda: say(waiting)):
         if folder.is_dir():
             return folder
         shutil.rmtree(partial, ignore_errors=True)

@@ -14,7 +14,7 @@ from rqps.engines.mysql.build import Build, known_version, locate, source
 from rqps.engines.mysql.data import Origin
 from rqps.engines.mysql.instance import Server, start
 from rqps.engines.mysql.options import Translated, mismatches, translate
-from rqps.engines.mysql.reports import Setup, read_settings, read_variables
+from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
 from rqps.engines.mysql.scenario import Realised, known, realise, refuse_too_large
 from rqps.errors import RqpsError
 from rqps.study import Run
@@ -130,17 +130,18 @@ class MeasuredServer(Server):
     def thread_names(self) -> dict[int, str]:
         """The performance schema's names, by the operating system's thread id; from 5.7 on."""
         with closing(self.connect()) as connection:
-            rows = Setup(connection).rows("threads")
+            rows = schema_rows(connection, "threads")
         return {int(row["thread_os_id"]): str(row["name"]) for row in rows if row.get("thread_os_id")}
 
     @contextmanager
     def watching(self, step: str) -> Iterator[Watch]:
         """Verifies before and after the step what is set, on a connection whose events are not recorded."""
         if self.prepared.scenario is None:
-            yield events.StatusWatch(self)
+            with closing(self.connect()) as connection:
+                yield events.StatusWatch(connection)
             return
         with events.unrecorded(self) as connection:
-            yield events.EventsWatch(self, connection, self.prepared.scenario, step)
+            yield events.EventsWatch(connection, self.prepared.scenario, step)
 
     @contextmanager
     def explaining(self, step: str) -> Iterator[None]:

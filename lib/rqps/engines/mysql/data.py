@@ -80,7 +80,7 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
             load(server)
         _forget_redo_log(source.build, work / "data")
 
-    return made_once(source.folder / name, make, _wait_for_other(source, say)) / "data"
+    return made_once(source.folder / name, make, say) / "data"
 
 
 def _empty(source: Origin, say: Say) -> Path:
@@ -102,11 +102,7 @@ def _empty(source: Origin, say: Say) -> Path:
             (work / "variables.json").write_text(json.dumps(read_variables(connection), indent=1))
         _forget_redo_log(source.build, data)
 
-    return made_once(source.folder / "empty", make, _wait_for_other(source, say))
-
-
-def _wait_for_other(source: Origin, say: Say) -> Callable[[], None]:
-    return lambda: say(f"{source.build.name}: another process is making its data; waiting for it")
+    return made_once(source.folder / "empty", make, say)
 
 
 def _system_tables(build: Build) -> bytes:

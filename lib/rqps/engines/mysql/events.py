@@ -2,29 +2,27 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 
 from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.engines.mysql.reports import Found, Setup, explained, memory_status, read_setup, read_status
+from rqps.engines.mysql.reports import Found, explained, memory_status, read_setup, read_status, schema_rows
 from rqps.engines.mysql.scenario import Realised, built_in, is_always_on
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import State, class_of, classes
 
-DIGEST = "digest"
+DIGEST, ERROR = "digest", "error"
 LOADS_USER = "root"
-_SUMMARIES = {
-    "events_waits_summary_{}_by_event_name": "count_star",
-    "events_stages_summary_{}_by_event_name": "count_star",
-    "events_statements_summary_{}_by_event_name": "count_star",
-    "events_transactions_summary_{}_by_event_name": "count_star",
-    "memory_summary_{}_by_event_name": "count_alloc",
+_COUNTS = {
+    "events_waits_summary_{}_by_event_name": "event_name AS name, count_star AS count",
+    "events_stages_summary_{}_by_event_name": "event_name AS name, count_star AS count",
+    "events_statements_summary_{}_by_event_name": "event_name AS name, count_star AS count",
+    "events_transactions_summary_{}_by_event_name": "event_name AS name, count_star AS count",
+    "memory_summary_{}_by_event_name": "event_name AS name, count_alloc AS count",
+    "events_errors_summary_{}_by_error": f"'{ERROR}' AS name, SUM(sum_error_raised) AS count",
+    "events_statements_summary_by_digest": f"'{DIGEST}' AS name, SUM(count_star) AS count",
 }
-_SUMS = {
-    "error": ("events_errors_summary_{}_by_error", "sum_error_raised"),
-    DIGEST: ("events_statements_summary_by_digest", "count_star"),
-}
+"""Tables with events of one user or of all, and the columns to read of each."""
 FEWEST = 0.1
 """Events for each transaction of the load, of a kind that every load has: fewer, and it was not recorded."""
 SOCKET_EVENTS_OF_A_CONNECTION = 64
@@ -41,17 +39,17 @@ _METADATA_LOCK = "wait/lock/metadata/sql/mdl"
 class StatusWatch:
     """The status around a step, of a server whose config names no scenario."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._before: Mapping[str, str] = {}
         self._after: Mapping[str, str] = {}
 
     def begin(self) -> Mapping[str, str]:
-        self._before = self._status()
+        self._before = read_status(self._connection)
         return self._before
 
     def end(self, transactions: int, connections: int) -> Mapping[str, str]:  # noqa: ARG002 nothing to compare with
-        self._after = self._status()
+        self._after = read_status(self._connection)
         return self._after
 
     def lost(self) -> Iterator[str]:
@@ -64,24 +62,19 @@ class StatusWatch:
     def _grew(self, name: str) -> int:
         return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
 
-    def _status(self) -> Mapping[str, str]:
-        with closing(self._server.connect()) as connection:
-            return read_status(connection)
-
 
 class EventsWatch(StatusWatch):
     """The status and the events around a step, on a connection of our own whose events are not recorded."""
 
-    def __init__(self, server: Server, connection: Connection, asked: Realised, step: str) -> None:
-        super().__init__(server)
-        self._connection, self._asked, self._step = connection, asked, step
-        self._tables = Setup(connection).tables
-        verify(connection, asked, step, changed="before it")
+    def __init__(self, connection: Connection, asked: Realised, step: str) -> None:
+        super().__init__(connection)
+        self._asked, self._step = asked, step
         self._events: Mapping[str, int] = {}
+        verify(connection, asked, step, changed="before it")
 
     def begin(self) -> Mapping[str, str]:
         status = super().begin()
-        self._events = recorded(self._connection, self._tables, self._asked)
+        self._events = recorded(self._connection, self._asked)
         return {**status, **_as_status(self._events)}
 
     def end(self, transactions: int, connections: int) -> Mapping[str, str]:
@@ -92,20 +85,18 @@ class EventsWatch(StatusWatch):
                 f"{self._step}: the performance schema knows no more threads: {lost} were not watched",
                 fix="set performance_schema_max_thread_instances to the connections of the load and 100 more",
             )
-        after = recorded(self._connection, self._tables, self._asked)
+        after = recorded(self._connection, self._asked)
         verify(self._connection, self._asked, self._step, changed="in the middle of it")
         events = {name: count - self._events.get(name, 0) for name, count in after.items()}
         texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
-        if wrong := list(mistaken(self._asked, by_kind(events), Work(transactions, connections, texts))):
+        work = {"transactions": transactions, "connections": connections, "texts": texts}
+        if wrong := list(mistaken(self._asked, by_kind(events), **work)):
             raise RqpsError(
                 f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
                 fix=f"compare settings.parquet of this run with the scenario {self._asked.scenario.name!r}",
             )
         memory_bytes = memory_status(self._connection).get("performance_schema.memory", 0)
         return {**status, **_as_status({**after, "memory_bytes": memory_bytes})}
-
-    def _status(self) -> Mapping[str, str]:
-        return read_status(self._connection)
 
 
 def _as_status(events: Mapping[str, int]) -> dict[str, str]:
@@ -219,24 +210,15 @@ def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
         yield f"metadata locks: asked for {'on' if wanted else 'off'}, and {shown} of 1 shows"
 
 
-def recorded(connection: Connection, there: Collection[str], asked: Realised) -> dict[str, int]:
+def recorded(connection: Connection, asked: Realised) -> dict[str, int]:
     """Events so far by instrument: of the load's user where events are kept by user, else of all threads."""
-
-    def select(summary: str, what: str) -> list[tuple[str, int]]:
-        of_user, of_all = summary.format("by_user"), summary.format("global")
-        if asked.is_on("thread_instrumentation") and of_user in there and of_user != of_all:
-            of_all = f"{of_user} WHERE user = '{LOADS_USER}'"
-        elif of_all not in there:
-            return []
-        with explained(connection):
-            return [(str(name), int(n or 0)) for name, n in query(connection, f"{what} performance_schema.{of_all}")]
-
+    by_user = asked.is_on("thread_instrumentation")
     found: dict[str, int] = {}
-    for summary, counted in _SUMMARIES.items():
-        rows = select(summary, f"SELECT event_name, {counted} FROM")
-        found |= {name: count for name, count in rows if count and not is_always_on(name)}
-    for kind, (summary, counted) in _SUMS.items():
-        found |= dict(select(summary, f"SELECT '{kind}', SUM({counted}) FROM"))
+    for summary, columns in _COUNTS.items():
+        which = f"WHERE user = '{LOADS_USER}'" if by_user and "{}" in summary else ""
+        for row in schema_rows(connection, summary.format("by_user" if by_user else "global"), which, columns):
+            if (row["count"] or row["name"] in (ERROR, DIGEST)) and not is_always_on(row["name"]):
+                found[row["name"]] = int(row["count"] or 0)
     return found
 
 
@@ -252,33 +234,27 @@ def by_kind(events: Mapping[str, int]) -> Counter[str]:
     return found
 
 
-@dataclass(frozen=True)
-class Work:
-    """The work of a load while its events were recorded."""
+def mistaken(
+    asked: Realised, events: Mapping[str, int], *, transactions: int, connections: int, texts: int
+) -> Iterator[str]:
+    """The kinds that are on and did not move in a step, and those that are off and did.
 
-    transactions: int
-    connections: int
-    texts: int
-    """Statements that came as text, and so have a digest. One that was prepared before has none, but in 9.x."""
-
-
-def mistaken(asked: Realised, events: Mapping[str, int], of: Work) -> Iterator[str]:
-    """The kinds that are on and did not move in a step, and those that are off and did."""
+    Only statements that came as text (`texts`) have a digest; one that was prepared before has none, but in 9.x.
+    """
     switched: dict[str, list[bool]] = {}
     for name, state in asked.instruments.items():
         if kind := class_of(name):
             switched.setdefault(kind, []).append(state != "off" and not is_always_on(name) and asked.records)
     if asked.scenario.kind != "on":
         switched = {kind: [False] for kind in events if kind != DIGEST}
-    digest_of = [asked.is_on("statements_digest") and on for on in switched.get("statement", [False])]
-    for kind, on in {**switched, DIGEST: digest_of}.items():
-        count, due, what = events.get(kind, 0), of.transactions, "transactions"
+    digests = [asked.is_on("statements_digest") and on for on in switched.get("statement", [False])]
+    for kind, on in {**switched, DIGEST: digests}.items():
+        count, due = events.get(kind, 0), f"{transactions} transactions"
+        too_few = kind != DIGEST and classes().instruments[kind].loads and count < FEWEST * transactions
         if kind == DIGEST:  # the few texts with which a load connects make no load of texts
-            due, what, made = of.texts, "statements", of.texts > FEWEST * of.transactions
-        else:
-            made = classes().instruments[kind].loads
-        tolerated = SOCKET_EVENTS_OF_A_CONNECTION * of.connections if kind == "wait/io/socket" else 0
+            due, too_few = f"{texts} statements", texts > FEWEST * transactions and count < FEWEST * texts
+        tolerated = SOCKET_EVENTS_OF_A_CONNECTION * connections if kind == "wait/io/socket" else 0
         if not any(on) and count > tolerated:
             yield f"{kind}: nothing was to be recorded, and {count} events were"
-        if all(on) and made and count < FEWEST * due:
-            yield f"{kind}: asked for, and {count} events were recorded in {due} {what}"
+        if all(on) and too_few:
+            yield f"{kind}: asked for, and {count} events were recorded in {due}"

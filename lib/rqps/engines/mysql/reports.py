@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pymysql
@@ -96,13 +97,14 @@ def read_settings(connection: Connection) -> list[Row]:
     rows: list[Row] = [
         {"kind": "variable", "name": name, "value": value} for name, value in read_variables(connection).items()
     ]
-    setup = Setup(connection)
-    for timer in setup.rows("performance_timers"):  # the frequency, resolution and overhead of each clock
+    for timer in schema_rows(
+        connection, "performance_timers"
+    ):  # the frequency, resolution and overhead of each clock
         name = timer.pop("timer_name")
         facts = {fact.removeprefix("timer_"): str(value) for fact, value in timer.items() if value is not None}
         rows += [{"kind": "timer", "name": f"{name} {fact}", "value": value} for fact, value in facts.items()]
     for table, (kind, name, column) in SETUP_TABLES.items():
-        for row in setup.rows(table):
+        for row in schema_rows(connection, table):
             value = row.get(column, "YES")  # before 5.7 actors have no switch: one that is listed is watched
             rows.append({"kind": kind, "name": name.format(**row), "value": value, "timed": row.get("timed")})
     return rows
@@ -110,65 +112,49 @@ def read_settings(connection: Connection) -> list[Row]:
 
 @dataclass(frozen=True)
 class Found:
-    """The settings of a server's performance schema. A table that its version does not have is empty here."""
+    """The settings of a performance schema. A table that the server's version does not have is empty here."""
 
-    instruments: Mapping[str, State]
-    consumers: Mapping[str, bool]
-    others: tuple[str, ...]
+    instruments: Mapping[str, State] = field(default_factory=dict)
+    consumers: Mapping[str, bool] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
     """Rows of setup_actors, setup_objects and setup_timers, in words."""
-    thread_classes: Mapping[str, bool]
-    threads_unwatched: tuple[str, ...]
+    thread_classes: Mapping[str, bool] = field(default_factory=dict)
+    """Switched like instruments, as they are since 8.0."""
+    threads_unwatched: tuple[str, ...] = ()
     """Threads that are there and whose events are not recorded; the one that reads this is none of them."""
 
 
 @contextmanager
 def explained(connection: Connection) -> Iterator[None]:
-    """Explains the error of a user without the rights for the performance schema, or of a table that is not there."""
+    """Explains the error of a user without the rights for the performance schema."""
     try:
         yield
     except pymysql.err.MySQLError as error:
-        code = error.args[0]
-        if code in _FORBIDDEN:
-            user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user
-            raise RqpsError(
-                f"the performance schema can't be verified: {error.args[1]}",
-                fix=f"let this user read and set it: GRANT SELECT, UPDATE ON performance_schema.* TO {user}; "
-                f"GRANT PROCESS ON *.* TO {user}",
-            ) from error
-        if code == ER.NO_SUCH_TABLE:
-            raise RqpsError(
-                f"the performance schema of this version can't report that: {error.args[1]}",
-                fix="ask for a scenario that this version has, or take a later one",
-            ) from error
-        raise
+        if error.args[0] not in _FORBIDDEN:
+            raise
+        user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user
+        raise RqpsError(
+            f"the performance schema can't be verified: {error.args[1]}",
+            fix=f"let this user read and set it: GRANT SELECT, UPDATE ON performance_schema.* TO {user}; "
+            f"GRANT PROCESS ON *.* TO {user}",
+        ) from error
 
 
-class Setup:
-    """The tables of a server's performance schema; one that its version does not have is empty."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.tables: frozenset[str] = frozenset()
+def schema_rows(connection: Connection, table: str, which: str = "", columns: str = "*") -> list[Row]:
+    """Rows of a table of the performance schema, by column names in lower case; none where it has no such table."""
+    with explained(connection), connection.cursor(DictCursor) as cursor:
         try:
-            with explained(connection):
-                shown = query(connection, "SHOW TABLES FROM performance_schema")
-            self.tables = frozenset(str(name).lower() for (name,) in shown)
+            cursor.execute(f"SELECT {columns} FROM performance_schema.{table} {which}")
         except pymysql.err.MySQLError as error:
-            if error.args[0] != ER.BAD_DB_ERROR:  # compiled without, and so without its database
-                raise
-
-    def rows(self, table: str, which: str = "") -> list[Row]:
-        """Rows of a table, by column names in lower case."""
-        if table not in self.tables:
-            return []
-        with explained(self._connection), self._connection.cursor(DictCursor) as cursor:
-            cursor.execute(f"SELECT * FROM performance_schema.{table} {which}")
-            return [{str(name).lower(): value for name, value in row.items()} for row in cursor.fetchall()]
+            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the second where it was compiled without
+                return []
+            raise
+        return [{str(name).lower(): value for name, value in row.items()} for row in cursor.fetchall()]
 
 
 def read_setup(connection: Connection) -> Found:
     """The settings of the performance schema now."""
-    read = Setup(connection).rows
+    read = partial(schema_rows, connection)
     actors = (f"actor {row['user']}@{row['host']}: {_switches(row)}" for row in read("setup_actors"))
     objects = (
         f"object {row['object_type']} {row['object_schema']}.{row['object_name']}: {_switches(row)}"

@@ -1,16 +1,16 @@
 """A scenario as one build has it: the options and statements that ask for it, and the settings that must follow."""
 
 import difflib
-import json
 import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
+from pydantic import TypeAdapter
 
 from rqps.engines import Say
 from rqps.engines.cache import copy_folder, made_once
@@ -18,7 +18,7 @@ from rqps.engines.mysql import data
 from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.data import Origin
 from rqps.engines.mysql.instance import Connection, running
-from rqps.engines.mysql.reports import memory_status, read_setup, read_variables
+from rqps.engines.mysql.reports import Found, memory_status, read_setup, read_variables
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import (
     Scenario,
@@ -39,22 +39,20 @@ _SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")
 _TABLES = {"digests": "events_statements_summary_by_digest"}
 """Tables that are not called like their size."""
 _TABLE_OR_PART = re.compile(r"(?P<table>\w+)\.(.*\.)?memory")
-FILE = "perf_schema.json"
+FILE = "known.json"
 
 
 @dataclass(frozen=True)
-class Known:
+class Known(Found):
     """The performance schema of a build, with it on and nothing else asked for."""
 
-    instruments: Mapping[str, State] = field(default_factory=dict)
-    consumers: Mapping[str, bool] = field(default_factory=dict)
-    others: tuple[str, ...] = ()
-    watches_threads: bool = False
-    """True if thread classes are switched like instruments, as they are since 8.0."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Its variables that are sizes."""
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
     """The memory of its tables at those sizes, by table."""
+
+
+_KNOWN = TypeAdapter(Known)
 
 
 def known(source: Origin, say: Say) -> Known:
@@ -70,29 +68,20 @@ def known(source: Origin, say: Say) -> Known:
             running(source.build, work / "data", arguments=arguments, log=work / "asked.err") as server,
             closing(server.connect()) as connection,
         ):
-            (work / FILE).write_text(json.dumps(asdict(_ask(connection)), indent=1))
+            (work / FILE).write_bytes(_KNOWN.dump_json(_ask(connection), indent=1))
         shutil.rmtree(work / "data")
 
-    folder = made_once(source.folder / "perf-schema", make)
-    stored = json.loads((folder / FILE).read_text())
-    return Known(**{**stored, "others": tuple(stored["others"])})
+    return _KNOWN.validate_json((made_once(source.folder / "performance-schema", make, say) / FILE).read_bytes())
 
 
 def _ask(connection: Connection) -> Known:
-    found = read_setup(connection)
     variables = read_variables(connection, "performance_schema%")
     memory = Counter[str]()  # a table can have more than one part: its rows, and the texts of its statements
     for name, value in memory_status(connection).items():
         if part := _TABLE_OR_PART.fullmatch(name):
             memory[part["table"]] += value
-    return Known(
-        instruments=found.instruments,
-        consumers=found.consumers,
-        others=found.others,
-        watches_threads=bool(found.thread_classes),
-        sizes={name: int(value) for name, value in variables.items() if value.lstrip("-").isdecimal()},
-        memory_bytes=dict(memory),
-    )
+    sizes = {name: int(value) for name, value in variables.items() if value.lstrip("-").isdecimal()}
+    return Known(**vars(read_setup(connection)), sizes=sizes, memory_bytes=memory)
 
 
 @dataclass(frozen=True)
@@ -163,7 +152,7 @@ def _consumers(scenario: Scenario, known: Known) -> dict[str, bool]:
 
 def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
     switches = wanted.scenario.instruments
-    if switches and known.watches_threads:
+    if switches and known.thread_classes:
         # A plain % switches the classes of threads off, too, and with them all events of background threads.
         switches = (*switches, Switch("thread/%", "timed"))
     for switch in switches:

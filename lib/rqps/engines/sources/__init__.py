@@ -164,8 +164,7 @@ class Source:
                 "or give a version or another source",
             )
         if self.kind in ARCHIVES:
-            waiting = f"{name}: another rqps is fetching {self.words}: waiting for it"
-            made_once(folder.parent, lambda partial: self._unpack_archive(name, partial, say), lambda: say(waiting))
+            made_once(folder.parent, lambda partial: self._unpack_archive(name, partial, say), say)
         if not folder.is_dir():
             raise RqpsError(
                 f"{key}: no such directory: {folder}", fix="give the directory of an unpacked release or build"

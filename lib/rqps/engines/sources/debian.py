@@ -83,8 +83,7 @@ def unpacked(
             _remove_others(tree, files)
         (partial / "packages.txt").write_text("".join(f"{line}\n" for line in exact))
 
-    waiting = f"{name}: another rqps is fetching {package}: waiting for it"
-    return made_once(place(package, suite, files=files, alone=alone), make, lambda: say(waiting)) / "tree"
+    return made_once(place(package, suite, files=files, alone=alone), make, say) / "tree"
 
 
 def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone: bool = False) -> Path:
