@@ -83,7 +83,7 @@ CHILD = """
 import json, sys
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
-from rqps.engines import locate
+from rqps.engines.mysql.build import locate
 try:
     build = locate("mine", BuildSpec.model_validate_json(sys.argv[1]), lambda line: print(line, flush=True))
 except RqpsError as error:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from rqps.engines import locate
+from rqps.engines.mysql.build import locate
 from rqps.engines.sources import catalogue
 from rqps.profile.components import components, renames
 from rqps.profile.costs import frame_name

@@ -88,7 +88,7 @@ def doctor(arguments: argparse.Namespace) -> Call:
 
 
 def servers(arguments: argparse.Namespace) -> Call:
-    from rqps.engines import catalogued, engine_of, locate, rows
+    from rqps.engines import catalogued, engine_of
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
     from rqps.study.document import instead
@@ -97,7 +97,7 @@ def servers(arguments: argparse.Namespace) -> Call:
     runs_yaml = arguments.runs_yaml or _nearest()
     builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue can be had without
     if arguments.what == "list" and arguments.name is None:
-        return lambda: _print(servers_text([*rows(builds), *rows(catalogued())]))
+        return lambda: _print(servers_text({**builds, **catalogued()}))
     if arguments.what == "list" or arguments.name is None:
         raise RqpsError(
             f"servers {arguments.what}: "
@@ -114,7 +114,7 @@ def servers(arguments: argparse.Namespace) -> Call:
     spec = known[arguments.name]
 
     def call() -> int:
-        build = locate(arguments.name, spec, _say)
+        build = engine_of(spec).locate(arguments.name, spec, _say)
         return _print(f"{build.name}: {engine_of(spec).title} {build.version}, {build.source}, in {build.directory}")
 
     return call

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from rqps.engines import Row
+from rqps.engines import engine_of
 from rqps.run.state import Estimate, RunState
-from rqps.study import Option, Run, in_words
+from rqps.study import BuildSpec, Option, Run, in_words
 from rqps.terminal import duration, megabytes
 from rqps.workloads import workload
 
@@ -29,12 +29,17 @@ def status_text(states: Sequence[RunState]) -> str:
     return "\n".join([*(_run_line(each, width) for each in states), summary(states)])
 
 
-def servers_text(rows: Sequence[Row]) -> str:
-    """One line per server: name, version, whether it is here, size, source."""
+def servers_text(builds: Mapping[str, BuildSpec]) -> str:
+    """One line per build, whose name may be a version of the catalogue: its version as it reported it, or as promised
+    where it was not asked yet; whether it is here, size, source."""
     cells = [("NAME", "VERSION", "FETCHED", "SIZE", "SOURCE")]
-    for row in rows:
-        size = megabytes(row.size_bytes) if row.size_bytes else "-"
-        cells.append((row.name, row.version or "-", "yes" if row.fetched else "no", size, row.source))
+    for name, spec in builds.items():
+        engine = engine_of(spec)
+        source = engine.source(name, spec)
+        tree, size_bytes = source.present(), source.size_bytes()
+        version = (engine.known_version(tree) if tree else None) or spec.version or "-"
+        size = megabytes(size_bytes) if size_bytes else "-"
+        cells.append((name, version, "yes" if tree else "no", size, source.words))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells

@@ -161,16 +161,6 @@ def engine_of(spec: "BuildSpec") -> Engine:
     return cast(Engine, import_module(f"{__name__}.{spec.engine}"))
 
 
-def locate(name: str, spec: "BuildSpec", say: Say) -> Build:
-    """The build that an entry of runs.yaml asks for, ready to start."""
-    return engine_of(spec).locate(name, spec, say)
-
-
-def prepare(run: "Run", say: Say) -> Prepared:
-    """The dbms of a run, ready to be opened."""
-    return engine_of(run.build_spec).prepare(run, say)
-
-
 def catalogued() -> dict[str, "BuildSpec"]:
     """The builds that can be had by their version alone."""
     from rqps.engines.sources import catalogue
@@ -178,27 +168,3 @@ def catalogued() -> dict[str, "BuildSpec"]:
 
     engines = sorted(file.parent.name for file in Path(__file__).parent.glob("*/catalogue.yaml"))
     return {version: BuildSpec.model_validate({name: version}) for name in engines for version in catalogue(name)}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of `rqps servers`."""
-
-    name: str
-    version: str | None
-    """As the build reported it; as promised where it was not asked yet; None where nothing is promised."""
-    source: str
-    size_bytes: int | None
-    fetched: bool
-
-
-def rows(builds: Mapping[str, "BuildSpec"]) -> list[Row]:
-    """One row for each of these builds, whose name may be a version of the catalogue."""
-    found = []
-    for name, spec in builds.items():
-        engine = engine_of(spec)
-        origin = engine.source(name, spec)
-        tree = origin.present()
-        version = (engine.known_version(tree) if tree else None) or spec.version
-        found.append(Row(name, version, origin.words, origin.size_bytes(), tree is not None))
-    return found

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
-from rqps.engines import Prepared, Say, engine_of, prepare
+from rqps.engines import Prepared, Say, engine_of
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
@@ -101,7 +101,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     _find_tools(runs, say)
     ready = {}
     for dbms, run in {run.dbms: run for run in runs}.items():
-        prepared, load = prepare(run, say), workload(run.workload)
+        prepared, load = engine_of(run.build_spec).prepare(run, say), workload(run.workload)
         clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
         cpus = placement.by_clients(run.placement, clients)
         ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)

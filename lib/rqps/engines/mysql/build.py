@@ -11,9 +11,9 @@ from pathlib import Path
 from rqps import engines
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, made_once
-from rqps.engines.sources import Sought, Source, look_up
+from rqps.engines.sources import Sought, Source, debian, look_up
 from rqps.engines.sources.archives import sha256
-from rqps.engines.sources.programs import ask, call
+from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
@@ -59,17 +59,14 @@ def source(name: str, spec: BuildSpec) -> Source:
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     """The build that `spec` asks for: fetched if needed, its version checked against the promised one."""
     origin = source(name, spec)
-    try:
-        found = layout(tree := origin.fetch(name, say))
-        assert found is not None  # or fetching it had failed
-        of_debian = origin.kind == "debian"
-        argv, environment = call(name, tree, found.mysqld, say, own_loader=of_debian)
-        known = _facts(found.mysqld, argv, environment)
-    except PermissionError as error:
-        raise RqpsError(
-            f"builds.{name}: {error.filename} can't be read by this user", fix="let this user read and run it"
-        ) from error
-    version = known["version"]
+    found = layout(tree := origin.fetch(name, say))
+    assert found is not None  # or fetching it had failed
+    base, mysqld = found
+    of_debian = origin.kind == "debian"
+    argv = debian.own_loader(tree, mysqld) if of_debian else (str(mysqld),)
+    environment = {} if of_debian else library_environment(name, mysqld, say)
+    facts = _facts(mysqld, argv, environment)
+    version = facts["version"]
     if spec.mysql is not None and version != spec.mysql and not version.startswith(f"{spec.mysql}."):
         raise RqpsError(
             f"builds.{name}.mysql: {spec.mysql} was promised, but {origin.words} is {version}",
@@ -79,40 +76,18 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
         name=name,
         version=version,
         source=origin.words,
-        directory=found.base,
-        program=found.mysqld,
+        directory=base,
+        program=mysqld,
         argv=argv,
-        digest=known["digest"],
+        digest=facts["digest"],
         environment=environment,
-        options=(*found.options, *(DEBIAN_OPTIONS if of_debian else ())),
-        empty_data=found.empty_data,
+        options=(*_folder_options(base), *(DEBIAN_OPTIONS if of_debian else ())),
+        empty_data=base / EMPTY_DATA if (base / EMPTY_DATA / "ibdata1").is_file() else None,
     )
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The places of a server in a tree: an unpacked release, a Debian package, a build tree."""
-
-    base: Path
-    """Its basedir, in mysqld's words."""
-    mysqld: Path
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The options for what does not lie where the server was compiled to look for it."""
-        messages = (self.base / name for name in MESSAGES if (self.base / name / "english/errmsg.sys").is_file())
-        plugins = (self.base / name for name in PLUGINS if (self.base / name).is_dir())
-        found = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}
-        return tuple(f"--{option}={folder}" for option, folder in found.items() if folder)
-
-    @property
-    def empty_data(self) -> Path | None:
-        folder = self.base / EMPTY_DATA
-        return folder if (folder / "ibdata1").is_file() else None
-
-
-def layout(tree: Path) -> Layout | None:
-    """The server in a tree, or in the one folder that a tree consists of; None where there is none."""
+def layout(tree: Path) -> tuple[Path, Path] | None:
+    """The basedir and the mysqld of an unpacked release, a Debian package or a build tree, if it has one."""
     places = [tree]  # and the folders that an archive wraps around it: mysql-8.0.40-linux/ or package/server/
     while len(places) < 3 and len(inside := [path for path in places[-1].iterdir() if path.is_dir()]) == 1:
         places += inside
@@ -120,8 +95,16 @@ def layout(tree: Path) -> Layout | None:
         for binaries in BINARIES:
             mysqld = place / binaries / "mysqld"
             if mysqld.is_file() and mysqld.stat().st_mode & 0o111:
-                return Layout(place / "usr" if binaries.startswith("usr/") else place, mysqld)
+                return place / "usr" if binaries.startswith("usr/") else place, mysqld
     return None
+
+
+def _folder_options(base: Path) -> tuple[str, ...]:
+    """The options for what does not lie where the server was compiled to look for it."""
+    messages = (base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file())
+    plugins = (base / name for name in PLUGINS if (base / name).is_dir())
+    found = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}
+    return tuple(f"--{option}={folder}" for option, folder in found.items() if folder)
 
 
 def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
@@ -145,7 +128,7 @@ def _facts_folder(mysqld: Path) -> Path:
 def known_version(tree: Path) -> str | None:
     """The version of the server in a tree, if it was asked before."""
     found = layout(tree)
-    facts = _facts_folder(found.mysqld) / FACTS if found else None
+    facts = _facts_folder(found[1]) / FACTS if found else None
     return json.loads(facts.read_text())["version"] if facts and facts.exists() else None
 
 

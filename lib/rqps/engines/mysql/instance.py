@@ -64,11 +64,7 @@ class Server:
         for connection in list(self.connections):  # a server gives those that are connected two seconds to go
             if connection.open:
                 connection.close()
-        assert self.keeper.stdin is not None
-        assert self.keeper.stdout is not None
-        self.keeper.stdin.close()
-        self.keeper.wait()
-        self.keeper.stdout.close()
+        self.keeper.communicate()
 
     def ended(self, within_s: float = 0) -> bool:
         """True if it has ended; its keeper reports that a moment later than a broken connection does."""
@@ -90,8 +86,11 @@ class Server:
         )
 
     def last_words(self) -> str:
-        """The end of its error log."""
-        return _tail(self.error_log)
+        """The end of its error log, or of what it wrote before it had one."""
+        for log in (self.error_log, self.error_log.with_suffix(".out")):
+            if log.exists() and (lines := log.read_text(errors="replace").splitlines()):
+                return "\n".join(lines[-LAST_LINES:])
+        return ""
 
 
 def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
@@ -168,11 +167,6 @@ def _wait_until_it_answers(server: Server, patience_s: float) -> None:
         except pymysql.err.OperationalError:
             time.sleep(0.05)
     raise RqpsError(
-        f"{server.build.name} ({server.build.version}) {problem}; the end of its error log:\n"
-        + (server.last_words() or _tail(server.error_log.with_suffix(".out"))),
+        f"{server.build.name} ({server.build.version}) {problem}; the end of its error log:\n{server.last_words()}",
         fix=f"read the whole log, {server.error_log.name}",
     )
-
-
-def _tail(file: Path) -> str:
-    return "\n".join(file.read_text(errors="replace").splitlines()[-LAST_LINES:]) if file.exists() else ""

@@ -165,15 +165,19 @@ class Source:
             )
         if self.kind in ARCHIVES:
             made_once(folder.parent, lambda partial: self._unpack_archive(name, partial, say), say)
-        if not folder.is_dir():
-            raise RqpsError(
-                f"{key}: no such directory: {folder}", fix="give the directory of an unpacked release or build"
-            )
         self._verify(key, folder)
         return folder
 
     def _verify(self, key: str, tree: Path) -> None:
-        if self.sought.in_tree(tree) is None:
+        try:
+            if not tree.is_dir():
+                fix = "give the directory of an unpacked release or build"
+                raise RqpsError(f"{key}: no such directory: {tree}", fix=fix)
+            found = self.sought.in_tree(tree)
+        except PermissionError as error:
+            fix = "let this user read and run it"
+            raise RqpsError(f"{key}: {error.filename} can't be read by this user", fix=fix) from error
+        if found is None:
             program, places = self.sought.program, ", ".join(self.sought.places)
             raise RqpsError(
                 f"{key}: {self.words} has no {program} that can be run in any of {places}",

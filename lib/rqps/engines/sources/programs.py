@@ -167,18 +167,14 @@ def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 
 
-def call(
-    name: str, tree: Path, program: Path, say: Say, *, own_loader: bool
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The call of a program in a tree, and the environment in which its libraries are found."""
-    if own_loader:
-        return debian.own_loader(tree, program), {}
+def library_environment(name: str, program: Path, say: Say) -> dict[str, str]:
+    """The environment in which the libraries of a build's program are found, fetched if need be."""
     beside = [program.parent] if any(program.parent.glob("lib*.so.*")) else []
     environment = _search(beside)
     if lacking := missing_libraries(program, environment):
         given = {folder_with(name, library, say) for library in lacking}
         environment = _search([*beside, *sorted(given)])
-    return (str(program),), environment
+    return environment
 
 
 def _search(folders: Iterable[Path]) -> dict[str, str]:

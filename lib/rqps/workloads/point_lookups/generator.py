@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-from rqps.engines import locate
+from rqps.engines import engine_of
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.sources import catalogue
 from rqps.engines.sources.archives import sha256
-from rqps.engines.sources.programs import call, said
+from rqps.engines.sources.programs import library_environment, said
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 from rqps.workloads import How
@@ -76,7 +76,8 @@ def mysqlslap(asked: str) -> Slap:
     if asked.startswith(("/", "~")):
         path = Path(asked).expanduser()
     elif asked in with_mysqlslap():
-        path = locate("mysqlslap", BuildSpec(mysql=asked), print).directory / "bin/mysqlslap"
+        spec = BuildSpec(mysql=asked)
+        path = engine_of(spec).locate("mysqlslap", spec, print).directory / "bin/mysqlslap"
     else:
         raise RqpsError(
             f"mysqlslap: the catalogue has none of version {asked}",
@@ -86,7 +87,7 @@ def mysqlslap(asked: str) -> Slap:
         raise RqpsError(
             f"mysqlslap: there is no {path}", fix=f"give the path of one, or one of the versions {versions}"
         )
-    _, environment = call("mysqlslap", path.parent, path, print, own_loader=False)
+    environment = library_environment("mysqlslap", path, print)
     answer = said([str(path), "--no-defaults", "--version"], environment)
     found = _VERSION.search(answer)
     if not found:
