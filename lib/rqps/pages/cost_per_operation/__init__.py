@@ -47,13 +47,8 @@ def costs(study: Study, statistic: Statistic = MEDIAN, *, published: bool = Fals
 
 
 def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """One row per step, run and published column: `metric, value`.
-
-    The published numbers come from one line per second of vmstat and iostat, averaged over a step and divided by
-    operations a second. They are calculated in the same way here, from the same counters of the kernel. A scan's o/s
-    is thousand rows a second of one table, whatever the number of clients. The published average of vmstat also has
-    its first line, of the time since the host was started; that line is left out.
-    """
+    """One row per step, run and published column, calculated as published: from vmstat's and iostat's line of each
+    second. A scan's o/s is thousand rows a second of one table; vmstat's first line is left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
     lines = counters.filter(SHOWN_BY_VMSTAT).group_by("run", "step")
     seconds = lines.agg(*vmstat_averages("cpu/o", "cs/o"), *of_disk)
@@ -66,11 +61,8 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
 
 
 def cost_table(values: pl.DataFrame, compared: pl.DataFrame, statistic: Statistic = MEDIAN) -> pl.DataFrame:
-    """Absolute values with, except for the base, the ratio to it: `ratio, ratio_low, ratio_high, ratio_n`.
-
-    The base is the first of its step. There is no ratio to a base whose median is zero, and in a round in which its
-    value is; so a ratio has a count of its own. `base_median` is null where the base gave no number at all.
-    """
+    """Absolute values, the base first, and the ratio of each other dbms to it, which has a count of its own: there is
+    none in a round in which the base's value is 0. `base_median` is null where the base gave no number at all."""
     absolute, key = stats.absolute(values, statistic), ["host", "step", "metric"]
     base = str(compared["base"][0])
     named = {f"ratio_{name}": pl.col(name) for name in ("low", "high", "n", "coverage")}

@@ -2,16 +2,15 @@
 
 import difflib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
 
 import polars as pl
 from great_tables import GT
 
 from rqps.errors import RqpsError
 from rqps.stats import PUBLISHED
-from rqps.view import MUTED, Column, by_host, coverage_of, in_order, rounds_of, signs_of, spread, table
+from rqps.view import MUTED, Column, Row, by_host, coverage_of, in_order, rounds_of, signs_of, spread, table
 
 OURS = {
     "server_cpu_us_per_operation": "server, µs/o",
@@ -24,16 +23,12 @@ USUAL_DIGITS = 3
 BETWEEN = 2
 """Blanks between columns, at least."""
 
-Row = dict[str, Any]
 Line = tuple[list[str], str]
 """The cells of the columns, and the text after them."""
 
 
 def cost_text(costs: pl.DataFrame) -> str:
-    """For each step the published pair of tables, absolute and relative to the first, as lines of text.
-
-    Below each number is its interval; n is the number of rounds.
-    """
+    """The published pair of tables for each step, absolute and relative, with the interval below each number."""
     rows = by_host(costs)
     names = _metrics(rows)
     steps = rows.group_by("host", "step", "clients", maintain_order=True)
@@ -95,14 +90,14 @@ def _block(step: str, clients: int, of_step: pl.DataFrame, names: list[str]) -> 
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _absolute_lines(rows: dict[str, Row], names: list[str]) -> Iterator[Line]:
+def _absolute_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]:
     cells = [(row, _digits(row) if row else 0) for row in map(rows.get, names)]
     n, dbms = max((row["n"], row["dbms"]) for row in rows.values())
     yield [_number(row["median"], digits) if row else "-" for row, digits in cells], f"{n:<3}{dbms}"
     yield [_reach(row["low"], row["high"], digits) if row else "" for row, digits in cells], ""
 
 
-def _relative_lines(rows: dict[str, Row], names: list[str]) -> Iterator[Line]:
+def _relative_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]:
     """The ratios as published: 1 where both numbers are 0, inf where only the base's is. The base has none."""
     one, *_ = rows.values()
     if one["is_base"] or one["base_median"] is None:

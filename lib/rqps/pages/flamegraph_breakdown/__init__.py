@@ -4,15 +4,5 @@ from rqps.pages.flamegraph_breakdown.charts import components, explorer, thread_
 from rqps.pages.flamegraph_breakdown.findings import Profile, profile
 from rqps.pages.flamegraph_breakdown.tables import as_text, beside, check, completeness, explained
 
-__all__ = [
-    "Profile",
-    "as_text",
-    "beside",
-    "check",
-    "completeness",
-    "components",
-    "explained",
-    "explorer",
-    "profile",
-    "thread_time",
-]
+__all__ = ["Profile", "as_text", "beside", "check", "completeness", "components", "explained", "explorer"]
+__all__ += ["profile", "thread_time"]

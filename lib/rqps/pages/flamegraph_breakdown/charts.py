@@ -59,10 +59,7 @@ def explorer(profile: Profile, by: str = "") -> Any:
 
 
 def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> Any:
-    """One bar per step and dbms, of the whole time of its connections; a profile explains the first part.
-
-    `steps` are those of the same runs.
-    """
+    """One bar per step and dbms, of the whole time of its connections; a profile explains the first part."""
     time, nameless = time_of_threads(threads, steps), without_connections(threads)
     if time.is_empty():
         return view.Sentences(["What the threads did with their time was not recorded."])
@@ -97,12 +94,8 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
 
 
 def time_of_threads(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """µs of its connection's thread that an operation takes, by what the thread does meanwhile.
-
-    The parts of a step add up to the time of its connections. `running` is what a profile explains; it and
-    `waiting for a CPU` are exact, the rest is divided by how often threads were seen at what, or is all `waiting`
-    where that is not known. `steps` are those of the same runs.
-    """
+    """µs of its connection's thread that an operation takes, by what the thread does; together the connections' time.
+    All but running and waiting for a CPU is divided by how often threads were seen at what."""
     serving = threads.lazy().filter(role=CONNECTION).collect()
     per_s = usable(steps).select("run", *_KEYS, per_s=pl.col("operations") / pl.col("elapsed_s"))
     whole = serving.join(per_s, on=["run", *_KEYS], maintain_order="left").with_columns(

@@ -1,8 +1,8 @@
 """The profile of a study, and its findings as sentences: each number with its error, the largest first."""
 
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -13,14 +13,13 @@ from rqps.profile.costs import COSTS, instruction_costs, stack_costs
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study
 from rqps.study import Mode
-from rqps.view import Sentences
+from rqps.view import Row, Sentences
 
 MOST_PARTS = 4
 MOST_FUNCTIONS = 1
 WORTH_NAMING = 0.02
 """The least share of the whole difference: of counted instructions the smallest part is certain, and no answer."""
 
-Row = dict[str, Any]
 _ADVICE = {
     "stacks": "Give it stacks_rounds: 4 in runs.yaml and run it again: only what is missing is measured.",
     "instructions": "Give it instructions_rounds: 1 in runs.yaml and run it again: no special hardware is needed.",
@@ -40,10 +39,7 @@ class Profile(NamedTuple):
 
 
 def profile(study: Study, mode: Mode) -> Profile:
-    """Break down the costs that a study's runs of that mode sampled or counted, each against the base.
-
-    Where there is nothing to compare, the frames have no rows.
-    """
+    """The costs that a study's runs of that mode sampled or counted, each broken down against the base."""
     if mode == "stacks":
         costs = stack_costs(study.stacks, study.steps)
     else:
@@ -66,10 +62,7 @@ def profile_of(costs: pl.DataFrame, base: str, mode: Mode, failed: pl.DataFrame 
 
 
 def profile_findings(operations: pl.DataFrame, mode: str, failed: pl.DataFrame | None = None) -> tuple[str, ...]:
-    """The greatest difference of each step by its parts, or the advice how to get a study that shows them.
-
-    The errors of `failed` runs are repeated, as where profiling is forbidden.
-    """
+    """The greatest difference of each step by its parts, or how to get one; and why runs failed."""
     missing = []
     if failed is not None:
         for (error,), tries in failed.filter(mode=mode).group_by("error", maintain_order=True):
@@ -85,10 +78,7 @@ def profile_findings(operations: pl.DataFrame, mode: str, failed: pl.DataFrame |
 
 
 def breakdown_findings(parts: pl.DataFrame, functions: pl.DataFrame | None = None) -> tuple[str, ...]:
-    """A few sentences for every step and dbms of a breakdown by component, the largest parts first.
-
-    With a breakdown by `functions` each part names those of its own that changed most.
-    """
+    """Sentences for every step and dbms: its parts, the largest first, with the `functions` that changed most."""
     several = parts["host"].n_unique() > 1
     keys = ["host", "step", "dbms"]
     own_of = {} if functions is None else _with_error(functions).partition_by(keys, as_dict=True)
@@ -104,7 +94,7 @@ def _with_error(parts: pl.DataFrame) -> pl.DataFrame:
     return parts.with_columns(((pl.col("high") - pl.col("low")) / 2).alias("error"))
 
 
-def _sentences(rows: list[Row], functions: list[Row]) -> Iterator[str]:
+def _sentences(rows: Sequence[Row], functions: Sequence[Row]) -> Iterator[str]:
     of = rows[0]
     difference, error = of["me_measured"] - of["base_measured"], of["measured_error"]
     sampled = of["unit"] == MICROSECONDS
@@ -138,7 +128,7 @@ def _sentences(rows: list[Row], functions: list[Row]) -> Iterator[str]:
         yield f"With {rounds} these are no verdicts: it takes {ROUNDS_FOR_A_VERDICT}."
 
 
-def _rest(rows: list[Row], named: list[Row], difference: float, error: float) -> str:
+def _rest(rows: Sequence[Row], named: Sequence[Row], difference: float, error: float) -> str:
     """The sum of the parts that are not named, so that nobody takes those that are for all."""
     others = [row["median"] for row in rows if row not in named and row["median"]]
     sum_ = sum(others)
@@ -155,7 +145,7 @@ def _is_found(row: Row) -> bool:
     return row["part"] != OTHER and (sure or (few and abs(row["median"]) > row["error"]))
 
 
-def _part(row: Row, functions: list[Row]) -> str:
+def _part(row: Row, functions: Sequence[Row]) -> str:
     """`performance schema (most in pfs_end_statement_vc, 1.2 ± 0.3)`."""
     mine = [each for each in functions if each["component"] == row["part"] and _is_found(each)]
     mine = [each for each in mine if (each["median"] > 0) == (row["median"] > 0)][:MOST_FUNCTIONS]

@@ -11,6 +11,7 @@ from rqps.pages.flamegraph_breakdown.findings import Profile
 from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
 from rqps.stats import compare, measured, rounds, usable
 from rqps.store.read import Study
+from rqps.view import Row
 from rqps.view.flame import figure, with_error
 
 NOT_COUNTED = (
@@ -34,8 +35,6 @@ _TIMES = {
     "client_cpu_us": "client CPU",
     "neither_us": "neither",
 }
-
-Row = dict[str, Any]
 
 
 def counted_beside(counted: Study, timed: Study) -> pl.DataFrame:
@@ -101,8 +100,7 @@ def completeness(stacks: pl.LazyFrame) -> GT | view.Sentences:
 def explained(steps: pl.DataFrame) -> GT | view.Sentences:
     """One row per step and dbms: a client's time per operation, and the part of it that CPU time explains.
 
-    `neither_us` is the rest: for a lock, a disk, the network, or until a CPU is free or awake. Threads in the
-    background take CPU time beside the clients, so where they are busy it comes out too small, or below 0.
+    Threads in the background take CPU time beside the clients: where they are busy, the rest may be below 0.
     """
     keys, operations = ["host", "position", "step", "dbms"], pl.col("operations")
     server, client = (1e6 * pl.col(f"{who}_cpu_s") / operations for who in ("server", "client"))

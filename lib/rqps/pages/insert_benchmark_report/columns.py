@@ -1,7 +1,4 @@
-"""The columns of the published report, better numbers for those that it has wrong, and the raw rows of each.
-
-Both are calculated from the same counters of the kernel; the published ones as from vmstat, iostat, ps and client 1.
-"""
+"""The columns of the published report, better numbers for those that it has wrong, and the raw rows of each."""
 
 from collections.abc import Iterator
 from pathlib import PurePath

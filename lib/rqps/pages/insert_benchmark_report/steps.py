@@ -46,10 +46,7 @@ def throughput(study: Study) -> pl.DataFrame:
 
 
 def insert_rates(study: Study) -> pl.DataFrame:
-    """Rows inserted per second in steps with a rate for it: its `target`, rounds that `missed` it, `on_target`.
-
-    By the published rule, which asks for 95 % of it in the whole step; `on_target` is of the rounds' median.
-    """
+    """Rows inserted per second, and by the published rule the `target`, rounds that `missed` it, and `on_target`."""
     steps = with_insert_rate(study).filter(pl.col("target_per_s").is_not_null(), asks_queries())
     missed = pl.col("ips") < ON_TARGET * pl.col("target_per_s")
     targets = steps.group_by("host", "step", "dbms").agg(
@@ -69,11 +66,8 @@ def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def seconds_on_target(study: Study) -> pl.DataFrame:
-    """Longest stall, and share of seconds on target, since the mean of a step need not show a stall of many seconds.
-
-    `share` is of all clients together, `share_of_worst_client` of the worst of them; `stall_s` is the longest row of
-    seconds below the rate; `latest_insert_s` the longest time from when an insert was due until it was done.
-    """
+    """Longest stall, longest time from when an insert was due until it was done, and shares of seconds on target: of
+    all clients together and of the worst of them. The mean of a step need not show a stall."""
     steps = usable(study.steps).filter(pl.col("target_per_s").is_not_null(), asks_queries())
     rate = steps.select(*_OF_STEP, "target_per_s", "clients")
     of_all = seconds_of(study.intervals, steps, ["insert"]).with_columns(pl.lit(0).alias("client"))
@@ -128,11 +122,8 @@ def settling(study: Study) -> pl.DataFrame:
 
 
 def reads(study: Study) -> pl.DataFrame:
-    """Read per operation (a row in l.*, a query in q*): counted, since sizes alone do not show what reads the disk.
-
-    `misses` are pages that were not in the server's buffer pool; `device_reads` and `read_kb` are of the device.
-    `tables_mb` are on disk after the step, `pool_mb` fit in memory.
-    """
+    """Read per operation (a row in l.*, a query in q*): pages not in the buffer pool, and reads of the device; beside
+    them the size of the tables after the step, and of the buffer pool."""
     counted, value = (
         study.status.filter(name="innodb_buffer_pool_reads"),
         pl.col("value").cast(pl.Float64, strict=False),
@@ -168,10 +159,9 @@ def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
 
 
 def clients_over_time(study: Study) -> pl.DataFrame:
-    """Rows inserted or queries per second of each client and piece of time: the `median` of the rounds' means.
+    """Rows or queries per second of each client and piece of time: the `median` of the rounds' means.
 
-    `low` and `high` are single seconds of all rounds, so that a stall is not lost in a mean.
-    """
+    `low` and `high` are single seconds of all rounds, so that a stall is not lost in a mean."""
     seconds = main_seconds(study, usable(study.steps).filter(pl.col("kind") != "l.x"))
     pieces = _PIECES if seconds["client"].n_unique() <= FEW_CLIENTS else _PIECES_OF_MANY
     length = pl.col("second").max().over("host", "step", "dbms") + 1

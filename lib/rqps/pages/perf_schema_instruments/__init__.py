@@ -35,12 +35,8 @@ _COLUMNS = ("row", "part", "level", "n", "added", "added_low", "added_high", "sh
 
 
 def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> pl.DataFrame:
-    """The tidy frame of server CPU, one row per part and step, with events and instructions, in the order of a tree.
-
-    `level` 0 is the whole, `part` its patterns, `parent` the part that it was taken from. Each level is compared with
-    its own base. Below a part come its own parts, the most expensive first: by instructions where the same levels
-    have them `counted`, else by time. A study that was not divided has no rows.
-    """
+    """The tidy frame of server CPU, one row per part and step, as a tree: `parent` is the part of the level above.
+    The most expensive part stands first, by instructions where the same levels have them `counted`."""
     by_name = {study.card.study: study for study in counted}
     rows = pl.concat(_of_level(number, each, by_name.get(each.card.study)) for number, each in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():

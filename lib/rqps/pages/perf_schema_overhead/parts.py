@@ -31,10 +31,9 @@ Enabled = Mapping[str, frozenset[str]]
 
 
 def scenario_parts(study: Study) -> pl.DataFrame:
-    """CPU µs per operation that each part adds to all-disabled, their sum, all-enabled, and the rest of it.
+    """CPU µs per operation that each part adds to all-disabled, their sum within a round, all-enabled, and the rest.
 
-    Parts share nothing and together have the most of all-enabled. Sums are taken within a round. `role` is part, sum,
-    whole, rest, or `within` for a piece that another scenario separates; `covers` is its share of all-enabled.
+    `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is its share of all-enabled.
     """
     rounds = scenario_rounds(study, measured(study.steps, study.runs, [CPU]), DISABLED)
     found = [
@@ -105,9 +104,7 @@ def _of_build(rounds: pl.DataFrame, enabled: Enabled) -> Iterator[pl.DataFrame]:
 
 def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:
     """Pieces of a part that another scenario has by itself, or of which it lacks a single thing: name, µs, size.
-
-    Metadata locks are a piece of all waits; digests are what statements have beyond statements without digests.
-    """
+    Metadata locks are a piece of all waits; digests are what statements have beyond statements without digests."""
     for part in chosen:
         for name, on in enabled.items():
             if on < enabled[part]:

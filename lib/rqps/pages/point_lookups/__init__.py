@@ -49,10 +49,7 @@ def values(study: Study, of: str) -> pl.DataFrame:
 
 
 def _relative(study: Study) -> pl.DataFrame:
-    """Ratios to the unit: the PK query of the base from one client on the same storage engine, host and round.
-
-    Where there is no such step, the unit is the step of the base that comes nearest to it.
-    """
+    """Ratios to the unit: PK of the base from one client on that storage engine and round, or the nearest step."""
     times, base = _described(response_time_values(study), study), study.card.base
     of_base = times.filter(dbms=base).sort("clients", pl.col("kind") != UNIT_KIND, "position")
     unit = of_base.unique("storage_engine", keep="first", maintain_order=True).select("step")

@@ -1,27 +1,20 @@
 """A study in a few sentences, the largest changes first. Each number has its interval and its rounds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 import polars as pl
 
-from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, Row, by_group
-from rqps.view import Sentences, interval_of, number_of, rounds_of
+from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, by_group
+from rqps.view import Row, Sentences, interval_of, number_of, rounds_of
 from rqps.view.words import short_steps
 
-MOST_STEPS = 3
-MOST_DBMS = 5
-WORST = 3
-"""Steps of a group that are named."""
-MOST_DBMS_OF_A_GROUP = 2
-"""Dbms of which the middle of a group is given: those that changed most."""
+MOST_STEPS, MOST_DBMS = 3, 5
+WORST, MOST_DBMS_OF_A_GROUP = 3, 2  # of each group of steps
 
 
 def findings(compared: pl.DataFrame, within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> Sentences:
-    """Sentences on what is compared with the base, and on configs within a build.
-
-    Many steps are summed up by group, a few are named one by one.
-    """
+    """Sentences on what is compared with the base, many steps by group, and on configs within a build."""
     names = short_steps(compared, between="_range=")
     compared, within, gains = (
         frame.with_columns(pl.col("step").replace(names)) for frame in (compared, within, gains)
@@ -75,7 +68,7 @@ def _relation(throughput: pl.DataFrame, me: str, what: str = "") -> str:
     return f"{me} {_verdicts(rows)}. It does {reach}, medians of {rounds_of(throughput['n'])}, of {what}{base}."
 
 
-def _verdicts(rows: list[Row]) -> str:
+def _verdicts(rows: Sequence[Row]) -> str:
     """`is slower than my5624.base in 3 of 4 steps`, and never more than the rounds support."""
     counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in ("slower", "faster")}
     shown = [f"{kind} in {count}" for kind, count in counts.items() if count]
@@ -93,8 +86,7 @@ def _step(row: Row, compared: pl.DataFrame, gains: pl.DataFrame) -> str:
     cpu = compared.filter(metric=CPU, step=row["step"], dbms=row["dbms"], base=row["base"]).to_dicts()
     if cpu:
         text += f", and the server spends {number_of(cpu[0])} times the CPU on an operation"
-    same = {"metric": THROUGHPUT, "step": row["step"], "instead_of": row["dbms"]}
-    for gain in gains.filter(**same).to_dicts():
+    for gain in gains.filter(metric=THROUGHPUT, step=row["step"], instead_of=row["dbms"]).to_dicts():
         text += f"; {_moved(gain)}"
     return text + "."
 
@@ -133,10 +125,9 @@ def _worst(of_group: pl.DataFrame) -> str:
     rows = slower.unique("step", keep="first", maintain_order=True).head(WORST).to_dicts()
     if not rows:
         return "None of them is shown to be slower."
-    in_one = len({row["dbms"] for row in rows}) == 1
-    named = [
-        f"{row['step']} {row['median']:.2f} ({interval_of(row)})" + (f" in {row['dbms']}" if not in_one else "")
-        for row in rows
-    ]
-    where = f", all in {rows[0]['dbms']}" if in_one and len(rows) > 1 else f" in {rows[0]['dbms']}" if in_one else ""
-    return f"Worst: {', '.join(named)}{where}; {rounds_of(row['n'] for row in rows)}."
+    named = [f"{row['step']} {row['median']:.2f} ({interval_of(row)})" for row in rows]
+    if len(rows) > 1 and len({row["dbms"] for row in rows}) == 1:
+        listed = f"{', '.join(named)}, all in {rows[0]['dbms']}"
+    else:
+        listed = ", ".join(f"{each} in {row['dbms']}" for each, row in zip(named, rows, strict=True))
+    return f"Worst: {listed}; {rounds_of(row['n'] for row in rows)}."

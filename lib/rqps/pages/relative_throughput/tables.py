@@ -9,30 +9,13 @@ from rqps import stats, view
 from rqps.stats import MEDIAN, Statistic, verdict
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
-from rqps.view import (
-    Column,
-    Sentences,
-    by_host,
-    colour_of,
-    coverage_of,
-    in_order,
-    interval_of,
-    legend_of,
-    ratio_cell,
-    ratio_colour,
-    rounds_of,
-    signs_of,
-    spread,
-    table,
-    two_lines,
-)
+from rqps.view import Column, Row, Sentences, interval_of, rounds_of, two_lines
 
 THROUGHPUT = "operations_per_s"
 CPU = "server_cpu_us_per_operation"
 MANY = 12
 """Steps; of more than these, a reader wants the groups first."""
 ALL = "All steps"
-Row = dict[str, Any]
 Configs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
@@ -58,21 +41,21 @@ def by_group(compared: pl.DataFrame, metric: str = THROUGHPUT) -> pl.DataFrame:
 
 def group_table(compared: pl.DataFrame) -> GT:
     """One row per dbms, one column per group of steps."""
-    rows = by_host(by_group(compared)).with_columns(pl.col("group").replace("", ALL))
+    rows = view.by_host(by_group(compared)).with_columns(pl.col("group").replace("", ALL))
     steps = dict(rows.sort("steps").select("group", "steps").iter_rows())
-    signs = signs_of(THROUGHPUT)
+    signs = view.signs_of(THROUGHPUT)
     legend = ", ".join(f"{signs[word]} {word}" for word in VERDICTS[:2])
 
     def middle(row: Row) -> str:
         counted = " ".join(f"{signs[word]}{row[word]}" for word in VERDICTS if row[word])
         return two_lines(f"<b>{row['middle']:.2f}</b>", f"{row['low']:.2f} to {row['high']:.2f}<br>{counted}")
 
-    def colour(row: Row | None) -> str | None:
-        return colour_of(row["middle"]) if row else None
-
-    groups = [Column(each, f"{each} ({steps[each]})", middle, colour, "center") for each in in_order(rows["group"])]
-    return table(
-        spread(rows, "group", ["dbms"]),
+    groups = [
+        Column(each, f"{each} ({steps[each]})", middle, lambda row: row and view.colour_of(row["middle"]), "center")
+        for each in view.in_order(rows["group"])
+    ]
+    return view.table(
+        view.spread(rows, "group", ["dbms"]),
         [Column("dbms"), *groups],
         name="groups",
         note=f"rQPS against {rows['base'][0]}, a step counts once: the median of the steps, below it from the lowest "
@@ -87,7 +70,7 @@ def worst(compared: pl.DataFrame, at_most: int = MANY) -> pl.DataFrame:
     first = ratios.unique(["host", "step"], keep="first", maintain_order=True)
     keys = ["host", "step", "base", "dbms"]
     cpu = compared.filter(metric=CPU).select(*keys, cpu="median", cpu_low="low", cpu_high="high")
-    shown = first.head(at_most).with_columns(pl.lit(first.height).alias("of_steps"))
+    shown = first.head(at_most).with_columns(of_steps=pl.lit(first.height))
     return shown.join(cpu, on=keys, how="left", maintain_order="left")
 
 
@@ -97,24 +80,22 @@ def worst_table(compared: pl.DataFrame) -> GT:
     def cost(row: Row) -> str:
         return two_lines(f"{row['cpu']:.2f}", interval_of(row, of="cpu"))
 
-    rows = by_host(worst(compared))
+    rows = view.by_host(worst(compared).drop("warnings", strict=False))
     of_steps = rows["of_steps"][0]
     shown = f"The worst {rows.height} of {of_steps} steps" if rows.height < of_steps else "All steps"
-    cells = [
-        row | {"ratio": row | {"warned": ""}, "cost": None if row["cpu"] is None else row} for row in rows.to_dicts()
-    ]
-    return table(
+    cells = [row | {"ratio": row, "cost": None if row["cpu"] is None else row} for row in rows.to_dicts()]
+    return view.table(
         cells,
         [
             Column("step"),
             Column("dbms"),
-            Column("ratio", "rQPS", ratio_cell, ratio_colour, align="center"),
+            Column("ratio", "rQPS", view.ratio_cell, view.ratio_colour, align="center"),
             Column("cost", "server CPU/o", cost, align="center"),
         ],
         name="worst",
         note=f"{shown}, each with the dbms that does worst in it. Relative to {rows['base'][0]}: median of "
-        f"{rounds_of(rows['n'])}, {coverage_of(rows['coverage'])}. {legend_of(THROUGHPUT)} Server CPU/o: its CPU "
-        "time for an operation, relative to the base.",
+        f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(THROUGHPUT)} Server CPU/o: "
+        "its CPU time for an operation, relative to the base.",
     )
 
 
@@ -127,20 +108,12 @@ def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """The ratios of each step with the base among them, which is 1, in the order of releases."""
     ratios = compared.filter(metric=THROUGHPUT)
     build, config = (pl.col("base").str.splitn(".", 2).struct.field(f"field_{part}") for part in (0, 1))
-    of_base = (
-        ratios.group_by("host", "group", "step", "kind", "range", "base")
-        .agg(pl.col("n").max())
-        .with_columns(
-            build.alias("build"),
-            config.alias("config"),
-            pl.col("base").alias("dbms"),
-            *(pl.lit(1.0).alias(name) for name in ("median", "low", "high")),
-            pl.lit("base").alias("verdict"),
-        )
-    )
-    of_step = ["host", "group", "step", "kind", "range"]
-    shown = [*of_step, "base", "dbms", "build", "config", "n", "median", "low", "high", "verdict"]
-    order = {step: number for number, step in enumerate(in_order(ratios["step"]))}
+    ones = {name: pl.lit(1.0) for name in ("median", "low", "high")}
+    of_step = ["host", "group", "step", "kind", "range", "base"]
+    counted = ratios.group_by(of_step).agg(pl.col("n").max())
+    of_base = counted.with_columns(dbms="base", build=build, config=config, verdict=pl.lit("base"), **ones)
+    shown = [*of_step, "dbms", "build", "config", "n", *ones, "verdict"]
+    order = {step: number for number, step in enumerate(view.in_order(ratios["step"]))}
     place = pl.col("step").replace_strict(order, return_dtype=pl.Int32)
     both = pl.concat([ratios.select(shown), of_base.select(shown)])
     return both.join(stats.version_order(runs), on="dbms").sort("host", place, "rank")
@@ -179,29 +152,27 @@ def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFram
         return two_lines(f"<b>{row['median']:+.2f}</b>", f"{interval_of(row, '+.2f')} · n={row['n']}")
 
     keys = ["host", "step", "dbms", "base"]
-    gained = {
-        (row["host"], row["step"], row["dbms"], row["instead_of"]): row
-        for row in gains.filter(metric="operations_per_s").to_dicts()
-    }
+    of_throughput = gains.filter(metric=THROUGHPUT).rename({"base": "of", "instead_of": "base"})
+    gained = {tuple(row[key] for key in keys): row for row in of_throughput.to_dicts()}
     change = {(row["dbms"], row["instead_of"]): row["change"] for row in changes.to_dicts()}
     several = within["host"].n_unique() > 1
-    rows: list[Row] = []
-    for row in spread(within, "metric", keys):
+    rows = []
+    for row in view.spread(within, "metric", keys):
         where = f" on {row['host']}" if several else ""
         asked = change.get((row["dbms"], row["base"]), "same options")
         pair = f"{row['dbms']}{where} ({asked}) against {row['base']}"
         rows.append(row | {"pair": pair, "gain": gained.get(tuple(row[key] for key in keys))})
-    return table(
+    return view.table(
         rows,
         [
             Column("step"),
-            Column("operations_per_s", "throughput", ratio_cell, align="center"),
-            Column("server_cpu_us_per_operation", "server CPU/o", ratio_cell, align="center"),
+            Column(THROUGHPUT, "throughput", view.ratio_cell, align="center"),
+            Column(CPU, "server CPU/o", view.ratio_cell, align="center"),
             Column("gain", "rQPS given back", gain, align="center"),
         ],
         name="config",
         group="pair",
-        note=f"Median of {rounds_of(within['n'])}, {coverage_of(within['coverage'])}. Throughput: "
-        f"{legend_of('operations_per_s')} CPU/o: ▲ more expensive, ▼ cheaper. Given back: how much higher rQPS "
+        note=f"Median of {rounds_of(within['n'])}, {view.coverage_of(within['coverage'])}. Throughput: "
+        f"{view.legend_of(THROUGHPUT)} CPU/o: ▲ more expensive, ▼ cheaper. Given back: how much higher rQPS "
         "against the study's base is, round by round.",
     )
