@@ -21,7 +21,7 @@ from rqps.engines import keeper
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.workloads.load_generator import DATABASE
-from rqps.workloads.sysbench.generator import Generating, read_seconds
+from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step, find
 
@@ -95,7 +95,7 @@ def cpu_us_of_children(work: Callable[[], int]) -> float:
 
 
 def by_ours(server: Server, step: Step, parameters: SysbenchParameters, cpus: tuple[int, ...], log: Path) -> int:
-    with Generating(server, step, parameters, seed=1, cpus=cpus, log=log) as load:
+    with Generator(server, step, parameters, seed=1, cpus=cpus, log=log) as load:
         load.wait_until_gone()
     return sum(second.transactions for second in read_seconds(load.lines, 1)) * step.queries
 

@@ -17,7 +17,7 @@ from bench import report, serving
 from rqps.observe.machine import device_of
 from rqps.observe.perf_events import HARDWARE, TASK_CLOCK, EventCounters
 from rqps.observe.step_counters import Sampler, read_counters
-from rqps.workloads.sysbench.generator import Generating, read_seconds
+from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
@@ -38,7 +38,7 @@ def sleep_until(moment_ns: int) -> None:
 halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
 with serving("my8033.base", parameters) as (server, where, folder):
     device = device_of(server.data)
-    with Generating(
+    with Generator(
         server, find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
     ) as load:
         origin_ns = load.wait_for_begin()

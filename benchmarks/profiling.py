@@ -11,7 +11,7 @@ import time
 
 from bench import report, serving
 from rqps.observe.recording import choose_sampling, recording
-from rqps.workloads.sysbench.generator import Generating, read_seconds
+from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
@@ -28,7 +28,7 @@ with serving(asked.dbms, parameters) as (server, where, folder):
     sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with (
         recording(sampling, server_cpus=where.server_cpus, cpus=where.observer_cpus, scratch=folder) as perf,
-        Generating(server, find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log") as load,
+        Generator(server, find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log") as load,
     ):
         origin_ns = load.wait_for_begin()
         for number, sampled in enumerate(halves):

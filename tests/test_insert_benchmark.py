@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from rqps.engines.mysql import innodb
 from rqps.errors import RqpsError
-from rqps.workloads.answers import by_second, interval_rows, latency_rows
+from rqps.workloads.answers import by_second, interval_rows, latency_rows, read_seconds
 from rqps.workloads.insert_benchmark import generator
 from rqps.workloads.insert_benchmark.generator import CLOCK_BEGINS, clock_begins
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
@@ -150,7 +150,7 @@ SECONDS = st.dictionaries(
 
 @given(SECONDS)
 def test_nothing_is_lost_or_counted_twice(said: dict[tuple[int, str, int], dict[int, int]]) -> None:
-    seconds = generator.read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in said.items())])
+    seconds = read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in said.items())])
     together = list(by_second(seconds))
     statements = {
         kind: sum(sum(counts.values()) for key, counts in said.items() if key[1] == kind) for _, kind, _ in said
@@ -187,19 +187,19 @@ def test_a_client_that_did_not_do_its_part_is_an_error(
         for client, count in enumerate(counts, 1)
     ]
     with pytest.raises(RqpsError, match=re.escape(words)):
-        generator.must_be_whole(generator.read_seconds(lines), find(step, "current"), 16, 2)
+        generator.must_be_whole(read_seconds(lines), find(step, "current"), 16, 2)
 
 
 def test_a_step_with_a_rate_may_end_before_all_rows_are_in() -> None:
     lines = [line(1, "insert", 0, {100: 9}), line(1, "delete", 0, {100: 9})]
-    generator.must_be_whole(generator.read_seconds(lines), find("qr100", "current"), 16, 1)
-    generator.must_be_whole(generator.read_seconds(lines[:1]), find("q100.1", "2021"), 16, 1)
+    generator.must_be_whole(read_seconds(lines), find("qr100", "current"), 16, 1)
+    generator.must_be_whole(read_seconds(lines[:1]), find("q100.1", "2021"), 16, 1)
 
 
 def warned(lines: list[str], *, deleted: int = 0, **columns: Any) -> dict[str, str]:
     parameters = asked(rates=(100,), seconds=10, load_rows=3000)
     usual = {"target_held": True, "target_per_s": 100.0, "elapsed_s": 10.0, "retries": 0}
-    seconds = generator.read_seconds(lines)
+    seconds = read_seconds(lines)
     found = warnings_of(find("qp100", "current"), parameters, seconds, usual | columns, deleted)
     return {each.kind: each.text for each in found}
 

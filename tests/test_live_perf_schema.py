@@ -21,7 +21,7 @@ from rqps.run.job import loaded_data
 from rqps.study import Option, Run, read_runs_file, unfold
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads import PARAMETERS
-from rqps.workloads.sysbench.generator import Generating, read_seconds
+from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
@@ -68,7 +68,7 @@ def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> d
     parameters = QUICK.model_copy(update={"threads": threads})
     log = folder / f"{name}.log"
     with server.watching(name) as watch:
-        with Generating(server, find(name), parameters, seed=1, cpus=(), log=log) as load:
+        with Generator(server, find(name), parameters, seed=1, cpus=(), log=log) as load:
             before = watch.begin()
             load.wait_for_begin()
             load.wait_for_end()
@@ -182,7 +182,7 @@ def test_no_statement_of_ours_is_among_those_of_a_step(version: str, tmp_path: P
         with server.watching("point-query") as watch:
             time.sleep(0.2)  # connections that were closed before are gone
             before = watch.begin()
-            with Generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+            with Generator(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
                 load.wait_for_begin()
                 load.wait_for_end()
                 load.wait_until_gone()
@@ -202,7 +202,7 @@ def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(tmp_p
     with serving(asking("8.0.33", named("statements-only")), tmp_path) as (server, _asked):
         log = tmp_path / "point-query.log"
         with server.watching("point-query") as watch:
-            with Generating(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+            with Generator(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
                 watch.begin()
                 other = server.connect()
                 where = "WHERE name LIKE 'stage/sql/%'"

@@ -14,7 +14,6 @@ from rqps.workloads.answers import (
     PERCENTILES,
     edge_us,
     percentile_us,
-    read_moment,
     summary,
     together,
 )
@@ -228,15 +227,22 @@ def test_a_number_of_threads_stands_once() -> None:
 
 def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) -> str:
     done = sum(count for _, count in buckets)
-    said = {"thread": thread, "second": second, "transactions": done, "retries": 0, "sum_us": 0, "max_us": 0}
-    return json.dumps({**said, "buckets": buckets, **more}, separators=(",", ":"))
+    said = {
+        "client": thread + 1,
+        "kind": "",
+        "second": second,
+        "operations": done,
+        "transactions": done,
+        "retries": 0,
+    }
+    return json.dumps(said | {"found": 0, "sum_us": 0, "max_us": 0, "buckets": buckets, **more})
 
 
 def test_threads_are_added_up_second_by_second() -> None:
     seconds = read_seconds(
         [
             "sysbench 1.0.20 (using bundled LuaJIT 2.1.0-beta2)\n",
-            '{"origin_ns":123}\n',
+            "rqps origin 123\n",
             line(-1, [[10, 5]]),
             line(-1, [[10, 6]], thread=1),
             line(0, [[10, 1], [40, 2]], max_us=7.0, sum_us=10.0),
@@ -265,11 +271,6 @@ def test_the_warm_up_is_not_in_the_whole() -> None:
 def test_an_answer_with_a_thread_missing_is_an_error(lines: list[str]) -> None:
     with pytest.raises(RqpsError, match="lack a thread of 2"):
         read_seconds(lines, threads=2)
-
-
-def test_the_origin_is_known_by_its_line() -> None:
-    found = [read_moment(each, "origin_ns") for each in ('{"origin_ns":5000000001}\n', line(0, []))]
-    assert found == [5_000_000_001, None]
 
 
 def test_nothing_done_has_no_latency() -> None:

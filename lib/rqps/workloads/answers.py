@@ -47,9 +47,11 @@ class Second:
         }
 
 
-def read_moment(line: str, name: str) -> int | None:
-    """A moment in nanoseconds of CLOCK_MONOTONIC, if this line reports the one of that name."""
-    return int(json.loads(line)[name]) if line.startswith(f'{{"{name}"') else None
+def read_seconds(lines: Iterable[str]) -> list[Second]:
+    """All that the clients have written, in the order of kinds, seconds and clients."""
+    reports = [json.loads(line) for line in lines if line.startswith('{"client"')]
+    found = [Second(**{**report, "buckets": dict(report["buckets"])}) for report in reports]
+    return sorted(found, key=lambda each: (each.kind, each.second, each.client))
 
 
 def together(kind: str, second: int, parts: Sequence[Second]) -> Second:

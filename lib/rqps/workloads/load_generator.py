@@ -1,9 +1,12 @@
 """Load generators as processes: started on their CPUs, read while they run, and never outliving us."""
 
+import math
 import subprocess
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,11 +15,12 @@ from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads import How
-from rqps.workloads.answers import read_moment
 
 DATABASE = "rqps"
-START_PATIENCE_S = 120
-STATEMENT_PATIENCE_S = 60
+SHARED_LUA = Path(str(files(__package__) / "lua"))
+END_PATIENCE_S = 60
+LOOK_S = 0.25
+"""Between checks that all are still there. What a generator writes is read at once."""
 READY_S = 1
 """Before a step without a warm-up of its own, for whoever observes it."""
 DONE_AGAIN = "1213,1205,1020"
@@ -28,20 +32,34 @@ Options = Mapping[str, str | int | float]
 
 
 class LoadGenerator:
-    """A running load generator and the lines that it has written so far. Its `with` block ends it."""
+    """A running load generator and the lines that it has written so far. Its `with` block ends it.
 
+    A line `rqps MOMENT` says that it has come to a moment: now, or at the nanosecond of CLOCK_MONOTONIC that follows.
+    One that begins by itself says in advance when, as `origin`. The others are `ready`, and wait for a line of ours.
+    What has `ended` waits until we end its input, so that its counters can be read.
+    """
+
+    program = "sysbench"
+    begins_by_itself = True
+    start_patience_s = 120.0
+    patience_s = math.inf
+    origin_ns = 0
     warmup_s = 0.0
 
     def __init__(
-        self, argv: Sequence[str], environment: Mapping[str, str], server: Server, step: str, how: How
+        self, call: tuple[Sequence[str], Mapping[str, str]], server: Server, step: str, threads: int, how: How
     ) -> None:
+        """Start it by its command line and environment; each of its threads reports its moments."""
         self.server = server
         self.name = step
+        self.threads = threads
         self.log = how["log"]
         self.lines: list[str] = []
-        self.process: subprocess.Popen[str] = subprocess.Popen(
-            **_process(argv, environment, how["cpus"]), stdin=subprocess.PIPE
-        )
+        self.moments_ns: defaultdict[str, list[int]] = defaultdict(list)
+        self.failed = False
+        """True when a thread has failed. The others end when they notice, which a long statement may delay."""
+        self._heard = threading.Event()
+        self.process: subprocess.Popen[str] = subprocess.Popen(**_process(*call, how["cpus"]), stdin=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -55,9 +73,63 @@ class LoadGenerator:
     def pid(self) -> int:
         return self.process.pid
 
+    def wait_for_begin(self) -> int:
+        """Wait until all threads have connected and warmed up; gives the origin of the measured part."""
+        if self.begins_by_itself:
+            self.wait_for("origin", 1, self.start_patience_s)
+            self.origin_ns = self.moments_ns["origin"][0]
+            self.wait_until(self.origin_ns)
+        else:
+            self.wait_for("ready", self.threads, self.start_patience_s)
+            self.origin_ns = time.monotonic_ns()
+        return self.origin_ns
+
+    def wait_for_end(self) -> None:
+        """Let all threads begin, if they wait for it, and wait until each has done its share."""
+        if not self.begins_by_itself:
+            assert self.process.stdin is not None
+            self.origin_ns = time.monotonic_ns()
+            try:
+                self.process.stdin.write("\n" * self.threads)
+                self.process.stdin.flush()
+            except BrokenPipeError:
+                raise self.failure() from None
+        self.wait_for("ended", self.threads, self.patience_s)
+
+    def wait_until_gone(self) -> None:
+        """Wait until the last statement came to its end and the process ended well."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(timeout=END_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"did not end within {END_PATIENCE_S} s of the measured part's end") from None
+        if code != 0:
+            raise self.failure()
+        self._reader.join()
+
+    def wait_for(self, moment: str, threads: int, patience_s: float) -> None:
+        """Wait until so many threads have come to a moment."""
+        deadline = time.monotonic() + patience_s
+        while len(self.moments_ns[moment]) < threads:
+            if self.failed or self.process.poll() is not None or self.server.ended():
+                raise self.failure()
+            if time.monotonic() > deadline:
+                raise self.failure(f"did not get to {moment!r} within {patience_s:.0f} s")
+            self._heard.wait(LOOK_S)
+            self._heard.clear()
+
+    def wait_until(self, moment_ns: int) -> None:
+        """Wait for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
+        while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
+            if self.process.poll() not in (None, 0) or self.server.ended():
+                raise self.failure()
+            time.sleep(min(left_s, LOOK_S))
+
     @property
-    def gone(self) -> bool:
-        return self.process.poll() is not None or self.server.ended()
+    def elapsed_s(self) -> float:
+        """Seconds from the origin until the last thread ended its last transaction."""
+        return (max(self.moments_ns["ended"]) - self.origin_ns) / 1e9
 
     def end(self) -> None:
         """End the process, if it has not ended, and write what it said into its log."""
@@ -68,93 +140,30 @@ class LoadGenerator:
         self._reader.join()
         self.log.write_text("".join(self.lines))
 
-    def heard(self, line: str) -> None:
-        """Take in a line as soon as it is written."""
-
-    def failure(self, how: str = "") -> RqpsError:
+    def failure(self, late: str = "") -> RqpsError:
         """The reason for the load's end. A server that ended comes first: its generator only reports the loss."""
         if self.server.ended(within_s=1):
             return self.server.end_of(self.name)
         running = self.process.poll() is None
         self.end()
-        return RqpsError(f"{self.name}: {self.reason(how, running=running)}", fix=f"read all of {self.log.name}")
+        reason = late or ("failed in a thread" if running else f"ended with code {self.process.returncode}")
+        said = "\n".join(self.complaints())
+        fix = f"read all of {self.log.name}" + "; see the server's process list while a statement hangs" * bool(late)
+        return RqpsError(f"{self.name}: {self.program} {reason}" + f": {said}" * bool(said), fix=fix)
 
-    def reason(self, how: str, *, running: bool) -> str:
-        raise NotImplementedError
+    def complaints(self) -> list[str]:
+        """The last lines about an error."""
+        return [line.rstrip()[:LONGEST_LINE] for line in self.lines if "FATAL" in line or "rror" in line][-5:]
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
-            self.heard(line)
-
-
-class Sysbench(LoadGenerator):
-    """A running sysbench with a script of ours."""
-
-    def __init__(self, script: Path, options: Options, server: Server, step: str, threads: int, how: How) -> None:
-        self.threads = threads
-        self.failed = False
-        """True when a thread has failed. The others end when they notice, which a long statement may delay."""
-        self._origin_ns: int | None = None
-        self._ends_ns: list[int] = []
-        super().__init__(*sysbench_call(script, server, options), server, step, how)
-
-    def wait_for_begin(self) -> int:
-        """Wait until all threads have connected and warmed up; gives the origin of the measured part."""
-        deadline = time.monotonic() + START_PATIENCE_S
-        while self._origin_ns is None:
-            if self.gone:
-                raise self.failure()
-            if time.monotonic() > deadline:
-                text = f"{self.name}: sysbench did not begin within {START_PATIENCE_S} s"
-                raise RqpsError(text, fix=f"see {self.log.name}")
-            time.sleep(0.01)
-        self.wait_until(self._origin_ns)
-        return self._origin_ns
-
-    def wait_until(self, moment_ns: int) -> None:
-        """Wait for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
-        while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
-            if self.process.poll() not in (None, 0) or self.server.ended():
-                raise self.failure()
-            time.sleep(min(left_s, 0.25))
-
-    def wait_until_gone(self) -> None:
-        """Wait until the last statement came to its end and sysbench ended well."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()  # threads that have ended wait for it, so that their counters could be read
-        try:
-            code = self.process.wait(timeout=STATEMENT_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise self.hangs(STATEMENT_PATIENCE_S) from None
-        if code != 0:
-            raise self.failure()
-        self._reader.join()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds from the origin until the last thread ended its last transaction."""
-        assert self._origin_ns is not None
-        return (max(self._ends_ns) - self._origin_ns) / 1e9
-
-    def heard(self, line: str) -> None:
-        self.failed = self.failed or line.startswith("FATAL")
-        if self._origin_ns is None:
-            self._origin_ns = read_moment(line, "origin_ns")
-        if (end_ns := read_moment(line, "ended_ns")) is not None:
-            self._ends_ns.append(end_ns)
-
-    def hangs(self, patience_s: int) -> RqpsError:
-        return RqpsError(
-            f"{self.name}: sysbench did not end within {patience_s} s of the measured part's end",
-            fix="a statement hangs: see the server's process list while it runs",
-        )
-
-    def reason(self, how: str, *, running: bool) -> str:
-        how = how or ("a thread of sysbench failed" if running else f"sysbench ended with code {self.process.poll()}")
-        said = [line.rstrip()[:LONGEST_LINE] for line in self.lines if "FATAL" in line or "rror" in line][-5:]
-        return f"{how}: " + "\n".join(said)
+            if line.startswith("rqps "):
+                _, name, *at_ns = line.split()
+                self.moments_ns[name].append(int(at_ns[0]) if at_ns else time.monotonic_ns())
+            self.failed = self.failed or line.startswith("FATAL")
+            self._heard.set()
 
 
 def run_to_its_end(
@@ -186,7 +195,7 @@ def sysbench_call(script: Path, server: Server, options: Options) -> tuple[list[
         "mysql-db": DATABASE,
     }
     given = (f"--{name}={value}" for name, value in {**usual, **options}.items())
-    lua_path = f"{script.parent}/?.lua;{program.environment.get('LUA_PATH', ';')}"
+    lua_path = f"{script.parent}/?.lua;{SHARED_LUA}/?.lua;{program.environment.get('LUA_PATH', ';')}"
     return [*program.argv, str(script), *given, "run"], {**program.environment, "LUA_PATH": lua_path}
 
 

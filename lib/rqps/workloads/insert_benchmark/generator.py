@@ -1,10 +1,7 @@
 """The load of a step of the insert benchmark: sysbench with our own Lua, which stops when all rows are done."""
 
-import json
 import os
-import struct
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,22 +17,21 @@ from rqps.workloads.answers import Second, together
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import Row
 from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, statement
-from rqps.workloads.load_generator import DONE_AGAIN, READY_S, Options, Sysbench, switch
+from rqps.workloads.load_generator import DONE_AGAIN, READY_S, LoadGenerator, Options, switch, sysbench_call
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
-LOOK_S = 0.02
 CLOCK_BEGINS = 1_704_067_200
 """2024-01-01: the rows' own clock, since rows with the time of day in them would never be the same again."""
 CLOCK_ROWS = 10_000
 """Rows of a client in one second of that clock; in a step with a rate, so many as that."""
-WORDS_OF_CLIENT = 8
-"""Doubles of each client in the shared file, as in shared.lua."""
-LOW, LAST = 2, 3
+BYTES_OF_CLIENT = 64
+"""In the file by which threads report their progress to each other, as in shared.lua."""
+MEMORY = Path("/dev/shm")
 DUE = " due"
 """At the end of a kind: its latency since the moment when the limiter let it begin."""
 
 
-class Generator(Sysbench):
+class Generator(LoadGenerator):
     """A running sysbench that stops by itself when all rows are done."""
 
     engine: Sequence[Row] = ()
@@ -43,28 +39,18 @@ class Generator(Sysbench):
     rows_deleted = 0
     warnings: Sequence[Warning_] = ()
 
-    def wait_for_end(self) -> None:
-        """Wait until every thread has done its part; they wait there, so that their counters can be read."""
-        while len(self._ends_ns) < self.threads:
-            if self.gone or self.failed:
-                raise self.failure()
-            time.sleep(LOOK_S)
-
 
 @contextmanager
 def generating(
-    server: Server,
-    step: Step,
-    parameters: InsertBenchmarkParameters,
-    *,
-    lows: Sequence[int],
-    **how: Unpack[How],
+    server: Server, step: Step, parameters: InsertBenchmarkParameters, **how: Unpack[How]
 ) -> Iterator[Generator]:
-    """sysbench putting the load of one step. `lows` are the lowest ids of the clients' tables."""
+    """sysbench putting the load of one step."""
     threads = parameters.clients * step.connections
-    with _shared(parameters, step, lows) as path:
-        options = {"threads": threads, "shared-file": str(path), **_options(step, parameters, how["seed"])}
-        with Generator(SCRIPT, options, server, step.name, threads, how) as generator:
+    folder = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with tempfile.NamedTemporaryFile(prefix="rqps-", dir=folder) as shared:
+        shared.truncate(BYTES_OF_CLIENT * (parameters.clients + 1))
+        options = {"threads": threads, "shared-file": shared.name, **_options(step, parameters, how["seed"])}
+        with Generator(sysbench_call(SCRIPT, server, options), server, step.name, threads, how) as generator:
             yield generator
 
 
@@ -104,30 +90,6 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Op
         "mysql-ignore-errors": DONE_AGAIN,
         "time": 0,  # it stops when the rows are done
     }
-
-
-@contextmanager
-def _shared(parameters: InsertBenchmarkParameters, step: Step, lows: Sequence[int]) -> Iterator[Path]:
-    """The file in which threads report their progress to each other; in memory where the machine has such a place."""
-    words = [0.0] * WORDS_OF_CLIENT * (parameters.clients + 1)
-    for client in range(parameters.clients):
-        at = WORDS_OF_CLIENT * (client + 1)
-        words[at + LOW] = lows[client % len(lows)] if lows else 0
-        words[at + LAST] = parameters.transactions(step)
-    memory = Path("/dev/shm")
-    folder = memory if os.access(memory, os.W_OK) else None
-    with tempfile.NamedTemporaryFile(prefix="rqps-", dir=folder) as file:
-        file.write(struct.pack(f"={len(words)}d", *words))
-        file.truncate(-(-file.tell() // 4096) * 4096)
-        file.flush()
-        yield Path(file.name)
-
-
-def read_seconds(lines: Iterable[str]) -> list[Second]:
-    """All that the clients have written, in the order of kinds, seconds and clients."""
-    reports = [json.loads(line) for line in lines if line.startswith('{"client"')]
-    found = [Second(**{**report, "buckets": dict(report["buckets"])}) for report in reports]
-    return sorted(found, key=lambda each: (each.kind, each.second, each.client))
 
 
 def total(seconds: Iterable[Second], kind: str) -> Second:

@@ -4,10 +4,9 @@ Before the first step with queries the published client waits a time that follow
 that time is the limit, and the wait is over when hardly a page is dirty and hardly a transaction unpurged.
 """
 
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from rqps.engines.mysql import innodb
@@ -67,9 +66,9 @@ def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> 
     begun = time.monotonic()
     fixed = parameters.wait == "published"
     with closing(server.connect()) as connection:
-        with ExitStack() as stack:
-            stack.enter_context(innodb.eager(connection, PUBLISHED if fixed else None))
-            stack.enter_context(_analyzed(server, parameters.tables))
+        with innodb.eager(connection, PUBLISHED if fixed else None):
+            for table in parameters.tables:
+                query(connection, f"ANALYZE TABLE {DATABASE}.{table}")
             if int(query(connection, "SELECT @@log_bin")[0][0]):  # the logs of the writes are not needed any more
                 query(connection, "PURGE BINARY LOGS BEFORE NOW()")
             while True:
@@ -87,18 +86,3 @@ def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> 
     when = f"{'after the published wait of' if fixed else 'within'} {parameters.wait_s:.0f} s"
     text = f"the writes before were not settled {when}: {what}"
     return [*rows, before], [Warning_(kind="not settled", text=text, step=step)]
-
-
-@contextmanager
-def _analyzed(server: Server, tables: Sequence[str]) -> Iterator[None]:
-    """Analyze the tables meanwhile; the wait is over when their new statistics are there."""
-
-    def analyze() -> None:
-        with closing(server.connect()) as connection:
-            for name in tables:
-                query(connection, f"ANALYZE TABLE {DATABASE}.{name}")
-
-    thread = threading.Thread(target=analyze, daemon=True)
-    thread.start()
-    yield
-    thread.join()

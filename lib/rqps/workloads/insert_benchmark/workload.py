@@ -11,9 +11,17 @@ from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.workloads import Answer, Checked, How
-from rqps.workloads.answers import Second, by_second, interval_rows, latency_rows, retries_warning, step_columns
+from rqps.workloads.answers import (
+    Second,
+    by_second,
+    interval_rows,
+    latency_rows,
+    read_seconds,
+    retries_warning,
+    step_columns,
+)
 from rqps.workloads.insert_benchmark import generator, settling
-from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole, read_seconds, total
+from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole, total
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
 from rqps.workloads.load_generator import DATABASE
@@ -87,9 +95,8 @@ class InsertBenchmark:
                 rows, warnings = settling.settle(server, parameters, step)
             else:
                 rows, warnings = [settling.debt_row(server, connection, step, "before")], []
-            lows = [settling.ids(connection, [table])[0] or 0 for table in parameters.tables]
             deleted = settling.rows_deleted(connection)
-        with generator.generating(server, asked, parameters, lows=lows, **how) as load:
+        with generator.generating(server, asked, parameters, **how) as load:
             load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
             yield load
 

@@ -5,10 +5,7 @@ the number of queries is counted by the server.
 """
 
 import re
-import subprocess
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,12 +22,6 @@ from rqps.workloads import How
 from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
 from rqps.workloads.point_lookups.steps import Step
 
-BEGIN, END = "rqps begin", "rqps end"
-START_PATIENCE_S = 60
-STALL_PATIENCE_S = 120
-"""Without the server using any CPU."""
-LOOK_S = 0.25
-"""Between checks that all are still there. What mysqlslap writes is read at once."""
 SSL_MODE_SINCE = (5, 7, 11)
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
 _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")
@@ -125,11 +116,10 @@ def _count(server: Server) -> Counted:
 
 
 class Generator(LoadGenerator):
-    """A running mysqlslap.
+    """A running mysqlslap, which runs a shell command before its clients start and one after they have gone."""
 
-    It runs a shell command before its clients start and one after they have gone. Each says where it is and waits
-    for a line of ours; both end when our end of the pipe is closed.
-    """
+    program = "mysqlslap"
+    begins_by_itself = False
 
     def __init__(self, slap: Slap, server: Server, step: Step, queries: int, **how: Unpack[How]) -> None:
         """Start it with so many queries of each client."""
@@ -137,73 +127,17 @@ class Generator(LoadGenerator):
         self.queries = queries
         self.counted = _count(server)
         """Counts of the server until now; when all is over, since mysqlslap was started."""
-        self._words = {word: threading.Event() for word in (BEGIN, END)}
-        self._began_ns = self._last_word_ns = 0
-        shell = [f"--{when}-system=echo '{word}'; read -r go" for when, word in (("pre", BEGIN), ("post", END))]
+        shell = ["--pre-system=echo rqps ready; read -r go", "--post-system=echo rqps ended; read -r go; true"]
         argv = [*slap.argv(server, step.database, step.kind.query, step.clients, queries), *shell]
-        super().__init__(argv, slap.environment, server, step.name, how)
-
-    def wait_for_begin(self) -> int:
-        """Wait until mysqlslap has connected and is about to start its clients: they wait for `wait_for_end`."""
-        deadline = time.monotonic() + START_PATIENCE_S
-        self._wait_for(BEGIN, lambda: time.monotonic() < deadline, f"did not begin within {START_PATIENCE_S} s")
-        return time.monotonic_ns()
-
-    def wait_for_end(self) -> None:
-        """Let the clients go, and wait until the last of them has gone."""
-        self._began_ns = time.monotonic_ns()
-        self._go_on()
-        clock = (~self.server.pid << 3) | 2  # the kernel's name for the scheduler's clock of a whole process
-        used_ns, since = 0, time.monotonic()
-
-        def working() -> bool:
-            nonlocal used_ns, since
-            if (now_ns := time.clock_gettime_ns(clock)) > used_ns:
-                used_ns, since = now_ns, time.monotonic()
-            return time.monotonic() - since < STALL_PATIENCE_S
-
-        self._wait_for(END, working, f"hangs: the server has done nothing for {STALL_PATIENCE_S} s")
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds from the word to go to the word that all clients have gone, by our own clock."""
-        return (self._last_word_ns - self._began_ns) / 1e9
+        super().__init__((argv, slap.environment), server, step.name, 1, how)
 
     def wait_until_gone(self) -> None:
         """Wait until mysqlslap has ended well, and ask the server how many queries it was."""
-        self._go_on()
-        try:
-            code = self.process.wait(timeout=START_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise self.failure("did not end when all was done") from None
-        if code != 0:
-            raise self.failure("failed")
-        self._reader.join()
+        super().wait_until_gone()
         self.counted = Counted(*(now - then for now, then in zip(_count(self.server), self.counted, strict=True)))
 
-    def heard(self, line: str) -> None:
-        if (word := line.rstrip("\n")) in self._words:
-            self._last_word_ns = time.monotonic_ns()
-            self._words[word].set()
-
-    def reason(self, how: str, *, running: bool) -> str:  # noqa: ARG002 a running one was ended by us
-        said = "\n".join(complaints(self.lines)) or f"its exit code is {self.process.returncode}"
-        return f"mysqlslap {how}: {said}"
-
-    def _go_on(self) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write("\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise self.failure("ended too early") from None
-
-    def _wait_for(self, word: str, patient: Callable[[], bool], else_: str) -> None:
-        while not self._words[word].wait(LOOK_S):
-            if self.gone:
-                raise self.failure("ended too early")
-            if not patient():
-                raise self.failure(else_)
+    def complaints(self) -> list[str]:
+        return complaints(self.lines)
 
 
 def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:
@@ -235,7 +169,7 @@ class Report(NamedTuple):
 def read_report(lines: list[str]) -> Report | None:
     r"""Its one line of comma-separated values, if it came to that.
 
-    >>> read_report(["rqps begin\n", ",mixed,1.234,1.234,1.234,4,2500\n"])
+    >>> read_report(["rqps ready\n", ",mixed,1.234,1.234,1.234,4,2500\n"])
     Report(elapsed_s=1.234, clients=4, queries=2500)
     """
     for line in lines:
@@ -247,7 +181,7 @@ def read_report(lines: list[str]) -> Report | None:
 def complaints(lines: list[str]) -> list[str]:
     r"""Lines in which mysqlslap speaks of itself, each once.
 
-    >>> complaints(["rqps begin\n", "/opt/bin/mysqlslap: Cannot run\n", "/opt/bin/mysqlslap: Cannot run\n"])
+    >>> complaints(["rqps ready\n", "/opt/bin/mysqlslap: Cannot run\n", "/opt/bin/mysqlslap: Cannot run\n"])
     ['mysqlslap: Cannot run']
     """
     said = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)

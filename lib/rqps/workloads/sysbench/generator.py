@@ -1,23 +1,24 @@
 """The load of a step: sysbench doing its transactions for some seconds or a number of times, and what it reports."""
 
-import json
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Unpack
 
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
-from rqps.workloads import How
-from rqps.workloads.answers import Second, together
+from rqps.workloads import How, answers
+from rqps.workloads.answers import Second, by_second, together
 from rqps.workloads.load_generator import (
     DATABASE,
     DONE_AGAIN,
     READY_S,
+    LoadGenerator,
     Options,
-    Sysbench,
     run_to_its_end,
     switch,
     sysbench_call,
@@ -25,104 +26,64 @@ from rqps.workloads.load_generator import (
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
-PATIENCE_S = 3600
-"""The longest wait for the last transaction of a step, such as a scan, and for a server under callgrind, which takes
-its time."""
-LOOK_S = 0.02
 LUA = Path(str(files(__package__) / "lua"))
 
 
-class Generator(Sysbench):
-    """A running sysbench with the statements of a step."""
+class Generator(LoadGenerator):
+    """A running sysbench that does the transactions of a step for some seconds, or a number of times."""
 
-    whole_within_s: int | None = None
-    """Seconds within which the last transactions begin, where they are whole."""
+    patience_s = 3600.0
+    """The longest wait for the last transaction, such as a scan, or for a server under callgrind."""
 
-    def __init__(self, more: Options, server: Server, step: Step, parameters: SysbenchParameters, how: How) -> None:
-        """Start it; `more` says for how long."""
-        self.step = step
-        options: dict[str, str | int | float] = {
+    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Unpack[How]) -> None:
+        self.begins_by_itself = not how.get("counted", False)
+        self.seconds = parameters.seconds_of(step)
+        self.whole = step.whole or not self.begins_by_itself
+        self.whole_within_s = self.seconds if step.whole and self.begins_by_itself else None
+        """Seconds within which the last transactions begin, where they are whole."""
+        if self.begins_by_itself:
+            self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
+            duration: Options = {
+                "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
+                "measured-seconds": self.seconds,
+                "whole": switch(step.whole),
+            }
+        else:
+            self.start_patience_s = self.patience_s
+            duration = {
+                "counted-transactions": parameters.transactions_of(step),
+                "counted-warmup": parameters.warmup_transactions_of(step),
+            }
+        options: Options = {
             **_on(parameters, how["seed"]),
             "threads": parameters.clients,
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
             "mysql-ignore-errors": DONE_AGAIN,
             "time": 0,  # our own loop stops by the clock, or by its count
-            **more,
+            **duration,
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }
-        super().__init__(LUA / "statements.lua", options, server, step.name, parameters.clients, how)
+        self._started_ns = time.monotonic_ns()
+        call = sysbench_call(LUA / "statements.lua", server, options)
+        super().__init__(call, server, step.name, parameters.clients, how)
 
-
-class Generating(Generator):
-    """sysbench that does a step's transactions for some seconds."""
-
-    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Unpack[How]) -> None:
-        self.seconds = parameters.seconds_of(step)
-        self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
-        self.whole_within_s = self.seconds if step.whole else None
-        by_the_clock: Options = {
-            "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
-            "measured-seconds": self.seconds,
-            "whole": switch(step.whole),
-        }
-        super().__init__(by_the_clock, server, step, parameters, how)
+    def wait_for_begin(self) -> int:
+        origin_ns = super().wait_for_begin()
+        if not self.begins_by_itself:
+            self.warmup_s = (origin_ns - self._started_ns) / 1e9
+        return origin_ns
 
     def wait_for_end(self) -> None:
         """Wait until the measured part has ended: by the clock, or with every thread's last transaction."""
-        assert self._origin_ns is not None
-        ends_ns = self._origin_ns + self.seconds * 1_000_000_000
-        self.wait_until(ends_ns)
-        while self.step.whole and len(self._ends_ns) < self.threads:
-            if time.monotonic_ns() > ends_ns + PATIENCE_S * 1_000_000_000:
-                raise self.hangs(PATIENCE_S)
-            self.wait_until(time.monotonic_ns() + 10_000_000)
+        if self.begins_by_itself:
+            self.wait_until(self.origin_ns + self.seconds * 1_000_000_000)
+        if self.whole:
+            super().wait_for_end()
 
     @property
     def elapsed_s(self) -> float:
-        return super().elapsed_s if self.step.whole else float(self.seconds)
-
-
-class Counting(Generator):
-    """sysbench that does a number of transactions: the same work on every server, however slow it is.
-
-    Its threads wait before they begin, and again before they end, so that counters can be read between.
-    """
-
-    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Unpack[How]) -> None:
-        by_number: Options = {
-            "counted-transactions": parameters.transactions_of(step),
-            "counted-warmup": parameters.warmup_transactions_of(step),
-        }
-        self._started_ns = time.monotonic_ns()
-        super().__init__(by_number, server, step, parameters, how)
-
-    def wait_for_begin(self) -> int:
-        """Wait until all threads have connected and warmed up; they wait there."""
-        self._wait_for_threads('{"ready_ns"')
-        now_ns = time.monotonic_ns()
-        self.warmup_s = (now_ns - self._started_ns) / 1e9
-        return now_ns
-
-    def wait_for_end(self) -> None:
-        """Let all threads begin, and wait until each has done its share; they wait there, too."""
-        assert self.process.stdin is not None
-        self._origin_ns = time.monotonic_ns()
-        self.process.stdin.write("\n" * self.threads)
-        self.process.stdin.flush()
-        self._wait_for_threads('{"ended_ns"')
-
-    def _wait_for_threads(self, word: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while sum(line.startswith(word) for line in list(self.lines)) < self.threads:
-            if self.gone:
-                raise self.failure()
-            if time.monotonic() > deadline:
-                raise RqpsError(
-                    f"{self.name}: sysbench did not do its transactions within {PATIENCE_S} s",
-                    fix="ask for fewer counted_operations in the study's parameters",
-                )
-            time.sleep(LOOK_S)
+        return super().elapsed_s if self.whole else float(self.seconds)
 
 
 def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
@@ -145,21 +106,19 @@ def read_seconds(
 
     Where transactions are whole, threads end one after the other when `whole_within_s` seconds have passed.
     """
-    reported: dict[int, list[Second]] = {}
-    for line in lines:
-        if line.startswith('{"thread"'):
-            report = json.loads(line)
-            del report["thread"]
-            report |= {"operations": report["transactions"] * per_transaction, "buckets": dict(report["buckets"])}
-            reported.setdefault(report["second"], []).append(Second(kind=kind, **report))
-    must = [second for second in reported if whole_within_s is None or second < whole_within_s]
-    short = [second for second in must if len(reported[second]) != threads]
+    reported = [
+        replace(each, kind=kind, operations=each.transactions * per_transaction)
+        for each in answers.read_seconds(lines)
+    ]
+    threads_in = Counter(each.second for each in reported)
+    must = [second for second in threads_in if whole_within_s is None or second < whole_within_s]
+    short = [second for second in must if threads_in[second] != threads]
     if short or not reported:
         raise RqpsError(
-            f"sysbench reported {len(reported)} seconds, of which {len(short)} lack a thread of {threads}",
+            f"sysbench reported {len(threads_in)} seconds, of which {len(short)} lack a thread of {threads}",
             fix="see what sysbench said, in the step's log",
         )
-    return [together(kind, second, of_threads) for second, of_threads in sorted(reported.items())]
+    return list(by_second(reported))
 
 
 def measured_part(kind: str, seconds: Iterable[Second]) -> Second:

@@ -15,7 +15,7 @@ from rqps.workloads import Answer, Checked, How
 from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, step_columns
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench import generator
-from rqps.workloads.sysbench.generator import Counting, Generating, Generator, measured_part, read_seconds
+from rqps.workloads.sysbench.generator import Generator, measured_part, read_seconds
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, before, find
 from rqps.workloads.table_check import check_table, must_be, tables_of
@@ -54,7 +54,7 @@ class Sysbench:
     @contextmanager
     def generating(
         self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
-    ) -> Iterator[Generating | Counting]:
+    ) -> Iterator[Generator]:
         """The load of a step, after the flushes and warm-ups that stand before it."""
         described, asked = parameters.alone(step)
         preceding = before(asked.steps, described.name)
@@ -65,7 +65,7 @@ class Sysbench:
             # From one thread per table, to fill the buffer pool as in the published tests.
             everywhere = asked.model_copy(update={"threads": asked.tables, "warmup_seconds": 0})
             own_log = how["log"].with_suffix(f".before{number}.log")
-            with Generating(
+            with Generator(
                 server, find(earlier), everywhere, seed=how["seed"], cpus=how["cpus"], log=own_log
             ) as warming:
                 warming.wait_for_begin()
@@ -73,8 +73,7 @@ class Sysbench:
                 warming.wait_until_gone()
         if FLUSH in preceding:
             self.check(server, step, asked)  # by the new statistics
-        kind = Counting if how.get("counted") else Generating
-        with kind(server, described, asked, **how) as load:
+        with Generator(server, described, asked, **how) as load:
             yield load
 
     def answer(self, step: str, parameters: SysbenchParameters, load: Generator) -> Answer:

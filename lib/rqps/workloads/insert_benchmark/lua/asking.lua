@@ -2,7 +2,7 @@
 
 local ffi = require("ffi")
 
-local counter = require("counter")
+local measuring = require("measuring")
 local rows = require("rows")
 local shared = require("shared")
 local statements = require("statements")
@@ -66,8 +66,8 @@ local function ask(client, origin, writers)
    for text in opt.queries:gmatch("[^;]+") do
       makers[#makers + 1] = maker(text, client, below)
    end
-   local counted = counter.new(client, "query", origin)
-   local to = shared.now()
+   local counted = measuring.counter(client, "query", origin)
+   local to = measuring.now()
    local look_at = to
    while to < look_at or not shared.all_done(opt.clients, writers) do
       if to >= look_at then
@@ -75,9 +75,9 @@ local function ask(client, origin, writers)
          look_at = to + LOOK_NS
       end
       local text, length = makers[1 + below(#makers)]()
-      local from = shared.now()
+      local from = measuring.now()
       local answer, refused = statements.execute(text, length)
-      to = shared.now()
+      to = measuring.now()
       counted.add(to, (to - from) / 1e3, 1, refused, answer.nrows)
    end
    return counted.finish

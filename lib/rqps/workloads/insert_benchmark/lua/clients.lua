@@ -2,6 +2,7 @@
 -- far as the step has it. Options say all that differs between steps; steps.yaml has the statements.
 
 local ask = require("asking")
+local measuring = require("measuring")
 local shared = require("shared")
 local statements = require("statements")
 local writing = require("writing")
@@ -41,34 +42,32 @@ local function roles()
    end
    if opt.indexes ~= "" then
       found[1] = function(client, origin)
-         writing.insert(client, origin)(shared.now())
+         writing.insert(client, origin)(measuring.now())
          return writing.make_indexes(client, origin)
       end
    end
    return found
 end
 
-local function write_moment(name, moment)
-   io.stdout:write(('{"%s":%.0f}\n'):format(name, moment))
-   io.stdout:flush()
-end
-
 local function run(thread)
    local opt, all = sysbench.opt, roles()
    local client, role = thread % opt.clients, math.floor(thread / opt.clients)
+   if role == 0 then
+      shared.set(client, shared.LAST, writing.all_statements())
+      shared.set(client, shared.LOW, #all > 1 and statements.end_of_ids(client, "MIN") or 0)
+   end
    local origin = shared.begin(client, role, opt.clients, #all, opt.ready_seconds)
    if thread == 0 then
-      write_moment("origin_ns", origin)
+      measuring.report("origin", origin)
    end
    shared.sleep_until(origin)
    local finish = all[role + 1](client, origin)
-   local ended = shared.now()
+   local ended = measuring.now()
    shared.done(client, role)
    if finish then
       finish(ended)
    end
-   write_moment("ended_ns", ended)
-   io.stdin:read() -- until our observer has read the counters of all threads, and ends our input
+   measuring.ended(ended)
 end
 
 -- The first thread that fails says why; the others end without a word.

@@ -4,10 +4,9 @@
 
 local ffi = require("ffi")
 
+local measuring = require("measuring")
+
 ffi.cdef [[
-typedef struct { int64_t s; int64_t ns; } insert_benchmark_time;
-int clock_gettime(int clock, insert_benchmark_time *time);
-int usleep(unsigned int us);
 long syscall(long number, ...);
 int open(const char *path, int flags, ...);
 void *mmap(void *address, size_t length, int protection, int flags, int file, int64_t offset);
@@ -44,18 +43,6 @@ function shared.set(client, field, value)
    words[(client + 1) * WORDS_OF_CLIENT + field] = value
 end
 
--- ---------------------------------------------------------------------------------------------------------------
--- Time
--- ---------------------------------------------------------------------------------------------------------------
-
-local time = ffi.new("insert_benchmark_time[1]")
-
--- Nanoseconds on CLOCK_MONOTONIC.
-function shared.now()
-   ffi.C.clock_gettime(1, time)
-   return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns)
-end
-
 -- Ends this thread's work if another one has failed.
 function shared.check()
    if words[FAILED] ~= 0 then
@@ -77,10 +64,10 @@ end
 local LONGEST_NAP_US = 100000
 
 function shared.sleep_until(moment)
-   local left_us = (moment - shared.now()) / 1e3
+   local left_us = (moment - measuring.now()) / 1e3
    while left_us > 0 do
       shared.nap(math.min(left_us + 1, LONGEST_NAP_US))
-      left_us = (moment - shared.now()) / 1e3
+      left_us = (moment - measuring.now()) / 1e3
    end
 end
 
@@ -89,7 +76,7 @@ end
 -- ---------------------------------------------------------------------------------------------------------------
 
 local FUTEX, WAIT, WAKE = 202, ffi.cast("int", 0), ffi.cast("int", 1) -- of Linux on x86-64
-local LONGEST_WAIT = ffi.new("insert_benchmark_time", {0, LONGEST_NAP_US * 1000})
+local LONGEST_WAIT = ffi.new("rqps_time", {0, LONGEST_NAP_US * 1000})
 local expected = ffi.new("double[1]")
 
 -- The half of a whole number that is 0 for 0 alone.
@@ -143,7 +130,7 @@ function shared.begin(client, role, clients, roles, ready_s)
       while not all(clients, roles, READY) do
          shared.nap(1000)
       end
-      words[ORIGIN] = shared.now() + ready_s * 1e9
+      words[ORIGIN] = measuring.now() + ready_s * 1e9
    end
    while words[ORIGIN] == 0 do
       shared.nap(1000)
@@ -155,7 +142,7 @@ function shared.done(client, role)
    shared.set(client, shared.STATE + role, DONE)
 end
 
--- Whether the first so many roles of all clients are done.
+-- True if the first so many roles of all clients are done.
 function shared.all_done(clients, roles)
    return all(clients, roles, DONE)
 end

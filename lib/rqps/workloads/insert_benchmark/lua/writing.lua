@@ -1,6 +1,6 @@
 -- What a client writes, and when: rows inserted, as many deleted, indexes.
 
-local counter = require("counter")
+local measuring = require("measuring")
 local rows = require("rows")
 local shared = require("shared")
 local statements = require("statements")
@@ -12,7 +12,7 @@ local SHORTEST_INTERVAL = 0.95 -- of a second: after a longer one the limiter le
 local LOOK_UP_EVERY = 1000 -- deletes: ids may have gaps
 
 -- Statements in which a client inserts all its rows, and the rows of one of them.
-local function all_statements()
+function writing.all_statements()
    return math.ceil(sysbench.opt.rows / sysbench.opt.rows_per_transaction)
 end
 
@@ -32,7 +32,7 @@ local function limiter(origin)
    return function()
       if done == each_second then
          local next_begins = began + 1e9
-         local now = shared.now()
+         local now = measuring.now()
          if sysbench.opt.catching_up or now - began < SHORTEST_INTERVAL * 1e9 then
             shared.sleep_until(next_begins)
             began = next_begins
@@ -57,23 +57,50 @@ end
 
 local function at_once() return 0 end
 
--- Counters of a kind, and of how late its statements ended where they have a time at which they are due.
-local function counters(client, kind, origin, limited)
-   local counted = counter.new(client, kind, origin)
-   local late = limited and counter.new(client, kind .. " due", origin)
-   local function add(from, to, due, did, refused)
-      counted.add(to, (to - from) / 1e3, did, refused, 0)
-      if late then
-         late.add(to, (to - due) / 1e3, did, 0, 0)
+-- False when the step was ended for taking too long: what is left to do is late enough.
+local function in_time(client)
+   return shared.get(client, shared.LAST) == writing.all_statements()
+end
+
+-- Does the statements of a thread, each when it is due and the client's other thread is near. Reports each as done, and
+-- how late it ended where there is a time at which it is due. `thread` has its kind, a function that gives a
+-- statement's text, and what it does before that and after the statement.
+local function write(client, origin, thread)
+   local limit = limiter(origin)
+   local wait, near = limit or at_once, thread.other and near(client, thread.other) or at_once
+   local counter = measuring.counter(client, thread.kind, origin)
+   local late = limit and measuring.counter(client, thread.kind .. " due", origin)
+   local statement, due = 1, origin
+   while statement <= shared.get(client, shared.LAST) do
+      if in_time(client) then
+         due = wait()
       end
+      near(statement)
+      thread.before(statement)
+      if statement <= shared.get(client, shared.LAST) then
+         local did = rows_of(statement)
+         local text, length = thread.text(statement, did)
+         local from = measuring.now()
+         local _, refused = statements.execute(text, length)
+         local to = measuring.now()
+         counter.add(to, (to - from) / 1e3, did, refused, 0)
+         if late then
+            late.add(to, (to - due) / 1e3, did, 0, 0)
+         end
+         thread.after(did)
+         shared.report(client, thread.reports, statement)
+      end
+      statement = statement + 1
    end
-   local function finish(at)
-      counted.finish(at)
+   if in_time(client) then
+      wait() -- to the end of the last second
+   end
+   return function(at)
+      counter.finish(at)
       if late then
          late.finish(at)
       end
    end
-   return add, finish
 end
 
 -- A function that gives the moment of a statement's rows, by their own clock: it goes on with their number.
@@ -93,73 +120,46 @@ end
 -- over.
 function writing.insert(client, origin)
    local opt = sysbench.opt
-   local limit = limiter(origin)
-   local wait, deletes = limit or at_once, opt.delete ~= ""
-   local add, finish = counters(client, "insert", origin, limit)
-   local write = rows.writer(statements.with(opt.insert, {table = statements.table_of(client)}),
+   local deletes, moment = opt.delete ~= "", clock()
+   local put = rows.writer(statements.with(opt.insert, {table = statements.table_of(client)}),
       opt.rows_per_transaction, rows.source(opt.row_seed, client))
-   local moment, near = clock(), deletes and near(client, shared.DELETED) or at_once
-   local deadline = limit and origin + opt.most_seconds * 1e9 or math.huge
-   local last, statement, due = all_statements(), 1, origin
-   while statement <= last do
-      if deadline > 0 then -- else the rest is late enough
-         due = wait()
-      end
-      near(statement)
-      if deadline > 0 and shared.now() >= deadline then -- inserts that belong to deletes which are ahead are done, too
-         last = math.min(last, statement - 1 + (deletes and MOST_AHEAD or 0))
-         shared.set(client, shared.LAST, last)
-         deadline = 0
-      end
-      if statement <= last then
-         local did = rows_of(statement)
-         local text, length = write(did, moment(statement))
-         local from = shared.now()
-         local _, refused = statements.execute(text, length)
-         add(from, shared.now(), due, did, refused)
-         shared.report(client, shared.INSERTED, statement)
-      end
-      statement = statement + 1
-   end
-   if deadline > 0 then
-      wait() -- to the end of the last second
-   end
-   return finish
+   local deadline = opt.rows_per_second > 0 and origin + opt.most_seconds * 1e9 or math.huge
+   return write(client, origin, {
+      kind = "insert",
+      reports = shared.INSERTED,
+      other = deletes and shared.DELETED or nil,
+      before = function(statement)
+         if measuring.now() >= deadline and in_time(client) then
+            -- Inserts that belong to deletes which are ahead are done, too.
+            local last = statement - 1 + (deletes and MOST_AHEAD or 0)
+            shared.set(client, shared.LAST, math.min(writing.all_statements(), last))
+         end
+      end,
+      text = function(statement, did) return put(did, moment(statement)) end,
+      after = at_once,
+   })
 end
 
 -- As many statements as are inserted, each of the oldest rows.
 function writing.delete(client, origin)
-   local limit = limiter(origin)
-   local wait, near = limit or at_once, near(client, shared.INSERTED)
-   local add, finish = counters(client, "delete", origin, limit)
    local form = statements.with(sysbench.opt.delete,
       {table = statements.table_of(client), low = "%.0f", rows = "%d"})
-   local statement, low, due = 1, 0, origin
-   while statement <= shared.get(client, shared.LAST) do
-      if shared.get(client, shared.LAST) == all_statements() then -- else it is late enough
-         due = wait()
-      end
-      near(statement)
-      if (statement - 1) % LOOK_UP_EVERY == 0 then
-         low = statements.end_of_ids(client, "MIN")
-         shared.set(client, shared.LOW, low)
-      end
-      if statement <= shared.get(client, shared.LAST) then
-         local did = rows_of(statement)
-         local text = form:format(low, did)
-         local from = shared.now()
-         local _, refused = statements.execute(text)
-         add(from, shared.now(), due, did, refused)
+   local low = shared.get(client, shared.LOW)
+   return write(client, origin, {
+      kind = "delete",
+      reports = shared.DELETED,
+      other = shared.INSERTED,
+      before = function(statement)
+         if statement > 1 and (statement - 1) % LOOK_UP_EVERY == 0 then
+            low = statements.end_of_ids(client, "MIN")
+         end
+      end,
+      text = function(_, did) return form:format(low, did) end,
+      after = function(did)
          low = low + did
          shared.set(client, shared.LOW, low)
-         shared.report(client, shared.DELETED, statement)
-      end
-      statement = statement + 1
-   end
-   if shared.get(client, shared.LAST) == all_statements() then
-      wait()
-   end
-   return finish
+      end,
+   })
 end
 
 -- The indexes of a client's table; of a shared one the first client makes them, when all rows are in.
@@ -170,15 +170,15 @@ function writing.make_indexes(client, origin)
          return
       end
       for other = 0, opt.clients - 1 do
-         while shared.get(other, shared.INSERTED) < all_statements() do
+         while shared.get(other, shared.INSERTED) < writing.all_statements() do
             shared.nap(1000)
          end
       end
    end
-   local counted = counter.new(client, "index", origin)
-   local from = shared.now()
+   local counted = measuring.counter(client, "index", origin)
+   local from = measuring.now()
    local _, refused = statements.execute(statements.with(opt.indexes, {table = statements.table_of(client)}))
-   local to = shared.now()
+   local to = measuring.now()
    counted.add(to, (to - from) / 1e3, opt.indexed_rows, refused, 0)
    return counted.finish
 end

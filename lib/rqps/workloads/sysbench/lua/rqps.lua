@@ -1,24 +1,13 @@
 -- What every step shares: options, tables, statements, and the loop that measures.
 --
--- A step's script declares its statements and defines event(), which does one transaction. Each thread counts its
--- transactions and their latencies a second and writes one JSON line for it, so that nothing is shared between
--- threads and nothing but counting is done while the clock runs. The first thread also writes the origin of the
--- measured part on CLOCK_MONOTONIC, by which whoever observes reads the counters at the step's two ends.
+-- A step's script declares its statements and defines event(), which does one transaction. Each thread counts its own
+-- transactions, so that nothing is shared between threads and nothing but counting is done while the clock runs.
 
 local ffi = require("ffi")
 
-ffi.cdef [[
-typedef struct { int64_t s; int64_t ns; } rqps_time;
-int clock_gettime(int clock, rqps_time *time);
-int usleep(unsigned int us);
-]]
+local measuring = require("measuring")
 
 local rqps = {}
-
--- Latency buckets: 32 for every doubling, so that a bucket is 2.2 % wide. Bucket b holds 2^(b/32) µs and up.
-local BUCKETS_PER_DOUBLING = 32
-local LOG_SCALE = BUCKETS_PER_DOUBLING / math.log(2)
-local BUCKETS = 32 * BUCKETS_PER_DOUBLING
 
 sysbench.cmdline.options = {
    tables = {"Number of tables", 1},
@@ -147,122 +136,74 @@ end
 -- Measuring
 -- ---------------------------------------------------------------------------------------------------------------
 
-local time = ffi.new("rqps_time[1]")
-
--- Nanoseconds on CLOCK_MONOTONIC.
-local function now()
-   ffi.C.clock_gettime(1, time)
-   return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns)
-end
-
-local counts = ffi.new("uint32_t[?]", BUCKETS)
-local transactions, retries, sum_us, max_us = 0, 0, 0, 0
-
-local function count(latency_us)
-   local bucket = latency_us < 1 and 0 or math.floor(math.log(latency_us) * LOG_SCALE)
-   if bucket >= BUCKETS then bucket = BUCKETS - 1 end
-   counts[bucket] = counts[bucket] + 1
-   transactions = transactions + 1
-   sum_us = sum_us + latency_us
-   if latency_us > max_us then max_us = latency_us end
-end
-
--- Writes what was counted in a second, in one piece so that threads don't mix their lines, and starts again.
-local function write_second(thread, second)
-   local buckets = {}
-   for bucket = 0, BUCKETS - 1 do
-      if counts[bucket] > 0 then
-         buckets[#buckets + 1] = ("[%d,%d]"):format(bucket, counts[bucket])
-      end
-   end
-   io.stdout:write(('{"thread":%d,"second":%d,"transactions":%d,"retries":%d,"sum_us":%.1f,"max_us":%.1f,"buckets":[%s]}\n')
-      :format(thread, second, transactions, retries, sum_us, max_us, table.concat(buckets, ",")))
-   io.stdout:flush()
-   ffi.fill(counts, ffi.sizeof(counts))
-   transactions, retries, sum_us, max_us = 0, 0, 0, 0
-end
-
 -- One transaction; again from its start if the server refused it for a reason that goes away, such as a deadlock.
 -- Any other error ends us. sysbench's own loop counts the statements that were done before a refusal; this one does not.
+-- Gives how often it was refused.
 local function transaction(thread)
+   local refused = 0
    while true do
       local done, problem = pcall(event, thread)
       if done then
-         return
+         return refused
       end
       if type(problem) ~= "table" or problem.errcode ~= sysbench.error.RESTART_EVENT then
          error(problem, 0)
       end
-      retries = retries + 1
+      refused = refused + 1
    end
-end
-
--- Writes a moment, in nanoseconds of CLOCK_MONOTONIC.
-local function write_moment(name, thread, moment)
-   io.stdout:write(('{"%s":%.0f,"thread":%d}\n'):format(name, moment, thread))
-   io.stdout:flush()
 end
 
 -- Seconds before the origin are the warm-up and are below zero. Where
 -- transactions are to be whole, nothing is done before the origin, and the last one may end after the measured seconds.
 local function run_by_the_clock(thread)
-   local whole = sysbench.opt.whole
-   local origin = now() + sysbench.opt.warmup_seconds * 1e9
-   local end_ns = origin + sysbench.opt.measured_seconds * 1e9
+   local opt, whole = sysbench.opt, sysbench.opt.whole
+   local origin = measuring.now() + opt.warmup_seconds * 1e9
+   local end_ns = origin + opt.measured_seconds * 1e9
    if thread == 0 then
-      write_moment("origin_ns", thread, origin)
+      measuring.report("origin", origin)
    end
    if whole then
-      ffi.C.usleep(math.max(0, (origin - now()) / 1e3))
+      ffi.C.usleep(math.max(0, (origin - measuring.now()) / 1e3))
    end
-   local second = whole and 0 or -sysbench.opt.warmup_seconds
-   local last = whole and math.huge or sysbench.opt.measured_seconds - 1
-   local second_ends = origin + (second + 1) * 1e9
-   local from = now()
-   while second <= last do
-      transaction(thread)
-      local to = now()
-      local latency_us = (to - from) / 1e3
-      from = to
-      while to >= second_ends and second <= last do
-         write_second(thread, second)
-         second = second + 1
-         second_ends = second_ends + 1e9
-         from = now() -- what writing took is no transaction's
-      end
-      if second <= last then -- one that ends after the measured part is not in it
-         count(latency_us)
-      end
-      if whole and to >= end_ns then
-         write_second(thread, second)
-         write_moment("ended_ns", thread, to)
-         io.stdin:read() -- until our observer has read the counters of all threads, and ends our input
+   local counter = measuring.counter(thread, "", origin, whole and 0 or -opt.warmup_seconds)
+   local from = measuring.now()
+   while true do
+      local refused = transaction(thread)
+      local to = measuring.now()
+      if to >= end_ns and not whole then -- it is not in the measured part
+         counter.finish(end_ns, refused)
+         ffi.C.usleep(100000) -- the counters of this thread are read now, and go with it
          return
       end
+      local wrote = counter.add(to, (to - from) / 1e3, 1, refused, 0)
+      if to >= end_ns then
+         counter.finish(to)
+         measuring.ended(to)
+         return
+      end
+      from = wrote and measuring.now() or to -- what writing took is no transaction's
    end
-   ffi.C.usleep(100000) -- the counters of this thread are read now, and go with it
 end
 
 -- A number of transactions instead of seconds, the same on every server however slow, shared out among the threads.
--- They begin when our observer writes a line for each thread, and it closes our input when it has read what they cost.
+-- They begin when our observer writes a line for each thread.
 local function run_counted(thread)
    for _ = 1, sysbench.opt.counted_warmup do
       transaction(thread)
    end
-   write_moment("ready_ns", thread, now())
+   measuring.report("ready", measuring.now())
    io.stdin:read()
-   transactions, retries, sum_us, max_us = 0, 0, 0, 0
+   local counter = measuring.counter(thread, "", math.huge) -- all in one second
    local all, threads = sysbench.opt.counted_transactions, sysbench.opt.threads
-   local from = now()
+   local from = measuring.now()
    for _ = 1, math.floor(all / threads) + (thread < all % threads and 1 or 0) do
-      transaction(thread)
-      local to = now()
-      count((to - from) / 1e3)
+      local refused = transaction(thread)
+      local to = measuring.now()
+      counter.add(to, (to - from) / 1e3, 1, refused, 0)
       from = to
    end
-   write_second(thread, 0)
-   write_moment("ended_ns", thread, now())
-   io.stdin:read()
+   counter.write()
+   measuring.ended(measuring.now())
 end
 
 -- Takes the place of sysbench's own loop.

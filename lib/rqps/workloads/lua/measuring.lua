@@ -1,0 +1,102 @@
+-- What every script of ours shares: the clock, counters by seconds, and what is said to the observer and heard from it.
+
+local ffi = require("ffi")
+
+ffi.cdef [[
+typedef struct { int64_t s; int64_t ns; } rqps_time;
+int clock_gettime(int clock, rqps_time *time);
+int usleep(unsigned int us);
+]]
+
+local measuring = {}
+
+local time = ffi.new("rqps_time[1]")
+
+-- Nanoseconds on CLOCK_MONOTONIC.
+function measuring.now()
+   ffi.C.clock_gettime(1, time)
+   return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns)
+end
+
+-- In one piece, so that threads don't mix their lines.
+local function write_line(form, ...)
+   io.stdout:write((form .. "\n"):format(...))
+   io.stdout:flush()
+end
+
+-- Says that a moment is there, such as the origin of the measured part.
+function measuring.report(name, moment)
+   write_line("rqps %s %.0f", name, moment)
+end
+
+-- Says that this thread is done, and waits until the observer has read the counters of all threads and ends our input.
+function measuring.ended(moment)
+   measuring.report("ended", moment)
+   io.stdin:read()
+end
+
+-- Latency buckets: 32 for every doubling, so that a bucket is 2.2 % wide. Bucket b holds 2^(b/32) µs and up.
+local BUCKETS_PER_DOUBLING = 32
+local LOG_SCALE = BUCKETS_PER_DOUBLING / math.log(2)
+local BUCKETS = 40 * BUCKETS_PER_DOUBLING
+
+-- Counts what a client does of one kind, by seconds since an origin, the first of which may be below 0, and how long
+-- each statement or transaction took. `add` counts one by the moment of its end; it returns true if it had to write
+-- seconds that were over, a JSON line each. `write` writes the second that it is in, and `finish` what is left.
+function measuring.counter(client, kind, origin, first)
+   local counts = ffi.new("uint32_t[?]", BUCKETS)
+   local operations, transactions, retries, found, sum_us, max_us = 0, 0, 0, 0, 0, 0
+   local second = first or 0
+   local second_ends = origin + (second + 1) * 1e9
+
+   local function write()
+      local buckets = {}
+      for bucket = 0, BUCKETS - 1 do
+         if counts[bucket] > 0 then
+            buckets[#buckets + 1] = ("[%d,%d]"):format(bucket, counts[bucket])
+         end
+      end
+      write_line('{"client":%d,"kind":"%s","second":%d,"operations":%.0f,"transactions":%d,"retries":%d,' ..
+         '"found":%.0f,"sum_us":%.1f,"max_us":%.1f,"buckets":[%s]}', client + 1, kind, second, operations,
+         transactions, retries, found, sum_us, max_us, table.concat(buckets, ","))
+      ffi.fill(counts, ffi.sizeof(counts))
+      operations, transactions, retries, found, sum_us, max_us = 0, 0, 0, 0, 0, 0
+      second, second_ends = second + 1, second_ends + 1e9
+   end
+
+   local function write_until(at)
+      while at >= second_ends do
+         write()
+      end
+   end
+
+   local function add(at, latency_us, did, refused, rows)
+      local over = at >= second_ends
+      if over then
+         write_until(at)
+      end
+      local bucket = latency_us < 1 and 0 or math.floor(math.log(latency_us) * LOG_SCALE)
+      if bucket >= BUCKETS then bucket = BUCKETS - 1 end
+      counts[bucket] = counts[bucket] + 1
+      transactions = transactions + 1
+      operations = operations + did
+      retries = retries + refused
+      found = found + rows
+      sum_us = sum_us + latency_us
+      if latency_us > max_us then max_us = latency_us end
+      return over
+   end
+
+   -- `refused`: how often what was not done in time had been.
+   local function finish(at, refused)
+      retries = retries + (refused or 0)
+      write_until(at)
+      if transactions > 0 then
+         write()
+      end
+   end
+
+   return {add = add, write = write, finish = finish}
+end
+
+return measuring
