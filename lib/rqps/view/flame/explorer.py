@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import polars as pl
@@ -11,9 +10,8 @@ from rqps.view.flame.frames import tree_of
 from rqps.view.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of
 from rqps.view.flame.picture import figure, with_error
 from rqps.view.theme import VERDICT_COLOURS, colour_of, ink_on
-from rqps.view.words import COST_SIGNS, Sentences, by_host, in_order, legend_of, rounds_of, verdict_words
+from rqps.view.words import COST_SIGNS, Row, Sentences, by_host, in_order, legend_of, rounds_of, verdict_words
 
-Row = Mapping[str, Any]
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
@@ -30,19 +28,6 @@ BAR_PX = 60
 MOST_FUNCTIONS = 25
 WORDS = verdict_words("cost")
 _NUMBER = ' class="number"'
-
-
-class Cell(NamedTuple):
-    step: str
-    dbms: str
-
-
-class _Common(NamedTuple):
-    base: str
-    unit: str
-    by: str
-    rounds: str  # empty where cells have different numbers of rounds: each says its own
-    folded: str
 
 
 def explorer(
@@ -63,23 +48,26 @@ def explorer(
     if operations.is_empty():
         return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
+    base, unit = operations.select("base", "unit").row(0)
+    # Where cells have different numbers of rounds, each names its own.
     rounds = rounds_of(operations["n"]) if operations["n"].n_unique() == 1 else ""
-    common = _Common(operations["base"][0], operations["unit"][0], by, rounds, folded_of(fold_below))
-    rows = {Cell(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
+    rows = {(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
-    sections = [_section(cell, row, [frame[cell] for frame in frames], common) for cell, row in rows.items()]
-    what = "instructions" if common.unit.startswith("instructions") else "CPU of the server"
+    folded = folded_of(fold_below)
+    sections = [_section(row, *(frame[cell] for frame in frames), by, folded) for cell, row in rows.items()]
+    what = "instructions" if unit.startswith("instructions") else "CPU of the server"
     words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
     count = dict(operations.group_by("verdict").len().rows())
     counts = ", ".join(f"{count[verdict]} {each}" for verdict, each in words.items() if verdict in count)
-    claim = f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {common.base}, {counts}."
-    how = how_of(common.unit, fold_below)
+    claim = f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {base}, {counts}."
+    how = how_of(unit, fold_below)
     below = f"Below a difference: base → me{f', means of {rounds}' if rounds else ', and n rounds'}."
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
         f"<p><strong>{escape(claim)}</strong> Each cell is a link to the parts of its difference, by component and "
         f"as a flame graph. {below} {legend_of('cost')}</p>"
-        f"{_map(rows, common)}<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
+        f"{_map(rows, unit, by, rounds)}"
+        f"<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
     )
     return Drawing(claim, how, html)
@@ -132,51 +120,52 @@ def _row(row: Row, what: str, most: float) -> str:
     return f"<tr>{''.join(cells)}<td>{COST_SIGNS[row['verdict']]} {WORDS[row['verdict']]}</td></tr>"
 
 
-def _map(rows: Mapping[Cell, Row], common: _Common) -> str:
-    first = max(rows, key=lambda cell: abs(rows[cell]["median"]) / (rows[cell]["base_median"] or 1.0))
-    dbms = in_order(cell.dbms for cell in rows)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (common.unit, *dbms))
+def _map(rows: Mapping[tuple[str, str], Row], unit: str, by: str, rounds: str) -> str:
+    first = max(rows.values(), key=lambda row: abs(row["median"]) / (row["base_median"] or 1.0))
+    dbms = in_order(name for _, name in rows)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (unit, *dbms))
     body = ""
-    for step in in_order(cell.step for cell in rows):
-        cells = (_cell(cell, rows.get(cell), cell == first, common) for cell in (Cell(step, name) for name in dbms))
+    for step in in_order(step for step, _ in rows):
+        of_step = (rows.get((step, name)) for name in dbms)
+        cells = (_cell(row, row is first, by, rounds) if row else "<td>–</td>" for row in of_step)
         body += f'<tr><th scope="row">{escape(step)}</th>{"".join(cells)}</tr>'
     table = f'<table class="rqps-map"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll" style="overflow-x:auto">{table}</div>'
 
 
-def _cell(cell: Cell, row: Row | None, first: bool, common: _Common) -> str:
-    if row is None:
-        return "<td>–</td>"
+def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
     # The colours of the heatmap, as if nothing but this cost made rQPS.
     as_ratio = row["base_median"] / row["me_median"] if row["me_median"] else 1.0
-    marks = "rqps-to rqps-first" if first else "rqps-to"
-    count = "" if common.rounds else f" · n={row['n']}"
+    marks = "rqps-to rqps-first" if is_first else "rqps-to"
+    count = "" if rounds else f" · n={row['n']}"
     return (
         f'<td style="background:{colour_of(as_ratio)};color:{ink_on(colour_of(as_ratio))}">'
-        f'<a class="{marks}" href="{escape(address(*cell, common.by))}">'
+        f'<a class="{marks}" href="{escape(address(row["step"], row["dbms"], by))}">'
         f"<b>{COST_SIGNS[row['verdict']]} {_difference(row)}</b>"
         f"<small>{figure(row['base_median'])} → {figure(row['me_median'])}{count}</small></a></td>"
     )
 
 
-def _section(cell: Cell, row: Row, frames: list[pl.DataFrame], common: _Common) -> str:
-    tree, parts, functions = frames
-    where, sides = address(*cell, common.by), {"base": common.base, "me": cell.dbms, "unit": common.unit}
+def _section(row: Row, tree: pl.DataFrame, parts: pl.DataFrame, functions: pl.DataFrame, by: str, folded: str) -> str:
+    where, sides = (
+        address(row["step"], row["dbms"], by),
+        {"base": row["base"], "me": row["dbms"], "unit": row["unit"]},
+    )
     read = tree_of(tree)
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
     few = ", too few for a verdict" if too_few else ""
-    rounds = f"Mean of {rounds_of([row['n']])}{few}. {common.folded}".rstrip()
+    rounds = f"Mean of {rounds_of([row['n']])}{few}. {folded}".rstrip()
     most = functions.top_k(MOST_FUNCTIONS, by=pl.col("median").abs())
     of_all = f"{most.height} of {functions.height} " if functions.height > most.height else ""
     table = (
         f"<details><summary>The {of_all}functions whose own cost changed most, as a table</summary>"
         f"{_parts_table(most, 'function', **sides)}</details>"
     )
-    drawn = figure_of(read, table, claim_of(read, **sides), rounds, title=cell.step, **sides)
+    drawn = figure_of(read, table, claim_of(read, **sides), rounds, title=row["step"], **sides)
     # Without scripts the address leads to this id, and the browser opens what it is in.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'
-        f"<summary>{escape(f'{cell.step}: {cell.dbms} against {common.base}')}</summary>"
+        f"<summary>{escape(row['step'])}: {escape(row['dbms'])} against {escape(row['base'])}</summary>"
         f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>'
         f"{_parts_table(parts, 'component', **sides)}{drawn}</div></details>"
     )

@@ -3,7 +3,7 @@
 
 class Graph {
   constructor(figure, tree) {
-    Object.assign(this, { tree, mode: "both", zoomed: 0, chosen: 0, back: [], found: null, width: 0, height: 0 });
+    Object.assign(this, { tree, mode: "both", zoomed: 0, chosen: 0, back: [], found: null, boxes: [], width: 0, height: 0 });
     const host = make("div");
     host.dataset.lmSuppressShortcuts = "true";  // JupyterLab leaves the keys to the drawing
     this.shadow = host.attachShadow({ mode: "open" });
@@ -16,8 +16,9 @@ class Graph {
     this.legend.append(...legend(tree));
     this.listen();
     figure.querySelector("img").parentElement.replaceWith(host);
-    new ResizeObserver(() => this.resize(host.clientWidth)).observe(host);
-    this.resize(host.clientWidth);
+    const resize = () => host.clientWidth && host.clientWidth !== this.width && this.show({ width: host.clientWidth });
+    new ResizeObserver(resize).observe(host);
+    resize();
   }
 
   listen() {
@@ -31,10 +32,7 @@ class Graph {
     this.all.onclick = () => this.zoom(0);
     this.save.append(...["Save …", ...Object.keys(SAVES)].map((kind) => new Option(kind)));
     this.save.onchange = () => this.download(this.save.value);
-    this.canvas.onclick = (event) => {
-      const i = this.at(event);
-      if (i >= 0) this.zoom(i);
-    };
+    this.canvas.onclick = (event) => this.zoom(this.at(event));
     this.canvas.onpointermove = (event) => this.hover(event);
     this.canvas.onpointerleave = () => { this.tip.hidden = true; };
     this.graph.onkeydown = (event) => {
@@ -60,10 +58,6 @@ class Graph {
     return true;
   }
 
-  resize(width) {
-    if (width > 0 && width !== this.width) this.show({ width });
-  }
-
   show(change) {
     Object.assign(this, change);
     const { tree, card, path } = this, sums = tree.sums[this.mode];
@@ -83,23 +77,20 @@ class Graph {
   redraw() {
     const { tree, canvas, graph, chosen } = this, view = this.view();
     if (!view.width) return;
-    let deepest = 0, outline = null;
-    eachBox(tree, view, (i, left, right) => {
-      deepest = Math.max(deepest, tree.depth[i]);
-      if (i === chosen) outline = [left, right];
-    });
-    const high = (deepest + 1) * LOOK.row;
+    this.boxes = [];
+    eachBox(tree, view, (i, left, right) => this.boxes.push({ i, left, right, depth: tree.depth[i] }));
+    const deepest = this.boxes.reduce((depth, box) => Math.max(depth, box.depth), 0), high = (deepest + 1) * LOOK.row;
     this.height = this.zoomed ? Math.max(this.height, high) : high;
     const pen = new CanvasPen(canvas, view.width, this.height);
     this.letter = pen.letter;
     draw(tree, view, pen);
     if (view.to <= view.from) pen.text("Nothing: choose another width.", 0, 0, view.width, LOOK.ink);
-    if (outline && this.shadow.activeElement === graph) {
-      pen.frame(outline[0], tree.depth[chosen] * LOOK.row, outline[1] - outline[0], LOOK.row - 1, LOOK.chosen, 2.5);
-    }
+    const box = this.shadow.activeElement === graph && this.boxes.find((each) => each.i === chosen);
+    if (box) pen.frame(box.left, box.depth * LOOK.row, box.right - box.left, LOOK.row - 1, LOOK.chosen, 2.5);
   }
 
   zoom(i, remember = true) {
+    if (i < 0) return;
     if (remember && i !== this.zoomed) this.back.push(this.zoomed);
     this.show({ zoomed: i, chosen: i });
     this.tip.hidden = true;
@@ -121,17 +112,13 @@ class Graph {
 
   // The widest of the frames below, or where there is none this one.
   below() {
-    let widest = this.chosen, most = 0;
-    eachBox(this.tree, this.view(), (i, left, right) => {
-      if (this.tree.parent[i] === this.chosen && right - left > most) [widest, most] = [i, right - left];
-    });
-    return widest;
+    const called = this.boxes.filter((box) => this.tree.parent[box.i] === this.chosen);
+    return called.sort((a, b) => b.right - b.left - (a.right - a.left))[0]?.i ?? this.chosen;
   }
 
   beside(by) {
-    const row = [], { depth } = this.tree;
-    eachBox(this.tree, this.view(), (i) => depth[i] === depth[this.chosen] && row.push(i));
-    return row[row.indexOf(this.chosen) + by] ?? this.chosen;
+    const row = this.boxes.filter((box) => box.depth === this.tree.depth[this.chosen]);
+    return row[row.findIndex((box) => box.i === this.chosen) + by]?.i ?? this.chosen;
   }
 
   search(text) {
@@ -159,12 +146,8 @@ class Graph {
   }
 
   at(event) {
-    let found = -1;
-    const row = Math.floor(event.offsetY / LOOK.row);
-    eachBox(this.tree, this.view(), (i, left, right) => {
-      if (this.tree.depth[i] === row && event.offsetX >= left && event.offsetX < right) found = i;
-    });
-    return found;
+    const { offsetX: x, offsetY: y } = event, row = Math.floor(y / LOOK.row);
+    return this.boxes.find(({ depth, left, right }) => depth === row && x >= left && x < right)?.i ?? -1;
   }
 
   hover(event) {
@@ -243,15 +226,15 @@ function steps(tree, zoomed) {
 }
 
 function legend(tree) {
-  const [some, much] = LOOK.limits.map((limit) => 100 * limit);
-  const kind = (sign, colours) => colours.map((colour, i) => {
-    const made = make("span", `${sign} ${[`< ${some}`, `${some}–${much}`, `> ${much}`][i]} %`);
-    made.style.background = colour;
-    made.style.color = i === 2 ? "#ffffff" : LOOK.ink;
+  const [some, much] = LOOK.limits.map((limit) => 100 * limit), ranges = [`< ${some}`, `${some}–${much}`, `> ${much}`];
+  const patch = (text, background, color = LOOK.ink) => {
+    const made = make("span", text);
+    Object.assign(made.style, { background, color });
     return made;
-  });
-  const none = make("span", "within error");
-  none.style.background = LOOK.grey;
+  };
+  const kind = (sign, colours) =>
+    colours.map((colour, i) => patch(`${sign} ${ranges[i]} %`, colour, i === 2 ? "#ffffff" : LOOK.ink));
+  const none = patch("within error", LOOK.grey);
   const what = `Difference in % of all that ${tree.base} costs. ▲ and an edge above: costs more; ▼ and one below: costs less.`;
   return [...kind("▼", LOOK.less).reverse(), none, ...kind("▲", LOOK.more), make("p", what)];
 }

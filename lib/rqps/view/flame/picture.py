@@ -87,31 +87,13 @@ def svg(tree: Tree, base: str, unit: str, *, narrowest_px: float, titles: bool) 
     boxes = list(_boxes(tree, narrowest_px))
     height = HEAD_PX + LOOK.row * (1 + max((tree.depth[box.frame] for box in boxes), default=0))
     size = f'width="{PICTURE_WIDTH_PX}" height="{height}" viewBox="0 0 {PICTURE_WIDTH_PX} {height}"'
-    filled: dict[str, list[str]] = {}
-    edges: dict[str, list[str]] = {}
-    for box in boxes:
-        shape = _rectangle(box, 0, LOOK.row - 1)
-        i, by = box.frame, with_error(tree.difference(box.frame), tree.error[box.frame])
-        cost = f"{figure(tree.base_total[i])} → {figure(tree.me_total[i])} {unit}"
-        title = f"<title>{xml(f'{tree.name[i]} ({tree.component[i]}): {cost}, {by}')}</title>"
-        sign, strength = tree.sign(i), box.strength
-        colour = LOOK.grey if not sign else (LOOK.more if sign > 0 else LOOK.less)[strength]
-        filled.setdefault(colour, []).append(f'<path d="{shape}">{title}</path>' if titles else shape)
-        if sign:
-            # Not everybody sees the colours: a box that costs more has its edge above, one that costs less below.
-            edge = (LOOK.more_edges if sign > 0 else LOOK.less_edges)[strength]
-            edges.setdefault(edge, []).append(_rectangle(box, 0 if sign > 0 else LOOK.row - 3, 2))
-    parts = [
-        f'<g fill="{colour}">{"".join(shapes) if titles else _path(shapes)}</g>' for colour, shapes in filled.items()
-    ]
-    parts += [f'<g fill="{colour}">{_path(shapes)}</g>' for colour, shapes in edges.items()]
-    parts += [_label(tree, box) for box in boxes if box.width > LOOK.narrowest_text]
     font = f'font-family="{xml(LOOK.fonts)}" font-size="{LOOK.font_px}"'
+    shapes = "".join(_shape(tree, box, _title(tree, box.frame, unit) if titles else "") for box in boxes)
+    labels = "".join(_label(tree, box) for box in boxes if box.width > LOOK.narrowest_text)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font} fill="{INK}">'
         f'<rect width="100%" height="100%" fill="#ffffff"/>'
-        f'<text x="0" y="13" fill="{MUTED}">{xml(LOOK.meaning.format(base=base))}</text>'
-        f"{''.join(parts)}</svg>"
+        f'<text x="0" y="13" fill="{MUTED}">{xml(LOOK.meaning.format(base=base))}</text>{shapes}{labels}</svg>'
     )
 
 
@@ -140,6 +122,22 @@ def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
             i = tree.end[i]
 
 
+def _title(tree: Tree, i: int, unit: str) -> str:
+    cost = f"{figure(tree.base_total[i])} → {figure(tree.me_total[i])} {unit}"
+    by = with_error(tree.difference(i), tree.error[i])
+    return f"<title>{xml(f'{tree.name[i]} ({tree.component[i]}): {cost}, {by}')}</title>"
+
+
+def _shape(tree: Tree, box: _Box, title: str) -> str:
+    sign = tree.sign(box.frame)
+    if not sign:
+        return _rectangle(box, LOOK.grey, 0, LOOK.row - 1, title)
+    # Not everybody sees the colours: a box that costs more has its edge above, one that costs less below.
+    colours, edges = (LOOK.more, LOOK.more_edges) if sign > 0 else (LOOK.less, LOOK.less_edges)
+    edge = _rectangle(box, edges[box.strength], 0 if sign > 0 else LOOK.row - 3, 2)
+    return _rectangle(box, colours[box.strength], 0, LOOK.row - 1, title) + edge
+
+
 def _label(tree: Tree, box: _Box) -> str:
     i, sign = box.frame, tree.sign(box.frame)
     text = f"{SIGNS[sign]} {tree.name[i]} {figure(tree.difference(i), signed=True)}" if sign else tree.name[i]
@@ -152,10 +150,7 @@ def _label(tree: Tree, box: _Box) -> str:
     return f'<text x="{box.left + 3:.1f}" y="{box.top + 13}"{white}>{xml(text)}</text>'
 
 
-def _rectangle(box: _Box, down: int, height: int) -> str:
+def _rectangle(box: _Box, colour: str, down: int, height: int, title: str = "") -> str:
     width = box.width - 1 if box.width > 3 else box.width
-    return f"M{box.left:.1f} {box.top + down}h{width:.1f}v{height}h-{width:.1f}z"
-
-
-def _path(shapes: list[str]) -> str:
-    return f'<path d="{"".join(shapes)}"/>'
+    shape = f"M{box.left:.1f} {box.top + down}h{width:.1f}v{height}h-{width:.1f}z"
+    return f'<path fill="{colour}" d="{shape}">{title}</path>'
