@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from rqps.stats import THROUGHPUTS
-from rqps.view.rows import with_rows
+from rqps.view.rows import BETWEEN, with_rows
 from rqps.view.theme import COLOURS, INK, LIMITS, numbers, titled
 from rqps.view.words import (
     WORDS,
@@ -87,23 +87,24 @@ def _few(cells: pl.DataFrame) -> tuple[Any, str, int]:
 def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     """Rows below the names of their groups; the sign stands where there is room for it."""
     heads, end = short_dbms([*cells["base"], *cells["dbms"]])
-    group = pl.col("group") if "group" in cells.columns else pl.lit("").alias("group")
     named = cells.with_columns(
         pl.col("dbms").replace_strict(heads, default=pl.col("dbms")).alias("head"),
         pl.col("step").replace_strict(short_steps(cells)).alias("name"),
-        group,
+        pl.format("{}{}", "group", pl.lit(BETWEEN)).alias("heading"),
     )
     rows = with_rows(named, "group", "name")
     columns = in_order(rows["head"])
-    order, headings = _order(rows)
+    headings = rows.filter(pl.col("group") != "").select("group", row="heading").unique(maintain_order=True)
+    order: list[str] = []
+    for (heading,), of_group in rows.group_by("heading", maintain_order=True):
+        order += [*headings.filter(row=heading)["row"], *in_order(of_group["row"])]
     column_px = (PHONE_PX - SMALL_LABELS_PX) / len(columns)
     upright = max(map(len, columns)) * LETTER_PX > column_px
     plain = _PLAIN | {"labelLimit": 0, "labelOverlap": False}
     label: dict[str, Any] = {"labelExpr": "slice(datum.value, indexof(datum.value, '⋅') + 2)", "labelFontSize": 11}
     x = alt.X("head:N", sort=columns, axis=alt.Axis(orient="top", labelAngle=-90 if upright else 0, **plain))
     y = alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(values=order, **label, **plain))
-    drawn = rows.select(pl.exclude("position", *_NOT_DRAWN))
-    base = alt.Chart(drawn).encode(x=x, y=y, tooltip=_TOOLTIP)
+    base = alt.Chart(rows.select(pl.exclude("heading", "position", *_NOT_DRAWN))).encode(x=x, y=y, tooltip=_TOOLTIP)
     column = f"width / {len(columns)}"
     text = f"{column} >= {ROOM_FOR_SIGN_PX} ? datum.label : {column} >= {ROOM_FOR_NUMBER_PX} ? datum.number : ''"
     letters = f"{column} >= {ROOM_FOR_SIGN_PX} ? 10.5 : 9"
@@ -122,28 +123,16 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     return chart, f" Pale: unsure.{ending}", width
 
 
-def _order(rows: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
-    """The rows of the axis, and those of them that are headings."""
-    order: list[str] = []
-    headings: list[tuple[str, str]] = []
-    for (group,), of_group in rows.group_by("group", maintain_order=True):
-        if group:
-            headings.append((f"{group} ⋅ ", str(group)))
-        order += [*(row for row, name in headings if name == group), *in_order(of_group["row"])]
-    return order, pl.DataFrame(headings, schema={"row": pl.String, "group": pl.String}, orient="row")
-
-
 def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
     """With `label`, the ratio with its sign, `number` without it, and `interval`; verdicts in words."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
-    two = [pl.col(name).round(2).map_elements("{:.2f}".format, return_dtype=pl.String) for name in ("low", "high")]
+    number, low, high = (pl.col(name).map_elements("{:.2f}".format, pl.String) for name in ("median", "low", "high"))
     mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
-    value = pl.col("median").map_elements("{:.2f}".format, return_dtype=pl.String)
     return by_host(numbers).with_columns(
-        pl.format("{} {}{}", sign, value, mark).alias("label"),
-        value.alias("number"),
-        pl.format("{}–{}", *two).fill_null("1 round").alias("interval"),
+        pl.format("{} {}{}", sign, number, mark).alias("label"),
+        number.alias("number"),
+        pl.format("{}–{}", low, high).fill_null("1 round").alias("interval"),
         pl.col("verdict").replace(verdict_words(metric)),
     )
 

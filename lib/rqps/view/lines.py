@@ -48,7 +48,6 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
         base.mark_area(opacity=0.14).encode(y=alt.Y("low:Q", title="operations/s"), y2="high:Q"),
         base.mark_line(strokeWidth=1.8).encode(y=y),
     )
-    order = [step for step in in_order(series["step"]) if step in shown]
     of_line = lines.group_by("step", "dbms").agg((pl.col("median").std() / pl.col("median").mean()).alias("cv"))
     worst = of_line.drop_nulls("cv").sort("cv", "step", "dbms", descending=[True, False, False]).row(0, named=True)
     claim = (
@@ -59,7 +58,7 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
     if lines["n"].max() == 1:
         how = "Measured seconds only, the warm-up is left out; n is one run, so there is no band."
     some = shown_of(lines["step"].n_unique(), series["step"].n_unique())
-    return _panels(panel, "step", order, claim, how + some)
+    return _panels(panel, "step", in_order(lines["step"]), claim, how + some)
 
 
 def counters(series: pl.DataFrame) -> Any:
@@ -67,27 +66,20 @@ def counters(series: pl.DataFrame) -> Any:
     if series.is_empty():
         return Sentences(["Nothing was sampled: no step lasts a number of seconds here."])
     who = in_order(series["who"])
-    panel = (
-        alt.Chart(slim(_thinned(series), "measure", "who", "step", "second", "value"))
-        .mark_line(strokeWidth=1.6)
-        .encode(
-            x=alt.X("second:Q", title="seconds since the first step began", axis=_SECONDS),
-            y=alt.Y("value:Q", title=None, axis=NUMBERS_AXIS),
-            color=alt.Color("who:N", title=None, scale=alt.Scale(domain=who, range=list(SERIES))),
-            detail="step:N",
-            tooltip=["who:N", "step:N", "second:Q", alt.Tooltip("value:Q", format=",.3~f")],
-        )
+    shown = slim(_thinned(series), "measure", "who", "step", "second", "value")
+    panel = (alt.Chart(shown).mark_line(strokeWidth=1.6)).encode(
+        x=alt.X("second:Q", title="seconds since the first step began", axis=_SECONDS),
+        y=alt.Y("value:Q", title=None, axis=NUMBERS_AXIS),
+        color=alt.Color("who:N", title=None, scale=alt.Scale(domain=who, range=list(SERIES))),
+        detail="step:N",
+        tooltip=["who:N", "step:N", "second:Q", alt.Tooltip("value:Q", format=",.3~f")],
     )
     busy = series.filter(measure="CPUs busy", who="server").select(pl.col("value").median()).item()
-    claim = f"The server had {busy:.2f} CPUs busy, in the median of the seconds."
+    claim = "No counters were recorded."
+    if busy is not None:
+        claim = f"The server had {busy:.2f} CPUs busy, in the median of the seconds."
     how = "One row per second from the system's own counters; n is one run, so there is no interval."
-    return _panels(
-        panel,
-        "measure",
-        in_order(series["measure"]),
-        claim if busy is not None else "No counters were recorded.",
-        how,
-    )
+    return _panels(panel, "measure", in_order(series["measure"]), claim, how)
 
 
 def _panels(panel: Any, column: str, order: list[str], claim: str, how: str) -> Any:
@@ -110,8 +102,7 @@ def panels(
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
     facet = alt.Facet(f"{by}:N", sort=order, header=header)
     drawn = panel.properties(width=width_px).facet(facet=facet, columns=3, spacing=12)
-    whole: Any = alt.vconcat(drawn.resolve_scale(**dict.fromkeys(own_axes, "independent"))) if own_axes else drawn
-    made = titled(whole, claim, how)
+    made = titled(alt.vconcat(drawn.resolve_scale(**dict.fromkeys(own_axes, "independent"))), claim, how)
     made.usermeta["rqps"] |= {"panel": width_px + (50 if own_axes else 25), "minWidth": 300}
     return made
 

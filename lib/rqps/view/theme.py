@@ -36,7 +36,7 @@ def ink_on(colour: str) -> str:
     return "#ffffff" if colour in (COLOURS[0], COLOURS[-1]) else INK
 
 
-def titled(chart: alt.LayerChart | alt.Chart | alt.FacetChart, claim: str, how: str, *, min_width_px: int = 0) -> Any:
+def titled(chart: Any, claim: str, how: str, *, min_width_px: int = 0) -> Any:
     """A claim above a chart and, smaller, how it was made. The page lets a chart scroll below `min_width_px`."""
     title = alt.TitleParams(text=wrap(claim, LINE - 30), subtitle=wrap(how, LINE))
     return chart.properties(

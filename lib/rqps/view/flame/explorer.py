@@ -54,7 +54,7 @@ def explorer(
     rows = {(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
     folded = folded_of(fold_below)
-    sections = [_section(row, *(frame[cell] for frame in frames), by, folded) for cell, row in rows.items()]
+    sections = [_section(row, by, folded, *(frame[cell] for frame in frames)) for cell, row in rows.items()]
     what = "instructions" if unit.startswith("instructions") else "CPU of the server"
     words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
     count = dict(operations.group_by("verdict").len().rows())
@@ -146,11 +146,9 @@ def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
     )
 
 
-def _section(row: Row, tree: pl.DataFrame, parts: pl.DataFrame, functions: pl.DataFrame, by: str, folded: str) -> str:
-    where, sides = (
-        address(row["step"], row["dbms"], by),
-        {"base": row["base"], "me": row["dbms"], "unit": row["unit"]},
-    )
+def _section(row: Row, by: str, folded: str, tree: pl.DataFrame, parts: pl.DataFrame, functions: pl.DataFrame) -> str:
+    where = address(row["step"], row["dbms"], by)
+    sides = {"base": row["base"], "me": row["dbms"], "unit": row["unit"]}
     read = tree_of(tree)
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
     few = ", too few for a verdict" if too_few else ""
