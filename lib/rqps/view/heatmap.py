@@ -1,6 +1,7 @@
 """Steps by dbms, coloured by their ratio: large cells for few steps, and a screenful of small ones for many."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -40,7 +41,7 @@ _TOOLTIP: list[Any] = [
     alt.Tooltip("needs:N", title="to be sure"),
     alt.Tooltip("warned:N", title="warnings"),
 ]
-_PLAIN: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
+PLAIN_AXIS: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
 _NOT_DRAWN = ("metric", "host", "table_position", "kind", "range", "clients", "base_median", "me_median")
 # A name is broken at its dots and underscores where a column is too narrow for it.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
@@ -72,14 +73,14 @@ def _few(cells: pl.DataFrame) -> tuple[Any, str, int]:
         # Lines of a label grow downwards from where a single one would stand: into the cells.
         top["labelPadding"] = 2 + LINE_PX * max(name.count(".") + name.count("_") for name in dbms)
     base = alt.Chart(cells.select(pl.exclude("group", *_NOT_DRAWN))).encode(
-        x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **_PLAIN)),
-        y=alt.Y("step:N", sort=steps, axis=alt.Axis(**_PLAIN)),
+        x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **PLAIN_AXIS)),
+        y=alt.Y("step:N", sort=steps, axis=alt.Axis(**PLAIN_AXIS)),
         tooltip=_TOOLTIP,
     )
     chart = alt.layer(
         base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=_colour(cells)),
-        base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=_ink()),
-        base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=_ink()),
+        base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=ink_of_cells("median")),
+        base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=ink_of_cells("median")),
     ).properties(width="container", height=ROW_PX * len(steps))
     return chart, "", LABELS_PX + COLUMN_PX * len(dbms)
 
@@ -100,7 +101,7 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
         order += [*headings.filter(row=heading)["row"], *in_order(of_group["row"])]
     column_px = (PHONE_PX - SMALL_LABELS_PX) / len(columns)
     upright = max(map(len, columns)) * LETTER_PX > column_px
-    plain = _PLAIN | {"labelLimit": 0, "labelOverlap": False}
+    plain = PLAIN_AXIS | {"labelLimit": 0, "labelOverlap": False}
     label: dict[str, Any] = {"labelExpr": "slice(datum.value, indexof(datum.value, '⋅') + 2)", "labelFontSize": 11}
     x = alt.X("head:N", sort=columns, axis=alt.Axis(orient="top", labelAngle=-90 if upright else 0, **plain))
     y = alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(values=order, **label, **plain))
@@ -111,7 +112,9 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     sure = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
     layers: list[Any] = [
         base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=_colour(cells)),
-        base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(color=_ink(), opacity=sure),
+        base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(
+            color=ink_of_cells("median"), opacity=sure
+        ),
     ]
     if not headings.is_empty():
         # Across both the names and the cells: as an axis's label the longest would take the cells' room.
@@ -138,16 +141,18 @@ def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
 
 
 def _colour(cells: pl.DataFrame) -> alt.Color:
-    """Colour by the ratio, in the steps of the published studies; worse is orange, also where that is more."""
-    colours = COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1]
-    return alt.Color(
-        "median:Q",
-        scale=alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours)),
-        legend=alt.Legend(title="ratio", gradientLength=200, direction="horizontal", format=".2f"),
-    )
+    """Worse is orange, also where that is more."""
+    return colour_of_cells("median", COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1])
 
 
-def _ink() -> Any:
+def colour_of_cells(column: str, colours: Sequence[str] = COLOURS) -> alt.Color:
+    """The colour of a ratio, in the steps of the published studies."""
+    scale = alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours))
+    legend = alt.Legend(title="ratio", gradientLength=200, direction="horizontal", format=".2f")
+    return alt.Color(f"{column}:Q", scale=scale, legend=legend)
+
+
+def ink_of_cells(column: str) -> Any:
     """Black or white, whichever can be read on that colour."""
-    dark = f"datum.median < {LIMITS[0]} || datum.median >= {LIMITS[-1]}"
+    dark = f"datum.{column} < {LIMITS[0]} || datum.{column} >= {LIMITS[-1]}"
     return alt.when(dark).then(alt.value("#ffffff")).otherwise(alt.value(INK))

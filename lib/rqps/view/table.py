@@ -250,8 +250,7 @@ def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:
     """A cell of the median, written by `form`, above its interval."""
 
     def cell(row: Cell) -> str:
-        reach = "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
-        return two_lines(form(row["median"]), reach, muted=True)
+        return two_lines(form(row["median"]), reach_of(row, form), muted=True)
 
     return cell
 

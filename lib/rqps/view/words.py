@@ -1,7 +1,7 @@
 """Words for numbers, verdicts, warnings and names, the same in tables, charts and sentences."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -113,12 +113,24 @@ def medians_of(rows: pl.DataFrame) -> str:
     return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
 
 
-def reach_of(low: str, high: str) -> str:
+def three_digits(value: float) -> str:
+    """Three digits, and all that stand before the point.
+
+    >>> three_digits(1.4567), three_digits(23.456), three_digits(12345.6)
+    ('1.46', '23.5', '12,346')
+    """
+    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+def reach_of(row: Row, form: Callable[[float], str]) -> str:
     """An interval, with its unit once.
 
-    >>> reach_of("1.2 ms", "1.4 ms"), reach_of("900 µs", "1.4 ms"), reach_of("3", "3")
-    ('1.2–1.4 ms', '900 µs–1.4 ms', '±0')
+    >>> [reach_of({"low": low, "high": 1400.0}, duration_us) for low in (1200.0, 900.0, 1400.0, None)]
+    ['1.2–1.4 ms', '900 µs–1.4 ms', '±0', 'no interval']
     """
+    if row["low"] is None:
+        return "no interval"
+    low, high = form(row["low"]), form(row["high"])
     if low == high:
         return "±0"
     number, _, unit = low.partition(" ")

@@ -11,6 +11,7 @@ from rqps.stats import MEDIAN, PUBLISHED, Statistic
 from rqps.stats.metrics import SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.store import Study
 from rqps.view import Sentences
+from rqps.view.words import three_digits
 
 __all__ = ["Costs", "cost_tables", "cost_text", "costs", "findings", "published_text", "two_measures"]
 
@@ -89,7 +90,7 @@ def findings(table: pl.DataFrame) -> Sentences:
     counts = {word: server.filter(verdict=kind) for kind, word in _WORDS.items()}
     shown = [f"{word} in {rows.height}" for word, rows in counts.items() if rows.height]
     found = [f"Of {server.height} comparisons with {server['base'][0]}, an operation is {', '.join(shown)}."]
-    several, digits = server["host"].n_unique() > 1, _digits
+    several, digits = server["host"].n_unique() > 1, three_digits
     for word, most_first in (("more expensive", True), ("cheaper", False)):
         by_size = counts[word].sort("ratio", descending=most_first, maintain_order=True)
         for row in by_size.unique("step", keep="first", maintain_order=True).head(MOST).to_dicts():
@@ -125,13 +126,3 @@ def two_measures(values: pl.DataFrame) -> Sentences:
             f"all else on the host {rest}: medians, and the middle 90 % of {shares.height} steps of runs in brackets."
         ]
     )
-
-
-def _digits(value: float) -> str:
-    """Three digits, and all that stand before the point.
-
-    >>> _digits(1.4567), _digits(23.456), _digits(12345.6)
-    ('1.46', '23.5', '12,346')
-    """
-    decimals = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:,.{decimals}f}"

@@ -1,6 +1,6 @@
 """Tables in the published colours, which know no noise: a verdict stands beside each number of throughput."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -78,7 +78,7 @@ def throughput_table(found: pl.DataFrame, compared: pl.DataFrame) -> GT:
         colours = of_throughput(column["median"].to_list(), column["on_target"].to_list())
         for row, colour in zip(column.to_dicts(), colours, strict=True):
             number = f"{_number(row['median'])} {signs.get(row['verdict'], '')}"
-            cells.append({**row, "cell": two_lines(number, _reach(row, _number), muted=True), "colour": colour})
+            cells.append({**row, "cell": two_lines(number, reach_of(row, _number), muted=True), "colour": colour})
     note = (
         "l.i0, l.i1, l.i2: rows inserted per second; l.x: rows indexed; q…: queries. "
         "In each column red is within a quarter of the gap of the least, unless that is 80 % of the most; green "
@@ -95,7 +95,7 @@ def relative_table(rows: pl.DataFrame) -> GT:
     cells = [{**row, "cell": "1.00", "colour": None} for row in first.to_dicts()]
     for row in rows.to_dicts():
         number = f"{signs[row['verdict']]} {row['median']:.2f}"
-        cell = two_lines(number, _reach(row, "{:.2f}".format), muted=True)
+        cell = two_lines(number, reach_of(row, "{:.2f}".format), muted=True)
         colour = YELLOW if row["median"] < 0.95 else BLUE if row["median"] > 1.05 else None
         cells.append({**row, "cell": cell, "colour": colour})
     note = (
@@ -143,10 +143,6 @@ def _number(value: float) -> str:
     return f"{value:,.{0 if value >= 100 else 1}f}"
 
 
-def _reach(row: Row, form: Callable[[float], str]) -> str:
-    return "no interval" if row["low"] is None else reach_of(form(row["low"]), form(row["high"]))
-
-
 def histogram(found: pl.DataFrame, statement: str) -> GT:
     cells, rows = [], by_host(found)
     for _, of_step in rows.group_by("host", "step", maintain_order=True):
@@ -171,4 +167,4 @@ def _bucket(row: Row) -> str:
     value = f"{row['median']:.3f}"
     if row["bucket"] != LONGEST and row["median"] < SMALLEST:
         value = "nonzero" if row["median"] else "0"
-    return two_lines(value, _reach(row, "{:.3f}".format)) if row["median"] or row["high"] else " "
+    return two_lines(value, reach_of(row, "{:.3f}".format)) if row["median"] or row["high"] else " "

@@ -7,12 +7,13 @@ import polars as pl
 from great_tables import GT, loc, style
 
 from rqps.errors import RqpsError
-from rqps.pages.point_lookups.response_charts import chart, number
+from rqps.pages.point_lookups.response_charts import chart
 from rqps.published import read
 from rqps.published.releases import lookups_beside, lookups_contradictions, lookups_differ, response_time_values
 from rqps.stats import MEDIAN, absolute, all_warnings, tidy, usable
 from rqps.store import Study
 from rqps.view import Column, Sentences, by_host, coverage_of, in_order, rounds_of, spread, table, two_lines
+from rqps.view.words import three_digits
 
 _KINDS = ("pk", "pk-force", "cover-noforce", "nocover-force", "cover-force")
 KINDS = {kind: kind.replace("pk", "PK") for kind in _KINDS}
@@ -69,7 +70,10 @@ def answers(study: Study) -> Sentences:
     found, said = values(study, "relative"), []
     for _, of_one in found.group_by("host", "group", maintain_order=True):
         rows = by_host(of_one.filter(pl.col("position") == of_one["position"].min())).sort("median", descending=True)
-        each = [f"{row['dbms']} {number(row['median'])}{_reach(row, number)}" for row in rows.iter_rows(named=True)]
+        each = [
+            f"{row['dbms']} {three_digits(row['median'])}{_reach(row, three_digits)}"
+            for row in rows.iter_rows(named=True)
+        ]
         said.append(f"{rows['group'][0]}, {rows['kind_words'][0]}: {', '.join(each)}.")
     unit = f"1 is {' or '.join(in_order(found['unit']))} of {found['base'][0]}"
     return Sentences([*said, f"{unit}: medians of {rounds_of(found['n'])}, with their intervals."])

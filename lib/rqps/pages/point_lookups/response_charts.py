@@ -7,6 +7,7 @@ import altair as alt
 import polars as pl
 
 from rqps.view import INK, SERIES, by_host, coverage_of, in_order, rounds_of, slim, titled
+from rqps.view.words import three_digits
 
 PANEL_PX, BARS_PX, ROW_PX, LABELS_PX = 118, 80, 17, 34
 COLUMNS = 5
@@ -20,14 +21,6 @@ def chart(bars: pl.DataFrame) -> list[Any]:
     """The chart, and once more with its axis cut where a few bars leave no room for the rest."""
     cut = cut_of(bars["median"].to_list())
     return [_chart(bars, None), *([] if cut is None else [_chart(bars, cut)])]
-
-
-def number(value: float) -> str:
-    """
-    >>> number(1.234), number(23.45), number(123.4)
-    ('1.23', '23.4', '123')
-    """
-    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
 
 
 def cut_of(values: list[float]) -> float | None:
@@ -80,7 +73,7 @@ def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
 def _drawn(cut: float | None) -> list[pl.Expr]:
     """The end of a bar and of its interval, within the axis, and its label: one that is cut off says so."""
     off, most = (pl.lit(False), pl.lit(None)) if cut is None else (pl.col("median") > cut, pl.lit(cut))
-    text = pl.col("median").map_elements(number, return_dtype=pl.String)
+    text = pl.col("median").map_elements(three_digits, return_dtype=pl.String)
     low, high = (pl.when(off).then(None).otherwise(pl.min_horizontal(name, most)) for name in ("low", "high"))
     label = pl.when(off).then(pl.lit(OFF) + text).otherwise(text)
     end = pl.min_horizontal("median", most)
@@ -102,14 +95,14 @@ def _claim(bars: pl.DataFrame, cut: float | None) -> str:
     if cut is None:
         low, high = bars.sort("median").row(0, named=True), bars.sort("median").row(-1, named=True)
         return (
-            f"{where}: a lookup takes {number(low['median'])} ({low['kind_words']}, {low['dbms']}) to "
-            f"{number(high['median'])} times ({high['kind_words']}, {high['dbms']}) as long as the unit."
+            f"{where}: a lookup takes {three_digits(low['median'])} ({low['kind_words']}, {low['dbms']}) to "
+            f"{three_digits(high['median'])} times ({high['kind_words']}, {high['dbms']}) as long as the unit."
         )
     said = []
     for (kind,), of_kind in bars.group_by("kind_words", maintain_order=True):
         off = of_kind.filter(pl.col("median") > cut)["median"].to_list()
         if off:
-            reach = number(off[0]) if len(off) == 1 else f"{number(min(off))} to {number(max(off))}"
+            reach = three_digits(off[0]) if len(off) == 1 else f"{three_digits(min(off))} to {three_digits(max(off))}"
             said.append(f"{kind} in {'all' if len(off) == of_kind.height else len(off)} dbms ({reach})")
     return f"{where}, the axis cut at {cut:g}. Off it run {', '.join(said)}."
 

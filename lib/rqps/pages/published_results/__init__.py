@@ -4,18 +4,36 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import polars as pl
 from great_tables import GT, loc, style
 
-from rqps.pages.published_results.redrawn import delays_chart, printed_heatmap, response_times_chart
 from rqps.published import Published, checks, quoted
 from rqps.published import beside as side_by_side
 from rqps.published import read as figures
 from rqps.published.figures import KINDS
-from rqps.view import Column, Sentences, colour_of, in_order, interval_of, spread, table, two_lines
+from rqps.view import (
+    INK,
+    LIMITS,
+    MUTED,
+    Column,
+    Row,
+    Sentences,
+    colour_of,
+    in_order,
+    interval_of,
+    spread,
+    table,
+    titled,
+    two_lines,
+)
+from rqps.view.heatmap import PLAIN_AXIS, colour_of_cells, ink_of_cells
 
 __all__ = ["beside", "figures", "findings", "in_short", "listed", "redrawn", "tally"]
 
+ROW_PX, COLUMN_PX, LABELS_PX, LINE_PX = 20, 33, 190, 13
+NEAR = 0.15
+_LINES = "split(datum.value, ' ')"
 _KIND_COLOURS = dict(zip(KINDS, ("#a63c06", "#e08244", "#5f6b76", "#5f6b76", "#0072b2"), strict=True))
 _FINDING = {  # label and width of each column
     "kind": ("kind", "120px"),
@@ -95,7 +113,7 @@ def beside_table(found: side_by_side.Beside) -> GT | Sentences:
     there = set(numbers["column"])
     names = [name for name in in_order(found.conditions["column"]) if name in there]
 
-    def colour(row: dict[str, Any] | None) -> str | None:
+    def colour(row: Row | None) -> str | None:
         return colour_of(row["value"]) if row else None
 
     columns = [Column(name, form=_beside_cell, colour=colour, align="center") for name in names]
@@ -113,7 +131,7 @@ def beside_table(found: side_by_side.Beside) -> GT | Sentences:
     )
 
 
-def _beside_cell(row: dict[str, Any]) -> str:
+def _beside_cell(row: Row) -> str:
     if row["rounds"] is None:
         return str(row["printed"])
     return two_lines(f"<b>{row['printed']}</b>", f"{interval_of(row)} · n={row['rounds']}")
@@ -134,3 +152,69 @@ def _costs(per_operation: pl.DataFrame) -> GT:
         rows="dbms",
         note="× is the ratio to the first row, as printed.",
     )
+
+
+def printed_heatmap(ratios: pl.DataFrame, how: str) -> Any:
+    """Steps by label, each cell with the ratio as it was printed."""
+    ratios = ratios.select("step", "label", "printed", "value")
+    below, above = (ratios["value"] < LIMITS[2]).sum(), (ratios["value"] >= LIMITS[3]).sum()
+    claim = f"Of {ratios.height} printed ratios {below} are below {LIMITS[2]} and {above} are {LIMITS[3]} or more."
+    labels = in_order(ratios["label"])
+    many, words = len(labels) > 9, _LINES
+    if many:  # the host once, above the first of its columns
+        first = {label.split()[0]: label for label in reversed(labels)}
+        words = f"indexof({list(first.values())}, datum.value) < 0 ? ['', {_LINES}[1]] : {_LINES}"
+    top: dict[str, Any] = {"labelExpr": words, "orient": "top", "labelAngle": 0, "labelLimit": 0}
+    # Lines of a label grow downwards from where a single one would stand: into the cells.
+    top |= {"labelPadding": 2 + LINE_PX * (max(len(label.split()) for label in labels) - 1)}
+    top |= {"labelOverlap": False, "labelFontSize": 9 if many else 12}
+    base = alt.Chart(ratios).encode(
+        x=alt.X("label:N", sort=labels, axis=alt.Axis(**top, **PLAIN_AXIS)),
+        y=alt.Y("step:N", sort=in_order(ratios["step"]), axis=alt.Axis(**PLAIN_AXIS)),
+        tooltip=["step:N", "label:N", alt.Tooltip("printed:N", title="as printed")],
+    )
+    chart = alt.layer(
+        base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=colour_of_cells("value")),
+        base.mark_text(fontSize=11).encode(text="printed:N", color=ink_of_cells("value")),
+    ).properties(width="container", height=ROW_PX * ratios["step"].n_unique())
+    return titled(chart, claim, how, min_width_px=LABELS_PX + COLUMN_PX * len(labels))
+
+
+def delays_chart(delays: pl.DataFrame) -> Any:
+    """Microseconds that ut_delay(x) waits, a line per host; the dashed one is where it waits x."""
+    points = delays.select("host", "x", pl.col("value").alias("microseconds"))
+    per_x = points.filter(pl.col("x") > 0).group_by("host").agg((pl.col("microseconds") / pl.col("x")).mean())
+    near = ((per_x["microseconds"] - 1).abs() <= NEAR).sum()
+    top = int(points["x"].max())  # type: ignore[arg-type]
+    base = alt.Chart(points).encode(
+        x=alt.X("x:Q", axis=alt.Axis(values=list(range(top + 1)), format="d")),
+        y="microseconds:Q",
+        color=alt.Color("host:N", sort=in_order(points["host"]), legend=alt.Legend(title=None)),
+        tooltip=["host:N", "x:Q", "microseconds:Q"],
+    )
+    even = alt.Chart(pl.DataFrame({"x": [0, top], "microseconds": [0, top]})).encode(x="x:Q", y="microseconds:Q")
+    dashed = even.mark_line(color=MUTED, strokeDash=[5, 4])
+    drawn = alt.layer(dashed, base.mark_line(), base.mark_circle(size=45, opacity=1))
+    claim = f"ut_delay(X) waits X microseconds, to within {NEAR:.0%}, on {near} of {per_x.height} hosts."
+    return titled(
+        drawn.properties(width="container", height=260), claim, "As printed; on the dashed line it would be X."
+    )
+
+
+def response_times_chart(times: pl.DataFrame) -> Any:
+    """A bar per release, with and without the performance schema, with the printed number at its end."""
+    times = times.drop("half")
+    rows, kinds = in_order(times["release"]), in_order(times["schema"])
+    base = alt.Chart(times).encode(
+        x=alt.X("value:Q", title=None),
+        y=alt.Y("release:N", sort=rows, title=None, axis=alt.Axis(ticks=False, domain=False)),
+        yOffset=alt.YOffset("schema:N", sort=kinds),
+    )
+    one = alt.Chart(pl.DataFrame({"value": [1.0]})).mark_rule(color=INK).encode(x="value:Q")
+    drawn = alt.layer(
+        base.mark_bar().encode(color=alt.Color("schema:N", sort=kinds, legend=alt.Legend(title=None))),
+        base.mark_text(align="left", dx=4, color=INK).encode(text="printed:N"),
+        one,
+    ).properties(width="container", height=46 * len(rows))
+    claim = f"A lookup takes {min(times['value']):.2f} to {max(times['value']):.2f} times as long as in the base."
+    return titled(drawn, claim, "The base is 5.0.85; as the text gives it.")
