@@ -195,8 +195,8 @@ def test_an_idle_server_is_reported(house: House) -> None:
 
 def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
     with idle(house) as profile:
-        file = profile._recording.data
-        profile._recording.finish()
+        file = profile.recording.data
+        profile.recording.finish()
         whole = file.stat().st_size
         for size in (whole // 2, 60, 0):
             os.truncate(file, size)
@@ -207,8 +207,8 @@ def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
 def test_a_perf_that_ends_in_the_middle_fails_the_step(house: House) -> None:
     with profiling(house.server, house.where, choose_sampling(house.server.build.program, 1)) as profile:
         profile.begin(time.monotonic_ns())
-        profile._recording.process.kill()
-        profile._recording.process.wait()
+        profile.recording.process.kill()
+        profile.recording.process.wait()
         with pytest.raises(RqpsError, match=r"perf record failed \(exit status -9\)"):
             profile.end()
 

@@ -21,25 +21,25 @@ from rqps.errors import RqpsError
 class ProcessCounters:
     """The process columns of the tables `steps` and `counters`; None where the kernel does not say."""
 
-    cpu_s: float | None
-    cpu_user_s: float | None
-    cpu_system_s: float | None
-    context_switches: int | None
-    reads: int | None
-    writes: int | None
-    read_kb: float | None
-    write_kb: float | None
+    cpu_s: float | None = None
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    context_switches: int | None = None
+    reads: int | None = None
+    writes: int | None = None
+    read_kb: float | None = None
+    write_kb: float | None = None
 
 
-UNKNOWN = ProcessCounters(None, None, None, None, None, None, None, None)
+UNKNOWN = ProcessCounters()
 
 
 @dataclass(frozen=True)
 class ProcessReading(ProcessCounters):
     """The counters since the process began. `later - earlier` is what it used in between."""
 
-    rss_kb: int
-    switches_by_thread: Mapping[int, int] | None = field(repr=False)
+    rss_kb: int = 0
+    switches_by_thread: Mapping[int, int] | None = field(default=None, repr=False)
 
     def __sub__(self, earlier: "ProcessReading") -> ProcessCounters:
         used = _used(ProcessCounters, earlier, self)
@@ -61,10 +61,10 @@ class HostCounters:
     cpu_steal_s: float
     context_switches: int
     interrupts: int
-    reads: int | None
-    writes: int | None
-    read_kb: float | None
-    write_kb: float | None
+    reads: int | None = None
+    writes: int | None = None
+    read_kb: float | None = None
+    write_kb: float | None = None
 
     def __sub__(self, earlier: "HostCounters") -> "HostCounters":
         return HostCounters(**_used(HostCounters, earlier, self))
@@ -121,10 +121,7 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
         cpu_user_s=times.user,
         cpu_system_s=times.system,
         context_switches=None if switches is None else sum(switches.values()),
-        reads=io.read_count if io else None,
-        writes=io.write_count if io else None,
-        read_kb=io.read_bytes / 1024 if io else None,
-        write_kb=io.write_bytes / 1024 if io else None,
+        **_reads_and_writes(io),
         rss_kb=rss_kb,
         switches_by_thread=switches,
     )
@@ -184,11 +181,16 @@ def read_host(device: str | None) -> HostCounters:
         cpu_steal_s=cpu.steal,
         context_switches=switches.ctx_switches,
         interrupts=switches.interrupts,
-        reads=disk.read_count if disk else None,
-        writes=disk.write_count if disk else None,
-        read_kb=disk.read_bytes / 1024 if disk else None,
-        write_kb=disk.write_bytes / 1024 if disk else None,
+        **_reads_and_writes(disk),
     )
+
+
+def _reads_and_writes(io: Any) -> dict[str, Any]:
+    """Columns of psutil's counters of a process or a disk; none where it has no counters."""
+    if io is None:
+        return {}
+    kb = {"read_kb": io.read_bytes / 1024, "write_kb": io.write_bytes / 1024}
+    return {"reads": io.read_count, "writes": io.write_count, **kb}
 
 
 def read_host_state() -> dict[str, float | None]:

@@ -104,7 +104,7 @@ class Folded:
     _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """Paths from the root, by the hash of the callers' lines."""
     _frames: dict[bytes, Frame] = field(default_factory=dict)
-    """By the parts of their lines that do not change with the address."""
+    """Frames by the parts of their lines that do not change with the address."""
 
     def add(self, block: bytes) -> None:
         """Counts the sample of a block of lines; lines of perf's own may stand before it."""

@@ -1,25 +1,21 @@
 """The profile of a step: sampled while the step is measured, read when it is over."""
 
-import itertools
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from rqps.engines import Opened
 from rqps.errors import RqpsError
 from rqps.observe.recording import Recording, Sampling, recording, said_by_perf, start_perf
-from rqps.observe.stack_text import UNKNOWN, Folded, Stack, callers_of, fold
-from rqps.observe.threads import ThreadLooks, Used, roles, thread_names, threads_table, used_by_threads
+from rqps.observe.stack_text import UNKNOWN, Folded, Frame, Stack, callers_of, fold
+from rqps.observe.threads import ThreadLooks, roles, thread_names, threads_table, used_by_threads
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
-ROWS_AT_A_TIME = 1000
-"""Rows from which a part of a table is built: many at once need much memory in between."""
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 """No offsets in functions: the fewer different texts, the sooner they are folded."""
 FEW_SAMPLES = 200
@@ -43,42 +39,35 @@ class Profiling:
     """A step that is being profiled: `begin` and `end` of its measured part, then `profile`."""
 
     def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
-        self._server = server
-        self._pid = server.pids[0]
-        self._placement = placement
-        self._sampling = sampling
-        self._recording = recording
-        self._origin_ns = 0
-        self._first: dict[int, Used] = {}
-        self._last: dict[int, Used] = {}
-        self._names: dict[int, str] = {}
-        self._reported_names: Mapping[int, str] = {}
-        self.looks = ThreadLooks(self._pid)
+        self.recording = recording
+        self.looks = ThreadLooks(server.pids[0])
+        self._server, self._pid = server, server.pids[0]
+        self._placement, self._sampling = placement, sampling
 
     def begin(self, origin_ns: int) -> None:
         """Starts sampling: the measured part has begun, at that moment of CLOCK_MONOTONIC."""
         self._origin_ns = origin_ns
-        self._recording.begin()
+        self.recording.begin()
         self._first = used_by_threads(self._pid)
         self.looks.begin()
 
     def end(self) -> None:
         """Stops sampling, and asks for the threads' names as long as all of them are there."""
         self._last = used_by_threads(self._pid)
-        self._recording.end()
+        self.recording.end()
         self.looks.end()
         self._names = thread_names(self._pid)
-        self._reported_names = self._server.thread_names()
+        self._reported = self._server.thread_names()
 
     def profile(self, step: str, server_cpu_s: float) -> Profile:
         """The samples of a step that is over. `server_cpu_s` is the server's CPU by the kernel's count."""
-        self._recording.finish()
-        sampled_s = self._recording.sampled_s
-        folded = read(self._recording.data, self._pid, self._placement.observer_cpus)
+        self.recording.finish()
+        sampled_s = self.recording.sampled_s
+        folded = read(self.recording.data, self._pid, self._placement.observer_cpus)
         stacks = list(folded.stacks())
-        by_thread = roles(stacks, self._reported_names, self._names, self._pid)
+        by_thread = roles(stacks, self._reported, self._names, self._pid)
         sampled = [stack for stack in stacks if stack.event != CALLERS]
-        elapsed_s = (self._recording.ended_ns - self._origin_ns) / 1e9
+        elapsed_s = (self.recording.ended_ns - self._origin_ns) / 1e9
         expected = Expected(self._pid, self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
         texts = weaknesses(sampled, folded, self._sampling, expected)
         return Profile(
@@ -106,25 +95,16 @@ def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Itera
 
 def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.DataFrame:
     """Stacks as the raw table; stacks of threads with one role are one."""
-    counts: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[int]] = {}
+    counts: dict[tuple[str, str, tuple[Frame, ...]], list[int]] = {}
     for stack in stacks:
         count = counts.setdefault((roles[stack.thread.tid], stack.event, stack.frames), [0, 0])
         count[0] += stack.samples
         count[1] += stack.weight
-    keys = iter(sorted(counts.items(), key=lambda item: item[0][:2]))
-    parts = [pl.DataFrame(schema=STACKS)]
-    while some := list(itertools.islice(keys, ROWS_AT_A_TIME)):
-        columns: dict[str, Any] = {
-            "role": [role for (role, _, _), _ in some],
-            "frames": [[name for name, _ in frames] for (_, _, frames), _ in some],
-            "modules": [[module for _, module in frames] for (_, _, frames), _ in some],
-            "event": [event for (_, event, _), _ in some],
-            "samples": [samples for _, (samples, _) in some],
-            "weight": [weight for _, (_, weight) in some],
-        }
-        part = pl.DataFrame(columns, schema={name: STACKS[name] for name in columns})
-        parts.append(part.select(pl.lit(step).alias("step"), pl.all()))
-    return pl.concat(parts)
+    rows = [
+        (step, role, [name for name, _ in frames], [module for _, module in frames], event, samples, weight)
+        for (role, event, frames), (samples, weight) in sorted(counts.items(), key=lambda item: item[0][:2])
+    ]
+    return pl.DataFrame(dict(zip(STACKS, zip(*rows, strict=True), strict=False)), schema=STACKS)
 
 
 def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
