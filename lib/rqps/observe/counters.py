@@ -42,7 +42,8 @@ class ProcessReading(ProcessCounters):
     switches_by_thread: Mapping[int, int] | None = field(default=None, repr=False)
 
     def __sub__(self, earlier: "ProcessReading") -> ProcessCounters:
-        used = _used(ProcessCounters, earlier, self)
+        first = {each.name: getattr(earlier, each.name) for each in fields(ProcessCounters)}
+        used = differences(first, vars(self))
         used["context_switches"] = switches_between(earlier.switches_by_thread, self.switches_by_thread)
         return ProcessCounters(**used)
 
@@ -67,11 +68,16 @@ class HostCounters:
     write_kb: float | None = None
 
     def __sub__(self, earlier: "HostCounters") -> "HostCounters":
-        return HostCounters(**_used(HostCounters, earlier, self))
+        return HostCounters(**differences(vars(earlier), vars(self)))
 
 
-def _used(kind: type, earlier: Any, later: Any) -> dict[str, Any]:
-    pairs = {each.name: (getattr(earlier, each.name), getattr(later, each.name)) for each in fields(kind)}
+def differences(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """The amounts between two readings by the names of the earlier one; None where one of them is unknown.
+
+    >>> differences({"reads": 5, "writes": None}, {"reads": 7, "writes": 2})
+    {'reads': 2, 'writes': None}
+    """
+    pairs = {name: (value, later[name]) for name, value in earlier.items()}
     return {name: None if None in pair else pair[1] - pair[0] for name, pair in pairs.items()}
 
 
@@ -112,10 +118,7 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
             except psutil.AccessDenied:  # the kernel shows it to those who may trace the process
                 io = None
     except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError) as error:
-        raise RqpsError(
-            f"process {pid} has ended, its counters can't be read",
-            fix="look into the logs of the server and the load generator for why it ended",
-        ) from error
+        raise ended(pid) from error
     return ProcessReading(
         cpu_s=cpu_s,
         cpu_user_s=times.user,
@@ -124,6 +127,13 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
         **_reads_and_writes(io),
         rss_kb=rss_kb,
         switches_by_thread=switches,
+    )
+
+
+def ended(pid: int) -> RqpsError:
+    return RqpsError(
+        f"process {pid} has ended",
+        fix="look into the logs of the server and the load generator for why it ended",
     )
 
 

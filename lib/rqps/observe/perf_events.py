@@ -10,7 +10,6 @@ import errno
 import os
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,43 +73,29 @@ def sampling_refused() -> tuple[str, str] | None:
     return None
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Counts so far by event; None where the machine can't count one."""
-
-    counts: Mapping[str, int | None]
-    shared: frozenset[str] = frozenset()
-    """Events that had a counter of the CPU for a part of the time only, since others wanted one too."""
-
-    def __sub__(self, earlier: "Reading") -> dict[str, int | None]:
-        return {
-            name: None if count is None or (first := earlier.counts.get(name)) is None else count - first
-            for name, count in self.counts.items()
-        }
-
-
 class EventCounters:
     """Counts events of all threads of processes, from now on; an event that can't be counted here reads as None."""
 
     def __init__(self, pids: Sequence[int], events: Mapping[str, Event] = HARDWARE) -> None:
         self._descriptors = {name: _open_all(pids, event) for name, event in events.items()}
+        self.shared: set[str] = set()
+        """Events that had a counter of the CPU for a part of the time only, since others wanted one too."""
 
     def close(self) -> None:
         for descriptors in self._descriptors.values():
             while descriptors:
                 os.close(descriptors.pop())
 
-    def read(self) -> Reading:
-        """The sums over all threads, also of those that have ended."""
+    def read(self) -> dict[str, int | None]:
+        """The sums over all threads so far, also of those that have ended; None where they are not known."""
         counts: dict[str, int | None] = dict.fromkeys(self._descriptors)
-        shared = set()
         for name, descriptors in self._descriptors.items():
             read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
             if any(running_ns < enabled_ns for _, enabled_ns, running_ns in read):
-                shared.add(name)
+                self.shared.add(name)
             elif read:
                 counts[name] = sum(count for count, _, _ in read)
-        return Reading(counts, frozenset(shared))
+        return counts
 
 
 def _open_all(pids: Sequence[int], event: Event) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from rqps.errors import RqpsError
-from rqps.observe.counters import thread_ids
+from rqps.observe.counters import ended, thread_ids
 from rqps.observe.machine import parse_cpu_list, text
 from rqps.store.manifest import Placement
 
@@ -158,7 +158,4 @@ def _threads(pid: int) -> set[int]:
     try:
         return set(thread_ids(pid))
     except (FileNotFoundError, ProcessLookupError) as error:
-        raise RqpsError(
-            f"process {pid} has ended, so it can't be placed",
-            fix="look into the logs of the server and the load generator for why it ended",
-        ) from error
+        raise ended(pid) from error

@@ -97,9 +97,7 @@ def has_frame_pointers(program: Path) -> bool:
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         for start, end in _code(content):
             code_bytes += end - start
-            at = content.find(PROLOGUE, start, end)
-            while at >= 0:
-                found, at = found + 1, content.find(PROLOGUE, at + len(PROLOGUE), end)
+            found += content[start:end].count(PROLOGUE)
     return found * KB_PER_PROLOGUE * 1024 >= code_bytes > 0
 
 
@@ -164,16 +162,11 @@ class Recording:
         except BrokenPipeError:
             self.process.wait()
             raise self._failure() from None
-        deadline = time.monotonic() + READY_PATIENCE_S
-        answer = b""
-        while b"ack" not in answer:
-            ready, _, _ = select.select([self.answers], [], [], max(0.0, deadline - time.monotonic()))
-            piece = os.read(self.answers, 64) if ready else b""
-            if not piece:
-                if ready:  # it has ended, and its pipe with it
-                    self.process.wait()
-                raise self._failure()
-            answer += piece
+        ready, _, _ = select.select([self.answers], [], [], READY_PATIENCE_S)
+        if b"ack" not in (os.read(self.answers, 64) if ready else b""):
+            if ready:  # it has ended, and its pipe with it
+                self.process.wait()
+            raise self._failure()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -55,7 +55,8 @@ class ThreadLooks:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._seen: dict[int, Counter[str]] = {}
+        self.seen: dict[int, Counter[str]] = defaultdict(Counter)
+        """Number of times that each thread was seen at each activity."""
         self._files: dict[int, int] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rqps-looks", daemon=True)
@@ -68,11 +69,6 @@ class ThreadLooks:
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
-
-    @property
-    def seen(self) -> Mapping[int, Mapping[str, int]]:
-        """Number of times that each thread was seen at each activity."""
-        return self._seen
 
     def _run(self) -> None:
         number = 0
@@ -87,7 +83,7 @@ class ThreadLooks:
                     os.close(self._files.pop(thread))
                     continue
                 kind = RUNNING if call == [b"running"] else _KIND.get(b"".join(call), OTHER)
-                self._seen.setdefault(thread, Counter())[kind] += 1
+                self.seen[thread][kind] += 1
         for file in self._files.values():
             os.close(file)
         self._files.clear()

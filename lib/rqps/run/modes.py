@@ -13,7 +13,7 @@ from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.callgrind import COUNTED, Callgrind, incomplete, instruction_rows
-from rqps.observe.counters import read_busy_s
+from rqps.observe.counters import differences, read_busy_s
 from rqps.observe.machine import device_of
 from rqps.observe.perf_events import EventCounters
 from rqps.observe.recording import choose_sampling
@@ -81,9 +81,9 @@ def observe(
             text=f"{name} of the server are unknown: others had the CPU's counter for a part of the time",
             step=step,
         )
-        for name in sorted(last_events.shared)
+        for name in sorted(events.shared)
     ]
-    counted = {f"server_{name}": count for name, count in (last_events - first_events).items()}
+    counted = {f"server_{name}": count for name, count in differences(first_events, last_events).items()}
     return Observed(
         columns={"started_at": started_at, **used_between(first, last), **counted},
         tables={"counters": sampler.frame(step)},
