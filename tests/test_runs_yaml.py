@@ -162,7 +162,7 @@ def test_a_scenario_decides_whether_the_performance_schema_is_on(tmp_path: Path)
 
 
 def test_a_missing_file_and_a_folder_are_told_by_name(tmp_path: Path) -> None:
-    for path, words in ((tmp_path / "none.yaml", "there is no such file"), (tmp_path, "can't be read")):
+    for path, words in ((tmp_path / "none.yaml", "No such file"), (tmp_path, "can't be read")):
         with pytest.raises(RqpsError, match=words) as caught:
             read_runs_file(path, PARAMETERS)
         assert str(path) in caught.value.message

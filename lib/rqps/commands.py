@@ -7,7 +7,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,40 +22,27 @@ Call = Callable[[], int]
 """Does it; the exit code."""
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The files that the words name."""
-
-    runs_yaml: Path
-    runs_file: "RunsFile"
-    data: Path
-
-
-def _asked(arguments: argparse.Namespace) -> _Asked:
+def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
+    """The runs.yaml that has the study, its values, and the data folder."""
     from rqps.study import first_rounds, read_runs_file, study_of
     from rqps.workloads import PARAMETERS
 
-    runs_yaml = _runs_yaml(arguments)
-    data = _data(arguments, runs_yaml)
-    runs_file = read_runs_file(runs_yaml, PARAMETERS)
-    if arguments.study is not None and arguments.study not in runs_file.studies:
-        from rqps.run.levels import file_of_level
-
-        runs_yaml = file_of_level(data, arguments.study) or runs_yaml
-        runs_file = read_runs_file(runs_yaml, PARAMETERS)
-    if arguments.study is not None:
-        study_of(runs_file, arguments.study)
-    if getattr(arguments, "rounds", None) is not None:
-        runs_file = first_rounds(runs_file, arguments.study, arguments.rounds)
-    return _Asked(runs_yaml, runs_file, data)
-
-
-def _runs_yaml(arguments: argparse.Namespace) -> Path:
-    named: Path | None = arguments.runs_yaml or _nearest()
-    if named is None:
+    study, runs_yaml = arguments.study, arguments.runs_yaml or _nearest()
+    if runs_yaml is None:
         fix = "go to the checkout, or name one with --runs-yaml"
         raise RqpsError(f"{Path.cwd()}: no runs.yaml here or above", fix=fix)
-    return named
+    data = _data(arguments, runs_yaml)
+    runs_file = read_runs_file(runs_yaml, PARAMETERS)
+    if study is not None and study not in runs_file.studies:
+        from rqps.run.levels import file_of_level
+
+        runs_yaml = file_of_level(data, study) or runs_yaml
+        runs_file = read_runs_file(runs_yaml, PARAMETERS)
+    if study is not None:
+        study_of(runs_file, study)
+    if getattr(arguments, "rounds", None) is not None:
+        runs_file = first_rounds(runs_file, study, arguments.rounds)
+    return runs_yaml, runs_file, data
 
 
 def _nearest() -> Path | None:
@@ -64,17 +50,15 @@ def _nearest() -> Path | None:
     return next((folder / "runs.yaml" for folder in folders if (folder / "runs.yaml").is_file()), None)
 
 
-def _data(arguments: argparse.Namespace, runs_yaml: Path) -> Path:
-    named = arguments.data or (Path(os.environ["RQPS_DATA"]) if os.environ.get("RQPS_DATA") else None)
-    if named is None:
-        return runs_yaml.absolute().parent / "data"
-    if not named.is_dir():
-        raise RqpsError(f"{named}: there is no such data folder", fix=f"mkdir {named}, if that is what you mean")
-    return named.absolute()
+def _data(arguments: argparse.Namespace, runs_yaml: Path | None) -> Path:
+    from rqps.store.manifest import data_folder
+
+    named = arguments.data or os.environ.get("RQPS_DATA")
+    return (data_folder(named) if named else (runs_yaml or Path("runs.yaml")).absolute().parent / "data").absolute()
 
 
 def doctor(arguments: argparse.Namespace) -> Call:
-    data = _data(arguments, _nearest() or Path("runs.yaml"))
+    data = _data(arguments, _nearest())
 
     def call() -> int:
         from rqps.observe.doctor import examine
@@ -96,19 +80,17 @@ def servers(arguments: argparse.Namespace) -> Call:
 
     runs_yaml = arguments.runs_yaml or _nearest()
     builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue can be had without
-    if arguments.what == "list" and arguments.name is None:
-        return lambda: _print(servers_text({**builds, **catalogued()}))
-    if arguments.what == "list" or arguments.name is None:
+    if (arguments.what == "fetch") != (arguments.name is not None):
         raise RqpsError(
-            f"servers {arguments.what}: "
-            + ("which one?" if arguments.name is None else f"{arguments.name} is too much"),
+            "servers: fetch takes the name of one build or version, and list takes none",
             fix="rqps servers, or rqps servers fetch NAME with a name that it lists",
         )
+    if arguments.name is None:
+        return lambda: _print(servers_text({**builds, **catalogued()}))
     known = {**catalogued(), **builds}
     if arguments.name not in known:
-        hint = instead(arguments.name, [*builds, *catalogued()], "builds and versions")
         raise RqpsError(
-            f"unknown build {arguments.name!r}; {hint}",
+            f"unknown build {arguments.name!r}; {instead(arguments.name, known, 'builds and versions')}",
             fix="name one that `rqps servers` lists, or add it to runs.yaml",
         )
     spec = known[arguments.name]
@@ -124,16 +106,16 @@ def plan(arguments: argparse.Namespace) -> Call:
     from rqps.overview import plan_text
     from rqps.run.state import state
 
-    asked = _asked(arguments)
-    sources = _sources(asked.runs_file, arguments.study)
+    _, runs_file, data = _asked(arguments)
+    sources = _sources(runs_file, arguments.study)
 
     def call() -> int:
         servers = {}
         for build, origin in sources.items():
-            fetched = asked.runs_file.builds[build].source not in ("path", "on_path")
+            fetched = runs_file.builds[build].source not in ("path", "on_path")
             absent = ", to be fetched" if fetched else ", which is not there yet"
             servers[build] = origin.words + ("" if origin.present() else absent)
-        return _print(plan_text(state(asked.runs_file, arguments.study, asked.data), servers))
+        return _print(plan_text(state(runs_file, arguments.study, data), servers))
 
     return call
 
@@ -148,24 +130,24 @@ def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
 
 
 def run(arguments: argparse.Namespace) -> Call:
-    asked = _asked(arguments)
-    _sources(asked.runs_file, arguments.study)
+    runs_yaml, runs_file, data = _asked(arguments)
+    _sources(runs_file, arguments.study)
+
+    def measure(runs_file: "RunsFile", study: str) -> int:
+        from rqps.run.run_study import Here, run_study
+
+        beside = runs_yaml.absolute().parent / "notebooks"
+        notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
+        runner = Here(notebooks, runs_yaml)
+        return run_study(runs_file, study, data=data, runner=runner, archive=arguments.archive)
 
     def call() -> int:
         from rqps.run.levels import run_levels
-        from rqps.run.run_study import Here, run_study
 
-        beside = asked.runs_yaml.absolute().parent / "notebooks"
-        notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
-
-        def measure(runs_file: "RunsFile", study: str) -> int:
-            runner = Here(notebooks, asked.runs_yaml)
-            return run_study(runs_file, study, data=asked.data, runner=runner, archive=arguments.archive).exit_code
-
-        code = measure(asked.runs_file, arguments.study)
-        if code or arguments.rounds is not None or asked.runs_file.studies[arguments.study].measure_parts_of is None:
+        code = measure(runs_file, arguments.study)
+        if code or arguments.rounds is not None or runs_file.studies[arguments.study].measure_parts_of is None:
             return code
-        return run_levels(asked.runs_yaml, arguments.study, asked.data, measure, _say)
+        return run_levels(runs_yaml, arguments.study, data, measure, _say)
 
     return call
 
@@ -174,17 +156,17 @@ def status(arguments: argparse.Namespace) -> Call:
     from rqps.overview import status_text, summary
     from rqps.run.state import state
 
-    asked = _asked(arguments)
+    _, runs_file, data = _asked(arguments)
     if arguments.study is not None:
-        return lambda: _print(status_text(state(asked.runs_file, arguments.study, asked.data)))
-    every = (state(asked.runs_file, study, asked.data) for study in asked.runs_file.studies)
+        return lambda: _print(status_text(state(runs_file, arguments.study, data)))
+    every = (state(runs_file, study, data) for study in runs_file.studies)
     return lambda: _print("\n".join(summary(states) for states in every))
 
 
 def report(arguments: argparse.Namespace) -> Call:
     from rqps.store.manifest import study_folder
 
-    data = _data(arguments, _nearest() or Path("runs.yaml"))
+    data = _data(arguments, _nearest())
     study_folder(arguments.study, data)
 
     def call() -> int:

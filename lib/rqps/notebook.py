@@ -151,14 +151,14 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def wait_until_gone(
-    processes: Iterable[psutil.Process], patience_s: float, say: Callable[[str], None], after_s: float = 2
+    processes: Iterable[psutil.Process], patience_s: float, say: Callable[[str], None]
 ) -> set[psutil.Process]:
     """Waits for processes to end; returns those that did not. `say` gets their names when it takes a while."""
     start = time.monotonic()
     said = False
     left = {each for each in processes if is_alive(each)}
     while left and time.monotonic() - start < patience_s:
-        if not said and time.monotonic() - start > after_s:
+        if not said and time.monotonic() - start > 2:
             said = True
             say(f"waiting for {names_of(left)} to end")
         time.sleep(0.1)

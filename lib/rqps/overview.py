@@ -10,8 +10,11 @@ from rqps.study import BuildSpec, Option, Run, in_words
 from rqps.terminal import duration, megabytes
 from rqps.workloads import workload
 
-STATES = ("done", "failed", "missing", "other", "absent")
-_IN_WORDS = {"other": "measured under other conditions", "absent": "not in this version"}
+STATES = {
+    **{state: state for state in ("done", "failed", "missing")},
+    "other": "measured under other conditions",
+    "absent": "not in this version",
+}
 
 
 def plan_text(states: Sequence[RunState], servers: Mapping[str, str]) -> str:
@@ -47,15 +50,9 @@ def servers_text(builds: Mapping[str, BuildSpec]) -> str:
 
 
 def summary(states: Sequence[RunState]) -> str:
-    """The progress of a study, in one line.
-
-    >>> summary([])
-    'no runs'
-    """
-    if not states:
-        return "no runs"
+    """The progress of a study, in one line."""
     counts = Counter[str](each.state for each in states)
-    counted = ", ".join(f"{counts[state]} {_IN_WORDS.get(state, state)}" for state in STATES if counts[state])
+    counted = ", ".join(f"{counts[state]} {words}" for state, words in STATES.items() if counts[state])
     return f"{states[0].run.study}: {len(states)} runs, {counted}"
 
 
@@ -130,8 +127,7 @@ def _order(states: Sequence[RunState]) -> Iterator[str]:
 
 
 def _cell(state: RunState) -> str:
-    words = _IN_WORDS["absent"] if state.state == "absent" else state.state
-    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({words})"
+    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({STATES[state.state]})"
 
 
 def _time(states: Sequence[RunState]) -> Iterator[str]:
@@ -146,7 +142,7 @@ def _time(states: Sequence[RunState]) -> Iterator[str]:
 
 
 def _run_line(state: RunState, width: int) -> str:
-    line = f"{state.run.run:{width}}  {_IN_WORDS.get(state.state, state.state)}"
+    line = f"{state.run.run:{width}}  {STATES[state.state]}"
     if state.state == "failed":
         times = "once" if state.attempts == 1 else f"{state.attempts} times"
         return f"{line} {times}: {state.last_error}"

@@ -6,13 +6,11 @@ import sys
 import time
 from typing import TextIO
 
-PLAIN_EVERY_S = 15.0
-
 
 class Terminal:
     """Lines that stay (`say`) and one that is drawn over (`show`); a log gets that one every few seconds at most."""
 
-    def __init__(self, stream: TextIO | None = None, plain_every_s: float = PLAIN_EVERY_S) -> None:
+    def __init__(self, stream: TextIO | None = None, plain_every_s: float = 15.0) -> None:
         self.stream = stream or sys.stdout
         if isinstance(self.stream, io.TextIOWrapper):
             self.stream.reconfigure(errors="replace")  # a word that it can't write is no reason to end

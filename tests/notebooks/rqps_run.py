@@ -28,7 +28,7 @@ class Scripted(Here):
 def main(house: Path, study: str, *options: str) -> int:
     runs_yaml = house / "runs.yaml"
     try:
-        outcome = run_study(
+        return run_study(
             read_runs_file(runs_yaml, PARAMETERS),
             study,
             data=house / "data",
@@ -39,7 +39,6 @@ def main(house: Path, study: str, *options: str) -> int:
     except RqpsError as error:
         print(f"rqps: {error}", file=sys.stderr)
         return 1
-    return outcome.exit_code
 
 
 if __name__ == "__main__":

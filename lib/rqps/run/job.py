@@ -95,32 +95,27 @@ class Ready:
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once and no
-    run waits for it. By dbms."""
-    for run in {run.workload: run for run in runs}.values():
-        workload(run.workload).tools(run.parameters)  # fetched, or found to be missing, before anything is measured
-    _find_tools(runs, say)
-    ready = {}
-    for dbms, run in {run.dbms: run for run in runs}.items():
-        prepared, load = engine_of(run.build_spec).prepare(run, say), workload(run.workload)
-        clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
-        cpus = placement.by_clients(run.placement, clients)
-        ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
-    return ready
-
-
-def _find_tools(runs: Sequence[Run], say: Say) -> None:
-    if any(run.mode == "stacks" for run in runs):
+    run waits for it. By dbms; the runs are those of one study."""
+    one, modes = runs[0], {run.mode for run in runs}
+    load = workload(one.workload)
+    load.tools(one.parameters)  # fetched, or found to be missing, before anything is measured
+    if "stacks" in modes:
         perf(say)
         sampled_event()
-    counted = [run for run in runs if run.mode == "instructions"]
-    if counted:
+    if "instructions" in modes:
         valgrind(say)
-    for run in counted:
-        if not workload(run.workload).countable:
+        if not load.countable:
             raise RqpsError(
-                f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
-                fix=f"set instructions_rounds of study {run.study!r} to 0",
+                f"{one.workload}: its steps can't be done a number of times, so their instructions can't be counted",
+                fix=f"set instructions_rounds of study {one.study!r} to 0",
             )
+    clients = [load.clients(step, one.parameters) for step in load.steps(one.parameters)]
+    cpus = placement.by_clients(one.placement, clients)
+    ready = {}
+    for dbms, run in {run.dbms: run for run in runs}.items():
+        prepared = engine_of(run.build_spec).prepare(run, say)
+        ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
+    return ready
 
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:

@@ -4,12 +4,11 @@ A level has the parts of those parts that cost something in the level before, an
 instructions decide where there are any: below a kind, costs are too small for time to show, and one round is enough.
 """
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from rqps.profile.instructions import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
@@ -83,9 +82,11 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
         **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
         "dbms": [first["base"], *(f"{build}.{each}" for each in configs)],
     }
-    text = yaml.dump(described, Dumper=_Dumper, sort_keys=False, width=118)
-    text = "# Written by rqps: a study with a level for the parts of its scenario.\n" + text
-    file.write_text(text, encoding="utf-8")
+    # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
+    text = json.dumps(described, indent=1, ensure_ascii=False)
+    file.write_text(
+        f"# Written by rqps: a study with a level for the parts of its scenario.\n{text}\n", encoding="utf-8"
+    )
     return name
 
 
@@ -110,10 +111,3 @@ def _config(base: str, patterns: Patterns) -> tuple[str, dict[str, Any]]:
     more = f"-and-{len(patterns) - 1}-more" if len(patterns) > 1 else ""
     name = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in patterns[0].removesuffix("/%"))
     return name + more, {"extends": base, "perf_schema": {"instruments": instruments, "consumers": consumers}}
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes every text in quotes, so that none is taken for a number or a switch."""
-
-
-_Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))

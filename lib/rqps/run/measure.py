@@ -20,7 +20,7 @@ from rqps.run.modes import count, mode_tools, observe, sample
 from rqps.run.serve import Serving, serving
 from rqps.store import write_manifest, write_table
 from rqps.store.manifest import Manifest, Warning_
-from rqps.store.schemas import IDENTITY, INTERVALS, LATENCIES, PLANS, SETTINGS, STATUS, STEPS, TABLES
+from rqps.store.schemas import IDENTITY, SETTINGS, TABLES
 from rqps.study import in_words
 from rqps.workloads import How
 
@@ -44,7 +44,6 @@ class Measured:
 class Result:
     """A run that was measured. Its raw tables are in its folder."""
 
-    manifest: Manifest
     verified: pl.DataFrame
     """Every option asked for, beside what the server reports."""
     server: str
@@ -61,10 +60,9 @@ def measure(job: Job) -> Result:
     job.notes.doing("writing the tables")
     for name, table in measured.tables.items():
         write_table(job.folder, name, table)
-    manifest = _manifest(job, server, measured, machine, started_at)
-    write_manifest(job.folder, manifest)
+    write_manifest(job.folder, _manifest(job, server, measured, machine, started_at))
     title = engine_of(job.run.build_spec).title
-    return Result(manifest, server.verified, f"{title} {server.version}, {server.version_comment}")
+    return Result(server.verified, f"{title} {server.version}, {server.version_comment}")
 
 
 def conditions(job: Job) -> pl.DataFrame:
@@ -160,24 +158,18 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
         for variable, value in values.items()
     ]
     row = {"step": name, "position": position, "retries": 0, **observed.columns, **answer.columns}
-    return Measured(
-        tables={
-            "steps": pl.DataFrame([row], schema=STEPS),
-            "intervals": pl.DataFrame(answer.intervals, schema=INTERVALS),
-            "latencies": pl.DataFrame(answer.latencies, schema=LATENCIES),
-            "status": pl.DataFrame(status, schema=STATUS),
-            "plans": pl.DataFrame(checked.plans, schema=PLANS),
-            **observed.tables,
-            **{name: pl.DataFrame(rows, schema=TABLES[name]) for name, rows in answer.more.items()},
-        },
-        warnings=(
-            *checked.warnings,
-            *answer.warnings,
-            *observed.warnings,
-            *(Warning_(kind="lost events", text=text, step=name) for text in watch.lost()),
-            *_warnings(row, observed.busy_s),
-        ),
-    )
+    rows = {
+        "steps": [row],
+        "intervals": answer.intervals,
+        "latencies": answer.latencies,
+        "status": status,
+        "plans": checked.plans,
+        **answer.more,
+    }
+    tables = {name: pl.DataFrame(each, schema=TABLES[name]) for name, each in rows.items()}
+    lost = (Warning_(kind="lost events", text=text, step=name) for text in watch.lost())
+    warnings = (*checked.warnings, *answer.warnings, *observed.warnings, *lost, *_warnings(row, observed.busy_s))
+    return Measured({**tables, **observed.tables}, warnings)
 
 
 def step_seed(seed: int, round_number: int, step: str) -> int:

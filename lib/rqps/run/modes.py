@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -37,13 +36,6 @@ def mode_tools(job: Job) -> dict[str, str]:
         version = valgrind().version
         return {"valgrind": f"{version}, callgrind, of {COUNTED} and all that it calls, without the kernel's"}
     return {}
-
-
-def callgrind_of(job: Job, scratch: Path) -> Callgrind | None:
-    """The callgrind that the server of a run is started under; None where it runs by itself."""
-    if job.run.mode != "instructions":
-        return None
-    return Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log")
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,21 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from rqps.engines.cache import cache_dir, locked
 from rqps.errors import RqpsError
-from rqps.notebook import LOGS, PIDS, is_alive, listed, names_of, wait_until_gone
+from rqps.notebook import LOGS, PIDS, listed, names_of, wait_until_gone
 from rqps.run.state import FAILURE, StudyFolder, write_asked
 from rqps.run.watch import DOING
 from rqps.store.manifest import MANIFEST, read_manifest
 from rqps.store.write import flush
 from rqps.study import Run
 
-OWNER = "owner.json"
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
 Say = Callable[[str], None]
@@ -62,8 +60,7 @@ def begin(folder: StudyFolder, run: Run) -> Path:
             fix="let it end, or give this one a data folder of its own",
         ) from None
     try:
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "started_at_s": psutil.Process().create_time()}
-        (partial / OWNER).write_text(json.dumps(owner), encoding="utf-8")
+        _owner(partial).write_text(str(os.getpid()))
         (partial / LOGS).mkdir()
         write_asked(partial, run)
     except OSError:
@@ -83,8 +80,8 @@ def publish(folder: StudyFolder, run: Run) -> Path:
     partial, whole = folder.partial(run.run), folder.whole(run.run)
     if whole.exists():  # without a manifest, or we would not have measured it again
         _set_aside(folder, run, whole)
-    for name in (PIDS, DOING, OWNER):
-        (partial / name).unlink(missing_ok=True)
+    for file in (partial / PIDS, partial / DOING, _owner(partial)):
+        file.unlink(missing_ok=True)
     for path in (*partial.rglob("*"), partial):
         flush(path)
     partial.rename(whole)
@@ -94,14 +91,9 @@ def publish(folder: StudyFolder, run: Run) -> Path:
 
 @dataclass(frozen=True)
 class Failure:
-    """A try that failed: what `failure.json` holds, and its folder."""
+    """A try that failed."""
 
     run: str
-    dbms: str
-    round: int
-    started_at: str
-    failed_at: str
-    doing: str
     error: str
     folder: Path
 
@@ -118,12 +110,12 @@ class Failure:
 def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, error: str) -> Failure:
     """Moves a failed try among the failed ones, with a record of the error."""
     partial = folder.partial(run.run)
-    for name in (PIDS, OWNER):
-        (partial / name).unlink(missing_ok=True)
-    failed = _set_aside(folder, run, partial)
-    failure = Failure(run.run, run.dbms, run.round, started_at, now(), doing, error, failed)
-    facts = {key: value for key, value in asdict(failure).items() if key != "folder"}
-    (failed / FAILURE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    for file in (partial / PIDS, _owner(partial)):
+        file.unlink(missing_ok=True)
+    failure = Failure(run.run, error, _set_aside(folder, run, partial))
+    facts = {"run": run.run, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
+    text = json.dumps({**facts, "doing": doing, "error": error}, indent=2)
+    (failure.folder / FAILURE).write_text(text + "\n", encoding="utf-8")
     return failure
 
 
@@ -152,11 +144,8 @@ def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 def clear_stale(folder: StudyFolder, say: Say) -> None:
     """Removes the half-done runs of an rqps that was killed, once its processes have ended."""
     for partial in folder.partials():
-        try:
-            owner = json.loads((partial / OWNER).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # killed before it had written it
-            owner = {}
-        if owner.get("host", socket.gethostname()) != socket.gethostname() or _is_living(owner):
+        of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()
+        if of_another_host or listed(_owner(partial)):
             continue
         if left := wait_until_gone(listed(partial / PIDS), PATIENCE_S, say):
             raise still_running(left)
@@ -186,10 +175,6 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
     return failed
 
 
-def _is_living(owner: dict[str, Any]) -> bool:
-    """True if the process that made a folder is still there, and its id is not another one's by now."""
-    try:
-        process = psutil.Process(owner["pid"])
-        return is_alive(process) and abs(process.create_time() - owner["started_at_s"]) < 1
-    except (KeyError, psutil.NoSuchProcess):
-        return False
+def _owner(partial: Path) -> Path:
+    """The file with the id of the process on this host that a half-done folder belongs to."""
+    return partial / f"owner-{socket.gethostname()}.txt"

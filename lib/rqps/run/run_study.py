@@ -2,10 +2,9 @@
 
 import errno
 import os
-import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -24,7 +23,6 @@ from rqps.study import Run, RunsFile, StudySpec, unfold
 from rqps.terminal import duration
 
 POLL_S = 0.5
-PARAMETERS = ("job",)
 NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 AGAIN = "then run the same command again: what was measured before is whole"
 
@@ -58,7 +56,7 @@ class Here:
 
     def check(self, runs: Sequence[Run]) -> None:
         for notebook in {self.notebook(run) for run in runs}:
-            check_parameters(notebook, PARAMETERS)
+            check_parameters(notebook, ["job"])
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
         self._ready = make_ready(runs, say)
@@ -83,44 +81,25 @@ class Here:
         return execution.error()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one `rqps run`."""
-
-    study: str
-    measured: tuple[str, ...]
-    failed: tuple[Failure, ...]
-    already: int
-    missing: int
-    elapsed_s: float
-    stopped_by: signal.Signals | None = None
-
-    @property
-    def exit_code(self) -> int:
-        return 128 + self.stopped_by if self.stopped_by else int(bool(self.failed))
-
-
 def run_study(
     runs_file: RunsFile, study: str, *, data: Path, runner: Runner, archive: bool = False, host: str | None = None
-) -> Outcome:
-    """Measures the runs of a study that are missing. The study goes on after a run that fails, whose folder stays."""
+) -> int:
+    """Measures the runs of a study that are missing; the exit code. The study goes on after a run that fails, whose
+    folder stays."""
     runs = unfold(runs_file, study, host or this_host())
     folder = StudyFolder.of(data.absolute(), study)
     runner.check(runs)
-    with Watcher() as watcher:
-        try:
-            with run_folder.measuring(study):
-                _prepare(folder, runs_file.studies[study], runs, archive, watcher)
-                outcome = _measure(folder, runs, runner, watcher)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise RqpsError(
-                f"{error.filename or folder.path}: could not be written: {error.strerror or error}",
-                fix=f"see that the disk has room and the folder is yours, {AGAIN}",
-            ) from error
-        _sum_up(outcome, watcher)
-    return outcome
+    try:
+        with Watcher() as watcher, run_folder.measuring(study):
+            _prepare(folder, runs_file.studies[study], runs, archive, watcher)
+            return _measure(folder, runs, runner, watcher)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RqpsError(
+            f"{error.filename or folder.path}: could not be written: {error.strerror or error}",
+            fix=f"see that the disk has room and the folder is yours, {AGAIN}",
+        ) from error
 
 
 def _prepare(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], archive: bool, watcher: Watcher) -> None:
@@ -145,13 +124,13 @@ def _prepare(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], archive:
     write_study_card(path, card)
 
 
-def _measure(folder: StudyFolder, runs: Sequence[Run], runner: Runner, watcher: Watcher) -> Outcome:
+def _measure(folder: StudyFolder, runs: Sequence[Run], runner: Runner, watcher: Watcher) -> int:
     began = time.monotonic()
     todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
     already = len(runs) - len(todo) - _report_absent(runs, watcher)
-    measured: list[str] = []
+    measured = 0
     failed: list[Failure] = []
-    try:
+    with suppress(Stopped):
         if todo:
             with watcher.raising():
                 runner.make_ready(todo, watcher.say)
@@ -160,18 +139,20 @@ def _measure(folder: StudyFolder, runs: Sequence[Run], runner: Runner, watcher: 
             if failure := _one_run(folder, run, runner, watcher):
                 failed.append(failure)
             else:
-                measured.append(run.run)
-    except Stopped:
-        pass
-    return Outcome(
-        study=runs[0].study,
-        measured=tuple(measured),
-        failed=tuple(failed),
-        already=already,
-        missing=len(todo) - len(measured),
-        elapsed_s=time.monotonic() - began,
-        stopped_by=watcher.stopped_by,
-    )
+                measured += 1
+    for failure in failed:
+        watcher.say(f"failed: {failure.run}: {failure.in_short}\n  logs: {failure.folder / LOGS}")
+    study, stopped_by = runs[0].study, watcher.stopped_by
+    counts = [f"{measured} {'run' if measured == 1 else 'runs'} measured in {duration(time.monotonic() - began)}"]
+    if already:
+        counts.append(f"{already} there already")
+    if failed:
+        counts.append(f"{len(failed)} failed")
+    if stopped_by:
+        counts.append(f"stopped by {stopped_by.name} with {len(todo) - measured} missing")
+    following = "run" if failed or stopped_by else "report"
+    watcher.say(f"{study}: {', '.join(counts)}; next: rqps {following} {study}")
+    return 128 + stopped_by if stopped_by else int(bool(failed))
 
 
 def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
@@ -211,19 +192,3 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
         return failure
     finally:
         run_folder.remove(partial)
-
-
-def _sum_up(outcome: Outcome, watcher: Watcher) -> None:
-    for failure in outcome.failed:
-        watcher.say(f"failed: {failure.run}: {failure.in_short}\n  logs: {failure.folder / LOGS}")
-    counted = f"{len(outcome.measured)} {'run' if len(outcome.measured) == 1 else 'runs'} measured"
-    parts = [f"{outcome.study}: {counted} in {duration(outcome.elapsed_s)}"]
-    if outcome.already:
-        parts.append(f"{outcome.already} there already")
-    if outcome.failed:
-        parts.append(f"{len(outcome.failed)} failed")
-    if outcome.stopped_by:
-        parts.append(f"stopped by {outcome.stopped_by.name} with {outcome.missing} missing")
-    again = outcome.failed or outcome.stopped_by
-    following = f"rqps run {outcome.study}" if again else f"rqps report {outcome.study}"
-    watcher.say(f"{', '.join(parts)}; next: {following}")

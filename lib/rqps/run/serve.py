@@ -5,19 +5,20 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from rqps.engines import Opened, Start
 from rqps.engines.cache import cache_dir, copy_folder
+from rqps.engines.sources.programs import valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
 from rqps.observe.perf_events import HARDWARE, EventCounters
 from rqps.run.job import Job
-from rqps.run.modes import callgrind_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def serving(job: Job) -> Iterator[Serving]:
     Its data directory goes with it."""
     job.notes.doing("starting the server")
     scratch = _scratch()
-    callgrind = callgrind_of(job, scratch)
+    counts = job.run.mode == "instructions"
+    callgrind = Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log") if counts else None
     server = _start_on_a_copy(job, scratch, callgrind)
     with ExitStack() as at_the_end:
         at_the_end.callback(server.close)
@@ -56,15 +58,12 @@ def serving(job: Job) -> Iterator[Serving]:
 
 
 def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Opened:
-    log, cpus = job.logs / "mysqld.err", job.placement.server_cpus
-    asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=job.notes.process)
+    under: dict[str, Any] = {}
     if callgrind:
-        asked = replace(
-            asked,
-            under=callgrind.command,
-            environment=callgrind.valgrind.environment,
-            patience_s=callgrind.start_patience_s,
-        )
+        under = {"under": callgrind.command, "environment": callgrind.valgrind.environment}
+        under["patience_s"] = callgrind.start_patience_s
+    log, cpus = job.logs / "mysqld.err", job.placement.server_cpus
+    asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=job.notes.process, **under)
     try:
         copy_folder(job.data, scratch / "data")
         return job.prepared.open(scratch / "data", asked)

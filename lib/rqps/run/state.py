@@ -3,13 +3,13 @@
 import json
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
-from rqps.store.manifest import MANIFEST, finished_runs, read_manifest
+from rqps.store.manifest import MANIFEST, finished_runs, leaves, read_manifest
 from rqps.study import Run, RunsFile, unfold
 
 PARTIAL = ".partial"
@@ -44,19 +44,16 @@ class StudyFolder:
 
     def failures(self, run: str) -> tuple[Path, ...]:
         """The tries of a run that failed, the earliest first."""
-        return tuple(path for _, path in sorted(self._numbered(run)))
+        numbered = (path for path in (self.path / "failed").glob(f"run={run}.*") if path.suffix[1:].isdecimal())
+        return tuple(sorted(numbered, key=_number))
 
     def next_failure(self, run: str) -> Path:
-        number = max((number for number, _ in self._numbered(run)), default=0) + 1
+        number = max(map(_number, self.failures(run)), default=0) + 1
         return self.path / "failed" / f"run={run}.{number}"
 
-    def _numbered(self, run: str) -> Iterator[tuple[int, Path]]:
-        start = f"run={run}."
-        failed = self.path / "failed"
-        for path in failed.iterdir() if failed.is_dir() else ():
-            number = path.name.removeprefix(start)
-            if path.name.startswith(start) and number.isdecimal():
-                yield int(number), path
+
+def _number(failure: Path) -> int:
+    return int(failure.suffix[1:])
 
 
 @dataclass(frozen=True)
@@ -141,21 +138,13 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
         then = json.loads((folder / ASKED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ()
-    before, now = dict(_flat(then)), dict(_flat(_asked(run)))
-    names = sorted(name for name in before | now if before.get(name) != now.get(name))
-    words = [
-        {name: json.dumps(values[name]) if name in values else "not set" for name in names}
-        for values in (before, now)
-    ]
-    return tuple(f"{name} was {words[0][name]}, is now {words[1][name]}" for name in names)
+    before, now = dict(leaves(then)), dict(leaves(_asked(run)))
 
+    def word(values: dict[str, Any], name: str) -> str:
+        return json.dumps(values[name]) if name in values else "not set"
 
-def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{above}{name}.")
-        else:
-            yield above + name, value
+    changed = sorted(name for name in before | now if before.get(name) != now.get(name))
+    return tuple(f"{name} was {word(before, name)}, is now {word(now, name)}" for name in changed)
 
 
 @dataclass

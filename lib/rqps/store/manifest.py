@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -157,7 +158,9 @@ def data_folder(data: str | Path | None = None) -> Path:
     named = data or os.environ.get("RQPS_DATA")
     if named:
         if not Path(named).is_dir():
-            raise RqpsError(f"{named}: there is no such data folder", fix="give the folder that has raw/ in it")
+            raise RqpsError(
+                f"{named}: there is no such data folder", fix="give the folder that has raw/ in it, or make it"
+            )
         return Path(named)
     for above in (Path.cwd(), *Path.cwd().parents):
         if any((above / "data" / kind).is_dir() for kind in ("raw", "sample")):
@@ -171,3 +174,16 @@ def data_folder(data: str | Path | None = None) -> Path:
 def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
     """The folders of a study's runs that have a manifest, in the order of their names; or those below `failed`."""
     return tuple(sorted(path.parent for path in (folder / failed).glob(f"run=*/{MANIFEST}")))
+
+
+def leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested mappings, each with its path.
+
+    >>> dict(leaves({"cpu": {"model": "x"}, "cpus": 2}))
+    {'cpu.model': 'x', 'cpus': 2}
+    """
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{above}{name}.")
+        else:
+            yield above + name, value

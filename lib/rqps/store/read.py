@@ -18,6 +18,7 @@ from rqps.store.manifest import (
     damaged,
     data_folder,
     finished_runs,
+    leaves,
     read_manifest,
     read_study_card,
     right_version,
@@ -49,6 +50,7 @@ _RUNS = {
     "parameters": pl.String,  # as JSON with sorted keys, so that equal ones are equal
     "folder": pl.String,
 }
+_CONDITIONS = {**IDENTITY, **dict.fromkeys(("kind", "name", "value"), pl.String)}
 _WARNINGS = {**IDENTITY, "kind": pl.String, "step": pl.String, "text": pl.String}
 _Runs = Sequence[tuple[Path, Manifest]]
 
@@ -198,18 +200,13 @@ def _runs_frame(runs: _Runs) -> pl.DataFrame:
 
 def _conditions_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:
     """One row per run and fact; a nested fact has its path as its name: `cpu.model`."""
-    facts = pl.DataFrame(
-        [
-            (number, kind, *fact)
-            for number, manifest in enumerate(manifests)
-            for kind, facts in _facts(manifest).items()
-            for fact in _leaves(facts)
-        ],
-        schema={"number": pl.Int64, "kind": pl.String, "name": pl.String, "value": pl.String},
-        orient="row",
-    )
-    whose = pl.DataFrame([_identity(manifest) for manifest in manifests], schema=IDENTITY)
-    return pl.concat([whose[facts["number"]], facts.drop("number")], how="horizontal")
+    rows = [
+        (*_identity(manifest).values(), kind, name, _text(value))
+        for manifest in manifests
+        for kind, facts in _facts(manifest).items()
+        for name, value in leaves(facts)
+    ]
+    return pl.DataFrame(rows, schema=_CONDITIONS, orient="row")
 
 
 def _facts(manifest: Manifest) -> dict[str, dict[str, Any]]:
@@ -226,14 +223,10 @@ def _facts(manifest: Manifest) -> dict[str, dict[str, Any]]:
     }
 
 
-def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str | None]]:
-    for name, value in facts.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{name}.")
-        elif isinstance(value, list | tuple):
-            yield f"{above}{name}", ", ".join(map(str, value))
-        else:
-            yield f"{above}{name}", None if value is None else str(value)
+def _text(value: Any) -> str | None:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return None if value is None else str(value)
 
 
 def _warnings_frame(manifests: Sequence[Manifest]) -> pl.DataFrame:

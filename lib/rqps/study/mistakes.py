@@ -68,16 +68,23 @@ def _option_problems(place: Place, config: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any]) -> Iterator[Problem]:
-    chain, parent = [name], known[name].get("extends")
+    parent = known[name].get("extends")
     place: Place = (section, name, "extends")
     if isinstance(parent, str) and parent not in known:
         yield Problem(place, f"unknown {kind} {parent!r}; {instead(parent, known, section)}")
-    while isinstance(parent, str) and parent in known and parent not in chain:
-        chain.append(parent)
-        parent = known[parent].get("extends") if isinstance(known[parent], dict) else None
-    if parent == name:
+    chain = _with_those_it_extends(name, known)
+    if known[chain[-1]].get("extends") == name:
         circle = " -> ".join([*chain, name])
         yield Problem(place, f"goes in a circle: {circle}; a {kind} can't extend itself")
+
+
+def _with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
+    """The name of a config or study, then those it extends, the nearest first, as far as they are known."""
+    chain: list[str] = []
+    while isinstance(name, str) and isinstance(known.get(name), dict) and name not in chain:
+        chain.append(name)
+        name = known[name].get("extends")
+    return chain
 
 
 def _study_problems(
@@ -157,13 +164,7 @@ def _of_a_pattern(place: Place, pattern: str, state: Any, others: dict[str, Any]
 
 def _decided_by(name: str, configs: dict[str, Any]) -> str | None:
     """The config whose scenario counts for this one: its own, or that of the nearest one it extends."""
-    seen: list[str] = []
-    while isinstance(name, str) and isinstance(config := configs.get(name), dict) and name not in seen:
-        if config.get(KEY) is not None:
-            return name
-        seen.append(name)
-        name = config.get("extends", "")
-    return None
+    return next((each for each in _with_those_it_extends(name, configs) if configs[each].get(KEY) is not None), None)
 
 
 def complete(studies: dict[str, Any]) -> dict[str, Any]:
@@ -174,18 +175,14 @@ def complete(studies: dict[str, Any]) -> dict[str, Any]:
     ...           "big": {"extends": "small", "parameters": {"seconds": 600}}})["big"]
     {'rounds': 6, 'parameters': {'tables': 1, 'seconds': 600}, 'extends': 'small'}
     """
-    return {name: _whole(name, studies, ()) for name in studies}
+    return {name: _whole(name, studies) if isinstance(study, dict) else study for name, study in studies.items()}
 
 
-def _whole(name: str, studies: dict[str, Any], below: tuple[str, ...]) -> Any:
-    study = studies[name]
-    parent = study.get("extends") if isinstance(study, dict) else None
-    if not isinstance(parent, str) or parent not in studies or parent in (*below, name):
-        return study
-    taken = _whole(parent, studies, (*below, name))
-    if not isinstance(taken, dict):
-        return study
-    whole = {**taken, **study}
-    if all(isinstance(one.get("parameters"), dict) for one in (taken, study)):
-        whole["parameters"] = {**taken["parameters"], **study["parameters"]}
+def _whole(name: str, studies: dict[str, Any]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for each in reversed(_with_those_it_extends(name, studies)):
+        below, own = whole.get("parameters"), studies[each].get("parameters")
+        whole |= studies[each]
+        if isinstance(below, dict) and isinstance(own, dict):
+            whole["parameters"] = below | own
     return whole

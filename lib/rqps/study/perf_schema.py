@@ -5,7 +5,7 @@ Those with a name are in scenarios.yaml; the kinds of instruments, each with its
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal, Self
@@ -91,13 +91,24 @@ def merged(below: Iterable[Switch], above: Mapping[str, State | bool]) -> tuple[
     return (*(each for each in below if each.pattern not in new), *new.values())
 
 
-_NOTHING = (Switch("%", "off"),)
-_NO_CONSUMERS = (
-    Switch("%", False),
-    # All others hang on these two. They record nothing by themselves.
-    Switch("global_instrumentation", True, optional=True),
-    Switch("thread_instrumentation", True, optional=True),
+_NOTHING = Scenario(
+    name="",
+    kind="on",
+    release=False,
+    instruments=(Switch("%", "off"),),
+    consumers=(
+        Switch("%", False),
+        # All others hang on these two. They record nothing by themselves.
+        Switch("global_instrumentation", True, optional=True),
+        Switch("thread_instrumentation", True, optional=True),
+    ),
 )
+_STARTS = {
+    "nothing": _NOTHING,
+    "release": Scenario("", "on", release=True),
+    "off": Scenario("", "off", release=False),
+    "compiled-out": Scenario("", "compiled-out", release=False),
+}
 
 
 def _off_is_a_word(value: Any) -> Any:
@@ -109,11 +120,13 @@ InstrumentState = Annotated[State, BeforeValidator(_off_is_a_word)]
 Pattern = Annotated[str, Field(min_length=1)]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A part of a YAML file, in which no other keys may stand."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
-class ScenarioSpec(_Strict):
+class ScenarioSpec(Strict):
     """A set of one's own. A named scenario is one that extends it and says nothing else."""
 
     extends: Annotated[str, Field(examples=["default"])] | None = None
@@ -132,27 +145,23 @@ class ScenarioSpec(_Strict):
         return self
 
 
-class _Named(_Strict):
-    says: str
-    starts: Literal["nothing", "release", "off", "compiled-out"] = "nothing"
-    instruments: dict[str, State] = Field(default_factory=dict)
-    consumers: dict[str, bool] = Field(default_factory=dict)
-
-
 @cache
-def _named() -> dict[str, _Named]:
+def _named() -> dict[str, Scenario]:
     described = yaml.safe_load((files(__package__) / "scenarios.yaml").read_text())
-    return {name: _Named.model_validate(each) for name, each in described.items()}
+    return {name: _extended(_STARTS[each.get("starts", "nothing")], name, each) for name, each in described.items()}
+
+
+def _extended(start: Scenario, name: str, added: Mapping[str, Mapping[str, State | bool]]) -> Scenario:
+    instruments, consumers = (
+        merged(below, added.get(kind, {}))
+        for kind, below in (("instruments", start.instruments), ("consumers", start.consumers))
+    )
+    return replace(start, name=name, instruments=instruments, consumers=consumers)
 
 
 def names() -> tuple[str, ...]:
     """The scenarios that have a name."""
     return tuple(_named())
-
-
-def says(name: str) -> str:
-    """A named scenario in a sentence; nothing for a set of one's own."""
-    return _named()[name].says if name in _named() else ""
 
 
 def named(name: str) -> Scenario:
@@ -163,15 +172,7 @@ def named(name: str) -> Scenario:
     """
     if name not in _named():
         raise RqpsError(f"unknown scenario {name!r}; {instead(name, names(), 'scenarios')}")
-    found = _named()[name]
-    from_nothing = found.starts == "nothing"
-    return Scenario(
-        name=name,
-        kind=found.starts if found.starts in ("compiled-out", "off") else "on",
-        release=found.starts == "release",
-        instruments=merged(_NOTHING if from_nothing else (), found.instruments),
-        consumers=merged(_NO_CONSUMERS if from_nothing else (), found.consumers),
-    )
+    return _named()[name]
 
 
 def scenario(spec: ScenarioSpec) -> Scenario:
@@ -180,15 +181,10 @@ def scenario(spec: ScenarioSpec) -> Scenario:
     >>> scenario(ScenarioSpec(extends="default", instruments={"wait/synch/%": "timed"})).name
     'default, wait/synch/% timed'
     """
-    start = named(spec.extends) if spec.extends else Scenario("", "on", False, _NOTHING, _NO_CONSUMERS)
+    start = named(spec.extends) if spec.extends else _NOTHING
     own = (*merged((), spec.instruments), *merged((), spec.consumers))
-    return Scenario(
-        name=", ".join([*([spec.extends] if spec.extends else []), *(each.words for each in own)]),
-        kind=start.kind,
-        release=start.release,
-        instruments=merged(start.instruments, spec.instruments),
-        consumers=merged(start.consumers, spec.consumers),
-    )
+    name = ", ".join([*([spec.extends] if spec.extends else []), *(each.words for each in own)])
+    return _extended(start, name, {"instruments": spec.instruments, "consumers": spec.consumers})
 
 
 def spelt_out(value: Any) -> Any:
@@ -207,37 +203,30 @@ PerfSchema = Annotated[
 """As a config has it: `waits-only`, or a mapping."""
 
 
-ReleaseNumber = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
+Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 
 
-class InstrumentClass(_Strict):
-    """A kind of instruments, known by the beginning of their names."""
+class InstrumentClass(Strict):
+    """A kind of instruments, known by the beginning of their names; instruments.yaml says what each field means."""
 
-    since: ReleaseNumber
+    since: Version
     compiled: str
-    """The option of CMake that leaves it out."""
     built_in: bool = False
-    """True if it is listed also by a build from which the code that it is for was left out."""
     loads: bool = False
-    """True if every load makes such events on its own connections."""
     consumers: list[str] = Field(default_factory=list)
-    """The consumers that keep single events of that kind."""
 
 
-class ConsumerClass(_Strict):
-    since: ReleaseNumber
+class ConsumerClass(Strict):
+    since: Version
     parent: str | None = None
 
 
-class Classes(_Strict):
+class Classes(Strict):
     of_kind: dict[str, list[str]]
-    """Lists of consumers that `instruments` refer to."""
     instruments: dict[str, InstrumentClass]
     consumers: dict[str, ConsumerClass]
     always: list[str]
-    """Patterns of instruments that can't be disabled."""
     compile_time: dict[str, str]
-    """Instruments that no usual build has, and why."""
 
 
 @cache
@@ -270,10 +259,8 @@ def later_than(version: str, switch: Switch, kind: str) -> str | None:
     known: Mapping[str, InstrumentClass | ConsumerClass]
     known = classes().instruments if kind == "instruments" else classes().consumers
     start = switch.pattern.split("%")[0]
-    fitting = [
-        each.since for name, each in known.items() if name.startswith(start) or f"{start}/".startswith(f"{name}/")
-    ]
-    came = min(fitting, key=_numbers, default=None)
+    fitting = (name for name in known if name.startswith(start) or f"{start}/".startswith(f"{name}/"))
+    came = min((known[name].since for name in fitting), key=_numbers, default=None)
     asked = _numbers(version)  # of 9.7 nobody knows which 9.7 it is
     return came if came and _numbers(came)[: len(asked)] > asked else None
 
@@ -290,8 +277,4 @@ def class_of(name: str) -> str | None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """
-    >>> _numbers("8.0.28") > _numbers("8.0"), _numbers("9.7.4") >= _numbers("8.0.28")
-    (True, True)
-    """
     return tuple(map(int, version.split(".")))

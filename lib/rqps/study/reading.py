@@ -70,13 +70,9 @@ def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise RqpsError(
-            f"{path}: there is no such file",
-            fix="go to the folder that has it, or name it with --runs-yaml",
-        ) from None
     except OSError as error:
-        raise RqpsError(f"{path}: can't be read: {error.strerror}", fix="name a file with --runs-yaml") from None
+        fix = "go to the folder that has it, or name a file with --runs-yaml"
+        raise RqpsError(f"{path}: can't be read: {error.strerror}", fix=fix) from None
     except UnicodeDecodeError as error:
         raise RqpsError(f"{path}: byte {error.start} is not UTF-8 text", fix="save the file as UTF-8") from None
 
@@ -112,25 +108,15 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _where_they_are_written(problems: Sequence[Problem], document: Document) -> Iterator[Problem]:
-    """Leaves out problems that a study has only because it took them over: they are shown where they are written."""
+    """Leaves out what a study took over from another one that has the same problem."""
     known = {(problem.place, problem.text) for problem in problems}
     for problem in problems:
-        parents = _taken_from(problem.place, document)
-        if not any((place, problem.text) in known for place in parents):
-            yield problem
-
-
-def _taken_from(place: Place, document: Document) -> Iterator[Place]:
-    """The same place in the studies that one extends, if it does not stand in the study itself."""
-    seen = {place}
-    while len(place) > 2 and place[0] == "studies" and place not in document.lines:
-        if ("studies", place[1], "extends") not in document.lines:
-            return
-        place = ("studies", document.value["studies"][place[1]]["extends"], *place[2:])
-        if place in seen:  # a circle
-            return
-        seen.add(place)
-        yield place
+        place = problem.place
+        if len(place) > 2 and place[0] == "studies" and place not in document.lines:
+            parent = document.value["studies"][place[1]].get("extends")
+            if (("studies", str(parent), *place[2:]), problem.text) in known:
+                continue
+        yield problem
 
 
 def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads: Workloads) -> str:

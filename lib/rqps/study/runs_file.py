@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from rqps.study.perf_schema import PerfSchema, Scenario, scenario
+from rqps.study.perf_schema import PerfSchema, Scenario, Strict, Version, scenario
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 """A build's, a config's or a study's. It becomes part of a folder's name, and `.` parts build from config."""
@@ -85,7 +85,11 @@ SWITCH = "performance_schema"
 
 def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
     """All options of a config, those it takes over first."""
-    options = _options(configs, name)
+    options = {
+        option_name(key): Option(value, key.endswith("?"))
+        for config in reversed(_with_what_it_extends(configs, name))
+        for key, value in config.options.items()
+    }
     asked = resolve_scenario(configs, name)
     if asked is None:
         return options
@@ -95,30 +99,22 @@ def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
 
 def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str) -> Scenario | None:
     """The scenario of the performance schema that a config asks for, or that the nearest one it extends does."""
+    asked = (config.perf_schema for config in _with_what_it_extends(configs, name))
+    return next((scenario(each) for each in asked if each is not None), None)
+
+
+def _with_what_it_extends(configs: Mapping[str, ConfigSpec], name: str) -> list[ConfigSpec]:
     config = configs[name]
-    if config.perf_schema is not None:
-        return scenario(config.perf_schema)
-    return resolve_scenario(configs, config.extends) if config.extends else None
+    return [config, *(_with_what_it_extends(configs, config.extends) if config.extends else ())]
 
 
-def _options(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
-    config = configs[name]
-    inherited = _options(configs, config.extends) if config.extends else {}
-    return inherited | {option_name(key): Option(to, key.endswith("?")) for key, to in config.options.items()}
-
-
-Version = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ENGINES = ("mysql",)
 """The keys of a build that promise a version, each called as its folder of `engines`."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-
-class BuildSpec(_Strict):
+class BuildSpec(Strict):
     """One build: a version of the catalogue, or a source, whose version may be promised beside it.
 
     >>> BuildSpec(mysql="8.0.33").source is None
@@ -193,7 +189,7 @@ class Connections:
         return self.clients + self.ours
 
 
-class Parameters(_Strict, ABC):
+class Parameters(Strict, ABC):
     """The parameters of a workload, which a study may set."""
 
     @model_serializer(mode="wrap")
@@ -237,7 +233,7 @@ WorkloadParameters = Annotated[
 _PARTS = AliasChoices("measure_parts_of", "take_apart")  # the second is in files that were written before this name
 
 
-class StudySpec(_Strict):
+class StudySpec(Strict):
     """A question, and the runs that answer it."""
 
     question: Annotated[str, Field(min_length=1, examples=["What did 8.0 cost since 5.6?"])]
@@ -267,7 +263,7 @@ class StudySpec(_Strict):
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
 
 
-class RunsFile(_Strict):
+class RunsFile(Strict):
     """Builds, configs, and the studies that put them together."""
 
     builds: dict[Name, BuildSpec]

@@ -64,11 +64,12 @@ class Run:
 def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
     """The runs of a study on a host: round after round, in each every dbms once, in random order."""
     spec = study_of(runs_file, study)
-    seed = default_seed(study) if spec.seed is None else spec.seed
+    seed = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4]) if spec.seed is None else spec.seed
+    rounds = dict(zip(MODES, (spec.rounds, spec.stacks_rounds, spec.instructions_rounds), strict=True))
     ordered = [
         (mode, number, dbms)
-        for mode, rounds in rounds_of(spec).items()
-        for number in range(1, rounds + 1)
+        for mode in MODES
+        for number in range(1, rounds[mode] + 1)
         for dbms in order(spec.dbms, seed, number)
     ]
     runs = []
@@ -101,11 +102,6 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def rounds_of(spec: StudySpec) -> dict[Mode, int]:
-    """The number of rounds of each mode."""
-    return {"throughput": spec.rounds, "stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
-
-
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:
     """Finds a study by its name."""
     if study not in runs_file.studies:
@@ -126,11 +122,6 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
         )
     fewer = spec.model_copy(update={"rounds": rounds, "stacks_rounds": 0, "instructions_rounds": 0})
     return runs_file.model_copy(update={"studies": {**runs_file.studies, study: fewer}})
-
-
-def default_seed(study: str) -> int:
-    """A study's seed where it names none: the same on every machine and in every year."""
-    return int.from_bytes(hashlib.sha256(study.encode()).digest()[:4])
 
 
 def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
