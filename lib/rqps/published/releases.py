@@ -14,6 +14,7 @@ from rqps.published.beside import THROUGHPUT, machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs, tidy, usable
+from rqps.stats.conditions import asked_options
 from rqps.store import Study
 
 INSERTS, LOOKUPS = ("insert-benchmark-8027", "perf-schema-2023"), "point-lookups-2014"
@@ -190,7 +191,7 @@ def _by_release(study: Study) -> dict[Side, str]:
     """Our dbms by release and performance schema: those with the base's config, and with that alone changed."""
     config = study.card.base.partition(".")[2]
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())
-    options = study.conditions.filter(kind="option", name="performance_schema").select("dbms", "value").unique()
+    options = asked_options(study.conditions).filter(name="performance_schema").select("dbms", "value")
     on = {dbms: value in ("ON", "1") for dbms, value in options.iter_rows()}
     alone = config_changes(study.conditions).filter(
         pl.col("instead_of").str.ends_with(f".{config}"), pl.col("change").str.contains(r"^performance_schema=[^,]*$")

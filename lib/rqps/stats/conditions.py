@@ -8,16 +8,15 @@ from rqps.stats.metrics import USABLE
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
-# Of one instance, one moment or one directory: they differ between any two starts of the same server.
-_OF_THE_INSTANCE = (
+# Of one instance, one moment or one directory: they differ between any two starts of the same server. Sizes of the
+# performance schema's tables follow from its being on or off. The last line names the build, which a study varies.
+_NO_SETTING = (
     r"^(hostname|port|socket|timestamp|rand_seed\d|insert_id|last_insert_id|error_count|warning_count"
     r"|pseudo_thread_id|server_uuid|proxy_user|external_user|identity|pid_file|general_log_file"
     r"|statement_id|gtid_(executed|purged|next|owned)|.*_(dir|file|path|basename|index)|.*dir)$"
+    r"|^performance_schema_"
+    r"|^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 )
-# Sizes of its tables, which follow from its being on or off; what it collects is in instruments and consumers.
-_OF_PERFORMANCE_SCHEMA = r"^performance_schema_"
-# They name the build itself, which is what a study of builds varies.
-_OF_THE_BUILD = r"^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 
 # Facts of a moment: they are different every time one looks.
 _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
@@ -25,49 +24,47 @@ _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptim
 
 def all_warnings(study: Study) -> pl.DataFrame:
     """Notices of the runs, steps that give no number, missed rates, and conditions that differ unasked."""
-    card, steps = study.card, study.steps
+    steps, base = study.steps, study.card.base
     operations = pl.format("{} operations: not compared", "operations")
     errors = pl.format("{} errors in {} operations: not compared", "errors", "operations")
+    no_number = pl.when(pl.col("errors") > 0).then(errors).otherwise(operations)
+    # The rate of queries is that of the rows written beside them, and the run itself warns of it.
+    missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
     rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
+    differs = pl.col("values").list.len() > 1
     changed = _spread(study.conditions.filter(pl.col("kind") != "option")).filter(
-        pl.col("values").list.len() > 1, ~pl.col("name").is_in(_OF_THE_MOMENT)
+        differs, ~pl.col("name").is_in(_OF_THE_MOMENT)
     )
-    values = (
+    between_rounds = (
         _variables(study.settings)
         .group_by("host", "dbms", "name")
-        .agg(pl.col("value").unique().sort(), *(pl.col(name).first() for name in ("study", "build", "config")))
+        .agg(pl.col("value").unique().sort().alias("values"), pl.col("study", "build", "config").first())
+        .filter(differs)
+        .sort("host", "dbms", "name")
     )
     unasked = (
-        hidden_differences(study.settings, study.conditions, card.base)
+        hidden_differences(study.settings, study.conditions, base)
         .group_by("host", "base", "dbms")
         .agg(pl.len().alias("settings"))
         .join(study.runs.select("study", "host", "dbms", "build", "config").unique(), on=["host", "dbms"])
+        .sort("host", "dbms")
     )
     found = (
-        (
-            "errors",
-            steps.filter(~USABLE.fill_null(False)),
-            pl.when(pl.col("errors") > 0).then(errors).otherwise(operations),
-        ),
-        (
-            "target",
-            # The rate of queries is that of the rows written beside them, and the run itself warns of it.
-            steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query"),
-            pl.format("{} operations/s instead of {}: the rate was not reached", *rates),
-        ),
+        ("errors", steps.filter(~USABLE.fill_null(False)), no_number),
+        ("target", missed, pl.format("{} operations/s instead of {}: the rate was not reached", *rates)),
         (
             "conditions",
-            changed.with_columns(study=pl.lit(card.study)),
+            changed.with_columns(study=pl.lit(study.card.study)),
             pl.format("{} {} differs between runs: {}", "kind", "name", pl.col("values").list.join(" or ")),
         ),
         (
             "settings",
-            values.filter(pl.col("value").list.len() > 1).sort("host", "dbms", "name"),
-            pl.format("{} differs between rounds: {}", "name", pl.col("value").list.join(" or ")),
+            between_rounds,
+            pl.format("{} differs between rounds: {}", "name", pl.col("values").list.join(" or ")),
         ),
         (
             "settings",
-            unasked.sort("host", "dbms"),
+            unasked,
             pl.format("settings that differ from {} though no config asks for it: {}", "base", "settings"),
         ),
     )
@@ -117,9 +114,9 @@ def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: s
     """
     known = _variables(settings).group_by("host", "dbms", "name").agg(pl.col("value").first())
     options = conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
-    asked = options.select("host", "dbms", "name", pl.col("value").alias("asked")).unique()
+    asked = options.select("host", "dbms", "name", asked="value").unique()
     of_base = known.filter(dbms=base).select("host", "name", base="dbms", base_value="value")
-    asked_of_base = asked.filter(dbms=base).select("host", "name", pl.col("asked").alias("asked_of_base"))
+    asked_of_base = asked.filter(dbms=base).select("host", "name", asked_of_base="asked")
     return (
         known.filter(pl.col("dbms") != base)
         .join(of_base, on=["host", "name"])
@@ -132,16 +129,19 @@ def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: s
     )
 
 
+def asked_options(conditions: pl.DataFrame) -> pl.DataFrame:
+    """The options that the config of each dbms asks for: `dbms, build, name, value`."""
+    return conditions.filter(kind="option").select("dbms", "build", "name", "value").unique()
+
+
 def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
     """Options that each dbms asks for and another of the same build does not: `dbms, instead_of, change`."""
-    options = conditions.filter(kind="option").select("dbms", "build", "name", "value").unique()
-    dbms = options.select("build", "dbms").unique()
-    pairs = dbms.join(dbms.rename({"dbms": "instead_of"}), on="build")
-    mine = pairs.join(options.drop("build"), on="dbms")
-    theirs = pairs.join(options.drop("build").rename({"dbms": "instead_of"}), on="instead_of")
-    keys = ["build", "dbms", "instead_of", "name"]
+    options = asked_options(conditions)
+    of_base = options.select("build", "name", instead_of="dbms", instead="value")
+    pairs = options.join(of_base, on="build").select("build", "dbms", "instead_of").unique()
+    mine, theirs = pairs.join(options, on=["build", "dbms"]), pairs.join(of_base, on=["build", "instead_of"])
     return (
-        mine.join(theirs.rename({"value": "instead"}), on=keys, how="full", coalesce=True)
+        mine.join(theirs, on=["build", "dbms", "instead_of", "name"], how="full", coalesce=True)
         .filter(pl.col("value").ne_missing(pl.col("instead")))
         .sort("name")
         .group_by("dbms", "instead_of")
@@ -164,7 +164,7 @@ def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
 
 def options_of_some(conditions: pl.DataFrame) -> pl.DataFrame:
     """Options that not every dbms has, mostly since its version does not: `option, value, dbms`."""
-    options = conditions.filter(kind="option").select("dbms", "name", "value").unique()
+    options = asked_options(conditions)
     every = options["dbms"].n_unique()
     return (
         options.sort("dbms")
@@ -178,12 +178,11 @@ def options_of_some(conditions: pl.DataFrame) -> pl.DataFrame:
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
     """One row per dbms: the server that answered, its binary, its runs, and the options in which others differ."""
-    options = conditions.filter(kind="option").select("dbms", "name", "value").unique()
-    differing_values = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name").group_by("dbms")
-    differing = differing_values.agg(pl.format("{}={}", "name", pl.col("value")).str.join(", ").alias("options"))
+    options = asked_options(conditions)
+    differing = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name")
+    differing = differing.group_by("dbms").agg(options=pl.format("{}={}", "name", "value").str.join(", "))
     counted = runs.group_by("host", "dbms", maintain_order=True).agg(
-        pl.len().alias("runs"),
-        *(pl.col(name).first() for name in ("version", "version_comment", "build_source", "build_digest")),
+        pl.len().alias("runs"), pl.col("version", "version_comment", "build_source", "build_digest").first()
     )
     return (
         counted.join(differing, on="dbms", how="left", maintain_order="left")
@@ -203,9 +202,7 @@ def _variables(settings: pl.LazyFrame) -> pl.DataFrame:
     name, value = pl.col("name"), pl.col("value")
     ours = settings.filter(
         pl.col("kind") == "variable",
-        ~name.str.contains(_OF_THE_INSTANCE),
-        ~name.str.contains(_OF_THE_BUILD),
-        ~name.str.contains(_OF_PERFORMANCE_SCHEMA),
+        ~name.str.contains(_NO_SETTING),
         ~value.str.starts_with("/"),
     )
     # 90.000000 is 90, and ./ is the same place as a single dot.
@@ -216,5 +213,5 @@ def _variables(settings: pl.LazyFrame) -> pl.DataFrame:
 def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
     """One warning per row; it concerns whatever columns the rows have no name for."""
     columns = {**IDENTITY, "step": pl.String()}
-    whose = [name if name in rows.columns else pl.lit(None, dtype).alias(name) for name, dtype in columns.items()]
-    return rows.select(*whose[:-1], pl.lit(kind).alias("kind"), whose[-1], text.alias("text"))
+    unnamed = {name: pl.lit(None, dtype) for name, dtype in columns.items() if name not in rows.columns}
+    return rows.with_columns(**unnamed).select(*IDENTITY, pl.lit(kind).alias("kind"), "step", text.alias("text"))

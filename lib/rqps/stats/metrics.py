@@ -12,16 +12,14 @@ _TOTALS = {
     "server_user_cpu_us": pl.col("server_cpu_user_s") * 1e6,
     "client_cpu_us": pl.col("client_cpu_s") * 1e6,
     "host_cpu_us": (pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")) * 1e6,
-    "server_context_switches": pl.col("server_context_switches"),
-    "host_context_switches": pl.col("host_context_switches"),
-    "host_reads": pl.col("host_reads"),
-    "host_read_kb": pl.col("host_read_kb"),
-    "host_write_kb": pl.col("host_write_kb"),
-    "server_instructions": pl.col("server_instructions"),  # null where the CPU has no counters for us
-    "server_cycles": pl.col("server_cycles"),
 }
+_COUNTERS = (
+    *("server_context_switches", "host_context_switches", "host_reads", "host_read_kb", "host_write_kb"),
+    *("server_instructions", "server_cycles"),  # null where the CPU has no counters for us
+)
 METRICS = {"operations_per_s": pl.col("operations_per_s")} | {
-    f"{name}_per_operation": total / pl.col("operations") for name, total in _TOTALS.items()
+    f"{name}_per_operation": total / pl.col("operations")
+    for name, total in (_TOTALS | {name: pl.col(name) for name in _COUNTERS}).items()
 }
 """Each metric, calculated from the columns of `steps`."""
 COMPARED = ("operations_per_s", "server_cpu_us_per_operation", "client_cpu_us_per_operation")

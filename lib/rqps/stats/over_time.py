@@ -70,9 +70,8 @@ def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFr
     parts = pl.col("name").str.split(": ")
     return (
         long.with_columns(parts.list.get(0).alias("measure"), parts.list.get(1).alias("who"))
-        .join(pl.DataFrame({"name": list(_RATES)}).with_row_index("order"), on="name")
-        .sort("run", "order", "second")
-        .drop("name", "order")
+        .sort("run", pl.col("name").cast(pl.Enum(list(_RATES))), "second")
+        .drop("name")
     )
 
 

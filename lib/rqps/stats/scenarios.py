@@ -1,11 +1,13 @@
 """Scenarios of the performance schema: the cost of each against another one, the events it records, and its parts."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import takewhile
 
 import polars as pl
 
 from rqps.stats.comparison import KEYS, compare
+from rqps.stats.conditions import asked_options
 from rqps.stats.metrics import COMPARED, measured
 from rqps.stats.pairing import rounds_of_pairs
 from rqps.store.read import Study
@@ -35,7 +37,7 @@ Patterns = tuple[str, ...]
 
 def scenarios(study: Study) -> pl.DataFrame:
     """One row per dbms: `dbms, build, version, scenario`; a dbms whose config says nothing about it has none."""
-    options = study.conditions.filter(kind="option").select("dbms", "name", "value").unique()
+    options = asked_options(study.conditions)
     named = options.filter(name="perf_schema").select("dbms", scenario="value")
     switched = options.filter(name="performance_schema").select(
         "dbms", switched=pl.col("value").str.to_uppercase().replace_strict(_BY_OPTION, default=None)
@@ -79,9 +81,9 @@ def scenario_costs(study: Study, against: str) -> pl.DataFrame:
 
 def with_added(rounds: pl.DataFrame) -> pl.DataFrame:
     """The tidy frame of one metric with the median of the rounds' differences: `added, added_low, added_high`."""
-    added = {"median": "added", "low": "added_low", "high": "added_high"}
     keys = ["host", "step", "dbms"]
-    more = compare(rounds, of="difference", keys=_KEYS).rename(added).select(*keys, *added.values())
+    differences = compare(rounds, of="difference", keys=_KEYS)
+    more = differences.select(*keys, added="median", added_low="low", added_high="high")
     return compare(rounds, keys=_KEYS).join(more, on=keys, how="left", maintain_order="left")
 
 
@@ -94,24 +96,21 @@ def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:
 
 def events_per_statement(study: Study) -> pl.DataFrame:
     """One row per step, dbms and instrument: the median of the rounds' events for each statement of the load."""
-    keys = [*IDENTITY, "step", "name"]
-    wanted = (pl.col("name").str.starts_with(_EVENTS) & (pl.col("name") != MEMORY)) | (pl.col("name") == _STATEMENTS)
-    grown = (
+    name, value, step = pl.col("name"), pl.col("value").cast(pl.Int64), [*IDENTITY, "step"]
+    wanted = (name.str.starts_with(_EVENTS) & (name != MEMORY)) | (name == _STATEMENTS)
+    statements = pl.col("value").filter(name == _STATEMENTS).sum().over(step)
+    each = (
         study.status.filter(wanted)
-        .with_columns(pl.col("value").cast(pl.Int64))
-        .group_by(keys, maintain_order=True)
-        .agg(pl.col("value").filter(moment="after").sum() - pl.col("value").filter(moment="before").sum())
+        .group_by(*step, "name", maintain_order=True)
+        .agg(value.filter(moment="after").sum() - value.filter(moment="before").sum())
+        .with_columns(statements=statements)
+        .filter(name != _STATEMENTS, pl.col("value") > 0, pl.col("statements") > 0)
         .collect()
     )
-    statements = grown.filter(name=_STATEMENTS).select(*IDENTITY, "step", statements="value")
-    each = grown.filter(pl.col("name") != _STATEMENTS).join(statements, on=[*IDENTITY, "step"])
-    per = each.filter(pl.col("value") > 0).with_columns(
-        pl.col("name").str.strip_prefix(_EVENTS).alias("instrument"),
-        (pl.col("value") / pl.col("statements")).alias("per_statement"),
-    )
+    instrument = name.str.strip_prefix(_EVENTS).alias("instrument")
     return (
-        per.group_by("host", "step", "dbms", "instrument", maintain_order=True)
-        .agg(pl.col("per_statement").median())
+        each.group_by("host", "step", "dbms", instrument, maintain_order=True)
+        .agg(per_statement=(pl.col("value") / pl.col("statements")).median())
         .with_columns(
             pl.col("instrument").map_elements(lambda name: class_of(name) or name, pl.String).alias("class")
         )
@@ -181,22 +180,19 @@ def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[P
     >>> split_by_name({"a/x": 3.0, "a/y": 2.0, "a/z": 1.0}, most=2)
     [('a/x',), ('a/y', 'a/z')]
     """
-    names = list(events)
-    if len(names) < 2:
-        return []
+    names = sorted(events, key=lambda name: -events[name])
+    if len(names) <= most:
+        return [(name,) for name in names] if len(names) > 1 else []
     columns = zip(*(name.split("/") for name in names), strict=False)
     depth = sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, columns))
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = defaultdict(list)
     for name in names:
-        groups.setdefault("/".join(name.split("/")[: depth + 1]), []).append(name)
-    if len(names) <= most:
-        groups = {name: [name] for name in names}
-    weight = {start: sum(events[name] for name in members) for start, members in groups.items()}
-    order = sorted(groups, key=lambda start: -weight[start])
+        groups["/".join(name.split("/")[: depth + 1])].append(name)
+    order = sorted(groups, key=lambda start: -sum(events[name] for name in groups[start]))
     alone = order if len(order) <= most else order[: most - 1]
     parts = [tuple(groups[start]) if len(groups[start]) == 1 else (f"{start}/%",) for start in alone]
-    rest = [name for start in order[len(alone) :] for name in groups[start]]
-    return [*parts, *([tuple(rest)] if rest else [])]
+    rest = tuple(name for start in order[len(alone) :] for name in groups[start])
+    return [*parts, rest] if rest else parts
 
 
 def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:
