@@ -11,11 +11,11 @@ import pymysql
 import pytest
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import MeasuredServer, prepare
+from rqps.engines.mysql import MeasuredServer, data, prepare
 from rqps.engines.mysql.events import by_kind, stop_recording, verify
 from rqps.engines.mysql.instance import query
 from rqps.engines.mysql.reports import check_connections, read_setup, schema_rows
-from rqps.engines.mysql.scenario import Realised, known, realise, updates
+from rqps.engines.mysql.scenario import Realised, realise, updates
 from rqps.errors import RqpsError
 from rqps.run.job import loaded_data
 from rqps.study import Option, Run, read_runs_file, unfold
@@ -155,7 +155,7 @@ def test_every_scenario_of_a_version_shows_in_the_events_of_a_load(version: str,
             asked = named(name)
             if asked.kind != "on" or name == "all-enabled" or (version, name) in AT_START or absent(version, asked):
                 continue
-            has = known(server.prepared.origin, print)
+            has = data.known(server.prepared.origin, print)
             wanted = realise(asked, server.build, has, config=name)
             changes = updates(wanted, replace(has, instruments=now.instruments, consumers=now.consumers))
             now = replace(wanted, arguments=(), statements=tuple(changes))

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.build import locate
-from rqps.engines.mysql.data import origin, variables
+from rqps.engines.mysql.data import known, origin
 from rqps.engines.mysql.instance import Connection, query, running
 from rqps.engines.mysql.reports import read_settings, read_status
 from rqps.store.schemas import SETTINGS
@@ -30,9 +30,9 @@ def server(
     version: str = request.param
     build = locate(f"my{version}", BuildSpec(mysql=version), print)
     source = origin(build, {})
-    variables(source, print)
+    known(source, print)
     folder = tmp_path_factory.mktemp("server")
-    copy_folder(source.folder / "empty" / "data", folder / "data")
+    copy_folder(source.folder / "initialised" / "data", folder / "data")
     arguments = ("--performance-schema=ON", "--innodb-buffer-pool-size=64M")
     with running(build, folder / "data", arguments=arguments, log=folder / "error.log") as started:
         connection = started.connect()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.events import DIGEST, by_kind, differences, mistaken
-from rqps.engines.mysql.reports import Found
-from rqps.engines.mysql.scenario import Known, Realised, realise, refuse_too_large
+from rqps.engines.mysql.reports import Found, Known
+from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import (
     Scenario,
@@ -391,7 +391,7 @@ def test_a_kind_of_which_only_some_are_on_may_move_or_not() -> None:
 
 def test_sizes_that_take_more_memory_than_there_is_are_refused_with_what_would_fit() -> None:
     size = "performance_schema_events_statements_history_long_size"
-    known = Known(sizes={size: 10_000}, memory_bytes={"events_statements_history_long": 35_000_000})
+    known = Known(variables={size: "10000"}, memory_bytes={"events_statements_history_long": 35_000_000})
     refuse_too_large({size: "100000", "max_connections": "151"}, known, "my.ps", available_bytes=10**9)
     with pytest.raises(RqpsError) as caught:
         refuse_too_large({size: "1000000"}, known, "my.ps", available_bytes=10**9)

@@ -15,7 +15,7 @@ from rqps.engines.mysql.data import Origin
 from rqps.engines.mysql.instance import Server, start
 from rqps.engines.mysql.options import Translated, mismatches, translate
 from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
-from rqps.engines.mysql.scenario import Realised, known, realise, refuse_too_large
+from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
 from rqps.errors import RqpsError
 from rqps.study import Run
 from rqps.study.perf_schema import absent
@@ -29,7 +29,8 @@ def prepare(run: Run, say: Say) -> "PreparedServer":
     """The dbms of a run, its build fetched if need be, its config in the form of that version."""
     build = locate(run.build, run.build_spec, say)
     origin = data.origin(build, run.options)
-    translated = translate(run.options, data.variables(origin, say), dbms=run.dbms, version=build.version)
+    has = data.known(origin, say)
+    translated = translate(run.options, has.variables, dbms=run.dbms, version=build.version)
     if run.perf_schema is None:
         return PreparedServer(run.dbms, run.config, build, origin, translated, None)
     if reason := absent(build.version, run.perf_schema):
@@ -37,7 +38,6 @@ def prepare(run: Run, say: Say) -> "PreparedServer":
             f"{run.dbms}: the scenario {run.perf_schema.name} is not in this version: {reason}",
             fix=f'write mysql: "{build.version}" beside the source of build {run.build!r}, and its runs are left out',
         )
-    has = known(origin, say)
     scenario = realise(run.perf_schema, build, has, config=run.config)
     refuse_too_large(translated.expected, has, run.dbms)
     translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))

@@ -8,12 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, copy_folder, made_once
 from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.instance import Server, mysqld, running
 from rqps.engines.mysql.options import argument
-from rqps.engines.mysql.reports import read_variables
+from rqps.engines.mysql.reports import Known, read_known
 from rqps.errors import RqpsError
 from rqps.study import Option
 
@@ -29,6 +31,8 @@ SHAPING = (
 )
 """Options that decide what is written when tables are made: data made under other ones is other data."""
 
+FILE = "known.json"
+_KNOWN = TypeAdapter(Known)
 QUICK = {
     "performance_schema": "OFF",
     "innodb_buffer_pool_size": "512M",
@@ -59,17 +63,16 @@ def origin(build: Build, asked: Mapping[str, Option]) -> Origin:
     return Origin(build, {name: argument(asked[name].value, build.version) for name in SHAPING if name in asked})
 
 
-def variables(source: Origin, say: Say) -> dict[str, str]:
-    """Every variable that this build has, as it reports them itself."""
-    known: dict[str, str] = json.loads((_empty(source, say) / "variables.json").read_text())
-    return known
+def known(source: Origin, say: Say) -> Known:
+    """All that a build knows of itself, asked once."""
+    return _KNOWN.validate_json((_empty(source, say) / FILE).read_bytes())
 
 
 def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) -> Path:
     """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
     start_from = _empty(source, say)
-    known = variables(source, say)
-    quick = {key: value for key, value in {**QUICK, **source.shape}.items() if key in known}
+    there = known(source, say).variables
+    quick = {key: value for key, value in {**QUICK, **source.shape}.items() if key in there}
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in quick.items()]
 
     def make(work: Path) -> None:
@@ -84,7 +87,7 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
 
 
 def _empty(source: Origin, say: Say) -> Path:
-    """A folder with a freshly initialised data directory, and the variables of a server on it. Made once."""
+    """A folder with a freshly initialised data directory, and what a server on it knows of itself. Made once."""
 
     def make(work: Path) -> None:
         say(f"{source.build.name}: initialising an empty data directory")
@@ -98,11 +101,15 @@ def _empty(source: Origin, say: Say) -> Path:
             for schema in ("mysql", "test"):
                 (data / schema).mkdir(parents=True)
             _call(source.build, work, ["--bootstrap"], sql=_system_tables(source.build))
-        with running(source.build, data, log=work / "first.err") as server, closing(server.connect()) as connection:
-            (work / "variables.json").write_text(json.dumps(read_variables(connection), indent=1))
+        arguments, log = ("--loose-performance-schema=ON",), work / "first.err"
+        with (
+            running(source.build, data, arguments=arguments, log=log) as server,
+            closing(server.connect()) as connection,
+        ):
+            (work / FILE).write_bytes(_KNOWN.dump_json(read_known(connection), indent=1))
         _forget_redo_log(source.build, data)
 
-    return made_once(source.folder / "empty", make, say)
+    return made_once(source.folder / "initialised", make, say)
 
 
 def _system_tables(build: Build) -> bytes:

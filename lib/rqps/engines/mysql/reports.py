@@ -1,6 +1,7 @@
 """A server's own reports: its variables, its status, the settings of its performance schema, and its plans."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from rqps.study.perf_schema import State
 Row = dict[str, Any]
 Plan = dict[str, Any]
 LONGEST_STATEMENT = 300
+_TABLE_OR_PART = re.compile(r"(?P<table>\w+)\.(.*\.)?memory")
 _FORBIDDEN = {code for name, code in vars(ER).items() if name.endswith("ACCESS_DENIED_ERROR")}
 
 
@@ -124,6 +126,15 @@ class Found:
     """Threads that are there and whose events are not recorded; the one that reads this is none of them."""
 
 
+@dataclass(frozen=True)
+class Known(Found):
+    """The performance schema of a build, with it on and nothing else asked for, and all of its variables."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    """The memory of the performance schema's tables, by table, at the sizes that the variables have."""
+
+
 @contextmanager
 def explained(connection: Connection) -> Iterator[None]:
     """Explains the error of a user without the rights for the performance schema."""
@@ -187,3 +198,15 @@ def memory_status(connection: Connection) -> dict[str, int]:
     """The sizes that the performance schema reports of its own memory."""
     rows = query(connection, "SHOW ENGINE PERFORMANCE_SCHEMA STATUS")
     return {str(name): int(value) for _, name, value in rows}
+
+
+def read_known(connection: Connection) -> Known:
+    """All that a server knows of itself before anything is asked of it."""
+    variables = read_variables(connection)
+    if "performance_schema" not in variables:  # compiled without
+        return Known(variables=variables)
+    memory = Counter[str]()  # a table can have more than one part: its rows, and the texts of its statements
+    for name, value in memory_status(connection).items():
+        if part := _TABLE_OR_PART.fullmatch(name):
+            memory[part["table"]] += value
+    return Known(**vars(read_setup(connection)), variables=variables, memory_bytes=memory)

@@ -2,23 +2,13 @@
 
 import difflib
 import re
-import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import psutil
-from pydantic import TypeAdapter
 
-from rqps.engines import Say
-from rqps.engines.cache import copy_folder, made_once
-from rqps.engines.mysql import data
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.data import Origin
-from rqps.engines.mysql.instance import Connection, running
-from rqps.engines.mysql.reports import Found, memory_status, read_setup, read_variables
+from rqps.engines.mysql.reports import Known
 from rqps.errors import RqpsError
 from rqps.study.perf_schema import (
     Scenario,
@@ -38,50 +28,6 @@ _FIRST_WITH_OPTIONS = (5, 6)
 _SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")
 _TABLES = {"digests": "events_statements_summary_by_digest"}
 """Tables that are not called like their size."""
-_TABLE_OR_PART = re.compile(r"(?P<table>\w+)\.(.*\.)?memory")
-FILE = "known.json"
-
-
-@dataclass(frozen=True)
-class Known(Found):
-    """The performance schema of a build, with it on and nothing else asked for."""
-
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """Its variables that are sizes."""
-    memory_bytes: Mapping[str, int] = field(default_factory=dict)
-    """The memory of its tables at those sizes, by table."""
-
-
-_KNOWN = TypeAdapter(Known)
-
-
-def known(source: Origin, say: Say) -> Known:
-    """The performance schema of a build, asked once; an empty one where it was compiled without."""
-    if "performance_schema" not in data.variables(source, say):
-        return Known()
-
-    def make(work: Path) -> None:
-        say(f"{source.build.name}: asking what its performance schema has")
-        copy_folder(source.folder / "empty" / "data", work / "data")
-        arguments = ("--performance-schema=ON",)
-        with (
-            running(source.build, work / "data", arguments=arguments, log=work / "asked.err") as server,
-            closing(server.connect()) as connection,
-        ):
-            (work / FILE).write_bytes(_KNOWN.dump_json(_ask(connection), indent=1))
-        shutil.rmtree(work / "data")
-
-    return _KNOWN.validate_json((made_once(source.folder / "performance-schema", make, say) / FILE).read_bytes())
-
-
-def _ask(connection: Connection) -> Known:
-    variables = read_variables(connection, "performance_schema%")
-    memory = Counter[str]()  # a table can have more than one part: its rows, and the texts of its statements
-    for name, value in memory_status(connection).items():
-        if part := _TABLE_OR_PART.fullmatch(name):
-            memory[part["table"]] += value
-    sizes = {name: int(value) for name, value in variables.items() if value.lstrip("-").isdecimal()}
-    return Known(**vars(read_setup(connection)), sizes=sizes, memory_bytes=memory)
 
 
 @dataclass(frozen=True)
@@ -237,10 +183,10 @@ def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, availa
     available = psutil.virtual_memory().available if available_bytes is None else available_bytes
     needed: dict[str, int] = {}
     for name, value in options.items():
-        usual = known.sizes.get(name, 0)
-        if (found := _SIZE.fullmatch(name)) and usual > 0 and value.isdecimal():
+        usual = known.variables.get(name, "")
+        if (found := _SIZE.fullmatch(name)) and usual.isdecimal() and value.isdecimal():
             table = _TABLES.get(found["what"], found["what"])  # its memory is in proportion to its size
-            needed[name] = known.memory_bytes.get(table, 0) * int(value) // usual
+            needed[name] = known.memory_bytes.get(table, 0) * int(value) // max(int(usual), 1)
     if sum(needed.values()) <= available:
         return
     largest = max(needed, key=lambda name: needed[name])
