@@ -32,7 +32,7 @@ asked = options.parse_args()
 def measure(run: Run, folder: Path) -> dict[str, float]:
     """Seconds of each part, for one start of the server."""
     prepared = prepare(run, lambda _: None)
-    copy_folder(prepared.origin.folder / "empty" / "data", folder / "data")
+    copy_folder(prepared.origin.folder / "initialised" / "data", folder / "data")
     began = time.monotonic()
     prepared = prepare(run, print)
     told = time.monotonic()

@@ -280,7 +280,7 @@ def test_a_build_is_compiled_without_instruments_if_only_built_in_ones_are_left(
         for name in ("wait/io/table/sql/handler", "wait/lock/metadata/sql/mdl", "transaction", "error")
     }
     asked = put(named("compiled-out"), Known(left | {"memory/performance_schema/threads": "counted"}, CONSUMERS))
-    assert (asked.arguments, asked.by) == ((), "nothing")
+    assert (asked.arguments, asked.in_words) == ((), "compiled-out")
     put(named("compiled-out"), Known())
     with pytest.raises(RqpsError, match="it has 6 instruments, such as wait/synch/mutex/sql/LOCK_open"):
         put(named("compiled-out"))

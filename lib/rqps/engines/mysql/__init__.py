@@ -31,16 +31,16 @@ def prepare(run: Run, say: Say) -> "PreparedServer":
     origin = data.origin(build, run.options)
     has = data.known(origin, say)
     translated = translate(run.options, has.variables, dbms=run.dbms, version=build.version)
-    if run.perf_schema is None:
-        return PreparedServer(run.dbms, run.config, build, origin, translated, None)
-    if reason := absent(build.version, run.perf_schema):
-        raise RqpsError(
-            f"{run.dbms}: the scenario {run.perf_schema.name} is not in this version: {reason}",
-            fix=f'write mysql: "{build.version}" beside the source of build {run.build!r}, and its runs are left out',
-        )
-    scenario = realise(run.perf_schema, build, has, config=run.config)
-    refuse_too_large(translated.expected, has, run.dbms)
-    translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
+    scenario = None
+    if run.perf_schema is not None:
+        if reason := absent(build.version, run.perf_schema):
+            raise RqpsError(
+                f"{run.dbms}: the scenario {run.perf_schema.name} is not in this version: {reason}",
+                fix=f'write mysql: "{build.version}" beside the source of {run.build!r}, and its runs are left out',
+            )
+        scenario = realise(run.perf_schema, build, has, config=run.config)
+        refuse_too_large(translated.expected, has, run.dbms)
+        translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
     return PreparedServer(run.dbms, run.config, build, origin, translated, scenario)
 
 
@@ -63,14 +63,9 @@ class PreparedServer:
 
     @property
     def in_words(self) -> Mapping[str, str]:
-        scenario = "as its options have it"
-        if self.scenario:
-            scenario = self.scenario.scenario.name
-            scenario += f", set {self.scenario.by}" if self.scenario.scenario.kind == "on" else ""
-        return {
-            "options left out": ", ".join(self.translated.left_out) or "none",
-            "performance schema": scenario,
-        }
+        scenario = self.scenario.in_words if self.scenario else "as its options have it"
+        left_out = ", ".join(self.translated.left_out)
+        return {"options left out": left_out or "none", "performance schema": scenario}
 
     def loaded(self, name: str, load: Callable[[Server], None], say: Say) -> Path:
         return data.loaded(self.origin, name, load, say)

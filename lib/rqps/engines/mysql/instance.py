@@ -156,16 +156,13 @@ def mysqld(build: Build, data: Path) -> list[str]:
 
 def _wait_until_it_answers(server: Server, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
-    problem = f"did not answer within {patience_s:g} s"
-    while time.monotonic() < deadline:
-        if server.ended() or not server.pid:
-            problem = "did not start"
-            break
+    while time.monotonic() < deadline and not server.ended():
         try:
             server.connect().close()
             return
         except pymysql.err.OperationalError:
             time.sleep(0.05)
+    problem = "did not start" if server.ended() else f"did not answer within {patience_s:g} s"
     raise RqpsError(
         f"{server.build.name} ({server.build.version}) {problem}; the end of its error log:\n{server.last_words()}",
         fix=f"read the whole log, {server.error_log.name}",

@@ -25,7 +25,9 @@ class Translated:
 
 
 def _log_bin(value: Value, _known: Mapping[str, str]) -> Translated | None:
-    return Translated((f"--{'log-bin=binlog' if is_on(value) else 'skip-log-bin'}",), {"log_bin": on_off(value)})
+    if is_on(value):
+        return Translated(("--log-bin=binlog",), {"log_bin": "ON"})
+    return Translated(("--skip-log-bin",), {"log_bin": "OFF"})
 
 
 def _ssl(value: Value, known: Mapping[str, str]) -> Translated | None:
@@ -33,9 +35,7 @@ def _ssl(value: Value, known: Mapping[str, str]) -> Translated | None:
         return None
     if "tls_version" in known:  # skip-ssl is gone in 8.4
         return Translated(("--tls-version=",), {"tls_version": ""})
-    return Translated(
-        ("--skip-ssl",), {"have_ssl": "DISABLED"} if known.get("have_ssl") != "NO" else {"have_ssl": "NO"}
-    )
+    return Translated(("--skip-ssl",), {"have_ssl": "NO" if known.get("have_ssl") == "NO" else "DISABLED"})
 
 
 def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | None:
@@ -66,19 +66,18 @@ def translate(asked: Mapping[str, Option], known: Mapping[str, str], *, dbms: st
     left_out: list[str] = []
     unknown: list[str] = []
     for name, option in asked.items():
-        variable = name.replace("-", "_")
-        special = FORMS[variable](option.value, known) if variable in FORMS else None
+        special = FORMS[name](option.value, known) if name in FORMS else None
         if special:
             arguments += special.arguments
             expected |= special.expected
-        elif variable in known:
+        elif name in known:
             arguments.append(f"--{name.replace('_', '-')}={argument(option.value, version)}")
-            expected[variable] = plain(option.value)
+            expected[name] = plain(option.value)
         elif option.optional:
             left_out.append(name)
         else:
-            near = difflib.get_close_matches(variable, known, n=1)
-            unknown.append(f"{name}" + (f" (did you mean {near[0]}?)" if near else ""))
+            near = difflib.get_close_matches(name, known, n=1)
+            unknown.append(f"{name} (did you mean {near[0]}?)" if near else name)
     if unknown:
         raise RqpsError(
             f"{dbms}: MySQL {version} has no option " + ", ".join(unknown),
@@ -121,12 +120,8 @@ def argument(value: Value, version: str) -> str:
 
 def plain(value: Value) -> str:
     """A value as the server reports it."""
-    return on_off(value) if isinstance(value, bool) else str(value)
+    return {True: "ON", False: "OFF"}[value] if isinstance(value, bool) else str(value)
 
 
 def is_on(value: Value) -> bool:
     return canonical(value) == "1"
-
-
-def on_off(value: Value) -> str:
-    return "ON" if is_on(value) else "OFF"

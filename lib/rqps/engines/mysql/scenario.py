@@ -43,13 +43,14 @@ class Realised:
     others: tuple[str, ...] = ()
 
     @property
-    def by(self) -> str:
-        """The way in which it is set, in words."""
+    def in_words(self) -> str:
+        """Its name, and the way in which it is set."""
         if self.scenario.kind != "on":
-            return "nothing"
+            return self.scenario.name
+        by = "by options at its start" if self.arguments else "by nothing, since it is as the release has it"
         if self.statements:
-            return "by UPDATE of the setup tables, before the load connects"
-        return "by options at its start" if self.arguments else "nothing, which is as the release has it"
+            by = "by UPDATE of the setup tables, before the load connects"
+        return f"{self.scenario.name}, set {by}"
 
     def is_on(self, consumer: str) -> bool:
         return self.consumers.get(consumer, False)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir
+from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 
@@ -115,8 +115,9 @@ def chromium(say: Say = print) -> Tool:
 def _installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
     """The first of these on PATH that runs and is good enough."""
     for name in names:
-        if (found := shutil.which(name)) and (version := _version((found,), {})):
-            tool = Tool((found,), version)
+        found = shutil.which(name)
+        if found and (version := _VERSION.search(said((found, "--version"), {}))):
+            tool = Tool((found,), version[1])
             if good(tool):
                 return tool
     return None
@@ -139,15 +140,10 @@ def _private(
     programs = (path for path in sorted(tree.glob(program)) if path.read_bytes()[:4] == b"\x7fELF")
     argv = (str(next(programs, tree / program)),)
     given = {**({} if alone else _search(debian.library_folders(tree))), **environment(tree)}
-    if version := _version(argv, given):
-        return Tool(argv, version, given)
-    answer = said((*argv, "--version"), given).strip()
-    raise RqpsError(f"{argv[0]} does not run: {answer[-400:] or 'it says nothing'}", fix=fix)
-
-
-def _version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    found = _VERSION.search(said((*argv, "--version"), environment))
-    return found[1] if found else None
+    answer = said((*argv, "--version"), given)
+    if version := _VERSION.search(answer):
+        return Tool(argv, version[1], given)
+    raise RqpsError(f"{argv[0]} does not run: {answer.strip()[-400:] or 'it says nothing'}", fix=fix)
 
 
 LIBRARY_PACKAGES = {"libaio.so.1": "libaio1", "libnuma.so.1": "libnuma1", "libcrypt.so.1": "libcrypt1"}
@@ -159,7 +155,7 @@ SAME_BY_ANOTHER_NAME = {"libaio.so.1": "libaio.so.1t64"}
 
 
 def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str]:
-    """The libraries that the system's loader does not find for a program. The program itself is not run."""
+    """The libraries that the system's loader does not find for a program, which is not run for it."""
     try:
         listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
     except FileNotFoundError:  # a system of another kind: the program itself shows whether it runs there
@@ -185,12 +181,9 @@ def _search(folders: Iterable[Path]) -> dict[str, str]:
 def folder_with(name: str, library: str, say: Say) -> Path:
     """A folder to put on LD_LIBRARY_PATH so that a library is found, filled if need be."""
     if other := _of_the_machine(SAME_BY_ANOTHER_NAME.get(library)):
-        folder = cache_dir() / "libraries"
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / library).exists():
-            (folder / library).unlink(missing_ok=True)
-            (folder / library).symlink_to(other)
-        return folder
+        return made_once(
+            cache_dir() / "renamed-libraries" / library, lambda folder: (folder / library).symlink_to(other), say
+        )
     needed = f"builds.{name}: its program needs {library}, which this machine does not have"
     package = LIBRARY_PACKAGES.get(library)
     if package is None:
@@ -204,7 +197,7 @@ def folder_with(name: str, library: str, say: Say) -> Path:
 
 
 def _of_the_machine(library: str | None) -> str | None:
-    """The place where the system's loader finds a library, if it does."""
+    """The file that the system's loader takes for a library, if it has one."""
     known = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, errors="replace").stdout
     lines = (line.split() for line in known.splitlines() if "x86-64" in line)
     return next((words[-1] for words in lines if words[0] == library), None)
