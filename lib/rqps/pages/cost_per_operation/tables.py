@@ -10,7 +10,19 @@ from great_tables import GT
 
 from rqps.errors import RqpsError
 from rqps.stats import PUBLISHED
-from rqps.view import MUTED, Column, Row, by_host, coverage_of, in_order, rounds_of, signs_of, spread, table
+from rqps.view import (
+    MUTED,
+    Column,
+    Row,
+    by_host,
+    coverage_of,
+    in_order,
+    rounds_of,
+    signs_of,
+    spread,
+    table,
+    two_lines,
+)
 
 OURS = {
     "server_cpu_us_per_operation": "server, µs/o",
@@ -142,13 +154,10 @@ def _reach(low: float | None, high: float | None, digits: int) -> str:
 
 def _cell(row: Row) -> str:
     digits = _digits(row)
-    small = f"font-size:11px;color:{MUTED};white-space:nowrap"
-    reach = _reach(row["low"], row["high"], digits)
-    lines = [_number(row["median"], digits), f'<span style="{small}">{reach}</span>']
-    if row["ratio"] is not None:
-        sign = signs_of(row["metric"])[row["verdict"]]
-        lines.append(
-            f'<span style="white-space:nowrap"><b title="{escape(row["needs"])}">{sign} {row["ratio"]:.2f}</b> '
-            f'<span style="{small}">{_reach(row["ratio_low"], row["ratio_high"], 2)}</span></span>'
-        )
-    return "<br>".join(lines)
+    cell = two_lines(_number(row["median"], digits), _reach(row["low"], row["high"], digits), muted=True)
+    if row["ratio"] is None:
+        return cell
+    sign, reach = signs_of(row["metric"])[row["verdict"]], _reach(row["ratio_low"], row["ratio_high"], 2)
+    small = f'<span style="font-size:11px;color:{MUTED}">{reach}</span>'
+    ratio = f'<b title="{escape(row["needs"])}">{sign} {row["ratio"]:.2f}</b> {small}'
+    return f'{cell}<br><span style="white-space:nowrap">{ratio}</span>'

@@ -14,7 +14,6 @@ from rqps.view.flame import figure, with_error
 MOST_ROWS = 48
 NAMED = len(view.SERIES)
 REST = "the rest"
-
 CONNECTION = "connection"
 KINDS = {"seen_network": "waiting for the client", "seen_lock": "waiting for a lock"}
 KINDS |= {"seen_disk": "waiting for the disk", "seen_timer": "sleeping", "seen_other": "waiting for something else"}
@@ -42,8 +41,9 @@ def components(profile: Profile) -> Any:
     totals = bars.group_by("row", maintain_order=True).agg(pl.col("share", "cost").sum())
     totals = totals.with_columns(pl.col("cost").map_elements(figure, pl.String).alias("label"))
     colours = dict(zip([*named, REST], [*view.SERIES[: len(named)], view.GRID], strict=True))
-    unit, most = parts["unit"][0], float(totals["share"].max() or 1)  # type: ignore[arg-type]
-    chart = _stacked(bars, totals, colours, f"{unit}, base = 1", room=1.12 * most, unit=unit)
+    unit = parts["unit"][0]
+    room = view.room(1.12, totals["share"])
+    chart = _stacked(bars, totals, colours, f"{unit}, base = 1", room=room, unit=unit)
     how = (
         f"Each bar is the measured cost, divided as the profile of its stacks is; means of "
         f"{view.rounds_of(parts['n'].to_list())}. Figures are {unit}. Parts that are small everywhere are in "
@@ -68,16 +68,15 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     parts = view.with_rows(view.by_host(_means(time)).filter(pl.col("step").is_in(shown)))
     parts = parts.with_columns(pl.col("kind").cast(pl.String))
     running, whole = pl.col("cost").filter(pl.col("kind") == RUNNING).sum(), pl.col("cost").sum()
+    written = (cost.map_elements("{:,.1f}".format, pl.String) for cost in (running, whole))
     totals = parts.group_by("row", "step", "dbms", maintain_order=True).agg(
-        pl.col("share").sum(), running=running, all=whole, explained=running / whole
+        pl.col("share").sum(), explained=running / whole, label=pl.format("{} of {} µs", *written)
     )
-    labels = [f"{row['running']:,.1f} of {row['all']:,.1f} µs" for row in totals.to_dicts()]
-    totals = totals.with_columns(pl.Series("label", labels, pl.String))
     kinds = [kind for kind in ORDER if kind in parts["kind"].to_list()]
     others = (view.GRID, *view.SERIES)
     colours = {kind: view.INK if kind == RUNNING else others[place % 10] for place, kind in enumerate(kinds)}
     title = "of the time of its connection's thread"
-    chart = _stacked(parts, totals, colours, title, room=1.3, unit="µs/operation", percent=True)
+    chart = _stacked(parts, totals, colours, title, room=alt.Scale(domainMax=1.3), unit="µs/operation", percent=True)
     rounds = time.group_by(_CELL).agg(pl.col("round").n_unique())["round"].to_list()
     without = f" Of {', '.join(nameless)} the threads have no names, and are not here." if nameless else ""
     how = (
@@ -137,7 +136,7 @@ def _stacked(
     colours: dict[str, str],
     title: str,
     *,
-    room: float,
+    room: alt.Scale,
     unit: str,
     percent: bool = False,
 ) -> Any:
@@ -146,7 +145,7 @@ def _stacked(
     axis, height = view.row_axis(bars)
     kinds = [kind for kind in colours if kind in bars["kind"].to_list()]
     ticks = alt.Axis(tickCount=6, format="%") if percent else alt.Axis(tickCount=8)
-    x = alt.X("share:Q", stack="zero", title=title, axis=ticks, scale=alt.Scale(domainMax=room))
+    x = alt.X("share:Q", stack="zero", title=title, axis=ticks, scale=room)
     legend = alt.Legend(title=None, columns=3 if percent else 4, labelLimit=180)
     placed = bars.with_columns(pl.col("kind").replace_strict(place, return_dtype=pl.Int32).alias("place"))
     scale = alt.Scale(domain=kinds, range=[colours[kind] for kind in kinds])

@@ -54,9 +54,7 @@ def beside(counted: Study, timed: Study) -> GT | view.Sentences:
     """One row per step and dbms: instructions per operation, their ratio to the base's, and that of CPU time."""
     found = counted_beside(counted, timed)
     if found.is_empty():
-        return view.Sentences(
-            ["No instructions of a dbms and of its base were counted, so nothing stands beside them."]
-        )
+        return view.Sentences(["No instructions of a dbms and of its base were counted."])
     names = ("counted", "ratio", *_BESIDE, "together")
     rows = [dict.fromkeys(names, row) | row for row in view.by_host(found).iter_rows(named=True)]
     means = f"Instructions: {view.rounds_of(found['n'])}."

@@ -59,9 +59,8 @@ def _strips(pieces: pl.DataFrame) -> Any:
     base = alt.Chart().encode(x=x, x2="until:Q", y=alt.Y("client:O", axis=clients), tooltip=tooltip)
     rects = base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=legend))
     stalls = base.transform_filter("datum.low === 0").mark_rect(color=STALL, height=3)
-    return alt.layer(rects, stalls, data=slim(until, *_OF_CLIENT, "until", "share")).properties(
-        height=STRIP_PX * count
-    )
+    strips = alt.layer(rects, stalls, data=slim(until, *_OF_CLIENT, "until", "share"))
+    return strips.properties(height=STRIP_PX * count)
 
 
 def _claim(dbms: str, pieces: pl.DataFrame) -> str:
@@ -73,9 +72,8 @@ def _claim(dbms: str, pieces: pl.DataFrame) -> str:
 
 
 def _how(pieces: pl.DataFrame, few: bool) -> str:
-    lengths = sorted(set(pieces["piece_s"]))
-    length = f"{lengths[0]} s" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} s"
-    what = f"Operations of each client per second: median of {rounds_of(pieces['n'])}, over {length}"
+    length = " to ".join(in_order(str(each) for each in (pieces["piece_s"].min(), pieces["piece_s"].max())))
+    what = f"Operations of each client per second: median of {rounds_of(pieces['n'])}, over {length} s"
     if few:
         return f"{what}; the band from the lowest to the highest single second. By seconds since the step began."
     return (

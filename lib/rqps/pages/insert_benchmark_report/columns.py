@@ -157,11 +157,10 @@ def columns_text(study: Study) -> Folded:
 def _lines(rows: pl.DataFrame, digits: int | None) -> Iterator[list[str]]:
     for (dbms,), of_dbms in rows.group_by("dbms", maintain_order=True):
         found = {row["metric"]: row for row in of_dbms.iter_rows(named=True)}
-        cells = [found.get(name) for name in PUBLISHED]
-        places = [_DIGITS.get(name, 3) if digits is None else digits for name in PUBLISHED]
-        numbers = zip(cells, places, strict=True)
-        yield [*(f"{row['median']:.{after}f}" if row else "-" for row, after in numbers), str(dbms)]
-        if any(reaches := [_reach(row) for row in cells]):
+        cells = {name: found.get(name) for name in PUBLISHED}
+        forms = {name: f".{_DIGITS.get(name, 3) if digits is None else digits}f" for name in PUBLISHED}
+        yield [*(format(row["median"], forms[name]) if row else "-" for name, row in cells.items()), str(dbms)]
+        if any(reaches := [_reach(row) for row in cells.values()]):
             yield [*reaches, ""]
 
 

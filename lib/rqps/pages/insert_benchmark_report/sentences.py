@@ -80,9 +80,9 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
         ]
         said.append(f"{missed['dbms'][0]} missed the rate of inserts: {', '.join(each)}, {rounds_of(missed['n'])}.")
     if not said:
-        few = rates.filter(pl.col("missed") > 0).to_dicts()
         some = [
-            f"{row['dbms']} missed it in {row['step']} in {row['missed']} of {rounds_of([row['n']])}" for row in few
+            f"{row['dbms']} missed it in {row['step']} in {row['missed']} of {rounds_of([row['n']])}"
+            for row in rates.filter(pl.col("missed") > 0).to_dicts()
         ]
         but = f", though not in every round: {', '.join(some)}" if some else ""
         said.append(f"Every dbms reached the rate of inserts in every step, by the published rule{but}.")

@@ -124,10 +124,8 @@ def settling(study: Study) -> pl.DataFrame:
 def reads(study: Study) -> pl.DataFrame:
     """Read per operation (a row in l.*, a query in q*): pages not in the buffer pool, and reads of the device; beside
     them the size of the tables after the step, and of the buffer pool."""
-    counted, value = (
-        study.status.filter(name="innodb_buffer_pool_reads"),
-        pl.col("value").cast(pl.Float64, strict=False),
-    )
+    counted = study.status.filter(name="innodb_buffer_pool_reads")
+    value = pl.col("value").cast(pl.Float64, strict=False)
     before, after = (value.filter(moment=moment).first() for moment in ("before", "after"))
     misses = counted.group_by(_OF_STEP).agg((after - before).alias("misses")).collect()
     sizes = study.engine.filter(moment="after").select(

@@ -23,20 +23,19 @@ def events(study: Study) -> list[Any]:
     if rows.is_empty():
         return [Sentences(["The runs of this study do not say what the performance schema recorded."]), of_clocks]
     rows = rows.sort("position", "build", "per_statement", descending=[False, False, True], maintain_order=True)
-    each = pl.col("each_ns").map_elements("{:,.0f}".format, pl.String).fill_null("?")
     shown = view.table(
-        rows.with_columns(step_on_build(rows), each),
+        rows.with_columns(step_on_build(rows)),
         [
             Column("classes", "kinds"),
             Column("per_statement", "events per statement", ",.2f"),
             Column("added", "CPU added, µs/o", ",.2f"),
-            Column("each_ns", "ns per event", str),
+            Column("each_ns", "ns per event", ",.0f"),
         ],
         name="ps-events",
         group="step",
         rows="scenario",
         note="Events that the server counted of the load's own connections, per statement; the CPU that the scenario "
-        f"adds to {costs['against'][0]}, divided by them. ? where the rounds show no cost.",
+        f"adds to {costs['against'][0]}, divided by them. – where the rounds show no cost.",
     )
     return [shown, of_clocks]
 
