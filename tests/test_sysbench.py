@@ -16,8 +16,9 @@ from rqps.workloads.answers import (
     percentile_us,
     summary,
     together,
+    total,
 )
-from rqps.workloads.sysbench.generator import measured_part, read_seconds
+from rqps.workloads.sysbench.generator import read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import before, expand, find, in_tables, is_measured, listed, lists
 from rqps.workloads.sysbench.workload import with_values
@@ -261,7 +262,7 @@ def test_threads_are_added_up_second_by_second() -> None:
 
 def test_the_warm_up_is_not_in_the_whole() -> None:
     seconds = read_seconds([line(-1, [[1, 100]]), line(0, [[2, 3]]), line(1, [[2, 4]])], threads=1)
-    whole = measured_part("scan", seconds)
+    whole = total(seconds, "")
     assert (whole.transactions, whole.buckets) == (7, {2: 7})
 
 

@@ -72,6 +72,11 @@ def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
     )
 
 
+def total(seconds: Iterable[Second], kind: str) -> Second:
+    """The measured seconds of one kind as one, of all clients."""
+    return together(kind, 0, [each for each in seconds if each.kind == kind and each.second >= 0])
+
+
 def by_second(seconds: Iterable[Second]) -> Iterator[Second]:
     """Each second of each kind with all threads together."""
     parts: dict[tuple[str, int], list[Second]] = {}

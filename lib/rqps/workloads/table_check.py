@@ -52,12 +52,6 @@ def tables_of(connection: Connection, schema: str) -> list[str]:
 
 
 def _words(value: Any) -> str:
-    match value:
-        case Mapping():
-            shown = [
-                f"{name} {of}" if isinstance(of, str) else f"{name} ({', '.join(of)})" for name, of in value.items()
-            ]
-            return ", ".join(shown) or "none"
-        case list():
-            return ", ".join(map(str, value)) or "none"
-    return str(value)
+    if isinstance(value, Mapping):
+        value = [f"{name} {of}" if isinstance(of, str) else f"{name} ({', '.join(of)})" for name, of in value.items()]
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

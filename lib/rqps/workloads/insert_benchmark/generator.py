@@ -13,7 +13,7 @@ from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.workloads import How
-from rqps.workloads.answers import Second, together
+from rqps.workloads.answers import Second
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import Row
 from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, statement
@@ -55,12 +55,7 @@ def generating(
 
 
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """The rows' own clock at the beginning of a step: behind the rows of all steps before it.
-
-    >>> asked = InsertBenchmarkParameters(load_rows=25_000)
-    >>> [clock_begins(find(name, "current"), asked) - CLOCK_BEGINS for name in ("l.i0", "l.x", "l.i1")]
-    [0, 3, 4]
-    """
+    """The rows' own clock at the beginning of a step: behind the rows of all steps before it."""
     before = parameters.before(step)
     return CLOCK_BEGINS + sum(-(-parameters.rows(each) // (each.rate or CLOCK_ROWS)) for each in before)
 
@@ -84,17 +79,11 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Op
         "indexed-rows": loaded * of_a_table,
         "clock-begin": clock_begins(step, parameters),
         "clock-rows": step.rate or CLOCK_ROWS,
-        "row-seed": seed,
         "ready-seconds": READY_S,
         "rand-seed": seed,
         "mysql-ignore-errors": DONE_AGAIN,
         "time": 0,  # it stops when the rows are done
     }
-
-
-def total(seconds: Iterable[Second], kind: str) -> Second:
-    """Seconds of one kind as one, of all clients."""
-    return together(kind, 0, [each for each in seconds if each.kind == kind])
 
 
 def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:

@@ -43,11 +43,6 @@ class Step:
         return 1 + self.deletes + bool(self.queries)
 
 
-def forms() -> tuple[str, ...]:
-    """The forms in which the benchmark was done through the years."""
-    return tuple(_described()["forms"])
-
-
 def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
     """All steps of a form in their order.
 

@@ -19,9 +19,10 @@ from rqps.workloads.answers import (
     read_seconds,
     retries_warning,
     step_columns,
+    total,
 )
 from rqps.workloads.insert_benchmark import generator, settling
-from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole, total
+from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
 from rqps.workloads.load_generator import DATABASE
@@ -32,18 +33,10 @@ ENOUGH_OF_RATE = 0.95
 FEWEST_FOUND = 0.9
 """A share of the rows that queries ask for: with fewer, most asked for rows that were deleted."""
 COLUMNS = {
-    "transactionid": "bigint",
-    "dateandtime": "datetime",
-    "cashregisterid": "int",
-    "customerid": "int",
-    "productid": "int",
-    "price": "int",
-    "data": "varchar(4000)",
+    name: kind.lower() for name, kind in re.findall(r"(\w+) (BIGINT|DATETIME|INT|VARCHAR\(\d+\))", statement("table"))
 }
 INDEXES = {
-    "marketsegment": ["productid", "customerid", "price"],
-    "registersegment": ["cashregisterid", "customerid", "price"],
-    "pdc": ["price", "dateandtime", "customerid"],
+    name: columns.split(", ") for name, columns in re.findall(r"\{table\}_(\w+) \((.*?)\)", statement("indexes"))
 }
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
 """Values for which a query is explained."""

@@ -167,11 +167,7 @@ class Report(NamedTuple):
 
 
 def read_report(lines: list[str]) -> Report | None:
-    r"""Its one line of comma-separated values, if it came to that.
-
-    >>> read_report(["rqps ready\n", ",mixed,1.234,1.234,1.234,4,2500\n"])
-    Report(elapsed_s=1.234, clients=4, queries=2500)
-    """
+    """Its one line of comma-separated values, if it came to that."""
     for line in lines:
         if found := _CSV.match(line.rstrip("\n")):
             return Report(float(found[1]), int(found[4]), int(found[5]))
@@ -179,11 +175,7 @@ def read_report(lines: list[str]) -> Report | None:
 
 
 def complaints(lines: list[str]) -> list[str]:
-    r"""Lines in which mysqlslap speaks of itself, each once.
-
-    >>> complaints(["rqps ready\n", "/opt/bin/mysqlslap: Cannot run\n", "/opt/bin/mysqlslap: Cannot run\n"])
-    ['mysqlslap: Cannot run']
-    """
+    """Lines in which mysqlslap speaks of itself, each once."""
     said = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)
     return list(dict.fromkeys(line for line in said if line.startswith("mysqlslap: ")))
 

@@ -110,11 +110,7 @@ class PointLookupsParameters(Parameters):
         return Connections("clients", max(self.clients), OTHER_CONNECTIONS)
 
     def queries_of(self, clients: int, scans: bool) -> int:
-        """Queries of each client in a step.
-
-        >>> PointLookupsParameters(queries=100, most_queries=320, scan_queries=64).queries_of(32, True)
-        2
-        """
+        """Queries of each client in a step."""
         limits = [self.most_queries, self.scan_queries if scans else None]
         return min([self.queries, *(max(1, limit // clients) for limit in limits if limit is not None)])
 

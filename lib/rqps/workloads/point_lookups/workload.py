@@ -32,6 +32,12 @@ ROWS_AT_ONCE = 10
 COLUMNS = {"i": "int", "j": "int", "k": "int", "l": "int"}
 INDEXES = {"PRIMARY": ["i"], "xj": ["j"], "xjk": ["j", "k"]}
 TABLE_IS_FULL = 1114
+USABLE = ("YES", "DEFAULT")
+NOT_USABLE = {
+    "NO": "it was built without it",
+    "DISABLED": "its options disable it",
+    "FORBIDDEN": "its config disables it",
+}
 WHOLE_TABLE = ("ALL", "index")
 """Kinds of access that read every row, or every entry of an index."""
 
@@ -159,17 +165,15 @@ def make_table(server: Server, engine: str, rows: int) -> None:
 
 def check_engine(connection: Connection, engine: str, build: str) -> None:
     """Refuse an engine that the server does not have, or that its config forbids."""
-    found = query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine")
-    usable = [str(name) for name, support in found if support in ("YES", "DEFAULT")]
-    disabled = query(connection, "SHOW GLOBAL VARIABLES LIKE 'disabled_storage_engines'")
-    forbidden = str(disabled[0][1]).lower().split(",") if disabled else []
-    if engine not in usable or engine in forbidden:
-        why = "its config disables it" if engine in forbidden else dict(found).get(engine, "it has no such engine")
-        usable = [name for name in usable if name not in forbidden]
+    support = dict(query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine"))
+    for _, disabled in query(connection, "SHOW GLOBAL VARIABLES LIKE 'disabled_storage_engines'"):
+        support |= dict.fromkeys(disabled.lower().split(","), "FORBIDDEN")
+    if support.get(engine) not in USABLE:
+        usable = ", ".join(name for name, word in support.items() if word in USABLE)
         raise RqpsError(
             f"engines: {build} can't make a table with engine {engine!r}: "
-            + {"NO": "it was built without it", "DISABLED": "its options disable it"}.get(why, why),
-            fix=f"take it out of engines in the study's parameters; this server has {', '.join(usable)}",
+            + NOT_USABLE.get(str(support.get(engine)), "it has no such engine"),
+            fix=f"take it out of engines in the study's parameters; this server has {usable}",
         )
 
 

@@ -12,7 +12,7 @@ from typing import Unpack
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
 from rqps.workloads import How, answers
-from rqps.workloads.answers import Second, by_second, together
+from rqps.workloads.answers import Second, by_second
 from rqps.workloads.load_generator import (
     DATABASE,
     DONE_AGAIN,
@@ -119,11 +119,6 @@ def read_seconds(
             fix="see what sysbench said, in the step's log",
         )
     return list(by_second(reported))
-
-
-def measured_part(kind: str, seconds: Iterable[Second]) -> Second:
-    """All seconds after the warm-up as one."""
-    return together(kind, 0, [second for second in seconds if second.second >= 0])
 
 
 def _on(parameters: SysbenchParameters, seed: int) -> dict[str, str | int | float]:

@@ -35,14 +35,12 @@ def _exists(name: str) -> str:
 
 def _numbers(value: Any) -> int | tuple[int, ...]:
     """A number, or several of them that are not the same."""
-    counts = value if isinstance(value, list | tuple) else [value]
-    if not counts or not all(
-        isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in counts
-    ):
+    counts = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not counts or any(type(count) is not int or count < 1 for count in counts):
         raise ValueError(f"is {value!r}; a whole number of at least 1 is due, or a list of them, such as [1, 8, 64]")
     if len(set(counts)) < len(counts):
         raise ValueError(f"{value!r} has a number more than once")
-    return tuple(counts) if isinstance(value, list | tuple) else int(value)
+    return counts if isinstance(value, list | tuple) else counts[0]
 
 
 _A_COUNT = {"type": "integer", "minimum": 1}

@@ -149,11 +149,7 @@ def is_measured(name: str) -> bool:
 
 
 def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """Flushes and warm-ups between a step and the one that is measured before it.
-
-    >>> before(("insert", "flush", "scan.warm", "scan", "flush"), "scan")
-    ('flush', 'scan.warm')
-    """
+    """Flushes and warm-ups between a step and the one that is measured before it."""
     found: list[str] = []
     for each in names[: names.index(name)]:
         found = [] if is_measured(each) else [*found, each]
@@ -161,11 +157,7 @@ def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def in_tables(names: Iterable[str]) -> list[str]:
-    """Steps in the order of tables: by group, kind and range, what came before all writes first.
-
-    >>> in_tables(["scan", "random-points", "random-points_range=10", "random-points.pre"])
-    ['random-points_range=10', 'random-points.pre', 'random-points', 'scan']
-    """
+    """Steps in the order of tables: by group, kind and range, what came before all writes first."""
     kinds = [kind for group in _described()["groups"].values() for kind in group]
 
     def place(step: Step) -> tuple[int, int, bool]:

@@ -12,10 +12,10 @@ from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_ro
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads import Answer, Checked, How
-from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, step_columns
+from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, step_columns, total
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench import generator
-from rqps.workloads.sysbench.generator import Generator, measured_part, read_seconds
+from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, before, find
 from rqps.workloads.table_check import check_table, must_be, tables_of
@@ -80,7 +80,7 @@ class Sysbench:
         described, asked = parameters.alone(step)
         per_transaction = parameters.table_rows if described.unit == "row" else described.queries
         seconds = read_seconds(load.lines, asked.clients, step, per_transaction, load.whole_within_s)
-        whole = measured_part(step, seconds)
+        whole = total(seconds, step)
         columns: dict[str, Any] = {
             "kind": described.kind,
             "range": described.range_size,

@@ -61,7 +61,7 @@ end
 -- `writers` are the threads of each client that write.
 local function ask(client, origin, writers)
    local opt = sysbench.opt
-   local below = rows.source(opt.row_seed, opt.clients + client)
+   local below = rows.source(opt.rand_seed, opt.clients + client)
    local makers = {}
    for text in opt.queries:gmatch("[^;]+") do
       makers[#makers + 1] = maker(text, client, below)

@@ -24,7 +24,6 @@ sysbench.cmdline.options = {
    indexed_rows = {"Rows of a table when its indexes are made", 0.0},
    clock_begin = {"Of the rows, in seconds since 1970", 0},
    clock_rows = {"Rows of a client in a second of that clock", 10000},
-   row_seed = {"Of all that is drawn", 0},
    ready_seconds = {"From the last connection to the beginning", 1},
 }
 

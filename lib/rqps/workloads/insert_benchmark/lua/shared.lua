@@ -71,10 +71,6 @@ function shared.sleep_until(moment)
    end
 end
 
--- ---------------------------------------------------------------------------------------------------------------
--- The two threads of a client that write
--- ---------------------------------------------------------------------------------------------------------------
-
 local FUTEX, WAIT, WAKE = 202, ffi.cast("int", 0), ffi.cast("int", 1) -- of Linux on x86-64
 local LONGEST_WAIT = ffi.new("rqps_time", {0, LONGEST_NAP_US * 1000})
 local expected = ffi.new("double[1]")
@@ -107,10 +103,6 @@ function shared.report(client, field, done)
       ffi.C.syscall(FUTEX, half(wanted), WAKE, ffi.cast("int", 1))
    end
 end
-
--- ---------------------------------------------------------------------------------------------------------------
--- All threads
--- ---------------------------------------------------------------------------------------------------------------
 
 local function all(clients, roles, state)
    for client = 0, clients - 1 do

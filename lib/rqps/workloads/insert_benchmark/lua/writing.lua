@@ -122,7 +122,7 @@ function writing.insert(client, origin)
    local opt = sysbench.opt
    local deletes, moment = opt.delete ~= "", clock()
    local put = rows.writer(statements.with(opt.insert, {table = statements.table_of(client)}),
-      opt.rows_per_transaction, rows.source(opt.row_seed, client))
+      opt.rows_per_transaction, rows.source(opt.rand_seed, client))
    local deadline = opt.rows_per_second > 0 and origin + opt.most_seconds * 1e9 or math.huge
    return write(client, origin, {
       kind = "insert",

@@ -23,10 +23,6 @@ sysbench.cmdline.options = {
    zipf = {"Exponent of Zipf's law, by which ids are drawn; 0 draws all alike", 0.0},
 }
 
--- ---------------------------------------------------------------------------------------------------------------
--- Tables
--- ---------------------------------------------------------------------------------------------------------------
-
 local GROUP = "###########"
 
 -- The form of `groups` groups of eleven random digits, with dashes between.
@@ -67,10 +63,6 @@ local function zipf(exponent, n)
       end
    end
 end
-
--- ---------------------------------------------------------------------------------------------------------------
--- Statements
--- ---------------------------------------------------------------------------------------------------------------
 
 local connection
 
@@ -131,10 +123,6 @@ end
 function thread_done()
    connection:disconnect()
 end
-
--- ---------------------------------------------------------------------------------------------------------------
--- Measuring
--- ---------------------------------------------------------------------------------------------------------------
 
 -- One transaction; again from its start if the server refused it for a reason that goes away, such as a deadlock.
 -- Any other error ends us. sysbench's own loop counts the statements that were done before a refusal; this one does not.
