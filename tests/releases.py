@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import tarfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,15 @@ def server_in(folder: Path, place: str = "bin", version: str = "8.0.40") -> Path
     mysqld.write_bytes(mysqld_script(version))
     mysqld.chmod(0o755)
     return mysqld
+
+
+def everything_but(hidden: tuple[str, ...], folder: Path) -> str:
+    """A PATH on which all programs of this machine are, but for some."""
+    for place in os.environ["PATH"].split(":"):
+        for program in Path(place).glob("*"):
+            if program.name not in hidden and not (link := folder / program.name).is_symlink():
+                link.symlink_to(program)
+    return str(folder)
 
 
 def release(version: str, top: str = "mysql", filling: int = 0) -> bytes:

@@ -32,13 +32,8 @@ ONLY = ("memory", "stages", "statements", "waits")
 DIGEST_US = 0.1
 """Digests of a recorded statement, µs."""
 CONSUMERS = (
-    "events_waits_current",
-    "events_stages_current",
-    "events_statements_current",
-    "events_transactions_current",
-    "statements_digest",
-    "global_instrumentation",
-    "thread_instrumentation",
+    *(f"events_{kind}_current" for kind in ("waits", "stages", "statements", "transactions")),
+    *("statements_digest", "global_instrumentation", "thread_instrumentation"),
 )
 
 

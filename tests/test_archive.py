@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from rqps.engines.sources import archives
-from rqps.engines.sources.archives import check_digest, sha256, unpack
+from rqps.engines.sources.archives import unpack
 from rqps.errors import RqpsError
 
 ELF = b"\x7fELF" + bytes(60)
@@ -265,16 +265,6 @@ def test_what_is_no_archive_is_an_error(tmp_path: Path, here: Path, content: byt
     (tmp_path / "a.tar.gz").write_bytes(content)
     with pytest.raises(RqpsError, match="neither a tarball nor a zip"):
         unpack(tmp_path / "a.tar.gz", here)
-
-
-def test_a_wrong_digest_names_both(tmp_path: Path) -> None:
-    (tmp_path / "a.zip").write_bytes(b"content")
-    right = sha256(tmp_path / "a.zip")
-    check_digest(tmp_path / "a.zip", right)
-    with pytest.raises(RqpsError) as caught:
-        check_digest(tmp_path / "a.zip", "0" * 64)
-    assert right in str(caught.value)
-    assert "0" * 64 in str(caught.value)
 
 
 def test_progress_hears_how_many_bytes_are_written(tmp_path: Path, here: Path) -> None:

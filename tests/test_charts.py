@@ -21,7 +21,6 @@ from rqps.stats import (
 from rqps.store import Study
 from rqps.view import sections
 from rqps.view.renderer import MIME, bundle
-from rqps.view.table import absolute_table
 from synthetic import write_study
 
 BASE = "my1.base"
@@ -183,12 +182,6 @@ def test_names_stay_text_in_tables_and_sentences(study: Study) -> None:
     for html in shown:
         assert "<img" not in html
         assert "&lt;img" in html
-
-
-def test_tables_ask_for_nothing_from_outside(study: Study) -> None:
-    summary = relate(study)[1].drop("warnings", "group")
-    tables = [view.ratio_table(summary), absolute_table(stats.absolute(stats.measured(study.steps, study.runs)))]
-    assert not [table for table in tables if "http" in table.as_raw_html()]
 
 
 def test_two_hosts_are_two_columns(study: Study) -> None:

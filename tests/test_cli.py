@@ -45,12 +45,13 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "said"),
     [
         ("plan dmo", "unknown study 'dmo'; did you mean 'demo'?"),
         ("run dmo", "unknown study 'dmo'; did you mean 'demo'?"),
         ("status dmo", "unknown study 'dmo'; did you mean 'demo'?"),
         ("run demo --rounds 2", "2 rounds asked for, and the study has 1"),
+        ("plan demo --rounds 0", "0 rounds asked for, and the study has 1"),
         ("plan demo --rounds many", "argument --rounds: invalid int value: 'many'"),
         ("plan", "the following arguments are required: STUDY"),
         ("plan demo --data nowhere", "nowhere: there is no such data folder"),
@@ -63,11 +64,11 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("run demo --archve", "unrecognized arguments: --archve"),
     ],
 )
-def test_bad_input_is_told_on_stderr_with_exit_code_2(words: str, told: str, house: House) -> None:
+def test_bad_input_is_reported_on_stderr_with_exit_code_2(words: str, said: str, house: House) -> None:
     (house.path / "data").mkdir()
     done = rqps(*words.split(), cwd=house.path)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not done.stdout
 
@@ -109,7 +110,7 @@ def test_plan_shows_order_options_and_time_and_writes_nothing(house: House) -> N
     assert not (house.path / "data").exists()
 
 
-def test_plan_tells_a_config_as_its_difference_to_another(house: House) -> None:
+def test_plan_shows_a_config_as_its_difference_to_another(house: House) -> None:
     file = house.path / "runs.yaml"
     ps0 = '{extends: base, performance_schema: off, "gtid_mode?": on}'
     text = file.read_text().replace("  base: {max", f"  ps0: {ps0}\n  base: {{max")
@@ -132,7 +133,7 @@ def test_runs_yaml_is_found_from_a_folder_below(house: House) -> None:
     assert rqps("status", cwd=below).stdout == "demo: 2 runs, 2 missing\n"
 
 
-def test_status_tells_what_is_done_and_why_a_run_failed(house: House) -> None:
+def test_status_shows_what_is_done_and_why_a_run_failed(house: House) -> None:
     house.ask(rounds=2)
     house.script({house.first(): "raise"})
     house.run()

@@ -4,10 +4,8 @@ import hashlib
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +14,13 @@ from typing import Any
 import pytest
 from live_inserts import Inserts, asked, empty_server
 from live_server import runs_of
+from live_study import Place
 from rqps.engines import Start
 from rqps.engines.mysql import instance, prepare
 from rqps.errors import RqpsError
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]
 
-ROOT = Path(__file__).parent.parent
 OLD = "my5624.base"
 """It starts in a second."""
 KINDS = ("insert", "delete", "query")
@@ -131,39 +129,21 @@ def limited_files() -> None:
 
 
 def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path, disk: Starting) -> None:
-    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    (tmp_path / "data").mkdir()
-    runs_yaml, study = tmp_path / "runs.yaml", tmp_path / "data/raw/study=small"
-    runs_yaml.write_text(RUNS_YAML)
-    run(tmp_path, 0, **disk(False))
-    (before,) = study.glob("run=*")
+    place = Place(tmp_path, RUNS_YAML)
+    place.run(**disk(False))
+    (before,) = place.study.glob("run=*")
     digests = digested(before)
 
-    runs_yaml.write_text(RUNS_YAML.replace("dbms: [my5624.base]", "dbms: [my5624.base, my5624.ps0]"))
-    said = run(tmp_path, 1, **disk(True))
+    place.ask(RUNS_YAML.replace("dbms: [my5624.base]", "dbms: [my5624.base, my5624.ps0]"))
+    said = place.run(1, **disk(True))
     assert "l.i0: " in said
     assert "The table 'pi1' is full" in said
-    assert list(study.glob("run=*")) == [before]
+    assert list(place.study.glob("run=*")) == [before]
     assert digested(before) == digests
-    (failed,) = study.glob("failed/run=*")
+    (failed,) = place.study.glob("failed/run=*")
     assert "The table 'pi1' is full" in json.loads((failed / "failure.json").read_text())["error"]
     assert "The table 'pi1' is full" in (failed / "logs/mysqld.err").read_text()
     assert list((tmp_path / "scratch").iterdir()) == [], "what it had written is gone"
-
-
-def run(folder: Path, code: int, **popen: Any) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "rqps.cli", "run", "small"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        **popen,
-    )
-    said: str = done.stdout + done.stderr
-    assert done.returncode == code, said
-    return said
 
 
 def digested(folder: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ configs:
   none: {extends: base, perf_schema: all-disabled}
   all: {extends: base, perf_schema: all-enabled}
 studies:
-  apart:
+  parts:
     question: Which of them cost what?
     workload: sysbench
     dbms: [my8.none, my8.all]
@@ -40,6 +40,15 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of a study that was measured with all its levels."""
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "runs.yaml").write_text(RUNS)
+    assert measure(folder / "data") == ["parts-1", "parts-2", "parts-3"]
+    return folder / "data"
+
+
 def measure(data: Path, noise: float = 0.001, *, counted: bool = False) -> list[str]:
     """Measures the study and all its levels, made up; the levels in their order."""
     done: list[str] = []
@@ -51,13 +60,13 @@ def measure(data: Path, noise: float = 0.001, *, counted: bool = False) -> list[
         done.append(study)
         return 0
 
-    run(read_runs_file(data.parent / "runs.yaml", PARAMETERS), "apart")
-    assert run_levels(data.parent / "runs.yaml", "apart", data, run, lambda _: None) == 0
+    run(read_runs_file(data.parent / "runs.yaml", PARAMETERS), "parts")
+    assert run_levels(data.parent / "runs.yaml", "parts", data, run, lambda _: None) == 0
     return done[1:]
 
 
 def instruments(data: Path, level: str) -> list[list[str]]:
-    configs = read_runs_file(levels_file(data, "apart"), PARAMETERS)
+    configs = read_runs_file(levels_file(data, "parts"), PARAMETERS)
     return [
         list(spec.instruments)
         for dbms in configs.studies[level].dbms[1:]
@@ -65,48 +74,38 @@ def instruments(data: Path, level: str) -> list[list[str]]:
     ]
 
 
-def test_kinds_come_first_then_what_costs_something_down_to_its_names(data: Path) -> None:
-    assert measure(data) == ["apart-1", "apart-2", "apart-3"]
-    assert sorted(map(tuple, instruments(data, "apart-1"))) == [
-        ("memory/%",),
-        ("stage/%",),
-        ("statement/%",),
-        ("transaction",),
-        ("wait/io/table/%",),
-        ("wait/synch/mutex/%",),
-    ]
+def test_kinds_come_first_then_what_costs_something_down_to_its_names(measured: Path) -> None:
+    kinds = ["memory/%", "stage/%", "statement/%", "transaction", "wait/io/table/%", "wait/synch/mutex/%"]
+    assert sorted(instruments(measured, "parts-1")) == [[kind] for kind in kinds]
     # Only mutexes cost something and are several: stages are two, and cost nothing.
-    assert instruments(data, "apart-2") == [["wait/synch/mutex/sql/%"], ["wait/synch/mutex/innodb/%"]]
-    by_name = instruments(data, "apart-3")
+    assert instruments(measured, "parts-2") == [["wait/synch/mutex/sql/%"], ["wait/synch/mutex/innodb/%"]]
+    by_name = instruments(measured, "parts-3")
     assert ["wait/synch/mutex/innodb/trx_mutex"] in by_name
     assert ["wait/synch/mutex/innodb/dict_sys_mutex"] in by_name
     assert sum(len(names) for names in by_name) == 13 + 2
     assert not any("LOCK_never_taken" in name for names in by_name for name in names)
 
 
-def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(data: Path) -> None:
-    measure(data)
-    levels = read_runs_file(levels_file(data, "apart"), PARAMETERS)
-    assert all(levels.studies[f"apart-{number}"].dbms[0] == "my8.none" for number in (1, 2, 3))
+def test_each_level_has_its_own_base_and_the_consumers_of_its_kinds(measured: Path) -> None:
+    levels = read_runs_file(levels_file(measured, "parts"), PARAMETERS)
+    assert all(levels.studies[f"parts-{number}"].dbms[0] == "my8.none" for number in (1, 2, 3))
     config = levels.configs["wait-synch-mutex"]
     assert config.extends == "none"
     assert config.perf_schema is not None
     assert set(config.perf_schema.consumers) == {
-        "events_waits_current",
-        "events_waits_history",
-        "events_waits_history_long",
+        f"events_waits_{reach}" for reach in ("current", "history", "history_long")
     }
-    assert levels.studies["apart-1"].measure_parts_of is None
+    assert levels.studies["parts-1"].measure_parts_of is None
 
 
 def test_counted_instructions_separate_parts_that_time_can_t_and_need_one_round_below_the_kinds(data: Path) -> None:
     runs_yaml = data.parent / "runs.yaml"
     runs_yaml.write_text(RUNS.replace("rounds: 6", "rounds: 6\n    instructions_rounds: 1"))
-    assert measure(data, noise=0.3, counted=True) == ["apart-1", "apart-2", "apart-3"]
-    levels = read_runs_file(levels_file(data, "apart"), PARAMETERS).studies
-    assert [levels[f"apart-{number}"].rounds for number in (1, 2, 3)] == [6, 1, 1]
-    assert [levels[f"apart-{number}"].instructions_rounds for number in (1, 2, 3)] == [1, 1, 1]
-    costs = page.instrument_costs(load_levels("apart", data), load_levels("apart", data, "instructions"))
+    assert measure(data, noise=0.3, counted=True) == ["parts-1", "parts-2", "parts-3"]
+    levels = read_runs_file(levels_file(data, "parts"), PARAMETERS).studies
+    assert [levels[f"parts-{number}"].rounds for number in (1, 2, 3)] == [6, 1, 1]
+    assert [levels[f"parts-{number}"].instructions_rounds for number in (1, 2, 3)] == [1, 1, 1]
+    costs = page.instrument_costs(load_levels("parts", data), load_levels("parts", data, "instructions"))
     added = {(row["level"], row["part"]): row["added_instructions"] for row in costs.to_dicts()}
     assert added[1, "wait/synch/mutex/%"] == 1150
     assert added[1, "stage/%"] == 0
@@ -120,42 +119,39 @@ def test_counted_instructions_separate_parts_that_time_can_t_and_need_one_round_
 
 
 def test_parts_of_what_the_rounds_leave_unsure_are_not_measured(data: Path) -> None:
-    assert measure(data, noise=0.3) == ["apart-1"]
+    assert measure(data, noise=0.3) == ["parts-1"]
 
 
-def test_what_was_begun_goes_on_with_the_levels_that_are_written_down(data: Path) -> None:
-    measure(data)
-    before = levels_file(data, "apart").read_text()
+def test_what_was_begun_goes_on_with_the_levels_that_are_written_down(measured: Path) -> None:
+    before = levels_file(measured, "parts").read_text()
     again: list[str] = []
 
     def note(_file: RunsFile, study: str) -> int:
         again.append(study)
         return 0
 
-    code = run_levels(data.parent / "runs.yaml", "apart", data, note, lambda _: None)
-    assert (code, again) == (0, ["apart-1", "apart-2", "apart-3"])
-    assert levels_file(data, "apart").read_text() == before
+    code = run_levels(measured.parent / "runs.yaml", "parts", measured, note, lambda _: None)
+    assert (code, again) == (0, ["parts-1", "parts-2", "parts-3"])
+    assert levels_file(measured, "parts").read_text() == before
 
 
 def test_a_file_with_the_key_s_former_name_is_still_read(data: Path) -> None:
     runs_yaml = data.parent / "runs.yaml"
     runs_yaml.write_text(RUNS.replace("measure_parts_of", "take_apart"))
-    assert read_runs_file(runs_yaml, PARAMETERS).studies["apart"].measure_parts_of == "my8.all"
-    assert measure(data) == ["apart-1", "apart-2", "apart-3"]
+    assert read_runs_file(runs_yaml, PARAMETERS).studies["parts"].measure_parts_of == "my8.all"
+    assert measure(data) == ["parts-1", "parts-2", "parts-3"]
 
 
-def test_a_level_that_fails_ends_it(data: Path) -> None:
-    measure(data)
-    assert run_levels(data.parent / "runs.yaml", "apart", data, lambda *_: 1, lambda _: None) == 1
+def test_a_level_that_fails_ends_it(measured: Path) -> None:
+    assert run_levels(measured.parent / "runs.yaml", "parts", measured, lambda *_: 1, lambda _: None) == 1
 
 
-def test_a_level_is_found_by_its_name(data: Path) -> None:
-    assert file_of_level(data, "apart-1") is None
-    measure(data)
-    assert file_of_level(data, "apart-2") == levels_file(data, "apart")
-    assert file_of_level(data, "apart-9") is None
-    assert file_of_level(data, "apart") is None
-    assert "8.0.33" in yaml.safe_load(levels_file(data, "apart").read_text())["builds"]["my8"]["mysql"]
+def test_a_level_is_found_by_its_name(data: Path, measured: Path) -> None:
+    assert file_of_level(data, "parts-1") is None
+    assert file_of_level(measured, "parts-2") == levels_file(measured, "parts")
+    assert file_of_level(measured, "parts-9") is None
+    assert file_of_level(measured, "parts") is None
+    assert "8.0.33" in yaml.safe_load(levels_file(measured, "parts").read_text())["builds"]["my8"]["mysql"]
 
 
 def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """The insert benchmark on a real server: what reaches it, what it leaves there, and what is reported of it."""
 
 import os
-import shutil
 import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
+from child import until
 from live_inserts import Inserts, asked, empty_server
+from live_study import Place
 from rqps.engines.mysql.instance import query
 from rqps.engines.sources.programs import sysbench
 from rqps.workloads.insert_benchmark.generator import SCRIPT
@@ -155,11 +154,8 @@ def test_inserts_wait_for_deletes_and_end_with_as_many(house: Inserts) -> None:
     house.do_all(parameters, "l.x")
     lock = "SELECT transactionid FROM pi1 ORDER BY transactionid LIMIT 10 FOR UPDATE"
     with house.holding("BEGIN", lock) as holding, house.at_work("l.i1", parameters) as load:
-        highest = [0, -1]
-        while highest[-1] != highest[-2]:  # until nothing comes any more
-            time.sleep(0.3)
-            highest.append(rows(house)[2])
-        assert highest[-1] == 3100 + 8 * 50
+        until(lambda: rows(house)[2] >= 3100 + 8 * 50)
+        assert rows(house)[2] == 3100 + 8 * 50
         query(holding, "ROLLBACK")
         load.wait_for_end()
         load.wait_until_gone()
@@ -240,12 +236,7 @@ def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
 
 
 def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -> None:
-    shutil.copytree(Path(__file__).parent.parent / "notebooks", tmp_path / "notebooks")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "runs.yaml").write_text(RUNS_YAML)
-    command = [sys.executable, "-m", "rqps.cli", "run", "small"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    Place(tmp_path, RUNS_YAML).run()
     study = rqps.load("small", data=tmp_path / "data")
     assert study.steps["step"].to_list() == ["l.i0", "l.x", "l.i1", "qp100"]
     assert (study.steps["server_cpu_s"] > 0).all()

@@ -46,15 +46,15 @@ def operations(said: Answer, kind: str) -> int:
 
 def test_what_is_late_is_forgiven_or_made_up_for(house: Inserts) -> None:
     house.do_all(asked(), "qr100")
-    elapsed_s = {}
+    late, elapsed_s = {}, {}
     for limiter in ("forgiving", "catching-up"):
         said = put_off(house, asked(seconds=3, limiter=limiter), 1.5)
-        elapsed_s[limiter] = said.columns["elapsed_s"]
-        late = [row for row in said.latencies if row["kind"] == "insert due" and row["from_us"] > 1e6]
-        assert sum(row["transactions"] for row in late) >= 2, "all that was due while nobody could write"
+        due = [row for row in said.latencies if row["kind"] == "insert due" and row["from_us"] > 4e5]
+        late[limiter], elapsed_s[limiter] = sum(row["transactions"] for row in due), said.columns["elapsed_s"]
         assert operations(said, "insert") == 300
-    # The second that came too late begins anew; or those after it end when they would have.
-    assert elapsed_s["forgiving"] > 3.4 > elapsed_s["catching-up"]
+    assert late["forgiving"] >= 2, "all that was due while nobody could write"
+    assert elapsed_s["forgiving"] > 3.4, "the second that came too late begins anew"
+    assert late["catching-up"] >= 4, "those of the next second are late as well"
 
 
 def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house: Inserts) -> None:

@@ -1,7 +1,6 @@
 """Counting instructions on real servers: each call of a statement, the same number again, nothing left running."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
+from live_study import Place as StudyPlace
+from live_study import ended
 from rqps.engines.mysql import PreparedServer
 from rqps.errors import RqpsError
 from rqps.observe import callgrind
@@ -21,7 +22,6 @@ from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from test_live_study import RUNS as STUDY_RUNS
-from test_live_study import Place as StudyPlace
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]
 
@@ -47,6 +47,16 @@ studies:
 """
 
 
+@pytest.fixture
+def short(short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run's own process keeps off the CPUs of its server, for as long as the test."""
+    (short / "scratch").mkdir()
+    monkeypatch.setenv("RQPS_SCRATCH", str(short / "scratch"))
+    before = os.sched_getaffinity(0)
+    yield short
+    os.sched_setaffinity(0, before)
+
+
 class Place:
     """A folder with a runs.yaml of one dbms whose instructions are counted."""
 
@@ -61,16 +71,8 @@ class Place:
         runs = unfold(read_runs_file(self.runs_yaml, PARAMETERS), "counted", "test")
         self.runs = [run for run in runs if run.mode == "instructions"]
         first = self.runs[0]
-        card = StudyCard(
-            study="counted",
-            question=first.question,
-            workload=first.workload,
-            base=first.base,
-            dbms=(first.dbms,),
-            rounds=1,
-            parameters={},
-        )
-        write_study_card(self.study, card)
+        facts = {name: getattr(first, name) for name in ("study", "question", "workload", "base")}
+        write_study_card(self.study, StudyCard(**facts, dbms=(first.dbms,), rounds=1, parameters={}))
 
     def count(self, again: str = "") -> rqps.store.Study:
         """The first run as its notebook does it."""
@@ -82,17 +84,6 @@ class Place:
         run = self.runs[0]
         job = make_ready([run], print)[run.dbms].job(run, self.study / f"run={run.run}{again}", None)
         return read_job(job.write())
-
-
-@pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("c")
-    (folder / "scratch").mkdir()
-    monkeypatch.setenv("RQPS_SCRATCH", str(folder / "scratch"))
-    before = os.sched_getaffinity(0)
-    yield folder
-    os.sched_setaffinity(0, before)  # a run's own process keeps off the CPUs of its server
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def totals(study: rqps.store.Study) -> dict[str, int]:
@@ -176,10 +167,9 @@ def test_statements_that_callgrind_does_not_see(short: Path, monkeypatch: pytest
 @pytest.fixture
 def counting(tmp_path: Path) -> Iterator[tuple[StudyPlace, "subprocess.Popen[str]"]]:
     """`rqps run`, in the middle of a step that would take long."""
-    place = StudyPlace(tmp_path)
     runs = STUDY_RUNS.replace("rounds: 1", "rounds: 1\n    instructions_rounds: 1").replace(", my5624.ps0]", "]")
     runs = runs.replace("steps: [point-query, update-index]", "steps: [point-query], counted_operations: 1000000")
-    (tmp_path / "runs.yaml").write_text(runs.replace("seconds: 2", "seconds: 1"))
+    place = StudyPlace(tmp_path, runs.replace("seconds: 2", "seconds: 1"))
     process = place.start()
     try:
         place.wait("counting", lambda: list(place.study.glob(".run=i01*.partial/logs/valgrind.log")), process)
@@ -200,8 +190,7 @@ def commands() -> set[str]:
 def test_ctrl_c_leaves_no_process_and_no_half_run(counting: tuple[StudyPlace, "subprocess.Popen[str]"]) -> None:
     place, process = counting
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, said
+    ended(process, 130)
     assert place.servers() == []
     assert sorted(path.name[:4] for path in place.study.iterdir()) == ["run=", "stud"]
 
@@ -210,8 +199,7 @@ def test_a_killed_kernel_takes_its_server_with_it(counting: tuple[StudyPlace, "s
     place, process = counting
     (pids,) = place.study.glob(".run=i01*.partial/pids.txt")
     os.kill(int(pids.read_text().split()[0]), signal.SIGKILL)
-    said, _ = process.communicate(timeout=200)
-    assert process.returncode == 1, said
+    ended(process, 1)
     assert place.servers() == []
     (failed,) = place.study.glob("failed/run=i01*")
     assert (failed / "logs/valgrind.log").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
+from live_server import run_of
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import MeasuredServer, data, prepare
@@ -18,30 +19,27 @@ from rqps.engines.mysql.reports import check_connections, read_setup, schema_row
 from rqps.engines.mysql.scenario import Realised, realise, updates
 from rqps.errors import RqpsError
 from rqps.run.job import loaded_data
-from rqps.study import Option, Run, read_runs_file, unfold
+from rqps.study import Option, Run
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
-from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
 pytestmark = pytest.mark.live
 
-RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 VERSIONS = {"5.5.34": "my5534.base", "5.6.14": "my5614.base", "8.0.33": "my8033.base", "9.7": "my97.base"}
 QUICK = SysbenchParameters(steps=("point-query", "read-write"), table_rows=5000, seconds=1, warmup_seconds=1)
 
 
 def asking(version: str, asked: Scenario | None, **options: str | int) -> Run:
     """A run of that version with the options of base, and a scenario instead of its performance_schema."""
-    run = RUNS[VERSIONS[version]]
+    run = run_of(VERSIONS[version], QUICK)
     others = {name: option for name, option in run.options.items() if name != "performance_schema"}
     if asked is None or asked.kind != "compiled-out":
         others["performance_schema"] = Option(asked is not None and asked.kind == "on")
     others |= {name: Option(value) for name, value in options.items()}
     others["innodb_buffer_pool_size"] = Option("64M")
-    return replace(run, options=others, perf_schema=asked, parameters=QUICK)
+    return replace(run, options=others, perf_schema=asked)
 
 
 def own(**asked: object) -> Scenario:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from child import wait_for_end
+from live_server import every_build, run_of
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance, prepare
@@ -18,8 +19,6 @@ from rqps.engines.mysql.options import Translated, mismatches
 from rqps.errors import RqpsError
 from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.job import loaded_data
-from rqps.study import Run, read_runs_file, unfold
-from rqps.workloads import PARAMETERS
 from rqps.workloads.answers import total
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -28,24 +27,13 @@ from rqps.workloads.sysbench.workload import check_plan, check_tables
 
 pytestmark = pytest.mark.live
 
-RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-RUNS = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "test")}
 QUICK = SysbenchParameters(
     steps=("point-query", "range-covered-si", "update-index", "insert"), table_rows=5000, seconds=1, warmup_seconds=1
 )
-every_build = pytest.mark.parametrize(
-    "dbms", ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"]
-)
-
-
-def small(dbms: str) -> Run:
-    """The dbms as the sample study has it, with few rows."""
-    run = RUNS[dbms]
-    return Run(**{**vars(run), "parameters": QUICK})
 
 
 def prepared(dbms: str, folder: Path) -> tuple[Build, Translated, Path]:
-    run = small(dbms)
+    run = run_of(dbms, QUICK)
     prepared = prepare(run, print)
     build, translated = prepared.build, prepared.translated
     copied = folder / "data"
@@ -61,10 +49,7 @@ def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms
         reported = {str(name).lower(): str(value) for name, value in query(connection, "SHOW GLOBAL VARIABLES")}
         assert reported["version"].startswith(build.version)
         assert mismatches(translated.expected, reported) == []
-        assert (
-            not query(connection, "SHOW GLOBAL VARIABLES LIKE 'skip_networking'")
-            or reported["skip_networking"] == "ON"
-        )
+        assert reported.get("skip_networking", "ON") == "ON"
         check_tables(connection, QUICK)
         for name in QUICK.steps:
             measure(server, name, short)
@@ -92,8 +77,7 @@ def measure(server: Server, name: str, folder: Path) -> None:
     assert total(seconds, "").transactions > 0
     # The last transaction ends after the measured part and is not counted; nor is what connects and prepares.
     assert 0 <= statements(connection) - before - counted <= 10
-    assert used["server_cpu_s"] is not None
-    assert 0 < used["server_cpu_s"] < 5
+    assert (used["server_cpu_s"] or 0) > 0
 
 
 def statements(connection: instance.Connection) -> int:

@@ -3,22 +3,17 @@
 import json
 import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 import rqps
+from live_study import Place, ended
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]
 
-NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 RUNS = """
 builds:
   my5624: {mysql: "5.6.24"}
@@ -37,59 +32,13 @@ studies:
 """
 
 
-class Place:
-    """A folder with a runs.yaml, the notebooks, and the command."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.study = path / "data/raw/study=small"
-        shutil.copytree(NOTEBOOKS, path / "notebooks")
-        (path / "data").mkdir()
-        (path / "runs.yaml").write_text(RUNS)
-
-    def start(self) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "rqps.cli", "run", "small"],
-            cwd=self.path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def wait(self, what: str, found: Callable[[], object], process: "subprocess.Popen[str]") -> None:
-        deadline = time.monotonic() + 240
-        while not found():
-            assert process.poll() is None, f"ended before {what}: {process.communicate()[0]}"
-            assert time.monotonic() < deadline, f"no {what} in time"
-            time.sleep(0.02)
-
-    def doing(self) -> str:
-        return "".join(file.read_text() for file in self.study.glob(".run=*.partial/progress.txt"))
-
-    def servers(self) -> list[int]:
-        """Servers and load generators that belong to this place, by their command line or working directory."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (process / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if str(self.study) in words and ("mysqld" in words or "sysbench" in words):
-                found.append(int(process.name))
-        return found
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    return Place(tmp_path, RUNS)
 
 
 def test_a_study_is_measured_and_every_number_comes_from_its_raw_rows(place: Place) -> None:
-    process = place.start()
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    assert re.search(r"small: 2 runs measured in", said)
+    assert "small: 2 runs measured in" in place.run()
 
     study = rqps.load("small", data=place.path / "data")
     assert sorted(study.runs["dbms"]) == ["my5624.base", "my5624.ps0"]
@@ -110,9 +59,7 @@ def test_a_study_is_measured_and_every_number_comes_from_its_raw_rows(place: Pla
     assert dict(zip(settings["config"], settings["value"], strict=True)) == {"base": "ON", "ps0": "OFF"}
     assert not settings["value"].str.contains(str(place.path)).any()
 
-    again = place.start()
-    said, _ = again.communicate(timeout=60)
-    assert (again.returncode, "2 there already" in said) == (0, True), said
+    assert "2 there already" in place.run()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -121,8 +68,7 @@ def test_a_signal_in_a_step_leaves_no_process_and_no_half_run(place: Place, sent
     place.wait("the first step", lambda: place.doing().startswith("point-query"), process)
     place.wait("a server", place.servers, process)
     process.send_signal(sent)
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 128 + sent, said
+    ended(process, 128 + sent)
     assert place.servers() == []
     assert [path.name for path in place.study.iterdir()] == ["study.json"]
 
@@ -134,17 +80,13 @@ def test_a_killed_server_fails_its_run_and_the_next_call_does_it_again(place: Pl
     for pid in place.servers():
         if "mysqld" in (Path(f"/proc/{pid}") / "exe").readlink().name:
             os.kill(pid, signal.SIGKILL)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 1, said
-    assert "update-index: the server ended in the middle of it, by SIGKILL" in said
+    assert "update-index: the server ended in the middle of it, by SIGKILL" in ended(process, 1)
     (failed,) = place.study.glob("failed/run=*")
     assert "SIGKILL" in json.loads((failed / "failure.json").read_text())["error"]
     assert (failed / "logs/mysqld.err").exists()
     assert len(list(place.study.glob("run=*"))) == 1  # the study went on
 
-    again = place.start()
-    said, _ = again.communicate(timeout=300)
-    assert again.returncode == 0, said
+    place.run()
     assert len(list(place.study.glob("run=*"))) == 2
 
 
@@ -153,20 +95,12 @@ def test_a_killed_kernel_takes_its_server_with_it(place: Place) -> None:
     place.wait("the first step", lambda: place.doing().startswith("point-query"), process)
     pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
     os.kill(pids[0], signal.SIGKILL)  # the kernel; the keeper of its server comes after it
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 1, said
-    assert "killed" in said.lower()
+    assert "killed" in ended(process, 1).lower()
     assert place.servers() == []
     assert len(list(place.study.glob("failed/run=*"))) == 1
 
 
-def test_an_option_that_the_version_lacks_is_told_before_anything_is_measured(place: Place) -> None:
-    runs = RUNS.replace("ssl: OFF}", "ssl: OFF, innodb_dedicated_server: ON}")
-    (place.path / "runs.yaml").write_text(runs)
-    process = place.start()
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode != 0
-    assert "my5624.base: MySQL 5.6.24 has no option innodb_dedicated_server" in said or (
-        "my5624.ps0: MySQL 5.6.24 has no option innodb_dedicated_server" in said
-    )
+def test_an_unknown_option_fails_before_anything_is_measured(place: Place) -> None:
+    place.ask(RUNS.replace("ssl: OFF}", "ssl: OFF, innodb_dedicated_server: ON}"))
+    assert re.search(r"my5624\.\w+: MySQL 5\.6\.24 has no option innodb_dedicated_server", place.run(1))
     assert not list(place.study.glob("run=*"))

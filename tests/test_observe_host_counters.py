@@ -3,19 +3,11 @@
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from rqps.observe.counters import HostCounters, read_busy_s, read_host, read_host_state
+from rqps.observe.counters import read_busy_s, read_host, read_host_state
 from rqps.observe.machine import device_of, mount_of
-from rqps.store.schemas import STEPS
-
-
-def test_the_counters_are_the_columns_of_the_table() -> None:
-    assert [each.name for each in fields(HostCounters)] == [
-        name.removeprefix("host_") for name in STEPS if name.startswith("host_")
-    ]
 
 
 def test_the_mount_of_a_path_is_the_one_that_df_names(tmp_path: Path) -> None:

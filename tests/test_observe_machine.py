@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps.observe.machine import can_reflink, describe_machine, disk_facts, nearest_existing
+from rqps.observe.machine import can_reflink, describe_machine, disk_facts
 
 LAPTOP = {
     "proc/cpuinfo": "model name\t: A CPU @ 3 GHz\ncpu MHz\t\t: 1000.0\nflags\t: fpu\n\ncpu MHz\t\t: 2000.0\n",
@@ -128,7 +128,3 @@ def test_reflink_is_what_cp_finds_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "copy").unlink(missing_ok=True)
     assert can_reflink(tmp_path) == (copied.returncode == 0)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_folder_not_yet_made_is_looked_up_above(tmp_path: Path) -> None:
-    assert nearest_existing(tmp_path / "a" / "b") == tmp_path

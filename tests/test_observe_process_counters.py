@@ -4,8 +4,6 @@ import os
 import resource
 import subprocess
 import sys
-import textwrap
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,7 @@ from child import Child, wait_for_threads, waiting_threads
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.observe.counters import ProcessCounters, read_process, read_processes, switches_between
-from rqps.store.schemas import COUNTERS
+from rqps.observe.counters import read_process, read_processes, switches_between
 
 SPINNER = """
     import resource, threading, time
@@ -27,11 +24,6 @@ SPINNER = """
     used = resource.getrusage(resource.RUSAGE_SELF)
     turn(used.ru_utime + used.ru_stime)
 """
-
-
-def test_the_counters_are_the_columns_of_the_tables() -> None:
-    names = {each.name for each in fields(ProcessCounters)}
-    assert names == {name.removeprefix("server_") for name in COUNTERS if name.startswith("server_")} - {"rss_kb"}
 
 
 def test_cpu_of_another_process_counts_threads_that_have_ended() -> None:
@@ -79,29 +71,6 @@ def test_reads_and_writes_are_counted_as_the_process_makes_them(tmp_path: Path) 
     on_tmpfs = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True).stdout
     if on_tmpfs.strip() != "tmpfs":
         assert used.write_kb == pytest.approx(40 * 16, rel=0.1)
-
-
-def test_switches_are_unknown_once_a_thread_ended() -> None:
-    with Child(waiting_threads(1)) as process:
-        earlier = read_process(process.pid)
-        assert len(earlier.switches_by_thread or ()) == 2
-        process.go_on()
-        wait_for_threads(process.pid, 1)
-        later = read_process(process.pid)
-    assert later.context_switches is not None
-    assert (later - earlier).context_switches is None
-    assert (later - earlier).cpu_s is not None
-
-
-def test_new_and_ended_threads_are_seen_and_too_many_are_left_out() -> None:
-    with Child("turn()\n" + textwrap.dedent(waiting_threads(3))) as process:
-        assert len(read_process(process.pid).switches_by_thread or ()) == 1
-        process.go_on()
-        assert len(read_process(process.pid).switches_by_thread or ()) == 4
-        assert read_process(process.pid, most_threads=3).context_switches is None
-        process.go_on()
-        wait_for_threads(process.pid, 1)
-        assert len(read_process(process.pid).switches_by_thread or ()) == 1
 
 
 def test_a_process_not_yet_reaped_still_has_its_counters() -> None:

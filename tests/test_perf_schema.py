@@ -24,15 +24,8 @@ from rqps.study.perf_schema import (
 )
 
 NINE = (
-    "all-disabled",
-    "all-enabled",
-    "default",
-    "mdl-only",
-    "memory-only",
-    "stages-and-statements",
-    "stages-only",
-    "statements-only",
-    "waits-only",
+    *("all-disabled", "all-enabled", "default", "stages-and-statements"),
+    *(f"{each}-only" for each in ("mdl", "memory", "stages", "statements", "waits")),
 )
 FINER = ("statements-without-digests", "transactions-only")
 INSTRUMENTS: dict[str, State] = {
@@ -48,23 +41,13 @@ INSTRUMENTS: dict[str, State] = {
     "memory/performance_schema/threads": "counted",
     "error": "counted",
 }
+EVENTS_OF = [f"events_{kind}" for kind in ("stages", "statements", "transactions", "waits")]
+ALWAYS_ON = ("global_instrumentation", "thread_instrumentation", "statements_digest")
 CONSUMERS = {
-    "events_stages_current": False,
-    "events_stages_history": False,
-    "events_stages_history_long": False,
-    "events_statements_current": True,
-    "events_statements_history": True,
-    "events_statements_history_long": False,
-    "events_transactions_current": True,
-    "events_transactions_history": True,
-    "events_transactions_history_long": False,
-    "events_waits_current": False,
-    "events_waits_history": False,
-    "events_waits_history_long": False,
-    "global_instrumentation": True,
-    "thread_instrumentation": True,
-    "statements_digest": True,
-}
+    f"{events}_{reach}": events in EVENTS_OF[1:3] and reach != "history_long"
+    for events in EVENTS_OF
+    for reach in ("current", "history", "history_long")
+} | dict.fromkeys(ALWAYS_ON, True)
 KNOWN = Known(INSTRUMENTS, CONSUMERS, thread_classes={"thread/sql/main": True})
 OF_5_5 = Known(
     {"wait/synch/mutex/sql/LOCK_open": "timed", "wait/io/file/sql/binlog": "timed"},
@@ -91,13 +74,6 @@ def as_asked(asked: Realised) -> Found:
 
 def test_the_scenarios_of_the_seed_have_names_and_what_they_leave_in_one_and_the_two_that_record_nothing() -> None:
     assert set(names()) == {*NINE, *FINER, "off", "compiled-out"}
-
-
-@pytest.mark.parametrize("name", [*NINE, *FINER])
-def test_each_of_them_fits_a_whole_server(name: str) -> None:
-    asked = put(named(name))
-    assert asked.instruments.keys() == INSTRUMENTS.keys()
-    assert asked.consumers.keys() == CONSUMERS.keys()
 
 
 def test_only_means_only_but_for_what_can_t_be_disabled() -> None:
@@ -306,9 +282,10 @@ def test_differences_name_both_values_and_show_alike_ones_as_one() -> None:
     assert f"instrument {memory}" in reported
 
 
-@pytest.mark.parametrize("name", NINE)
+@pytest.mark.parametrize("name", [*NINE, *FINER])
 def test_a_server_that_has_what_was_asked_for_differs_in_nothing(name: str) -> None:
     asked = put(named(name))
+    assert (asked.instruments.keys(), asked.consumers.keys()) == (INSTRUMENTS.keys(), CONSUMERS.keys())
     assert differences(asked, as_asked(asked)) == []
 
 

@@ -57,16 +57,9 @@ def test_published_sizes_are_what_is_asked_for_if_nothing_is() -> None:
 
 
 def test_kinds_are_neighbours_then_clients_then_engines() -> None:
-    assert asked(kinds=["pk", "cover-force"], clients=[1, 4]).steps == (
-        "innodb.pk@1",
-        "innodb.cover-force@1",
-        "innodb.pk@4",
-        "innodb.cover-force@4",
-        "memory.pk@1",
-        "memory.cover-force@1",
-        "memory.pk@4",
-        "memory.cover-force@4",
-    )
+    steps = asked(kinds=["pk", "cover-force"], clients=[1, 4]).steps
+    assert steps[:4] == ("innodb.pk@1", "innodb.cover-force@1", "innodb.pk@4", "innodb.cover-force@4")
+    assert steps[4:] == tuple(step.replace("innodb", "memory") for step in steps[:4])
 
 
 @pytest.mark.parametrize(
@@ -81,18 +74,15 @@ def test_kinds_are_neighbours_then_clients_then_engines() -> None:
         ({"table_rows": 10}, "10 rows can't be made by doubling 1000; write 1000"),
         ({"clients": [0]}, "Input should be greater than or equal to 1"),
         ({"clients": []}, "is empty; it needs at least one"),
-        (
-            {"engines": ["InnoDB"]},
-            "'InnoDB' can't be an engine; write its name in small letters, such as innodb or memory",
-        ),
+        ({"engines": ["InnoDB"]}, "'InnoDB' can't be an engine; write its name in small letters, such as innodb or"),
         (
             {"mysqlslap": "newest"},
-            "'newest' is neither a version, such as \"8.0.33\", nor a path, such as /opt/mysql/bin/mysqlslap",
+            "'newest' is neither a version, such as \"8.0.33\", nor a path, such as /opt/mysql",
         ),
     ],
 )
 def test_a_mistake_is_reported(parameters: dict[str, object], words: str) -> None:
-    assert refused(**parameters) == words
+    assert refused(**parameters).startswith(words)
 
 
 def test_a_step_that_does_not_exist_is_reported() -> None:
@@ -115,7 +105,7 @@ def test_more_work_is_estimated_to_take_longer() -> None:
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10_000), st.integers(1, 10**12))
-def test_what_mysqlslap_tells_is_read_from_between_other_lines(ms: int, clients: int, queries: int) -> None:
+def test_the_report_of_mysqlslap_is_read_from_between_other_lines(ms: int, clients: int, queries: int) -> None:
     s = f"{ms // 1000}.{ms % 1000:03}"
     lines = [
         "rqps begin\n",
@@ -140,21 +130,13 @@ def plan(**changes: object) -> dict[str, object]:
         ("innodb.cover-force@1", plan(Extra="Using where; Using index"), ""),
         ("innodb.nocover-force@1", plan(key="xj", Extra="Using where"), ""),
         ("innodb.cover-noforce@1", plan(key="xj", Extra=None), "innodb reads by index xj, not by xjk: "),
-        (
-            "memory.cover-force@1",
-            plan(type="ALL", key=None, rows=64000),
-            "memory reads all of about 64000 rows by no",
-        ),
+        ("memory.cover-force@1", plan(type="ALL", key=None, rows=64000), "memory reads all of about 64000 rows by"),
         ("innodb.cover-force@1", plan(type="index"), "innodb reads all of index xjk: "),
         ("innodb.cover-force@1", plan(Extra=None), "innodb reads index xjk and the row with it, which is not what"),
-        (
-            "innodb.nocover-force@1",
-            plan(key="xj"),
-            "innodb reads index xj alone, which is not what the kind is named",
-        ),
+        ("innodb.nocover-force@1", plan(key="xj"), "innodb reads index xj alone, which is not what the kind is"),
     ],
 )
-def test_a_plan_is_held_against_the_name_of_the_kind(step: str, found: dict[str, object], words: str) -> None:
+def test_a_plan_is_compared_with_the_name_of_its_kind(step: str, found: dict[str, object], words: str) -> None:
     reported = difference(find(step), found)
     assert reported.startswith(words)
     assert bool(reported) == bool(words)

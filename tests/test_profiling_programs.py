@@ -1,26 +1,17 @@
 """Finding Valgrind and perf: the machine's own if whole, else one of ours, else an error that says what to do."""
 
-import os
 import shutil
 import subprocess
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from releases import everything_but
 from rqps.engines.sources import debian, programs
 from rqps.errors import RqpsError
 from rqps.observe.callgrind import COUNTED, OPTIONS, Callgrind
 
 HIDDEN = ("valgrind", "valgrind.bin", "vgdb")
-
-
-def everything_but(hidden: tuple[str, ...], folder: Path) -> str:
-    """A PATH on which all programs of this machine are, but for some."""
-    for place in os.environ["PATH"].split(":"):
-        for program in Path(place).glob("*"):
-            if program.name not in hidden and not (link := folder / program.name).is_symlink():
-                link.symlink_to(program)
-    return str(folder)
 
 
 @pytest.mark.live

@@ -165,15 +165,3 @@ def test_a_later_release_stands_against_an_earlier_one_and_none_is_nearer(here: 
     assert found.base.place < found.me.place
     best = min(one.distance(other) for one in ours for other in theirs)
     assert min(found.distance(other) for other in theirs) == best
-
-
-def test_a_number_stands_on_its_colour(found: Beside) -> None:
-    """White on white, it would not be seen."""
-    table = beside_table(found)
-    assert isinstance(table, GT)
-    html = table.as_raw_html()
-    painted = [style for style in re.findall(r'<td style="([^"]*)"', html) if "background-color" in style]
-    assert painted
-    for style in painted:
-        names = [part.split(":")[0].strip() for part in style.split(";") if part.strip()]
-        assert "background-color" in names, style

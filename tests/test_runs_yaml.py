@@ -100,6 +100,7 @@ def test_a_good_file_becomes_values(tmp_path: Path) -> None:
     assert runs_file.builds["old"].mysql == "5.6.24"
     assert runs_file.configs["ps0"].extends == "base"
     assert runs_file.configs["base"].options == {"innodb_buffer_pool_size": "1G", "performance_schema": True}
+    assert runs_file.configs["ps0"].options == {"performance_schema": False}
     study = runs_file.studies["demo"]
     assert study.dbms == ("old.base", "new.base", "new.ps0")
     assert study.parameters.model_dump()["table_rows"] == 1000
@@ -143,12 +144,6 @@ def test_a_circle_is_told_at_the_configs_in_it_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
 def test_an_empty_file_is_told_what_it_needs(text: str, tmp_path: Path) -> None:
     assert any("builds" in line and "studies" in line for line in told(text, tmp_path))
-
-
-def test_off_is_an_option_value_and_sizes_stay_words(tmp_path: Path) -> None:
-    options = read(GOOD, tmp_path).configs
-    assert options["ps0"].options == {"performance_schema": False}
-    assert options["base"].options["innodb_buffer_pool_size"] == "1G"
 
 
 def test_a_scenario_decides_whether_the_performance_schema_is_on(tmp_path: Path) -> None:

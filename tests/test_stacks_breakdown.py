@@ -1,6 +1,8 @@
 """Differences of parts add up to the measured difference, and chance is not called a finding."""
 
 import random
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 import pytest
@@ -20,6 +22,13 @@ MORE_PARSING = {**POINT, PARSE: POINT[PARSE] + 2.0}
 def both(rounds: int = 6, **changes: float) -> pl.DataFrame:
     stacks, steps = study({"my1.base": POINT, "my2.base": MORE_PARSING}, rounds, **changes)  # type: ignore[arg-type]
     return stack_costs(stacks, steps)
+
+
+def counted(sides: Mapping[str, Mapping[Any, int]]) -> pl.DataFrame:
+    """Costs in instructions that were counted once."""
+    steps = pl.concat([steps_of(dbms, 1, 5.0, run=f"i01@{dbms}@here") for dbms in sides])
+    counts = pl.concat([instructions_of(dbms, 1, of_dbms) for dbms, of_dbms in sides.items()])
+    return instruction_costs(counts, steps)
 
 
 @settings(deadline=None, max_examples=30)
@@ -132,9 +141,7 @@ def test_a_function_that_calls_itself_costs_its_time_once() -> None:
 def test_counted_instructions_need_no_rounds() -> None:
     sides = {"my1.base": {("MYSQLparse",): 10_000_000, ("malloc",): 1_000_000}}
     sides["my2.base"] = {("MYSQLparse",): 10_000_000, ("malloc",): 1_200_000}
-    steps = pl.concat([steps_of(dbms, 1, 5.0, run=f"i01@{dbms}@here") for dbms in sides])
-    counts = pl.concat([instructions_of(dbms, 1, counted) for dbms, counted in sides.items()])
-    parts = breakdown(instruction_costs(counts, steps), "my1.base")
+    parts = breakdown(counted(sides), "my1.base")
     assert parts.select("part", "median", "verdict").rows() == [
         ("allocator", 200.0, "slower"),
         ("other", 0.0, "same"),
@@ -183,9 +190,7 @@ def test_a_finding_adds_up_what_it_does_not_name_and_leaves_out_what_is_next_to_
         "my1.base": {(name,): 1_000_000 for name in grown},
         "my2.base": {(name,): 1_000_000 + 1000 * more for name, more in grown.items()},
     }
-    steps = pl.concat([steps_of(dbms, 1, 5.0, run=f"i01@{dbms}@here") for dbms in sides])
-    counts = pl.concat([instructions_of(dbms, 1, counted) for dbms, counted in sides.items()])
-    (said,) = breakdown_findings(breakdown(instruction_costs(counts, steps), "my1.base"))
+    (said,) = breakdown_findings(breakdown(counted(sides), "my1.base"))
     assert said.endswith("; and 160 ± 4 less for performance schema; 3 other parts come to 199 more.")
     assert "allocator" not in said, "four parts are named, the largest"
     assert "network" not in said, "too little of the difference"

@@ -1,5 +1,6 @@
 """Parts of an operation's cost add up to what was measured, whatever the stacks."""
 
+import itertools
 from typing import Any
 
 import polars as pl
@@ -9,27 +10,23 @@ from hypothesis import strategies as st
 from rqps.profile import instruction_costs, stack_costs
 from rqps.profile.components import OTHER, component_of, components
 from rqps.profile.costs import COSTS, NOT_SAMPLED
-from synthetic_stacks import NS_A_SAMPLE, OPERATIONS, POINT, instructions_of, stacks_of, steps_of
+from synthetic_stacks import NS_A_SAMPLE, OPERATIONS, POINT, Path, instructions_of, stacks_of, steps_of
 
 # Of every component a name, and names of none.
 FRAMES = [
-    "do_command",
-    "dispatch_command(THD*)",
-    "MYSQLparse",
-    "mysql_parse(THD*)",
-    "row_search_mvcc",
-    "btr_cur_search_to_nth_level",
-    "memcpy",
-    "malloc",
-    "nobody_knows_this",
-    "[unknown]",
-    "start_thread",
-    "[k]do_syscall_64",
-    "[k]tcp_sendmsg",
-    "[k]memcpy",
+    *("do_command", "dispatch_command(THD*)", "MYSQLparse", "mysql_parse(THD*)", "row_search_mvcc", "malloc"),
+    *("btr_cur_search_to_nth_level", "memcpy", "nobody_knows_this", "[unknown]", "start_thread"),
+    *("[k]do_syscall_64", "[k]tcp_sendmsg", "[k]memcpy"),
 ]
 paths = st.lists(st.sampled_from(FRAMES), min_size=1, max_size=8).map(tuple)
 profiles = st.dictionaries(paths, st.integers(1, 1000), min_size=1, max_size=30)
+
+
+def of_both(old: dict[Path, int], new: dict[Path, int], cost_us: float) -> pl.DataFrame:
+    """Costs of an operation on two releases that need the same time for it."""
+    sides = {"my1.base": old, "my2.base": new}
+    stacks = [stacks_of(dbms, 1, samples) for dbms, samples in sides.items()]
+    return stack_costs(pl.concat(stacks), pl.concat([steps_of(dbms, 1, cost_us) for dbms in sides]))
 
 
 @settings(deadline=None)
@@ -65,19 +62,11 @@ def test_a_stack_is_its_share_of_the_weight() -> None:
     ]
 
 
-def test_runs_and_steps_are_kept_apart() -> None:
-    stacks = [
-        stacks_of(dbms, round_, {("do_command",): 10 * round_, ("MYSQLparse",): 30}, step=step)
-        for dbms in ("my1.base", "my2.base")
-        for round_ in (1, 2)
-        for step in ("point-query", "insert")
-    ]
-    steps = [
-        steps_of(dbms, round_, round_ * (10.0 if step == "insert" else 5.0), step)
-        for dbms in ("my1.base", "my2.base")
-        for round_ in (1, 2)
-        for step in ("point-query", "insert")
-    ]
+def test_runs_and_steps_are_not_mixed() -> None:
+    stacks, steps = [], []
+    for dbms, round_, step in itertools.product(("my1.base", "my2.base"), (1, 2), ("point-query", "insert")):
+        stacks.append(stacks_of(dbms, round_, {("do_command",): 10 * round_, ("MYSQLparse",): 30}, step=step))
+        steps.append(steps_of(dbms, round_, round_ * (10.0 if step == "insert" else 5.0), step))
     costs = stack_costs(pl.concat(stacks).lazy(), pl.concat(steps))
     sums = costs.group_by("dbms", "round", "step").agg(pl.col("cost").sum()).sort("dbms", "round", "step")
     assert sums["cost"].to_list() == pytest.approx([10.0, 5.0, 20.0, 10.0] * 2)
@@ -85,26 +74,17 @@ def test_runs_and_steps_are_kept_apart() -> None:
 
 def test_stacks_of_two_releases_meet() -> None:
     old = ("start_thread", "handle_one_connection", "dispatch_command(THD*)", "mysql_parse(THD*)")
-    new = (
-        "clone3",
-        "start_thread",
-        "handle_connection",
-        "do_command",
-        "dispatch_command",
-        "dispatch_sql_command(THD*)",
-    )
-    stacks = pl.concat([stacks_of("my1.base", 1, {old: 1}), stacks_of("my2.base", 1, {new: 1})])
-    steps = pl.concat([steps_of("my1.base", 1, 1.0), steps_of("my2.base", 1, 1.0)])
-    found = stack_costs(stacks, steps)["stack"].to_list()
+    command = ("do_command", "dispatch_command", "dispatch_sql_command(THD*)")
+    new = ("clone3", "start_thread", "handle_connection", *command)
+    found = of_both({old: 1}, {new: 1}, 1.0)["stack"].to_list()
     assert found == [["connection", "dispatch_command", "dispatch_sql_command"]] * 2
 
 
 def test_a_layer_of_one_release_counts_for_its_caller() -> None:
     old = ("mysql_execute_command", "execute_sqlcom_select", "handle_select", "mysql_select", "JOIN::optimize")
     new = ("mysql_execute_command", "Sql_cmd_dml::execute", "Query_block::optimize", "JOIN::optimize")
-    stacks = pl.concat([stacks_of("my1.base", 1, {old: 3, old[:-1]: 1}), stacks_of("my2.base", 1, {new: 1})])
-    steps = pl.concat([steps_of("my1.base", 1, 8.0), steps_of("my2.base", 1, 8.0)])
-    found = stack_costs(stacks, steps).select("dbms", pl.col("stack").list.slice(-2), "cost").rows()
+    costs = of_both({old: 3, old[:-1]: 1}, {new: 1}, 8.0)
+    found = costs.select("dbms", pl.col("stack").list.slice(-2), "cost").rows()
     assert found == [
         ("my1.base", ["mysql_execute_command", "JOIN::optimize"], 6.0),
         ("my1.base", ["connection", "mysql_execute_command"], 2.0),
@@ -115,9 +95,8 @@ def test_a_layer_of_one_release_counts_for_its_caller() -> None:
 def test_a_function_that_not_all_releases_pass_through_keeps_its_own_cost_and_no_callees() -> None:
     old = ("read_const", "handler::ha_index_read_idx_map", "handler::index_read_map", "ha_innobase::index_read")
     new = ("read_const", "handler::ha_index_read_map", "ha_innobase::index_read")
-    stacks = pl.concat([stacks_of("my1.base", 1, {old: 3, old[:-1]: 1}), stacks_of("my2.base", 1, {new: 1})])
-    steps = pl.concat([steps_of("my1.base", 1, 8.0), steps_of("my2.base", 1, 8.0)])
-    found = stack_costs(stacks, steps).select("dbms", pl.col("stack").list.slice(1), "component", "cost").rows()
+    costs = of_both({old: 3, old[:-1]: 1}, {new: 1}, 8.0)
+    found = costs.select("dbms", pl.col("stack").list.slice(1), "component", "cost").rows()
     assert found == [
         ("my1.base", ["read_const", "ha_innobase::index_read"], "handler", 6.0),
         ("my1.base", ["read_const", "handler::index_read_map"], "handler", 2.0),
@@ -125,12 +104,10 @@ def test_a_function_that_not_all_releases_pass_through_keeps_its_own_cost_and_no
     ]
 
 
-def test_callers_without_a_name_keep_no_releases_apart() -> None:
+def test_callers_without_a_name_do_not_part_releases() -> None:
     named = ("start_thread", "dispatch_command", "net_flush", "[unknown]")
     stripped = ("[unknown]", "[unknown]", "dispatch_command", "[unknown]", "net_flush", "[unknown]")
-    stacks = pl.concat([stacks_of("my1.base", 1, {named: 1}), stacks_of("my2.base", 1, {stripped: 1})])
-    steps = pl.concat([steps_of("my1.base", 1, 1.0), steps_of("my2.base", 1, 1.0)])
-    found = stack_costs(stacks, steps)["stack"].to_list()
+    found = of_both({named: 1}, {stripped: 1}, 1.0)["stack"].to_list()
     assert found == [["connection", "dispatch_command", "net_flush", "[unknown]"]] * 2
 
 

@@ -110,10 +110,6 @@ def test_names_of_old_and_new_releases_meet(older: str, today: str) -> None:
     assert frame_name(older, False) == frame_name(today, False)
 
 
-def test_an_unknown_name_stays_as_it_is() -> None:
-    assert frame_name("nobody_knows_this", False) == "nobody_knows_this"
-
-
 def test_the_kernel_has_its_own_names() -> None:
     assert frame_name("mutex_lock", True) == "mutex_lock_[k]"
     assert claim("mutex_lock_[k]") != claim("mutex_lock")

@@ -86,23 +86,6 @@ def test_only_what_is_minor_on_both_sides_is_folded(base: Costs, me: Costs, fold
     assert tree.filter(folded & pl.col("node").is_in(tree["parent"].to_list())).is_empty()
 
 
-def test_paths_that_vanished_and_new_ones_are_there() -> None:
-    tree = tree_of({("a", "gone"): 1.0, ("a",): 1.0}, {("a", "new"): 2.0, ("a",): 1.0}, 0.0)
-    assert tree.select("name", "base_total", "me_total").rows() == [
-        ("all", 2.0, 3.0),
-        ("a", 2.0, 3.0),
-        ("gone", 1.0, 0.0),
-        ("new", 0.0, 2.0),
-    ]
-
-
-def test_a_function_that_calls_itself_is_a_frame_below_itself() -> None:
-    tree = tree_of({("f", "f", "f"): 3.0}, {("f", "f"): 1.0}, 0.0)
-    assert tree["name"].to_list() == ["all", "f", "f", "f"]
-    assert tree["base_self"].to_list() == [0, 0, 0, 3.0]
-    assert tree["me_total"].to_list() == [1.0, 1.0, 1.0, 0.0]
-
-
 def test_minor_frames_are_one_frame_that_says_how_many_they_are() -> None:
     base = {("a", "big"): 97.0, ("a", "x", "y"): 1.0, ("a", "z"): 0.5, ("a", "x"): 0.5, ("b",): 1.0}
     tree = tree_of(base, base, 0.02)

@@ -1,0 +1,63 @@
+"""`rqps run` of a small study on real servers, for tests: a folder with all that the command needs."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from child import until
+
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+
+
+class Place:
+    """A folder with a runs.yaml whose study is `small`, the notebooks, and the command."""
+
+    def __init__(self, path: Path, runs_yaml: str) -> None:
+        self.path = path
+        self.study = path / "data/raw/study=small"
+        shutil.copytree(NOTEBOOKS, path / "notebooks")
+        (path / "data").mkdir()
+        self.ask(runs_yaml)
+
+    def ask(self, runs_yaml: str) -> None:
+        (self.path / "runs.yaml").write_text(runs_yaml)
+
+    def start(self, **popen: Any) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "rqps.cli", "run", "small"]
+        popen |= {"cwd": self.path, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.Popen(command, text=True, start_new_session=True, **popen)
+
+    def run(self, code: int = 0, **popen: Any) -> str:
+        """Its words, where it ends with this exit code."""
+        return ended(self.start(**popen), code)
+
+    def wait(self, what: str, found: Callable[[], object], process: "subprocess.Popen[str]") -> None:
+        def met() -> object:
+            assert process.poll() is None, f"ended before {what}: {process.communicate()[0]}"
+            return found()
+
+        until(met, patience_s=240, why=lambda: f"no {what} in time")
+
+    def doing(self) -> str:
+        return "".join(file.read_text() for file in self.study.glob(".run=*.partial/progress.txt"))
+
+    def servers(self) -> list[int]:
+        """Servers and load generators that belong to this place, by their command line."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if str(self.study) in words and ("mysqld" in words or "sysbench" in words):
+                found.append(int(process.name))
+        return found
+
+
+def ended(process: "subprocess.Popen[str]", code: int) -> str:
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == code, said
+    return said
