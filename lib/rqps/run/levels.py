@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rqps.engines import Say
 from rqps.profile.instructions import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
@@ -36,9 +37,7 @@ def file_of_level(data: Path, study: str) -> Path | None:
     return file if first and study in _levels(file, first) else None
 
 
-def run_levels(
-    runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str], int], say: Callable[[str], None]
-) -> int:
+def run_levels(runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str], int], say: Say) -> int:
     """Measures level after level with `run`, those already written down first; ends with the first that fails."""
     file = levels_file(data, study)
     code, done = 0, 0

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from rqps.engines import Say
 from rqps.engines.cache import cache_dir, locked
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, PIDS, listed, names_of, wait_until_gone
@@ -23,7 +24,6 @@ from rqps.study import Run
 
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
-Say = Callable[[str], None]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The folder of a study with its card, and the manifest of each run, written last: without it, no run happened."""
 
+import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -100,13 +100,11 @@ class StudyCard(_Frozen):
 def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        version = re.search(r'"schema_version": *(\d+)', path.read_text(errors="replace") if path.exists() else "")
-        right_version(path, version[1] if version else SCHEMA_VERSION)  # one of another version may have other keys
+        facts = json.loads(path.read_bytes())
+        right_version(path, facts["schema_version"])  # one of another version may have other keys
+        return Manifest.model_validate(facts)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise damaged(path, str(error)) from error
-    right_version(path, manifest.schema_version)
-    return manifest
 
 
 def read_study_card(folder: Path) -> StudyCard:

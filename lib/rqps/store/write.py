@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+from polars.exceptions import SchemaError
 
 from rqps.errors import RqpsError
 from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, Manifest, StudyCard
@@ -17,7 +18,11 @@ VERSION_KEY = "rqps_schema_version"
 def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
     """Write one raw table into a run's folder; a frame of another shape than its schema is refused."""
     path = folder / f"{name}.parquet"
-    ordered = _conform(path, name, frame)
+    try:
+        ordered = frame.match_to_schema(TABLES[name])
+    except SchemaError as error:
+        fix = f"build the frame with schema=TABLES[{name!r}] of rqps.store.schemas"
+        raise RqpsError(f"{path}: the frame does not fit the table {name!r}: {error}", fix=fix) from error
     with _whole(path) as unfinished:
         version = {VERSION_KEY: str(SCHEMA_VERSION)}
         ordered.write_parquet(unfinished, compression="zstd", compression_level=10, metadata=version)
@@ -38,25 +43,6 @@ def _write_text(path: Path, text: str) -> Path:
     with _whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path
-
-
-def _conform(path: Path, name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    if name not in TABLES:
-        raise RqpsError(f"{path}: there is no raw table {name!r}", fix=f"use one of: {', '.join(TABLES)}")
-    schema = TABLES[name]
-    wrong = [f"column {column!r} is missing" for column in schema if column not in frame.columns]
-    wrong += [f"column {column!r} is not in the schema" for column in frame.columns if column not in schema]
-    for column, kind in schema.items():
-        found = frame.schema.get(column)
-        # A column without any value has no type yet; every other type must already be right.
-        if found not in (None, kind, pl.Null()):
-            wrong.append(f"column {column!r} is {found}, not {kind}")
-    if wrong:
-        raise RqpsError(
-            f"{path}: the frame does not fit the table {name!r}: {'; '.join(wrong)}",
-            fix=f"build the frame with schema=TABLES[{name!r}] of rqps.store.schemas",
-        )
-    return frame.select(schema.names()).cast(schema)
 
 
 @contextmanager
