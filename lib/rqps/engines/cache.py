@@ -1,6 +1,5 @@
 """The user's cache directory: what is made in it is made once, whole, by one process at a time."""
 
-import errno
 import fcntl
 import os
 import shutil
@@ -10,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rqps.errors import RqpsError
-
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def cache_dir() -> Path:
@@ -71,14 +68,9 @@ def _disk_trouble_explained() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL_DISK:
-            raise RqpsError(
-                f"the disk of {cache_dir()} is full, or a limit is reached: {error.strerror}",
-                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
-            ) from error
         raise RqpsError(
             f"{error.filename or cache_dir()} can't be used: {error.strerror}",
-            fix="let this user read and write it, or set RQPS_CACHE to a directory that is",
+            fix="make room there and let this user read and write it, or set RQPS_CACHE to another directory",
         ) from error
 
 

@@ -94,11 +94,8 @@ class MeasuredServer(Server):
 
     @property
     def places(self) -> Mapping[str, str]:
-        return {
-            str(self.data.parent): "<scratch>",
-            str(self.socket.parent): "<private>",
-            str(self.build.directory): "<build>",
-        }
+        scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
+        return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
 
     def verify(self) -> list[tuple[str, str, str]]:
         asked, version = self.prepared.translated.expected, self.build.version

@@ -49,7 +49,7 @@ class Build(engines.Build):
 
 def source(name: str, spec: BuildSpec) -> Source:
     """The source of a build: the one that its spec names, or the one that the catalogue has for its version."""
-    sought = Sought("mysqld", layout, BINARIES, "mysql-server-core")
+    sought = Sought("mysqld", layout, "mysql-server-core")
     if spec.source is not None:
         return Source(spec, sought)
     spec, entry = look_up(name, str(spec.version))

@@ -31,7 +31,7 @@ class Server:
     build: Build
     pid: int
     socket: Path
-    data: Path
+    directory: Path
     error_log: Path
     keeper: "subprocess.Popen[bytes]"
     connections: "WeakSet[Connection]" = field(default_factory=WeakSet, repr=False, compare=False)
@@ -54,10 +54,6 @@ class Server:
     @property
     def pids(self) -> tuple[int, ...]:
         return (self.pid,)
-
-    @property
-    def directory(self) -> Path:
-        return self.data
 
     def close(self) -> None:
         """Asks the server to shut down and waits for it; the keeper kills it if it does not."""

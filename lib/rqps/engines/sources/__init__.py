@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -92,8 +92,6 @@ class Sought:
     """Its name: `mysqld`."""
     in_tree: Callable[[Path], object | None]
     """Gives nothing where a tree does not have it."""
-    places: Sequence[str]
-    """The folders of a tree in which it is sought."""
     package: str
     """The Debian package that holds it."""
 
@@ -178,11 +176,10 @@ class Source:
             fix = "let this user read and run it"
             raise RqpsError(f"{key}: {error.filename} can't be read by this user", fix=fix) from error
         if found is None:
-            program, places = self.sought.program, ", ".join(self.sought.places)
             raise RqpsError(
-                f"{key}: {self.words} has no {program} that can be run in any of {places}",
+                f"{key}: {self.words} has no {self.sought.program} that can be run, in bin/ for instance",
                 fix="give an unpacked release, a build tree after make, an archive of one of these, or the package "
-                f"that holds {program} itself, such as {self.sought.package}",
+                f"that holds {self.sought.program} itself, such as {self.sought.package}",
             )
 
     def _unpack_archive(self, name: str, folder: Path, say: Say) -> None:

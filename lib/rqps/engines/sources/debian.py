@@ -94,11 +94,9 @@ def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone
 
 
 def _remove_others(tree: Path, files: tuple[str, ...]) -> None:
-    for path in sorted(tree.rglob("*"), reverse=True):  # what is in a folder comes before the folder
-        if path.is_dir() and not path.is_symlink():
-            if not any(path.iterdir()):
-                path.rmdir()
-        elif not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in files):
+    for path in list(tree.rglob("*")):
+        is_folder = path.is_dir() and not path.is_symlink()
+        if not is_folder and not any(fnmatchcase(str(path.relative_to(tree)), glob) for glob in files):
             path.unlink()
 
 

@@ -147,12 +147,10 @@ def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
     getter = pooch.create(work, "", registry={archive: None}, urls={archive: url}, retry_if_failed=1)
     try:
         return Path(getter.fetch(archive, downloader=downloader))
-    except requests.HTTPError as error:
-        raise RqpsError(f"builds.{name}: {error}", fix="open it in a browser; correct the url") from error
     except (requests.RequestException, ValueError) as error:
         raise RqpsError(
             f"builds.{name}: {url} can't be fetched: {error}",
-            fix="see that the network, or the proxy in https_proxy, works; then do the same again",
+            fix="see that the url opens in a browser, and that the network, or the proxy in https_proxy, works",
         ) from error
 
 

@@ -39,8 +39,8 @@ def debt_row(server: Server, connection: Connection, step: str, moment: str) -> 
         "second": None,
         "waited_s": None,
         **innodb.read_debt(connection),
-        "tables_kb": size_bytes(server.data / DATABASE) / 1024,
-        "datadir_kb": size_bytes(server.data) / 1024,
+        "tables_kb": size_bytes(server.directory / DATABASE) / 1024,
+        "datadir_kb": size_bytes(server.directory) / 1024,
         "rows_low": low,
         "rows_high": high,
     }
