@@ -11,17 +11,6 @@ from rqps.profile.instructions import (
     most_expensive_functions,
 )
 
-__all__ = [
-    "breakdown",
-    "completeness",
-    "flame_tree",
-    "folded",
-    "folded_difference",
-    "instruction_costs",
-    "instruction_ratios",
-    "instructions_beside",
-    "instructions_per_operation",
-    "most_expensive_functions",
-    "speedscope",
-    "stack_costs",
-]
+__all__ = ["breakdown", "completeness", "instruction_costs", "stack_costs"]
+__all__ += ["flame_tree", "folded", "folded_difference", "speedscope"]
+__all__ += ["instruction_ratios", "instructions_beside", "instructions_per_operation", "most_expensive_functions"]

@@ -40,12 +40,8 @@ OPERATIONS = pl.Schema({**_OPERATION, **_COMPARED})
 def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFrame:
     """The tidy frame of differences, one row per host, step, dbms and part of an operation.
 
-    By component or function, the parts of an operation add up to its measured cost, and their differences to the
-    measured difference. `inclusive` has each function with all that it called; those don't add up.
-
-    A part is `slower` or `faster` where its interval leaves out 0 and, of all such rows of this table, at most 5 %
-    are expected to be chance (Benjamini and Hochberg); `same` where the whole interval is within 2 % of the base's
-    operation; else `unsure`, as is every difference of samples of fewer than 4 rounds.
+    Components, or functions, add up to the measured cost of an operation. `inclusive` has each function with all that
+    it called. Of all rows that are `slower` or `faster`, at most 5 % are expected to be chance.
     """
     parts = [
         _parts(pair, by).with_columns(host=pl.lit(host), step=pl.lit(step), base=pl.lit(base), dbms=pl.lit(dbms))
@@ -61,10 +57,7 @@ def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFr
 
 
 def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
-    """The whole operations of a breakdown in the same tidy frame, one row per host, step and dbms.
-
-    The verdict follows the breakdown's rule for a part, for the one comparison that it is about.
-    """
+    """The whole operations of a breakdown in the same tidy frame, one row per host, step and dbms."""
     difference, error = pl.col("me_measured") - pl.col("base_measured"), pl.col("measured_error")
     whole = parts.unique(list(_OPERATION), keep="first", maintain_order=True).with_columns(
         base_median=pl.col("base_measured"),

@@ -46,8 +46,7 @@ def flame_trees(costs: pl.DataFrame, base: str) -> pl.DataFrame:
 def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
     """The frames of both sides in pre-order: for each its own cost on both sides, and that of all that it called.
 
-    Frames that take less than `fold_below` of the operation on both sides are one frame below their caller, as
-    `(12 minor)`, so that a total is always the sum of what is in it. Nothing is rounded.
+    Frames with less than `fold_below` of the operation on both sides are one frame below their caller: `(12 minor)`.
     """
     return _tree(one_pair(costs, base, me, step), fold_below)
 

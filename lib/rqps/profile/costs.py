@@ -46,7 +46,7 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
         samples=pl.lit(0.0),
         cost=pl.col("per_operation"),
     )
-    return _sorted(pl.concat([_by_stack(costs), missing.select(_as_costs())]))
+    return _as_costs(pl.concat([_by_stack(costs), missing.select(list(COSTS))], how="vertical_relaxed"))
 
 
 def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -54,7 +54,7 @@ def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataF
     rows = instructions.lazy().filter(pl.col("instructions") > 0).collect()
     counted = rows.join(_per_operation(steps, pl.lit(1.0)), on=["run", *_KEYS], maintain_order="left")
     cost = pl.col("instructions") * pl.col("per_operation")
-    return _sorted(_by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64))))
+    return _as_costs(_by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64))))
 
 
 @cache
@@ -86,23 +86,19 @@ def _by_stack(rows: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=COSTS)
     costs = pl.concat([rows.select(*_KEYS, "samples", "cost"), pl.concat(stacks)], how="horizontal")
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
-    return costs.group_by(*_KEYS, "stack", "component").agg(samples, pl.col("cost").sum()).select(_as_costs())
+    return costs.group_by(*_KEYS, "stack", "component").agg(samples, pl.col("cost").sum()).select(list(COSTS))
 
 
-def _as_costs() -> list[pl.Expr]:
-    return [pl.col(name).cast(kind) for name, kind in COSTS.items()]
-
-
-def _sorted(costs: pl.DataFrame) -> pl.DataFrame:
+def _as_costs(rows: pl.DataFrame) -> pl.DataFrame:
+    costs = rows.select(pl.col(name).cast(kind) for name, kind in COSTS.items())
     return costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True])
 
 
 def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     """The readable `stack` of each row of `role, frames, modules`, root first, and its `component`.
 
-    A stack begins with the role of its thread. So that releases meet, some frames are left out: functions that only
-    start a thread, layers that only some releases have, callers without a name, and those that not all releases pass
-    through.
+    A stack begins with the role of its thread. So that releases meet, the frames that renames.yaml names as starts,
+    layers and passed are left out, as are callers without a name.
     """
     numbered = frame.with_row_index("row")
     long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")

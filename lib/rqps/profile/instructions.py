@@ -42,11 +42,10 @@ def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> 
 
 
 def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> pl.DataFrame:
-    """Those ratios beside the ones of throughput and CPU time of ordinary runs, and whether they agree.
+    """Those ratios beside the ones of throughput and CPU time of ordinary runs (`compared`), if there are any.
 
-    `compared` is the tidy frame of the metrics above; their columns here begin with `throughput`, `cpu` and
-    `user_cpu`. `per_instruction` is the ratio of CPU time per instruction, with the interval of the CPU time;
-    `agreement` is its verdict in words. Where nothing was measured beside, they are null.
+    `per_instruction` is the ratio of CPU time per instruction, with the interval of the CPU time; `agreement` is its
+    verdict in words.
     """
     beside, measured = ratios, ratios.clear() if compared is None else compared
     for metric, name in ((THROUGHPUT, "throughput"), (CPU, "cpu"), (USER_CPU, "user_cpu")):

@@ -74,10 +74,7 @@ class Source(_Strict):
 
 
 class Check(_Strict):
-    """A statement of a source and what its own figures say to it; without `figures`, it was found by reading.
-
-    All but `kind`, `figures` and `holds` are templates with the columns of `figures` in braces.
-    """
+    """A statement of a source and what its own figures say to it; without `figures`, it was found by reading."""
 
     source: str
     place: str

@@ -5,8 +5,8 @@ Releases stand beside those whose first two numbers are the same, with the perfo
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import polars as pl
 
@@ -29,8 +29,7 @@ Side = tuple[str, bool]
 """The first two numbers of a release, and whether the performance schema is on."""
 
 
-@dataclass(frozen=True)
-class _Printed:
+class _Printed(NamedTuple):
     step: str
     me: Side
     base: Side
@@ -46,18 +45,12 @@ def response_time_values(study: Study) -> pl.DataFrame:
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published ratio that ours has too.
-
-    Published are range queries beside inserts at a rate as q100; ours may have them as qr100.
-    """
+    """One row per published ratio that ours has too."""
     return _beside(_inserts(published), study, measured(study.steps, study.runs, [THROUGHPUT]), _our_step)
 
 
 def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per comparison of both: two releases, or one release with and without the performance schema.
-
-    The published ratios are all to 5.0.85, which is not here. Divided by each other they no longer need it.
-    """
+    """One row per comparison of both: two releases, or one release with and without the performance schema."""
     values = response_time_values(study).join(
         study.steps.filter(storage_engine="innodb", kind="pk", clients=1).select("step").unique(),
         on="step",
@@ -126,7 +119,10 @@ def _inserts(published: Published) -> Iterator[_Printed]:
 
 
 def _lookups(published: Published) -> Iterator[_Printed]:
-    """Printed ratios that differ in one thing only: the later release to the earlier, or on to off."""
+    """Printed ratios that differ in one thing only: the later release to the earlier, or on to off.
+
+    All are relative to 5.0.85, which is not here. Divided by each other they no longer need it.
+    """
     times = response_times(published).with_columns(
         pl.col("release").str.extract(r"^(\d+\.\d+)").alias("minor"), pl.col("schema").str.ends_with("on").alias("on")
     )

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(NamedTuple):
     """A server by its release, and what its name says beyond it: `adv`, `-O3`, options."""
 
     name: str
@@ -22,8 +21,7 @@ class Server:
         return sum(number * weight for number, weight in zip(numbers, (10_000, 100, 1), strict=False))
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     base: Server
     me: Server
 

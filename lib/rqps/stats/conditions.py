@@ -31,10 +31,10 @@ def all_warnings(study: Study) -> pl.DataFrame:
     # The rate of queries is that of the rows written beside them, and the run itself warns of it.
     missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
     rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
-    differs = pl.col("values").list.len() > 1
-    changed = _spread(study.conditions.filter(pl.col("kind") != "option")).filter(
-        differs, ~pl.col("name").is_in(_OF_THE_MOMENT)
-    )
+    differs, found_values = pl.col("values").list.len() > 1, pl.col("values").list.join(" or ")
+    counted = ("base", "settings")
+    lasting = study.conditions.filter(pl.col("kind") != "option", ~pl.col("name").is_in(_OF_THE_MOMENT))
+    changed = _spread(lasting).filter(differs).with_columns(study=pl.lit(study.card.study))
     between_rounds = (
         _variables(study.settings)
         .group_by("host", "dbms", "name")
@@ -52,21 +52,9 @@ def all_warnings(study: Study) -> pl.DataFrame:
     found = (
         ("errors", steps.filter(~USABLE.fill_null(False)), no_number),
         ("target", missed, pl.format("{} operations/s instead of {}: the rate was not reached", *rates)),
-        (
-            "conditions",
-            changed.with_columns(study=pl.lit(study.card.study)),
-            pl.format("{} {} differs between runs: {}", "kind", "name", pl.col("values").list.join(" or ")),
-        ),
-        (
-            "settings",
-            between_rounds,
-            pl.format("{} differs between rounds: {}", "name", pl.col("values").list.join(" or ")),
-        ),
-        (
-            "settings",
-            unasked,
-            pl.format("settings that differ from {} though no config asks for it: {}", "base", "settings"),
-        ),
+        ("conditions", changed, pl.format("{} {} differs between runs: {}", "kind", "name", found_values)),
+        ("settings", between_rounds, pl.format("{} differs between rounds: {}", "name", found_values)),
+        ("settings", unasked, pl.format("settings that differ from {} though no config asks for it: {}", *counted)),
     )
     return pl.concat([study.warnings, missing_rounds(study), *(_warnings(*each) for each in found)])
 

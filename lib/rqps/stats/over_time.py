@@ -13,9 +13,8 @@ _BESIDE = pl.col("kind").replace_strict({"insert": 1, "delete": 2}, default=0)
 def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame | None = None) -> pl.DataFrame:
     """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
 
-    With `steps`, the last second of a step is left out where the step ended within it. Long steps are cut into at
-    most 120 pieces. Of several kinds of operations, those count that make the throughput: queries, or rows inserted
-    where there are no queries.
+    With `steps`, a step's last second is left out where the step ended within it. Of several kinds of operations,
+    queries count, or rows inserted where there are no queries.
     """
     keys = ["host", "step", "dbms"]
     if steps is not None:

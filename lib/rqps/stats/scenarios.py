@@ -66,10 +66,7 @@ def scenario_rounds(study: Study, values: pl.DataFrame, against: str) -> pl.Data
 
 
 def scenario_costs(study: Study, against: str) -> pl.DataFrame:
-    """The tidy frame of server CPU per operation, with what each scenario adds, and its throughput beside it.
-
-    `added, added_low, added_high` are µs per operation; `throughput`, its interval and its verdict are of the ratio.
-    """
+    """The tidy frame of server CPU per operation, with the µs that each adds, and its rQPS as `throughput`."""
     rounds = scenario_rounds(study, measured(study.steps, study.runs, COMPARED), against)
     names = {"median": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
     beside = compare(rounds.filter(metric="operations_per_s"), keys=_KEYS).rename(names)
@@ -141,10 +138,7 @@ def first_parts(study: Study, whole: str) -> list[Patterns]:
 
 
 def next_parts(study: Study, base: str, instructions: pl.DataFrame) -> list[Patterns]:
-    """Parts of the level after this one: those of each dbms that costs more than the base.
-
-    `instructions` are those per operation, by run, where the study has them counted.
-    """
+    """Parts of the next level: those of each dbms that costs more than the base, in `instructions` if counted."""
     against = scenarios(study).filter(dbms=base)["scenario"].item()
     counted = with_added(scenario_rounds(study, instructions, against))
     events = events_per_statement(study)
@@ -196,10 +190,7 @@ def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[P
 
 
 def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:
-    """The dbms whose first step is shown to cost more than the base's, the most expensive first.
-
-    Counted instructions decide where there are any, since they are steadier than time: 1 % more is more.
-    """
+    """The dbms whose first step costs more than the base's, the most expensive first: by instructions if counted."""
     first = pl.col("position") == pl.col("position").min()
     if not counted.is_empty():
         more = counted.filter(first).filter(pl.col("median") > COSTS_MORE)

@@ -31,10 +31,8 @@ def decided(
 ) -> pl.Expr:
     """The verdict of the interval from `low` to `high`.
 
-    `null` is the value that means no difference, `near` how far from it counts as the same, and `sure` whether the
-    rounds are enough. `same` comes before `slower` and `faster`: a difference of 1 % is the same, however exact.
-    A part of an operation is another matter, since it may be of any size: give `significant`, and each difference
-    that is significant is a finding, also one that is small beside the operation.
+    `null` means no difference; as far from it as `near` is the same, however exact; `sure` says that the rounds are
+    enough. A part of an operation may be of any size: give `significant`, and a small difference is a finding too.
 
     >>> two = pl.DataFrame({"low": [0.60, 0.985], "high": [0.65, 0.995]})
     >>> two.select(verdict=decided(sure=pl.lit(True)))["verdict"].to_list()
