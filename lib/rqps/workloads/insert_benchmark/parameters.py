@@ -133,11 +133,7 @@ class InsertBenchmarkParameters(Parameters):
 
     @property
     def connections(self) -> Connections:
-        """A client has up to three at once.
-
-        >>> InsertBenchmarkParameters(clients=4).connections.needed
-        14
-        """
+        """A client has up to three at once."""
         most = max(step.connections for step in self.described)
         return Connections("clients", self.clients, OUR_CONNECTIONS + (most - 1) * self.clients)
 

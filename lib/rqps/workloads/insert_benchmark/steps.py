@@ -71,11 +71,7 @@ def part(asked: Sequence[str], whole: Sequence[str]) -> None:
 
 @cache
 def find(name: str, form: str) -> Step:
-    """A step of a form by its name.
-
-    >>> find("qr500", "current").rate, find("l.i1", "2021").deletes
-    (500, False)
-    """
+    """A step of a form by its name."""
     found = NAME.fullmatch(name)
     if not found or found["kind"] not in _described()["forms"][form]["steps"]:
         raise ValueError(f"no step {name!r} in the form {form!r}")

@@ -78,12 +78,10 @@ class InsertBenchmark:
         self, server: Server, step: str, parameters: InsertBenchmarkParameters, **how: Unpack[How]
     ) -> Iterator[generator.Generator]:
         asked = find(step, parameters.form)
-        with_queries = [name for name in parameters.measured if find(name, parameters.form).queries]
-        if asked.kind == LOAD:
-            with closing(server.connect(DATABASE)) as connection:
-                for table in parameters.tables:
-                    query(connection, statement("table").format(table=table))
-        with closing(server.connect()) as connection:
+        with_queries = [each.name for each in parameters.described if each.queries]
+        with closing(server.connect(DATABASE)) as connection:
+            for table in parameters.tables if asked.kind == LOAD else ():
+                query(connection, statement("table").format(table=table))
             if step in with_queries[:1]:
                 rows, warnings = settling.settle(server, parameters, step)
             else:

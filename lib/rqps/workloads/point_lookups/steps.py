@@ -74,11 +74,7 @@ def find(name: str) -> Step:
 
 
 def possible_rows(near: int) -> list[int]:
-    """Sizes that doubling comes to, one below and one above; one of them is `near` if it can be made.
-
-    >>> possible_rows(64_000), possible_rows(70_000), possible_rows(10)
-    ([64000, 128000], [64000, 128000], [1000])
-    """
+    """Sizes that doubling comes to, one below and one above; one of them is `near` if it can be made."""
     size = FIRST_ROWS
     while size * 2 <= near:
         size *= 2

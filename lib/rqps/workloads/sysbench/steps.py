@@ -61,11 +61,7 @@ class Step:
 
     @property
     def rows_needed(self) -> int:
-        """Rows that a table has to have for a transaction to find all that it is named for.
-
-        >>> find("range-covered-pk").rows_needed, find("hot-points").rows_needed, find("write-only").rows_needed
-        (101, 200, 1)
-        """
+        """Rows that a table has to have for a transaction to find all that it is named for."""
         text = " ".join(self.statements)
         ids = [int(count) * (2 if hot else 1) for count, hot in re.findall(r"\{(\d+) (hot )?ids\}", text)]
         return max([1, *ids, *(int(distance) + 1 for distance in re.findall(r"\{x\+(\d+)\}", text))])
@@ -109,11 +105,7 @@ def find(name: str) -> Step:
 
 
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names with those of its steps in place of each list.
-
-    >>> len(expand(("published-2024",))), expand(("insert", FLUSH))
-    (48, ('insert', 'flush'))
-    """
+    """The names with those of its steps in place of each list."""
 
     def steps_of(name: str) -> Iterable[str]:
         if name not in lists():

@@ -146,30 +146,25 @@ def check_plan(connection: Connection, step: Step) -> list[Plan]:
     """EXPLAIN shows what the step is named for, for each of its statements on each table; anything else fails it."""
     plans: dict[str, Plan] = {}
     for table in tables_of(connection, DATABASE):
+        index = {"k": table.replace("sbtest", "k_"), "none": None}.get(step.index, step.index)
         rows = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table}")[0][0] or 1)
         # One that is there, also after deletes: of one that is not, EXPLAIN only says so.
         row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
         for statement in step.each_statement:
             if "WHERE" in statement:
                 whole = with_values(statement, f"{DATABASE}.{table}", rows, row)
-                plans[whole] = _check_statement(connection, step, whole)
+                plan = explain(connection, whole)
+                covers = "Using index" in str(plan.get("Extra")).split("; ")
+                if plan.get("key") != index or step.covered not in (None, covers):
+                    alone = {True: " alone", False: ", and the row,", None: ""}[step.covered]
+                    raise RqpsError(
+                        f"{step.name}: the server reads by {plan.get('key') or 'no index'}, "
+                        f"not by {index or 'no index'}{alone}: {whole[:200]}: {plan}",
+                        fix="what is measured would not be what the step is named for; look at the table and its "
+                        "statistics",
+                    )
+                plans[whole] = plan_row(step.name, whole, plan)
     return list(plans.values())
-
-
-def _check_statement(connection: Connection, step: Step, statement: str) -> Plan:
-    table_number = re.findall(r"sbtest(\d+)", statement)[0]
-    wanted = {"k": f"k_{table_number}", "none": None}.get(str(step.index), step.index)
-    plan = explain(connection, statement)
-    covers = "Using index" in str(plan.get("Extra")).split("; ")
-    if plan.get("key") != wanted or step.covered not in (None, covers):
-        asked = wanted or "no index"
-        alone = {True: " alone", False: ", and the row,", None: ""}[step.covered]
-        raise RqpsError(
-            f"{step.name}: the server reads by {plan.get('key') or 'no index'}, not by {asked}{alone}: "
-            f"{statement[:200]}: {plan}",
-            fix="what is measured would not be what the step is named for; look at the table and its statistics",
-        )
-    return plan_row(step.name, statement, plan)
 
 
 def with_values(statement: str, table: str, rows: int, row: int) -> str:
