@@ -1,7 +1,7 @@
 """Cost per operation: CPU of server and load generator, context switches and disk, as measured and as published."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -22,8 +22,7 @@ _WORDS = {"slower": "more expensive", "faster": "cheaper", "same": "the same wit
 _OF_THE_DISK = {"r/o": "host_reads", "rKB/o": "host_read_kb", "wKB/o": "host_write_kb"}
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(NamedTuple):
     """Costs of operations, in the frames that tables and charts read."""
 
     values: pl.DataFrame

@@ -10,19 +10,8 @@ from great_tables import GT
 
 from rqps.errors import RqpsError
 from rqps.stats import PUBLISHED
-from rqps.view import (
-    MUTED,
-    Column,
-    Row,
-    by_host,
-    coverage_of,
-    in_order,
-    rounds_of,
-    signs_of,
-    spread,
-    table,
-    two_lines,
-)
+from rqps.view import MUTED, Column, Row, by_host, coverage_of, in_order, rounds_of, signs_of
+from rqps.view.table import spread, table, two_lines
 
 OURS = {
     "server_cpu_us_per_operation": "server, µs/o",
@@ -32,8 +21,7 @@ OURS = {
 }
 DIGITS = {"cpu/o": 6, "o/s": 0, "operations_per_s": 0}
 USUAL_DIGITS = 3
-BETWEEN = 2
-"""Blanks between columns, at least."""
+BETWEEN = 2  # blanks between columns, at least
 
 Line = tuple[list[str], str]
 """The cells of the columns, and the text after them."""

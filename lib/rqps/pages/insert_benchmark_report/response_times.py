@@ -9,18 +9,8 @@ from rqps.store.read import Study
 
 STATEMENTS = {"insert": "inserts", "delete": "deletes", "query": "queries"}
 _IN_ORDER = [name for statement in STATEMENTS for name in (statement, f"{statement} due")]
-BUCKETS: dict[str, float] = {
-    "256us": 256.0,
-    "1ms": 1e3,
-    "4ms": 4e3,
-    "16ms": 16e3,
-    "64ms": 64e3,
-    "256ms": 256e3,
-    "1s": 1e6,
-    "4s": 4e6,
-    "16s": 16e6,
-    "gt": inf,
-}
+BUCKETS = {"256us": 256.0, "1ms": 1e3, "4ms": 4e3, "16ms": 16e3, "64ms": 64e3, "256ms": 256e3}
+BUCKETS |= {"1s": 1e6, "4s": 4e6, "16s": 16e6, "gt": inf}
 """Buckets of the published tables, each with the µs up to which it reaches."""
 LONGEST = "max"
 PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, LONGEST: 1.0}

@@ -131,9 +131,8 @@ def parts_chart(study: Study) -> Any:
     rows = view.with_rows(rows, "step", "scenario")
     covered = alt.Tooltip("covers:Q", format=".0%", title="of what is enabled")
     tooltip = ["row:N", "role:N", *numbers("+,.2f", ", µs"), covered]
-    x = alt.X(
-        "median:Q", title="server CPU added to all-disabled, µs per operation", scale=view.room(1.2, rows["end"])
-    )
+    title = "server CPU added to all-disabled, µs per operation"
+    x = alt.X("median:Q", title=title, scale=view.room(1.2, rows["end"]))
     colour = alt.Color("role:N", title=None, scale=alt.Scale(domain=list(words), range=list(shades)))
     shown = ("row", "scenario", "role", "n", "median", "low", "high", "coverage", "covers", "label", "end")
     axis, height = view.row_axis(rows, "step", "scenario")

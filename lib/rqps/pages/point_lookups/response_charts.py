@@ -7,6 +7,7 @@ import altair as alt
 import polars as pl
 
 from rqps.view import INK, SERIES, by_host, coverage_of, in_order, rounds_of, slim, titled
+from rqps.view.theme import numbers
 from rqps.view.words import three_digits
 
 PANEL_PX, BARS_PX, ROW_PX, LABELS_PX = 118, 80, 17, 34
@@ -41,8 +42,8 @@ def cut_of(values: list[float]) -> float | None:
 
 def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
     named = by_host(bars).with_columns(*_drawn(cut), pl.col("kind_words").alias("name"))
-    numbers = ("n", "median", "low", "high", "coverage", "end", "from", "to")
-    shown = slim(named, "name", "dbms", "config", *numbers, "label")
+    columns = ("name", "dbms", "config", "n", "median", "low", "high", "coverage", "end", "from", "to", "label")
+    shown = slim(named, *columns)
     dbms, configs = in_order(shown["dbms"]), in_order(shown["config"])
     seen = cut or float(shown.select(pl.max_horizontal("median", "high").max()).item())
     # Numbers stand to the right of the axis, where neither a bar nor an interval crosses them.
@@ -51,9 +52,7 @@ def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
     axis = alt.Axis(values=_ticks(seen), labelExpr="format(datum.value, ',.3~r')")
     x = alt.X("end:Q", title=None, scale=scale, axis=axis)
     y = alt.Y("dbms:N", sort=dbms, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=0))
-    tooltip: list[Any] = ["name:N", "dbms:N", alt.Tooltip("n:Q", title="rounds")]
-    tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")]
-    tooltip += [alt.Tooltip("coverage:Q", format=".1%")]
+    tooltip = ["name:N", "dbms:N", *numbers(".3f"), alt.Tooltip("coverage:Q", format=".1%")]
     colour = alt.Color("config:N", title=None, scale=alt.Scale(domain=configs, range=list(SERIES)))
     base = alt.Chart().encode(y=y, tooltip=tooltip)
     panel = alt.layer(
