@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import psutil
@@ -64,10 +65,8 @@ def _cpu_by_process() -> dict[int, int]:
     """Nanoseconds of CPU by process; psutil's ticks of 10 ms are too coarse for shares of a second."""
     found = {}
     for pid in psutil.pids():
-        try:
+        with suppress(ProcessLookupError):  # it has ended
             found[pid] = cpu_ns(pid)
-        except ProcessLookupError:  # it has ended
-            continue
     return found
 
 

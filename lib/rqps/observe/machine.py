@@ -32,7 +32,8 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
     caches = _each(cpu, "cpu0/cache/index*/size")
     no_turbo = flag(cpu / "intel_pstate/no_turbo")  # Intel's driver has a switch for off, the others have one for on
     flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
-    hypervisor = _hypervisor(root)
+    is_guest = " hypervisor" in (text(cpuinfo) or "")
+    hypervisor = _hypervisor(root, is_guest)
     marks = [kind for mark, kind in CONTAINER_MARKS.items() if (root / mark).exists()]
     memory = {name: int(kb) for name, kb in re.findall(r"(?m)^(\w+):\s+(\d+) kB$", text(root / "proc/meminfo") or "")}
     facts: dict[str, Value | None] = {
@@ -52,7 +53,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
         "governor": common(_each(cpu, "cpufreq/policy*/scaling_governor")),
         "turbo": flag(cpu / "cpufreq/boost") if no_turbo is None else not no_turbo,
         "mitigations": {name: said for name, said in flaws.items() if said and said != "Not affected"} or None,
-        "virtualised": None if not cpuinfo.exists() else hypervisor is not None or _is_guest(root),
+        "virtualised": None if not cpuinfo.exists() else hypervisor is not None or is_guest,
         "hypervisor": hypervisor,
         "container": text(root / "run/systemd/container") or next(iter(marks), None),
         "kernel": text(kernel / "osrelease"),
@@ -210,11 +211,7 @@ def _quota_cpus(root: Path) -> float | None:
     return min(limits, default=None)
 
 
-def _is_guest(root: Path) -> bool:
-    return " hypervisor" in (text(root / "proc/cpuinfo") or "")
-
-
-def _hypervisor(root: Path) -> str | None:
+def _hypervisor(root: Path, is_guest: bool) -> str | None:
     """The kernel's own word, then systemd's (it knows many), then the maker of the board."""
     if kind := text(root / "sys/hypervisor/type"):
         return kind
@@ -222,7 +219,7 @@ def _hypervisor(root: Path) -> str | None:
         said = subprocess.run([program, "--vm"], capture_output=True, text=True).stdout.strip()
         if said and said != "none":
             return said
-    if not _is_guest(root):
+    if not is_guest:
         return None
     makers = (text(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name"))
     return common(maker for maker in makers if maker)

@@ -25,6 +25,7 @@ READ_BYTES = 1 << 18
 
 _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _DELETED = b" (deleted)"
+_WHO = re.compile(rb"(.*?)(-?\d+)/(-?\d+)(?:\s+\[\d+\])?\s*")
 _HEADER = re.compile(rb".*/\d+\s.*\S\s+\d+\s+\S+\s*")
 _LOST = b"PERF_RECORD_LOST"
 _NO_FILE = re.compile(r"//anon|\[(heap|stack|anon.*)\]|anon_inode:.*|/(dev/zero|memfd:.*|SYSV.*)")
@@ -185,12 +186,9 @@ def _thread(who: bytes) -> Thread:
     >>> _thread(b"ib_io_rd 7/12 [001]"), _thread(b"kworker/0:1 H 5/5")
     (Thread(name='ib_io_rd', pid=7, tid=12), Thread(name='kworker/0:1 H', pid=5, tid=5))
     """
-    words = who.rsplit(None, 1)
-    if words[-1].startswith(b"["):  # of the CPU
-        words = words[0].rsplit(None, 1)
-    name, ids = words if len(words) == 2 else (b"", words[0])
-    pid, _, tid = ids.partition(b"/")
-    return Thread(name.strip().decode(errors="replace"), int(pid), int(tid))
+    found = _WHO.fullmatch(who)
+    assert found, who
+    return Thread(found[1].strip().decode(errors="replace"), int(found[2]), int(found[3]))
 
 
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -81,33 +82,28 @@ class Sampler:
         self._interval_ns = round(interval_s * 1e9)
         self._rows: list[dict[str, Any]] = []
         self._stopped = threading.Event()
-        self._failure: OSError | None = None
-        self._thread = threading.Thread(target=self._run, name="rqps-sampler", daemon=True)
+        self._executor = ThreadPoolExecutor(1, "rqps-sampler")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._running = self._executor.submit(self._run)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        self._executor.shutdown()
+        self._running.result()  # raises what went wrong in the thread
 
     def frame(self, step: str) -> pl.DataFrame:
         """The rows so far as a table of the schema `counters`."""
         return pl.DataFrame([{"step": step, **row} for row in list(self._rows)], schema=COUNTERS)
 
     def _run(self) -> None:
-        try:
-            last = self._sample()
-            while not self._stopped.wait(self._until_next_s()):
-                last = self._add_row(last)
-            rest_ns = time.monotonic_ns() - last.at_ns
-            if rest_ns > self._interval_ns / 2:  # stopped a moment before the last whole interval
-                self._add_row(last)
-        except OSError as failure:  # raised for whoever waits for us, not lost with this thread
-            self._failure = failure
+        last = self._sample()
+        while not self._stopped.wait(self._until_next_s()):
+            last = self._add_row(last)
+        rest_ns = time.monotonic_ns() - last.at_ns
+        if rest_ns > self._interval_ns / 2:  # stopped a moment before the last whole interval
+            self._add_row(last)
 
     def _until_next_s(self) -> float:
         return (self._interval_ns - (time.monotonic_ns() - self._origin_ns) % self._interval_ns) / 1e9
