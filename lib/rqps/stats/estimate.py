@@ -17,19 +17,12 @@ from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
 class Statistic(Protocol):
     """One way to estimate. Its name, and its assumption in a sentence for the page."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def assumption(self) -> str: ...
-
-    @property
-    def sure(self) -> pl.Expr:
-        """The rounds are enough for a verdict other than `unsure`."""
-
-    @property
-    def too_few(self) -> pl.Expr:
-        """Words for what it takes where they are not."""
+    name: str
+    assumption: str
+    sure: pl.Expr
+    """The rounds are enough for a verdict other than `unsure`."""
+    too_few: pl.Expr
+    """Words for what it takes where they are not."""
 
     def estimate(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
         """One row per group, in order: the keys and `n, median, low, high, coverage`."""
