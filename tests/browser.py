@@ -149,7 +149,7 @@ class Tab:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def requests(self) -> list[str]:
-        """What the page asked for, beside what lies inside it."""
+        """Addresses that the page asked for, beside what lies inside it."""
         events = self._events("Network.requestWillBeSent")
         return [url for event in events if not (url := event["request"]["url"]).startswith(("data:", "blob:"))]
 

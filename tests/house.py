@@ -56,7 +56,7 @@ class House:
         (self.path / "runs.yaml").write_text(text)
 
     def script(self, faults: dict[str, str]) -> None:
-        """How runs go wrong: `{"r1 my1.base": "raise"}`."""
+        """Make runs go wrong: `{"r1 my1.base": "raise"}`."""
         (self.path / "script.json").write_text(json.dumps(faults))
 
     def states(self) -> list[RunState]:

@@ -70,7 +70,7 @@ def digest(content: bytes) -> str:
 
 @dataclass
 class Site:
-    """What a web server on loopback hands out, and what it was asked for."""
+    """Pages that a web server on loopback hands out, and those that it was asked for."""
 
     pages: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)

@@ -24,7 +24,7 @@ SECONDS = 5
 
 @dataclass(frozen=True)
 class Shape:
-    """How big a made-up study is and how noisy."""
+    """The size of a made-up study, and its noise."""
 
     dbms: tuple[str, ...] = DBMS
     steps: tuple[str, ...] = STEPS
@@ -210,26 +210,11 @@ def _speed(dbms: str, step: str) -> float:
 def _counters(operations: int, server_s: float, client_s: float) -> dict[str, float | int]:
     found: dict[str, float | int] = {}
     for who, cpu_s in (("server", server_s), ("client", client_s)):
-        found |= {
-            f"{who}_cpu_s": cpu_s,
-            f"{who}_cpu_user_s": 0.6 * cpu_s,
-            f"{who}_cpu_system_s": 0.4 * cpu_s,
-            f"{who}_context_switches": operations,
-            f"{who}_reads": operations,
-            f"{who}_writes": operations,
-            f"{who}_read_kb": 0.0,
-            f"{who}_write_kb": 0.1 * operations,
-        }
-    return found | {
-        "host_cpu_user_s": server_s + client_s,
-        "host_cpu_system_s": 0.3,
-        "host_cpu_idle_s": 0.5,
-        "host_cpu_iowait_s": 0.05,
-        "host_cpu_steal_s": 0.0,
-        "host_context_switches": 3 * operations,
-        "host_interrupts": operations,
-        "host_reads": 0,
-        "host_writes": 10,
-        "host_read_kb": 0.0,
-        "host_write_kb": 500.0,
-    }
+        of_process = {"cpu_s": cpu_s, "cpu_user_s": 0.6 * cpu_s, "cpu_system_s": 0.4 * cpu_s, "read_kb": 0.0}
+        of_process |= dict.fromkeys(("context_switches", "reads", "writes"), operations)
+        of_process["write_kb"] = 0.1 * operations
+        found |= {f"{who}_{name}": value for name, value in of_process.items()}
+    host = {"cpu_user_s": server_s + client_s, "cpu_system_s": 0.3, "cpu_idle_s": 0.5, "cpu_iowait_s": 0.05}
+    host |= {"cpu_steal_s": 0.0, "context_switches": 3 * operations, "interrupts": operations}
+    host |= {"reads": 0, "writes": 10, "read_kb": 0.0, "write_kb": 500.0}
+    return found | {f"host_{name}": value for name, value in host.items()}

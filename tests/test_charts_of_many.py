@@ -68,20 +68,15 @@ def test_steps_are_short_where_they_stay_distinct() -> None:
     names = ["scan_range=100", "read-only_range=10", "read-only.pre_range=10", "read-only_range=100", "innodb.pk@4"]
     kinds = ["scan", "read-only", "read-only.pre", "read-only", "pk"]
     steps = pl.DataFrame({"step": names, "kind": kinds, "range": [100, 10, 10, 100, None]})
-    assert list(short_steps(steps).values()) == [
-        "scan",
-        "read-only 10",
-        "read-only.pre",
-        "read-only 100",
-        "innodb.pk@4",
-    ]
+    short = ["scan", "read-only 10", "read-only.pre", "read-only 100", "innodb.pk@4"]
+    assert list(short_steps(steps).values()) == short
     assert short_dbms(["my1.base", "my2.base"]) == ({"my1.base": "my1", "my2.base": "my2"}, ".base")
     assert short_dbms(["my1.base"]) == ({"my1.base": "my1.base"}, "")
     assert short_dbms(["a.b", "c.a.b"])[1] == ".b", "a name is never left out whole"
 
 
 @pytest.mark.parametrize("names", [["x", "y.x"], ["a.base", "a.base"], ["a_b.c", "d_b.c", "b.c"]])
-def test_shortened_names_stay_apart(names: list[str]) -> None:
+def test_shortened_names_stay_different(names: list[str]) -> None:
     short, end = short_dbms(names)
     assert len(set(short.values())) == len(set(names))
     assert all(name == short[name] + end for name in names)
@@ -130,7 +125,7 @@ def test_the_relative_table_has_the_groups_as_headings(summary: pl.DataFrame) ->
     assert html.index("insert_range=100") > places[-1]
 
 
-def test_the_text_form_has_its_groups_apart(summary: pl.DataFrame) -> None:
+def test_the_text_form_separates_its_groups(summary: pl.DataFrame) -> None:
     text = view.ratio_text(summary)
     assert [block.splitlines()[0] for block in text.split("\n\n")[2:]] == GROUPS[1:]
     assert len(re.findall(r"_range=\d+$", text, re.MULTILINE)) == 47

@@ -1,4 +1,4 @@
-"""What stands around the numbers stays short where there are many steps."""
+"""Warnings and conditions beside the numbers stay short where there are many steps."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an operation costs is calculated as published, and shown beside what the server itself used."""
+"""Costs of an operation are calculated as published, and shown beside what the server itself used."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +49,7 @@ def published_average(lines: list[str], column: int) -> float:
 
 
 def vmstat(seconds: list[dict[str, int]]) -> list[str]:
-    """What vmstat writes of such seconds: headings before each 21 lines, of which the first is of no second."""
+    """Lines of vmstat for such seconds: headings before each 21 lines, of which the first is of no second."""
     lines: list[str] = []
     for number, ticks in enumerate([{}, *seconds]):
         if number % 21 == 0:

@@ -1,4 +1,4 @@
-"""What the README shows exists and works: commands, links, the study it writes out, tables, words."""
+"""All that the README shows exists and works: commands, links, the study it writes out, tables, words."""
 
 import re
 import subprocess

@@ -46,7 +46,7 @@ def _fetch(folder: Path) -> None:
 
 
 def opening(profile: Path, folder: Path) -> str:
-    """What makes the app open the profile, in the way of speedscope's own command: the end of its address."""
+    """The end of the address at which the app opens the profile, in the way of speedscope's own command."""
     text = base64.b64encode(profile.read_bytes()).decode()
     loader = folder / "profile.js"
     loader.write_text(f'speedscope.loadFileFromBase64("{profile.name}", "{text}")')

@@ -154,20 +154,13 @@ def test_a_server_s_13000_stacks_are_small() -> None:
 def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", n: int = 6) -> Drawing:
     keys = {"host": "here", "step": step, "dbms": ME}
     of_all = {"base": BASE, "unit": "µs/operation", "n": n}
-    sides = {
-        "base_median": 10.0,
-        "me_median": 12.0,
-        "median": 2.0,
-        "low": 1.5,
-        "high": 2.5,
-        "verdict": "slower",
-        "finding": "It costs more.",
-    }
+    sides = {"base_median": 10.0, "me_median": 12.0, "median": 2.0, "low": 1.5, "high": 2.5}
+    said = {"verdict": "slower", "finding": "It costs more."}
     measured = {"base_measured": 10.0, "me_measured": 12.0, "measured_error": 0.5}
-    part = {**keys, **of_all, **sides, **measured, "part": step, "component": step}
+    part = {**keys, **of_all, **sides, **said, **measured, "part": step, "component": step}
     parts = pl.DataFrame([part])
     trees = tree_of(made, 0.01).with_columns(pl.lit(value).alias(name) for name, value in keys.items())
-    shown = explorer(pl.DataFrame([{**keys, **of_all, **sides}]), parts, parts, trees)
+    shown = explorer(pl.DataFrame([{**keys, **of_all, **sides, **said}]), parts, parts, trees)
     assert isinstance(shown, Drawing)
     return shown
 

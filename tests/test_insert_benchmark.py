@@ -203,7 +203,7 @@ def warned(lines: list[str], *, deleted: int = 0, **columns: Any) -> dict[str, s
     return {each.kind: each.text for each in found}
 
 
-def test_a_rate_that_was_not_held_is_reported_with_what_was_left_undone() -> None:
+def test_a_missed_rate_is_reported_with_what_was_left_undone() -> None:
     slow = [line(1, "insert", 0, {100: 12})]
     assert warned(slow, target_held=False, elapsed_s=30.0) == {
         "rate not held": "20 rows were inserted in a second, and 100 were asked for; "

@@ -102,8 +102,8 @@ Starting = Callable[[bool], dict[str, Any]]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Starting]:
-    """How to start a program for which the disk is large enough, or is not: on a file system of its own where we may
-    mount one, else with a limit on the size of a file."""
+    """Options to start a program for which the disk is large enough, or is not: on a file system of its own where we
+    may mount one, else with a limit on the size of a file."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     environment = {"env": {**os.environ, "RQPS_SCRATCH": str(scratch)}}

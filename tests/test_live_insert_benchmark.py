@@ -86,7 +86,7 @@ def house(server: Inserts) -> Inserts:
 
 
 def rows(house: Inserts, table: str = "pi1") -> tuple[int, int, int]:
-    """How many there are, and the ends of their ids."""
+    """Their number, and the lowest and highest of their ids."""
     (found,) = house.ask(f"SELECT COUNT(*), MIN(transactionid), MAX(transactionid) FROM rqps.{table}")
     return found
 
@@ -198,19 +198,15 @@ def test_all_is_reported_by_second_and_client(house: Inserts) -> None:
     assert (due["insert"], due["delete"], due["insert due"], due["delete due"]) == (8, 8, 8, 8)
     assert due["query"] == columns["operations"] == columns["transactions"]
     before, after = said.more["engine"]
-    assert (before["moment"], before["rows_low"], after["moment"], after["rows_low"]) == (
-        "before",
-        1001,
-        "after",
-        1201,
-    )
+    assert (before["moment"], before["rows_low"]) == ("before", 1001)
+    assert (after["moment"], after["rows_low"]) == ("after", 1201)
     assert after["tables_kb"] > 100
     assert after["datadir_kb"] > after["tables_kb"]
     assert 0 <= after["checkpoint_age_kb"] <= after["redo_capacity_kb"] == 256 * 1024
     assert 0 <= after["dirty_kb"] <= after["buffer_pool_kb"] == 256 * 1024
 
 
-def test_the_index_step_tells_its_own_time(house: Inserts) -> None:
+def test_the_index_step_has_its_own_time(house: Inserts) -> None:
     said = house.do_all(asked(clients=2), "l.x")["l.x"]
     assert said.columns["operations"] == 2 * 3100
     (first, second) = [row for row in said.more["clients"] if row["kind"] == "index" and row["transactions"]]

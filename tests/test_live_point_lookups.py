@@ -27,7 +27,7 @@ KEYS = {
     "nocover-force": "xj ref",
     "cover-force": "xjk ref",
 }
-"""How every release here reads, on both engines but for what stands below."""
+"""Index and access of every release, on both engines but for the exception below."""
 ON_MEMORY = KEYS | {"cover-force": "None ALL"}
 
 

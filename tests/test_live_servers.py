@@ -88,7 +88,7 @@ def statements(connection: instance.Connection) -> int:
 
 
 def test_a_round_starts_from_the_same_bytes(short: Path) -> None:
-    """What one server did to its copy is not in the next one."""
+    """Changes that one server made to its copy are not in the next one."""
     build, translated, copied = prepared("my8033.base", short)
     with instance.running(build, copied, arguments=translated.arguments, log=short / "1.err") as server:
         query(server.connect(), "DELETE FROM rqps.sbtest1 WHERE id <= 100")

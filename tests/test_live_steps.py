@@ -1,4 +1,4 @@
-"""What stands around a step on a real server: flushes, warm-ups, whole scans, and steps that come to nothing."""
+"""Before and after a step on a real server: flushes, warm-ups, whole scans, and steps that come to nothing."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What has to be true of a real server and its tables before the first step, on every version."""
+"""Conditions that a real server and its tables must meet before the first step, on every version."""
 
 from collections.abc import Iterator
 from pathlib import Path

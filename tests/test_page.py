@@ -82,7 +82,7 @@ def test_pictures_without_scripts(browser: Browser, report: Path, page: str, wid
         assert tab.requests() == [file.resolve().as_uri()]
 
 
-def test_hovering_over_a_number_tells_where_it_is_from(browser: Browser, report: Path) -> None:
+def test_hovering_over_a_number_shows_where_it_is_from(browser: Browser, report: Path) -> None:
     file = report / "relative_throughput.html"
     with opened(browser, file, DESKTOP) as tab:
         drawn(tab, file)

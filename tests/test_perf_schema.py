@@ -68,7 +68,7 @@ def own(**asked: object) -> Scenario:
 
 
 def as_asked(asked: Realised) -> Found:
-    """What a server says that has all that was asked for."""
+    """The answer of a server that has all that was asked for."""
     return Found(asked.instruments, asked.consumers, asked.others, {}, ())
 
 

@@ -89,7 +89,7 @@ def test_a_page_without_charts_carries_no_bundle(report: Path) -> None:
     assert len((report / "index.html").read_text()) < 40_000
 
 
-def test_the_index_tells_question_findings_and_failures(report: Path) -> None:
+def test_the_index_has_question_findings_and_failures(report: Path) -> None:
     index = (report / "index.html").read_text()
     assert "<h1>What does &lt;img" in index
     assert "it would take 6 rounds or more" in index
@@ -184,7 +184,7 @@ def test_json_can_not_leave_its_script() -> None:
     assert "<!--" not in json_in_html("<!--")
 
 
-def test_time_left_is_told_and_never_negative(capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_left_is_never_negative(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(100.0, Terminal(sys.stderr, plain_every_s=0))
     progress.tick("executing a notebook")
     progress.done(200.0)

@@ -38,7 +38,7 @@ def test_an_insert_benchmark_of_both_gets_the_page_of_the_performance_schema(tmp
 
 
 @pytest.mark.parametrize("levels", [0, 1])
-def test_a_study_that_was_taken_apart_gets_the_page_of_its_parts(levels: int, tmp_path: Path) -> None:
+def test_a_study_with_measured_parts_gets_their_page(levels: int, tmp_path: Path) -> None:
     servers = {f"my8.{name}": named(name) for name in ("all-disabled", "all-enabled")}
     for number in range(levels + 1):
         name = f"apart-{number}" if number else "apart"

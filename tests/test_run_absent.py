@@ -84,8 +84,8 @@ def test_whoever_reads_the_data_is_warned_of_it(tmp_path: Path) -> None:
     synthetic.write_study(tmp_path, rounds=1)
     study = rqps.load("synthetic", data=tmp_path)
     asked = synthetic.card(synthetic.Shape(dbms=(*synthetic.DBMS, "my0.mem"), rounds=1), absent={"my0.mem": WHY})
-    told = missing_rounds(replace(study, card=asked)).select("dbms", "kind", "text").rows()
-    assert told == [("my0.mem", "absent", f"not in this version: {WHY}")]
+    warned = missing_rounds(replace(study, card=asked)).select("dbms", "kind", "text").rows()
+    assert warned == [("my0.mem", "absent", f"not in this version: {WHY}")]
 
 
 def test_a_base_that_is_not_in_its_version_ends_the_study_before_it_begins(house: House) -> None:

@@ -145,9 +145,9 @@ def test_what_a_killed_rqps_left_is_cleared_away_by_the_next(house: House) -> No
     assert f"removing the half-done {half} of an rqps that was killed" in words
     assert len(house.folders()) == 2
     assert house.partials() == []
-    told = house.noted()
-    last = max(index for index, line in enumerate(told) if line.startswith("setup"))
-    assert told[last - 1].startswith("stopped")  # its keeper had ended before anything began
+    noted = house.noted()
+    last = max(index for index, line in enumerate(noted) if line.startswith("setup"))
+    assert noted[last - 1].startswith("stopped")  # its keeper had ended before anything began
     assert house.kernels() == []
 
 

@@ -1,4 +1,4 @@
-"""runs.yaml: every mistake is told at once, with its line, its path and what to write instead."""
+"""runs.yaml: every mistake is reported at once, with its line, its path and what to write instead."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def read(text: str, tmp_path: Path) -> RunsFile:
     return read_runs_file(file, PARAMETERS)
 
 
-def told(text: str, tmp_path: Path) -> list[str]:
+def refusal(text: str, tmp_path: Path) -> list[str]:
     """The lines of the error, without the folder in front."""
     with pytest.raises(RqpsError) as caught:
         read(text, tmp_path)
@@ -68,9 +68,9 @@ def test_a_study_takes_over_what_it_does_not_say(tmp_path: Path) -> None:
     assert asked == {"steps": ["point-query", "insert"], "table_rows": 5000}
 
 
-def test_what_is_wrong_with_a_study_is_not_told_of_those_that_extend_it(tmp_path: Path) -> None:
+def test_a_mistake_in_a_study_is_not_one_of_those_that_extend_it(tmp_path: Path) -> None:
     wrong = changed("base: old.base", "base: older.base") + "  big: {extends: demo, rounds: 0}\n"
-    lines = told(wrong, tmp_path)
+    lines = refusal(wrong, tmp_path)
     assert [line.split(": ")[1] for line in lines] == ["studies.demo.base", "studies.big.rounds"]
 
 
@@ -80,7 +80,7 @@ def test_as_many_threads_as_each_of_its_configs_admits_connections(tmp_path: Pat
     fewer = many.replace("extends: base,", "extends: base, max_connections: 100,")
     tables = "{steps: [scan.warm, insert], threads: 4, tables: 200}"
     wider = f"  wide: {{extends: demo, dbms: [old.base], parameters: {tables}}}\n"
-    assert [line.split(": ", 1)[1] for line in told(fewer + wider, tmp_path)] == [
+    assert [line.split(": ", 1)[1] for line in refusal(fewer + wider, tmp_path)] == [
         "studies.demo.parameters.threads: 149 threads and 2 for control take 151 connections, and max_connections is "
         "100 in configs.ps0; set 151 or more there, or ask for fewer",
         "studies.wide.parameters.tables: 200 tables and 2 for control take 202 connections, and max_connections is "
@@ -109,12 +109,12 @@ def test_a_good_file_becomes_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "line"), mistakes())
-def test_a_mistake_is_told_with_its_line_and_the_remedy(old: str, new: str, line: str, tmp_path: Path) -> None:
-    lines = told(changed(old, new), tmp_path)
+def test_a_mistake_has_its_line_and_the_remedy(old: str, new: str, line: str, tmp_path: Path) -> None:
+    lines = refusal(changed(old, new), tmp_path)
     assert any(one.startswith(line) for one in lines), lines
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         GOOD.replace('"5.6.24"', "5.6")
         .replace("rounds: 6", "rounds: 0\n    rounds: 3")
@@ -122,7 +122,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         .replace("extends: base", "extends: bse")
         .replace("insert", "insrt")
     )
-    lines = [re.match(r"runs.yaml:(\d+): ([^ ]+):", line) for line in told(text, tmp_path)]
+    lines = [re.match(r"runs.yaml:(\d+): ([^ ]+):", line) for line in refusal(text, tmp_path)]
     assert [(int(m[1]), m[2]) for m in lines if m] == [
         (2, "builds.old.mysql"),
         (8, "configs.ps0.extends"),
@@ -133,17 +133,17 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
     ]
 
 
-def test_a_circle_is_told_at_the_configs_in_it_only(tmp_path: Path) -> None:
+def test_a_circle_is_reported_at_the_configs_in_it_only(tmp_path: Path) -> None:
     text = changed("  base:\n", "  a: {extends: b}\n  b: {extends: a}\n  c: {extends: a}\n  base:\n")
-    assert told(text, tmp_path) == [
+    assert refusal(text, tmp_path) == [
         "runs.yaml:5: configs.a.extends: goes in a circle: a -> b -> a; a config can't extend itself",
         "runs.yaml:6: configs.b.extends: goes in a circle: b -> a -> b; a config can't extend itself",
     ]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
-def test_an_empty_file_is_told_what_it_needs(text: str, tmp_path: Path) -> None:
-    assert any("builds" in line and "studies" in line for line in told(text, tmp_path))
+def test_an_empty_file_is_refused_with_what_it_needs(text: str, tmp_path: Path) -> None:
+    assert any("builds" in line and "studies" in line for line in refusal(text, tmp_path))
 
 
 def test_a_scenario_decides_whether_the_performance_schema_is_on(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_scenario_decides_whether_the_performance_schema_is_on(tmp_path: Path)
     assert (off.perf_schema.name, off.options["performance_schema"].value) == ("off", False)
 
 
-def test_a_missing_file_and_a_folder_are_told_by_name(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     for path, words in ((tmp_path / "none.yaml", "No such file"), (tmp_path, "can't be read")):
         with pytest.raises(RqpsError, match=words) as caught:
             read_runs_file(path, PARAMETERS)

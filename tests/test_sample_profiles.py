@@ -1,4 +1,4 @@
-"""What the sample's own profiles must hold: they add up, are whole, belong somewhere, and releases meet."""
+"""Properties of the sample's own profiles: they add up, are whole, belong somewhere, and releases meet."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -134,13 +134,8 @@ def test_a_stack_belongs_to_its_nearest_component(stack: list[str], component: s
 
 def test_the_pattern_with_most_letters_wins() -> None:
     found = Patterns([("row_*", "rows"), ("row_purge*", "purge"), ("*_v1", "schema"), ("row_x", "exact")])
-    assert [found.find(name) for name in ("row_sel", "row_purge_step", "row_v1", "row_x", "column")] == [
-        "rows",
-        "purge",
-        "rows",
-        "exact",
-        None,
-    ]
+    names = {"row_sel": "rows", "row_purge_step": "purge", "row_v1": "rows", "row_x": "exact", "column": None}
+    assert {name: found.find(name) for name in names} == names
 
 
 def test_a_star_in_the_middle_stands_for_anything() -> None:

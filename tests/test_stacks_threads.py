@@ -137,14 +137,8 @@ def test_roles_come_from_the_surest_source() -> None:
     ]
     reported = {12: "thread/innodb/srv_purge_thread"}
     named = {11: "mysqld", 12: "ib_log_writer", 13: "ib_log_writer", 14: "my own", 7: "mysqld"}
-    assert roles(stacks, reported, named, main=7) == {
-        11: "connection",
-        12: "purge",
-        13: "log writer",
-        14: "my own",
-        15: "unknown",
-        7: "main",
-    }
+    found = roles(stacks, reported, named, main=7)
+    assert found == {11: "connection", 12: "purge", 13: "log writer", 14: "my own", 15: "unknown", 7: "main"}
 
 
 def of_step(**values: float | int | str | None) -> pl.DataFrame:
@@ -152,19 +146,8 @@ def of_step(**values: float | int | str | None) -> pl.DataFrame:
     return pl.DataFrame([{**whose("my1.base", 1), **usual, **values}], schema={**IDENTITY, **THREADS})
 
 
-STEP = pl.DataFrame(
-    [
-        {
-            **whose("my1.base", 1),
-            "step": "s",
-            "elapsed_s": 10.0,
-            "operations": 1_000_000,
-            "operations_per_s": 1e5,
-            "errors": 0,
-        }
-    ],
-    schema={**IDENTITY, **STEPS},
-)
+DONE = {"step": "s", "elapsed_s": 10.0, "operations": 1_000_000, "operations_per_s": 1e5, "errors": 0}
+STEP = pl.DataFrame([{**whose("my1.base", 1), **DONE}], schema={**IDENTITY, **STEPS})
 
 
 def microseconds(threads: pl.DataFrame) -> dict[str, float]:

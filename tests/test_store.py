@@ -1,4 +1,4 @@
-"""What is written can be read back, whole, or is refused with a message that helps."""
+"""Everything written can be read back, whole, or is refused with a message that helps."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_a_run_without_a_manifest_did_not_happen(tmp_path: Path) -> None:
     assert study.steps.filter(run="r01@my2.ps0@here").is_empty()
 
 
-def test_failed_runs_are_kept_apart_with_their_error(tmp_path: Path) -> None:
+def test_failed_runs_are_listed_with_their_error(tmp_path: Path) -> None:
     data = write_study(tmp_path, rounds=1)
     failed = data / "raw/study=synthetic/failed/run=r01@my2.base@here.1"
     write_manifest(failed, manifest("my2.base", 1, outcome="failed", error="server killed in step insert"))

@@ -58,11 +58,8 @@ def test_what_follows_from_a_label_is_what_the_workload_writes_now() -> None:
             assert found["table_position"] == position
     for name, found in step_columns("point-lookups", PointLookupsParameters().steps).items():
         lookup = lookups.find(name)
-        assert (found["kind"], found["storage_engine"], found["group"]) == (
-            lookup.kind.name,
-            lookup.engine,
-            lookup.group,
-        )
+        wanted = (lookup.kind.name, lookup.engine, lookup.group)
+        assert (found["kind"], found["storage_engine"], found["group"]) == wanted
 
 
 def test_several_numbers_of_clients_stand_together_in_tables() -> None:
