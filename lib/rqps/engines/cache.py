@@ -1,6 +1,8 @@
 """The user's cache directory: what is made in it is made once, whole, by one process at a time."""
 
 import fcntl
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -23,6 +25,11 @@ def cache_dir() -> Path:
     return folder
 
 
+def short_key(*described: object) -> str:
+    """A name for these values: other ones have another name."""
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:12]
+
+
 @contextmanager
 def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Holds the lock of a file or folder. The kernel lets go of it when the process ends, however it ends.
@@ -40,11 +47,7 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
 
 
 def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], None] = print) -> Path:
-    """`folder`, made by `make` if it is not there yet.
-
-    It is made under another name and renamed when whole, so a folder that is there is complete. What an earlier
-    process left half made is thrown away.
-    """
+    """`folder`, made by `make` under another name and renamed when whole: one that is there is complete."""
     if folder.is_dir():
         return folder
     partial = folder.with_name(f".{folder.name}.partial")

@@ -128,12 +128,9 @@ class MeasuredServer(Server):
     @contextmanager
     def watching(self, step: str) -> Iterator[Watch]:
         """Verifies before and after the step what is set, on a connection whose events are not recorded."""
-        if self.prepared.scenario is None:
-            with closing(self.connect()) as connection:
-                yield events.StatusWatch(connection)
-            return
-        with events.unrecorded(self) as connection:
-            yield events.EventsWatch(connection, self.prepared.scenario, step)
+        scenario = self.prepared.scenario
+        with events.unrecorded(self) if scenario else closing(self.connect()) as connection:
+            yield events.StepWatch(connection, scenario, step)
 
     @contextmanager
     def explaining(self, step: str) -> Iterator[None]:

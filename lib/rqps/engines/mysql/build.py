@@ -1,6 +1,5 @@
 """A MySQL build: mysqld found in a tree, called with the libraries it needs, and asked for its version."""
 
-import hashlib
 import json
 import re
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from rqps import engines
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.cache import cache_dir, made_once, short_key
 from rqps.engines.sources import Sought, Source, debian, look_up
 from rqps.engines.sources.archives import sha256
 from rqps.engines.sources.programs import ask, library_environment
@@ -121,8 +120,7 @@ def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) 
 def _facts_folder(mysqld: Path) -> Path:
     """The folder of the facts about this very file: one that was changed is another one."""
     now = mysqld.stat()
-    described = json.dumps([str(mysqld), now.st_size, now.st_mtime_ns])
-    return cache_dir() / "facts" / hashlib.sha256(described.encode()).hexdigest()[:16]
+    return cache_dir() / "facts" / short_key(str(mysqld), now.st_size, now.st_mtime_ns)
 
 
 def known_version(tree: Path) -> str | None:

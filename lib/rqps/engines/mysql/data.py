@@ -1,7 +1,5 @@
 """Data directories: an empty one of a build, and ones with loaded tables, of which every run gets a copy."""
 
-import hashlib
-import json
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -11,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, copy_folder, made_once
+from rqps.engines.cache import cache_dir, copy_folder, made_once, short_key
 from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.instance import Server, mysqld, running
 from rqps.engines.mysql.options import argument
@@ -53,8 +51,7 @@ class Origin:
 
     @property
     def folder(self) -> Path:
-        described = json.dumps([self.build.digest, dict(sorted(self.shape.items()))])
-        key = hashlib.sha256(described.encode()).hexdigest()[:12]
+        key = short_key(self.build.digest, dict(sorted(self.shape.items())))
         return cache_dir() / "data" / f"{self.build.name}-{self.build.version}-{key}"
 
 
@@ -132,7 +129,6 @@ def _call(build: Build, work: Path, arguments: list[str], sql: bytes = b"") -> N
         capture_output=True,
         env={"PATH": "/usr/bin:/bin", **build.environment},
         cwd=work,
-        check=False,
     )
     if done.returncode != 0:
         said = (done.stderr + done.stdout).decode(errors="replace").splitlines()

@@ -36,20 +36,27 @@ _LOST_THREADS = "performance_schema_thread_instances_lost"
 _METADATA_LOCK = "wait/lock/metadata/sql/mdl"
 
 
-class StatusWatch:
-    """The status around a step, of a server whose config names no scenario."""
+class StepWatch:
+    """The status around a step, and the events of a scenario, which have to be those that it asks for."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._before: Mapping[str, str] = {}
-        self._after: Mapping[str, str] = {}
+    def __init__(self, connection: Connection, asked: Realised | None, step: str) -> None:
+        self._connection, self._asked, self._step = connection, asked, step
+        self._before: dict[str, str] = {}
+        self._after: dict[str, str] = {}
+        if asked:
+            verify(connection, asked, step, changed="before it")
 
     def begin(self) -> Mapping[str, str]:
-        self._before = read_status(self._connection)
+        self._before = self._read()
         return self._before
 
-    def end(self, transactions: int, connections: int) -> Mapping[str, str]:  # noqa: ARG002 nothing to compare with
-        self._after = read_status(self._connection)
+    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
+        """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
+        self._after = self._read()
+        if self._asked:
+            self._verify(self._asked, transactions, connections)
+            memory_bytes = memory_status(self._connection).get("performance_schema.memory", 0)
+            self._after[f"{_STATUS}memory_bytes"] = str(memory_bytes)
         return self._after
 
     def lost(self) -> Iterator[str]:
@@ -59,48 +66,29 @@ class StatusWatch:
             if counts and (lost := self._grew(name)):
                 yield f"{name} grew by {lost}: those were not recorded"
 
+    def _read(self) -> dict[str, str]:
+        status = read_status(self._connection)
+        events = recorded(self._connection, self._asked) if self._asked else {}
+        return status | {f"{_STATUS}{name}": str(count) for name, count in events.items()}
+
     def _grew(self, name: str) -> int:
         return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
 
-
-class EventsWatch(StatusWatch):
-    """The status and the events around a step, on a connection of our own whose events are not recorded."""
-
-    def __init__(self, connection: Connection, asked: Realised, step: str) -> None:
-        super().__init__(connection)
-        self._asked, self._step = asked, step
-        self._events: Mapping[str, int] = {}
-        verify(connection, asked, step, changed="before it")
-
-    def begin(self) -> Mapping[str, str]:
-        status = super().begin()
-        self._events = recorded(self._connection, self._asked)
-        return {**status, **_as_status(self._events)}
-
-    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
-        """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
-        status = super().end(transactions, connections)
+    def _verify(self, asked: Realised, transactions: int, connections: int) -> None:
         if lost := self._grew(_LOST_THREADS):
             raise RqpsError(
                 f"{self._step}: the performance schema knows no more threads: {lost} were not watched",
                 fix="set performance_schema_max_thread_instances to the connections of the load and 100 more",
             )
-        after = recorded(self._connection, self._asked)
-        verify(self._connection, self._asked, self._step, changed="in the middle of it")
-        events = {name: count - self._events.get(name, 0) for name, count in after.items()}
+        verify(self._connection, asked, self._step, changed="in the middle of it")
+        events = {name.removeprefix(_STATUS): self._grew(name) for name in self._after if name.startswith(_STATUS)}
         texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
         work = {"transactions": transactions, "connections": connections, "texts": texts}
-        if wrong := list(mistaken(self._asked, by_kind(events), **work)):
+        if wrong := list(mistaken(asked, by_kind(events), **work)):
             raise RqpsError(
                 f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
-                fix=f"compare settings.parquet of this run with the scenario {self._asked.scenario.name!r}",
+                fix=f"compare settings.parquet of this run with the scenario {asked.scenario.name!r}",
             )
-        memory_bytes = memory_status(self._connection).get("performance_schema.memory", 0)
-        return {**status, **_as_status({**after, "memory_bytes": memory_bytes})}
-
-
-def _as_status(events: Mapping[str, int]) -> dict[str, str]:
-    return {f"{_STATUS}{name}": str(count) for name, count in events.items()}
 
 
 @contextmanager

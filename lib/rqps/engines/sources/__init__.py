@@ -1,7 +1,5 @@
 """The sources of builds: a directory, PATH, an archive by URL, Maven or npm, a Debian package, or the catalogue."""
 
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -16,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.cache import cache_dir, made_once, short_key
 from rqps.engines.sources import debian
 from rqps.engines.sources.archives import check_digest, unpack
 from rqps.engines.sources.fetching import Progress, by_maven, by_npm, by_url, size_bytes
@@ -132,8 +130,7 @@ class Source:
                 return Path(found).resolve().parent.parent if found else None
             case "debian":
                 return debian.place(str(self.spec.debian), self.spec.suite, files=self.files) / "tree"
-        described = json.dumps([self.words, self.spec.sha256, list(self.files)])
-        key = hashlib.sha256(described.encode()).hexdigest()[:12]
+        key = short_key(self.words, self.spec.sha256, self.files)
         name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.words)
         return cache_dir() / "builds" / f"{name[-60:].strip('-')}-{key}" / "tree"
 

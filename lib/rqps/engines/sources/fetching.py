@@ -155,10 +155,7 @@ def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
 
 
 def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Path:
-    """An archive from a Maven repository, through the `mvn` client and its settings (mirrors, proxies).
-
-    It comes into a local repository of our own and is taken out of it, so that no second copy stays.
-    """
+    """An archive by `mvn` and its settings (mirrors, proxies), taken out of its repository: no copy stays."""
     repository = cache_dir() / "maven"
     group, artifact, version, *_ = coordinates.split(":")
     arrives = repository / group.replace(".", "/") / artifact / version
