@@ -111,11 +111,6 @@ def test_a_frame_that_one_side_alone_has_is_as_sure_as_its_samples() -> None:
     assert abs(other["me_total"] - other["base_total"]) < other["error"]
 
 
-def test_a_side_compared_with_itself_has_no_difference() -> None:
-    tree = flame_tree(costs_of({"base": POINT}), "base", "base", "point-query")
-    assert (tree["base_total"] == tree["me_total"]).all()
-
-
 @pytest.mark.parametrize(("base", "me", "step"), [("base", "me", "no step"), ("base", "no dbms", "point-query")])
 def test_what_is_not_there_is_an_error_that_lists_what_is(base: str, me: str, step: str) -> None:
     with pytest.raises(RqpsError, match=r"there are no costs of the .* 'no ") as caught:
