@@ -95,7 +95,7 @@ def cpu_us_of_children(work: Callable[[], int]) -> float:
 
 
 def by_ours(server: Server, step: Step, parameters: SysbenchParameters, cpus: tuple[int, ...], log: Path) -> int:
-    with Generator(server, step, parameters, seed=1, cpus=cpus, log=log) as load:
+    with Generator((server,), step, parameters, seed=1, cpus=cpus, log=log) as load:
         load.wait_until_gone()
     return sum(second.transactions for second in read_seconds(load.lines, 1)) * step.queries
 

@@ -117,11 +117,11 @@ def ours(server: Server, cpus: tuple[int, ...], folder: Path) -> Do:
 
     def do(step: str, parameters: InsertBenchmarkParameters, seed: int) -> Done:
         log = folder / f"{step}.log"
-        with workload.generating(server, step, parameters, seed=seed, cpus=cpus, log=log) as load:
+        with workload.generating((server,), step, parameters, seed=seed, cpus=cpus, log=log) as load:
             load.wait_for_begin()
             load.wait_for_end()
             load.wait_until_gone()
-        answer = workload.answer(step, parameters, load)
+        answer = workload.answers(step, parameters, load)[0]
         done = dict.fromkeys(("insert", "query"), 0)
         for row in answer.intervals:
             done[row["kind"]] = done.get(row["kind"], 0) + row["operations"]

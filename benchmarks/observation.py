@@ -39,7 +39,7 @@ halves = [half for _ in range(asked.pairs) for half in random.choice([(True, Fal
 with serving("my8033.base", parameters) as (server, where, folder):
     device = device_of(server.directory)
     with Generator(
-        server, find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
+        (server,), find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
     ) as load:
         origin_ns = load.wait_for_begin()
         for number, observed in enumerate(halves, start=1):

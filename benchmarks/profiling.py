@@ -28,7 +28,9 @@ with serving(asked.dbms, parameters) as (server, where, folder):
     sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with (
         recording(sampling, server_cpus=where.server_cpus, cpus=where.observer_cpus, scratch=folder) as perf,
-        Generator(server, find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log") as load,
+        Generator(
+            (server,), find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
+        ) as load,
     ):
         origin_ns = load.wait_for_begin()
         for number, sampled in enumerate(halves):

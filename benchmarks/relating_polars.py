@@ -17,7 +17,7 @@ def load() -> Study:
 
 
 def of_steps(study: Study) -> Rows:
-    values = measured(study.steps, study.runs, COMPARED)
+    values = measured(study, COMPARED)
     return _rows(compare(rounds(values, study.runs, study.card.base)))
 
 

@@ -69,7 +69,7 @@ class House:
         """The load of a step, begun."""
         log = self.folder / f"{step}.log"
         how: dict[str, Any] = {"seed": seed, "cpus": (), "log": log, "counted": counted}
-        with self.workload.generating(self.server, step, parameters, **how) as load:
+        with self.workload.generating((self.server,), step, parameters, **how) as load:
             load.wait_for_begin()
             yield load
 
@@ -78,7 +78,7 @@ class House:
         with self.at_work(step, parameters, seed, counted=counted) as load:
             load.wait_for_end()
             load.wait_until_gone()
-        return self.workload.answer(step, parameters, load), load
+        return self.workload.answers(step, parameters, load)[0], load
 
     def ask(self, *statements: str, database: str | None = None) -> list[tuple[Any, ...]]:
         """The answer of the last one."""

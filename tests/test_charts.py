@@ -31,7 +31,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def all_charts(study: Study) -> dict[str, Any]:
     base = study.card.base
     rounds, compared = relate(study)
-    costs = stats.absolute(stats.measured(study.steps, study.runs))
+    costs = stats.absolute(stats.measured(study))
     run = study.runs["run"][0]
     of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run))
     return {

@@ -207,7 +207,7 @@ def test_47_steps_of_10_builds_stay_light(many: Study) -> None:
 
 
 def test_whose_cpu_the_published_measure_counts(study: Study) -> None:
-    (sentence,) = two_measures(stats.measured(study.steps, study.runs)).sentences
+    (sentence,) = two_measures(stats.measured(study)).sentences
     assert sentence == (
         "Here the server used 85 % (81–87) of the CPU time that cpu/o counts, the load generator 7 % (4–11), and all "
         "else on the host 8 % (8–9): medians, and the middle 90 % of 36 steps of runs in brackets."

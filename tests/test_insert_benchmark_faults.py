@@ -79,7 +79,7 @@ def test_a_killed_server_fails_whichever_step_it_is(tmp_path: Path) -> None:
 
 def killed_in(step: str, parameters: Any, house: Inserts) -> None:
     log = house.folder / f"{step}.log"
-    with house.workload.generating(house.server, step, parameters, seed=1, cpus=(), log=log) as load:
+    with house.workload.generating((house.server,), step, parameters, seed=1, cpus=(), log=log) as load:
         load.wait_for_begin()
         os.kill(house.server.pid, signal.SIGKILL)
         with pytest.raises(RqpsError, match=rf"^{step}: the server ended in the middle of it, by SIGKILL"):

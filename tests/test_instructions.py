@@ -197,7 +197,7 @@ def test_the_cpu_s_counters_stand_beside_throughput_where_there_are_any(tmp_path
         counted = pl.read_parquet(file).with_columns(server_instructions=pl.col("operations") * 41_000)
         counted.write_parquet(file, metadata=pl.read_parquet_metadata(file))
     study = rqps.load("synthetic", data=tmp_path)
-    html = absolute_table(absolute(measured(study.steps, study.runs))).as_raw_html()
+    html = absolute_table(absolute(measured(study))).as_raw_html()
     assert "server instructions/o" in html
     assert "41,000" in html
     assert "cycles/o" not in html

@@ -37,7 +37,7 @@ def put_off(house: Inserts, parameters: InsertBenchmarkParameters, seconds: floa
         query(blocking, "UNLOCK TABLES")
         load.wait_for_end()
         load.wait_until_gone()
-    return house.workload.answer("qp100", parameters, load)
+    return house.workload.answers("qp100", parameters, load)[0]
 
 
 def operations(said: Answer, kind: str) -> int:
@@ -68,7 +68,7 @@ def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house
         load.wait_for_end()
         load.wait_until_gone()
     house.ask("SET GLOBAL innodb_lock_wait_timeout = 50")
-    said = house.workload.answer("l.i1", parameters, load)
+    said = house.workload.answers("l.i1", parameters, load)[0]
     assert said.columns["retries"] >= 1
     assert sum(row["retries"] for row in said.more["clients"] if row["kind"] == "delete") == said.columns["retries"]
     assert [each.kind for each in said.warnings] == ["retries"]
@@ -93,7 +93,7 @@ def test_a_deadlock_is_counted_and_done_again(house: Inserts) -> None:
         query(holding, "ROLLBACK")
         load.wait_for_end()
         load.wait_until_gone()
-    said = house.workload.answer("l.i1", parameters, load)
+    said = house.workload.answers("l.i1", parameters, load)[0]
     assert house.ask(met) == [(before + 1,)]
     # One is the deadlock's; on a busy machine locks may be waited for too long as well.
     retries = {row["kind"]: row["retries"] for row in said.more["clients"] if row["retries"]}

@@ -66,7 +66,7 @@ def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> d
     parameters = QUICK.model_copy(update={"threads": threads})
     log = folder / f"{name}.log"
     with server.watching(name) as watch:
-        with Generator(server, find(name), parameters, seed=1, cpus=(), log=log) as load:
+        with Generator((server,), find(name), parameters, seed=1, cpus=(), log=log) as load:
             before = watch.begin()
             load.wait_for_begin()
             load.wait_for_end()
@@ -180,7 +180,7 @@ def test_no_statement_of_ours_is_among_those_of_a_step(version: str, tmp_path: P
         with server.watching("point-query") as watch:
             time.sleep(0.2)  # connections that were closed before are gone
             before = watch.begin()
-            with Generator(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+            with Generator((server,), find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
                 load.wait_for_begin()
                 load.wait_for_end()
                 load.wait_until_gone()
@@ -200,7 +200,7 @@ def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(tmp_p
     with serving(asking("8.0.33", named("statements-only")), tmp_path) as (server, _asked):
         log = tmp_path / "point-query.log"
         with server.watching("point-query") as watch:
-            with Generator(server, find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+            with Generator((server,), find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
                 watch.begin()
                 other = server.connect()
                 where = "WHERE name LIKE 'stage/sql/%'"

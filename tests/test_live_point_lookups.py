@@ -133,7 +133,7 @@ def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) 
             load.wait_for_end()
             unlock.join()
             load.wait_until_gone()
-        answer = here.workload.answer("innodb.pk@4", parameters, load)
+        answer = here.workload.answers("innodb.pk@4", parameters, load)[0]
         assert answer.columns["operations"] == 20
         assert answer.columns["errors"] == 20 + load.counted.refused
         first, second = (each.text for each in answer.warnings if each.kind == "errors")
@@ -147,7 +147,7 @@ def test_queries_that_fail_are_none(house: Lookups) -> None:
         load.wait_for_end()
         load.wait_until_gone()
     house.ask("RENAME TABLE rqps_memory.gone TO rqps_memory.foo")
-    answer = house.workload.answer("memory.pk@4", asked(), load)
+    answer = house.workload.answers("memory.pk@4", asked(), load)[0]
     columns = answer.columns
     assert (columns["operations"], columns["operations_per_s"], columns["errors"]) == (0, None, 800)
     assert columns["elapsed_s"] > 0

@@ -50,7 +50,7 @@ def test_a_lock_that_is_waited_for_too_long_is_asked_for_again(house: Sysbenched
         query(holding, "ROLLBACK")
         load.wait_until_gone()
     house.ask("SET GLOBAL innodb_lock_wait_timeout = 50")
-    columns = house.workload.answer("update-one", parameters, load).columns
+    columns = house.workload.answers("update-one", parameters, load)[0].columns
     assert columns["retries"] >= 1
     assert columns["operations_per_s"] is None, "nothing came to its end in the measured part"
 

@@ -65,7 +65,7 @@ def measure(server: Server, name: str, folder: Path) -> None:
     connection = server.connect()
     check_plan(connection, step)
     before = statements(connection)
-    with generator.Generator(server, step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
+    with generator.Generator((server,), step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
         load.wait_for_begin()
         first = read_counters(server.pids, load.pid, None)
         load.wait_for_end()
@@ -111,7 +111,7 @@ def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name
     build, translated, copied = prepared("my5624.base", short)
     server = instance.start(build, copied, Start(short / "mysqld.err"), translated.arguments)
     step = find(name)
-    with generator.Generator(server, step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
+    with generator.Generator((server,), step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
         load.wait_for_begin()
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(RqpsError, match=f"{name}: the server ended in the middle of it, by SIGKILL"):

@@ -58,7 +58,7 @@ class House:
         cpus, log = self.where.client_cpus, self.folder / f"{step}.log"
         with (
             profiling(used, self.where, how) as profile,
-            generator.Generator(self.server, find(step), asked, seed=1, cpus=cpus, log=log) as load,
+            generator.Generator((self.server,), find(step), asked, seed=1, cpus=cpus, log=log) as load,
         ):
             profile.begin(load.wait_for_begin())
             first = read_counters(self.server.pids, load.pid, None)

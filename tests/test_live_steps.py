@@ -46,7 +46,7 @@ def test_a_step_that_comes_to_nothing_gives_no_number(house: Sysbenched) -> None
         load.wait_for_end()
         query(blocking, "UNLOCK TABLES")
         load.wait_until_gone()
-    columns = house.workload.answer("update-index", parameters, load).columns
+    columns = house.workload.answers("update-index", parameters, load)[0].columns
     assert (columns["operations"], columns["transactions"], columns["operations_per_s"]) == (0, 0, None)
     assert {value for name, value in columns.items() if name.startswith("latency")} == {None}
 

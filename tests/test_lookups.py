@@ -213,7 +213,7 @@ def test_plans_stand_once_with_the_dbms_that_read_so_and_marked_where_not_as_nam
 
 
 def test_a_warning_on_a_plan_travels_with_the_number(study: rqps.Study) -> None:
-    rounds = stats.rounds(stats.measured(study.steps, study.runs), study.runs, study.card.base)
+    rounds = stats.rounds(stats.measured(study), study.runs, study.card.base)
     carried = stats.with_warnings(stats.compare(rounds), stats.all_warnings(study))
     warned = {row["step"]: "plan" in row["warnings"] for row in carried.iter_rows(named=True)}
     assert warned == {f"{e}.{k}@{c}": k == "cover-noforce" for e, k, c in STEPS}

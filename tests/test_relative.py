@@ -47,8 +47,9 @@ def estimate(found: list[float]) -> SimpleNamespace:
     return SimpleNamespace(**one.row(0, named=True))
 
 
-def relative(steps: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
-    return rounds(measured(steps, runs, COMPARED), runs, base)
+def relative(study: Study, base: str = BASE, steps: pl.DataFrame | None = None) -> pl.DataFrame:
+    given = study if steps is None else replace(study, steps=steps)
+    return rounds(measured(given, COMPARED), given.runs, base)
 
 
 def judged(ratios: list[float], statistic: Statistic = MEDIAN) -> tuple[str, str]:
@@ -158,14 +159,14 @@ def test_a_significant_part_is_named_however_small_beside_its_operation() -> Non
 def test_pairs_are_of_one_round_whatever_the_order_of_rows(study: Study, chance: Random) -> None:
     rows = list(range(study.steps.height))
     chance.shuffle(rows)
-    shuffled = relative(study.steps[rows], study.runs, BASE)
-    assert shuffled.equals(relative(study.steps, study.runs, BASE))
+    shuffled = relative(study, steps=study.steps[rows])
+    assert shuffled.equals(relative(study))
     assert (shuffled["run"].str.slice(0, 3) == shuffled["base_run"].str.slice(0, 3)).all()
     assert (shuffled["ratio"] - shuffled["me_value"] / shuffled["base_value"]).abs().max() == 0
 
 
 def test_the_ratio_is_of_the_numbers_in_the_raw_table(study: Study) -> None:
-    row = relative(study.steps, study.runs, BASE).row(0, named=True)
+    row = relative(study).row(0, named=True)
     raw = {name: study.steps.filter(run=row[name], step=row["step"]).to_dicts()[0] for name in ("run", "base_run")}
     assert row["metric"] == "client_cpu_us_per_operation"
     cost = {name: 1e6 * step["client_cpu_s"] / step["operations"] for name, step in raw.items()}
@@ -176,7 +177,7 @@ def test_a_round_without_its_base_gives_no_ratio(tmp_path: Path) -> None:
     data = write_study(tmp_path, rounds=3)
     (data / "raw/study=synthetic/run=r02@my1.base@here/manifest.json").unlink()
     study = rqps.load("synthetic", data=data)
-    assert set(relative(study.steps, study.runs, BASE)["round"]) == {1, 3}
+    assert set(relative(study)["round"]) == {1, 3}
 
 
 @pytest.mark.parametrize("wrong", [{"operations": 0}, {"errors": 3}, {"operations_per_s": None}])
@@ -186,7 +187,7 @@ def test_a_failed_step_is_a_warning_and_no_number(study: Study, wrong: dict[str,
         pl.when(bad).then(pl.lit(value)).otherwise(pl.col(name)).cast(study.steps.schema[name]).alias(name)
         for name, value in wrong.items()
     )
-    summary = compare(relative(steps, study.runs, BASE))
+    summary = compare(relative(study, steps=steps))
     key = {"dbms": "my2.base", "step": "point-query", "metric": "operations_per_s"}
     assert summary.filter(**key)["n"].to_list() == [5]
     assert summary.select(pl.col("median", "low", "high").is_finite().all()).row(0) == (True, True, True)
@@ -200,7 +201,7 @@ def test_transactions_done_again_are_part_of_the_work(study: Study) -> None:
     bad = (pl.col("run") == "r01@my2.base@here") & (pl.col("step") == "point-query")
     retried = pl.when(bad).then(30).otherwise("retries").cast(pl.Int64)
     steps = study.steps.with_columns(retried.alias("retries"))
-    assert relative(steps, study.runs, BASE).equals(relative(study.steps, study.runs, BASE))
+    assert relative(study, steps=steps).equals(relative(study))
     assert all_warnings(replace(study, steps=steps)).filter(kind="errors").is_empty()
 
 
@@ -208,7 +209,7 @@ def test_nothing_is_divided_by_nothing(study: Study) -> None:
     idle = study.steps.with_columns(
         server_cpu_s=pl.when(pl.col("dbms") == BASE).then(0.0).otherwise(pl.col("server_cpu_s"))
     )
-    assert set(relative(idle, study.runs, BASE)["metric"]) == {"operations_per_s", "client_cpu_us_per_operation"}
+    assert set(relative(study, steps=idle)["metric"]) == {"operations_per_s", "client_cpu_us_per_operation"}
 
 
 @pytest.mark.parametrize(
@@ -227,10 +228,10 @@ def test_what_differs_is_never_pooled(tmp_path: Path, change: dict[str, object],
         write_run(data / "raw/study=synthetic", manifest(dbms, 3, shape, **change), shape)
     study = rqps.load("synthetic", data=data)
     with pytest.raises(RqpsError, match=named) as caught:
-        relative(study.steps, study.runs, BASE)
+        relative(study)
     assert "r03@" in str(caught.value)
     with pytest.raises(RqpsError, match=named):
-        absolute(measured(study.steps, study.runs))
+        absolute(measured(study))
 
 
 def test_hosts_are_never_mixed(tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_hosts_are_never_mixed(tmp_path: Path) -> None:
         facts = manifest(dbms, round_, shape, host="there", run=f"r{round_:02}@{dbms}@there", build_digest="x")
         write_run(data / "raw/study=synthetic", facts, shape)
     study = rqps.load("synthetic", data=data)
-    ratios = relative(study.steps, study.runs, BASE)
+    ratios = relative(study)
     assert set(compare(ratios)["host"]) == {"here", "there"}
     assert set(compare(ratios)["n"]) == {2}
     assert (ratios["run"].str.split("@").list.last() == ratios["base_run"].str.split("@").list.last()).all()
@@ -247,12 +248,12 @@ def test_hosts_are_never_mixed(tmp_path: Path) -> None:
 
 def test_an_unknown_base_lists_those_that_ran(study: Study) -> None:
     with pytest.raises(RqpsError, match=r"base 'my9\.base'") as caught:
-        relative(study.steps, study.runs, "my9.base")
+        relative(study, "my9.base")
     assert "my1.base, my2.base, my2.ps0" in caught.value.fix
 
 
 def test_a_config_is_weighed_within_its_build(study: Study) -> None:
-    effects = rounds_within_build(measured(study.steps, study.runs), study.runs, BASE)
+    effects = rounds_within_build(measured(study), study.runs, BASE)
     assert set(zip(effects["base"], effects["dbms"], strict=True)) == {("my2.base", "my2.ps0")}
     ratio = compare(effects).filter(metric="operations_per_s", step="point-query")["median"].item()
     assert ratio == pytest.approx(0.8 / 0.7, rel=0.02)
@@ -307,7 +308,7 @@ def test_a_machine_that_changed_between_runs_is_a_warning(study: Study) -> None:
     moved = study.conditions.with_columns(pl.when(one).then(pl.lit("Other CPU")).otherwise("value").alias("value"))
     warned = all_warnings(replace(study, conditions=moved))
     assert "machine cpu.model differs between runs: Synthetic CPU or Other CPU" in warned["text"].to_list()
-    summary = with_warnings(compare(relative(study.steps, study.runs, BASE)), warned)
+    summary = with_warnings(compare(relative(study)), warned)
     assert summary["warnings"].list.contains("conditions").all()
 
 
@@ -332,7 +333,7 @@ def test_a_build_is_listed_with_the_options_that_not_all_have_alike(study: Study
 
 
 def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
-    ratios = relative(study.steps, study.runs, BASE)
+    ratios = relative(study)
     traced = where_from(ratios, study.runs, "update-index", "my2.ps0")
     assert traced["round"].to_list() == [1, 2, 3, 4, 5, 6]
     for row in traced.iter_rows(named=True):
@@ -342,7 +343,7 @@ def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
 
 
 def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
-    summary = compare(relative(study.steps, study.runs, BASE)).filter(metric="operations_per_s")
+    summary = compare(relative(study)).filter(metric="operations_per_s")
     got = [
         "{step} {dbms} {median:.3f} [{low:.3f}, {high:.3f}] {n} {verdict}".format(**row)
         for row in summary.iter_rows(named=True)
@@ -356,7 +357,7 @@ def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
 
 
 def test_the_absolute_table_is_of_medians(study: Study) -> None:
-    table = absolute(measured(study.steps, study.runs))
+    table = absolute(measured(study))
     row = table.filter(metric="operations_per_s", step="point-query", dbms=BASE).to_dicts()[0]
     raw = study.steps.filter(step="point-query", dbms=BASE)["operations_per_s"]
     assert row["median"] == raw.median()
@@ -380,7 +381,7 @@ def test_findings_say_what_the_numbers_say(study: Study) -> None:
 
 
 def test_of_many_dbms_only_those_that_changed_most_are_named(study: Study) -> None:
-    ratios = relative(study.steps, study.runs, BASE)
+    ratios = relative(study)
     one, median = compare(ratios).filter(dbms="my2.base"), pl.col("median")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(7)]
     _, gains, changes = configs(study, relate(study)[0])

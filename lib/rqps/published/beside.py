@@ -1,6 +1,7 @@
 """Our sysbench studies beside the published ones: the same steps, the nearest releases, and all that differs."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -168,7 +169,7 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
     me, base = f"{pair.me.name}.{config}", f"{pair.base.name}.{config}"
     runs = study.runs.filter(pl.col("dbms").is_in([me, base]), host=host)
     steps = study.steps.join(runs.select("run"), on="run", how="semi")
-    compared = compare(rounds_of_pairs(measured(steps, runs, [THROUGHPUT]), [(base, me)]))
+    compared = compare(rounds_of_pairs(measured(replace(study, steps=steps, runs=runs), [THROUGHPUT]), [(base, me)]))
     several = pl.col("clients").n_unique().over("kind", "range") > 1
     clients = pl.when(several).then(pl.format("@{}", "clients")).otherwise(pl.lit(""))
     label = pl.format("{}_range={}{}", "kind", "range", clients)

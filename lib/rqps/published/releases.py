@@ -46,7 +46,7 @@ def response_time_values(study: Study) -> pl.DataFrame:
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
     """One row per published ratio that ours has too."""
-    return _beside(_inserts(published), study, measured(study.steps, study.runs, [THROUGHPUT]), _our_step)
+    return _beside(_inserts(published), study, measured(study, [THROUGHPUT]), _our_step)
 
 
 def lookups_beside(published: Published, study: Study) -> pl.DataFrame:

@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Typ
 from rqps.engines import Prepared, Say, engine_of
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
+from rqps.notebook import LOGS
 from rqps.observe import placement
 from rqps.observe.recording import sampled_event
+from rqps.run.run_folder import member_folder
 from rqps.run.watch import Notes
 from rqps.store.manifest import Placement
 from rqps.study import Run
@@ -34,7 +36,7 @@ class Job(BaseModel):
 
     run: Run
     folder: Path
-    """Tables and manifest are written there."""
+    """The run's folder, with the folders of its members where it is a duet."""
     prepared: Annotated[
         Prepared,
         PlainValidator(_read),
@@ -47,6 +49,17 @@ class Job(BaseModel):
     """CPUs for each number of clients that a step has."""
     git_revision: str | None
     """The commit of the folder that has the runs.yaml."""
+    beside: tuple["Job", ...] = ()
+    """The others of its duet, which share folder and placements."""
+
+    @property
+    def members(self) -> tuple["Job", ...]:
+        return (self, *self.beside)
+
+    @property
+    def tables(self) -> Path:
+        """The folder for the tables and the manifest of this dbms."""
+        return member_folder(self.folder, self.run)
 
     @property
     def workload(self) -> Workload:
@@ -62,7 +75,7 @@ class Job(BaseModel):
 
     @property
     def logs(self) -> Path:
-        return self.folder / "logs"
+        return self.tables / LOGS
 
     @property
     def notes(self) -> Notes:
@@ -70,8 +83,9 @@ class Job(BaseModel):
 
     def write(self) -> Path:
         """Writes it among the logs of its folder; gives back the file."""
-        file = self.logs / "job.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
+        for each in self.members:
+            each.logs.mkdir(parents=True, exist_ok=True)
+        file = self.folder / LOGS / "job.json"
         file.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
         return file
 
@@ -112,7 +126,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     clients = [load.clients(step, one.parameters) for step in load.steps(one.parameters)]
     cpus = placement.by_clients(one.placement, clients)
     ready = {}
-    for dbms, run in {run.dbms: run for run in runs}.items():
+    for dbms, run in {each.dbms: each for unit in runs for each in unit.members}.items():
         prepared = engine_of(run.build_spec).prepare(run, say)
         ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
     return ready

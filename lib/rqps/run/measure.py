@@ -3,7 +3,8 @@
 import hashlib
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,25 +12,21 @@ from typing import Any
 import polars as pl
 
 import rqps
-from rqps.engines import engine_of
+from rqps.engines import Watch, engine_of
 from rqps.engines.cache import cache_dir
+from rqps.notebook import LOGS
 from rqps.observe import placement
 from rqps.observe.machine import describe_machine
 from rqps.run.job import Job, read_job
-from rqps.run.modes import count, mode_tools, observe, sample
+from rqps.run.modes import Observed, mode_tools, observe_step
 from rqps.run.serve import Serving, serving
 from rqps.store import write_manifest, write_table
 from rqps.store.manifest import Manifest, Warning_
 from rqps.store.schemas import IDENTITY, SETTINGS, TABLES
 from rqps.study import in_words
-from rqps.workloads import How
+from rqps.workloads import Answer, Checked, How
 
 __all__ = ["Result", "conditions", "measure", "read_job"]
-
-OTHERS_WORTH_A_WARNING = 0.15
-"""Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
-STEAL_WORTH_A_WARNING = 0.02
-"""Share of the host's CPU time; above it, the numbers depend on the neighbours as well."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,9 @@ class Result:
     """A run that was measured. Its raw tables are in its folder."""
 
     verified: pl.DataFrame
-    """Every option asked for, beside what the server reports."""
-    server: str
-    """The server as it names itself."""
+    """Every option asked for, beside what each server reports."""
+    servers: str
+    """The servers as they name themselves."""
 
 
 def measure(job: Job) -> Result:
@@ -55,24 +52,28 @@ def measure(job: Job) -> Result:
     table and then the manifest. This process keeps off the CPUs that are measured."""
     started_at, machine = datetime.now(UTC), describe_machine(cache_dir())
     placement.apply(os.getpid(), job.placement.observer_cpus)
-    with serving(job) as server:
-        measured = measure_steps(job, server)
+    with ExitStack() as open_servers:
+        servings = [open_servers.enter_context(serving(each)) for each in job.members]
+        measured = measure_steps(servings)
     job.notes.doing("writing the tables")
-    for name, table in measured.tables.items():
-        write_table(job.folder, name, table)
-    write_manifest(job.folder, _manifest(job, server, measured, machine, started_at))
+    for each, found in zip(servings, measured, strict=True):
+        for name, table in found.tables.items():
+            write_table(each.job.tables, name, table)
+        write_manifest(each.job.tables, _manifest(each, found, machine, started_at))
+    verified = pl.concat(each.verified.select(pl.lit(each.job.run.dbms).alias("dbms"), pl.all()) for each in servings)
     title = engine_of(job.run.build_spec).title
-    return Result(server.verified, f"{title} {server.version}, {server.version_comment}")
+    return Result(verified, "; ".join(f"{title} {each.version}, {each.version_comment}" for each in servings))
 
 
 def conditions(job: Job) -> pl.DataFrame:
     """The conditions under which a run is measured, as a table for its notebook."""
-    run, build, title = job.run, job.prepared.build, engine_of(job.run.build_spec).title
+    run, title = job.run, engine_of(job.run.build_spec).title
+    builds = [(each.run.dbms, each.prepared.build) for each in job.members]
     rows = {
         "question": run.question,
         "run": f"{in_words(run.mode, run.round)} of {run.study} on {run.host}, "
         f"number {run.position + 1} in random order",
-        "dbms": f"{run.dbms}: {title} {build.version} from {build.source}",
+        "dbms": "; ".join(f"{dbms}: {title} {build.version} from {build.source}" for dbms, build in builds),
         **job.prepared.in_words,
         "placement": placement.reasons(run.placement, job.placements),
         **(mode_tools(job) if run.mode == "instructions" else {}),
@@ -82,10 +83,8 @@ def conditions(job: Job) -> pl.DataFrame:
     return pl.DataFrame({"condition": list(rows), "value": list(rows.values())})
 
 
-def _manifest(
-    job: Job, server: Serving, measured: Measured, machine: Mapping[str, Any], started_at: datetime
-) -> Manifest:
-    run, ended_at = job.run, datetime.now(UTC)
+def _manifest(server: Serving, measured: Measured, machine: Mapping[str, Any], started_at: datetime) -> Manifest:
+    job, run, ended_at = server.job, server.job.run, datetime.now(UTC)
     ours = {"python": platform.python_version(), "polars": pl.__version__}
     return Manifest(
         **{name: getattr(run, name) for name in (*IDENTITY, "mode", "position", "seed", "workload", "identity")},
@@ -110,48 +109,75 @@ def _manifest(
     )
 
 
-def measure_steps(job: Job, serving: Serving) -> Measured:
-    """Measures every step of the run."""
-    # Paths and names of this machine say nothing of a server and differ in every run.
-    places = {**serving.server.places, str(job.folder): "<run>", platform.node(): "<host>"}
+def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
+    """Measures every step of the run, on one server or on several that take turns."""
+    steps = []
+    job = servings[0].job
+    names = job.workload.steps(job.run.parameters)
+    for position, name in enumerate(names):
+        job.notes.doing(f"{name} {position + 1}/{len(names)}")
+        with ExitStack() as explaining:
+            for each in servings:
+                explaining.enter_context(each.server.explaining(name))
+            steps.append(_step(servings, position, name))
+    measured = []
+    for each, of_server in zip(servings, zip(*steps, strict=True), strict=True):
+        tables = {name: pl.concat([step.tables[name] for step in of_server]) for name in of_server[0].tables}
+        warnings = tuple(found for step in of_server for found in step.warnings)
+        measured.append(Measured({**tables, "settings": _settings(each)}, warnings))
+    return measured
+
+
+def _settings(of: Serving) -> pl.DataFrame:
+    """All that the server reports. Paths and names of this machine say nothing of it and differ in every run."""
+    places = {**of.server.places, str(of.job.folder): "<run>", platform.node(): "<host>"}
     value = pl.col("value")
     is_place = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
     replaced = pl.when(is_place).then(value.str.replace_many(list(places), list(places.values()))).otherwise(value)
-    settings = pl.DataFrame(serving.server.settings(), schema=SETTINGS).with_columns(replaced)
-    steps = []
-    for position, name in enumerate(job.workload.steps(job.run.parameters)):
-        with serving.server.explaining(name):
-            steps.append(_step(job, serving, position, name))
-    tables = {name: pl.concat([step.tables[name] for step in steps]) for name in steps[0].tables}
-    return Measured({**tables, "settings": settings}, tuple(found for step in steps for found in step.warnings))
+    return pl.DataFrame(of.server.settings(), schema=SETTINGS).with_columns(replaced)
 
 
-def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
-    server, parameters = serving.server, job.run.parameters
-    job.notes.doing(f"{name} {position + 1}/{len(job.workload.steps(parameters))}")
-    checked = job.workload.check(server, name, parameters)
+def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measured]:
+    job, servers = servings[0].job, [each.server for each in servings]
+    parameters = job.run.parameters
+    checked = [job.workload.check(server, name, parameters) for server in servers]
     where = job.placement_of(name)
     if where != job.placement:
-        for pid in server.pids:
+        for pid in (pid for server in servers for pid in server.pids):
             placement.apply(pid, where.server_cpus)
-        placement.apply(os.getpid(), where.observer_cpus)
-        for pid in server.pids:
             placement.verify(pid, where.server_cpus)
-    log = job.logs / f"{position:02}-{name.replace('=', '-')}.log"
+        placement.apply(os.getpid(), where.observer_cpus)
+    log = job.folder / LOGS / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
-    with server.watching(name) as watch:
-        how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
-        with job.workload.generating(server, name, job.run.parameters, **how) as load:
-            before = watch.begin()  # what came before the step, such as a flush, is none of it
-            if serving.callgrind:
-                observed = count(server, serving.callgrind, load, name)
-            elif job.run.mode == "stacks":
-                observed = sample(job, server, serving.events, load, name)
-            else:
-                observed = observe(job, server, serving.events, load, name)
+    how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
+    with ExitStack() as watching:
+        watches = [watching.enter_context(server.watching(name)) for server in servers]
+        with job.workload.generating(servers, name, parameters, **how) as load:
+            before = [watch.begin() for watch in watches]  # what came before the step, such as a flush, is none of it
+            observed = observe_step(servings, load, name)
             load.wait_until_gone()
-        answer = job.workload.answer(name, parameters, load)
-        after = watch.end(answer.columns["transactions"], answer.columns["clients"])
+        answers = job.workload.answers(name, parameters, load)
+        after = [
+            watch.end(answer.columns["transactions"], answer.columns["clients"])
+            for watch, answer in zip(watches, answers, strict=True)
+        ]
+    return [
+        _measured(name, position, *each)
+        for each in zip(checked, observed, answers, watches, before, after, strict=True)
+    ]
+
+
+def _measured(
+    name: str,
+    position: int,
+    checked: Checked,
+    observed: Observed,
+    answer: Answer,
+    watch: Watch,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> Measured:
+    """The tables of a step on one server."""
     status = [
         {"step": name, "moment": moment, "name": variable, "value": value}
         for moment, values in (("before", before), ("after", after))
@@ -167,8 +193,9 @@ def _step(job: Job, serving: Serving, position: int, name: str) -> Measured:
         **answer.more,
     }
     tables = {name: pl.DataFrame(each, schema=TABLES[name]) for name, each in rows.items()}
+    nothing = [Warning_(kind="nothing done", text="not one operation came to its end", step=name)]
     lost = (Warning_(kind="lost events", text=text, step=name) for text in watch.lost())
-    warnings = (*checked.warnings, *answer.warnings, *observed.warnings, *lost, *_warnings(row, observed.busy_s))
+    warnings = (*checked.warnings, *answer.warnings, *observed.warnings, *lost, *nothing * (row["operations"] == 0))
     return Measured({**tables, **observed.tables}, warnings)
 
 
@@ -176,19 +203,3 @@ def step_seed(seed: int, round_number: int, step: str) -> int:
     """The seed of a step's random values: the same for every dbms of a round, another one in every round."""
     digest = hashlib.sha256(f"{seed} {round_number} {step}".encode()).digest()
     return int.from_bytes(digest[:4]) % (2**31 - 1) + 1
-
-
-def _warnings(row: dict[str, Any], busy_there_s: float | None) -> Iterator[Warning_]:
-    step = row["step"]
-    if row["operations"] == 0:
-        yield Warning_(kind="nothing done", text="not one operation came to its end", step=step)
-    if busy_there_s is None:
-        return  # where instructions are counted: what others do meanwhile changes none
-    steal_s, busy_s = row["host_cpu_steal_s"], row["host_cpu_user_s"] + row["host_cpu_system_s"]
-    if steal_s > STEAL_WORTH_A_WARNING * (steal_s + busy_s):
-        text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"
-        yield Warning_(kind="steal", text=text, step=step)
-    others = (busy_there_s - row["server_cpu_s"] - row["client_cpu_s"]) / row["elapsed_s"]
-    if others > OTHERS_WORTH_A_WARNING:
-        text = f"other processes kept {others:.0%} of a CPU busy meanwhile, which slows the server down"
-        yield Warning_(kind="others", text=text, step=step)

@@ -1,6 +1,8 @@
 """A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,15 +16,19 @@ from rqps.observe import placement
 from rqps.observe.callgrind import COUNTED, Callgrind, incomplete, instruction_rows
 from rqps.observe.counters import differences, read_busy_s
 from rqps.observe.machine import device_of
-from rqps.observe.perf_events import EventCounters
 from rqps.observe.recording import choose_sampling
 from rqps.observe.stacks import Profiling, profiling
 from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
 from rqps.run.job import Job
+from rqps.run.serve import Serving
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 from rqps.workloads import Load
 
+OTHERS_WORTH_A_WARNING = 0.15
+"""Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
+STEAL_WORTH_A_WARNING = 0.02
+"""Share of the host's CPU time; above it, the numbers depend on the neighbours as well."""
 INCOMPLETE_WORTH_A_WARNING = 0.001
 """Share of the instructions in stacks whose beginning is not known."""
 
@@ -40,56 +46,87 @@ def mode_tools(job: Job) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Observed:
-    """Columns of the step's row in `steps`, and rows of tables of its own."""
+    """Columns of the step's row in `steps` of one server, and rows of tables of its own."""
 
     columns: dict[str, Any]
     tables: dict[str, pl.DataFrame]
     warnings: tuple[Warning_, ...]
-    busy_s: float | None = None
-    """Busy time of the CPUs of server and load generator, by all processes; None where it is not measured."""
 
 
-def observe(
-    job: Job, server: Opened, events: EventCounters, load: Load, step: str, beside: Profiling | None = None
-) -> Observed:
+def observe_step(servings: Sequence[Serving], load: Load, step: str) -> list[Observed]:
+    """Observes a step on each of its servers, as the run's mode asks for it."""
+    first = servings[0]
+    if first.callgrind:
+        return [count(first.server, first.callgrind, load, step)]
+    if first.job.run.mode == "stacks":
+        return [sample(first, load, step)]
+    return observe(servings, load, step)
+
+
+def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profiling | None = None) -> list[Observed]:
     """Reads all counters at the two ends of the measured part, and one row per second between them."""
-    device, pids = device_of(server.directory), server.pids
+    job = servings[0].job
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     origin_ns = load.wait_for_begin()
+    whose = [(each.server.pids, load.pid, device_of(each.server.directory)) for each in servings]
     if beside:
         beside.begin(origin_ns)
-    first, first_busy_s, first_events = read_counters(pids, load.pid, device), read_busy_s(cpus), events.read()
+    began, busy_s = time.monotonic(), read_busy_s(cpus)
+    first = [(read_counters(*reading), each.events.read()) for reading, each in zip(whose, servings, strict=True)]
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
     placement.verify(load.pid, where.client_cpus)
-    with Sampler(pids, load.pid, device, origin_ns) as sampler:
+    with ExitStack() as sampling:
+        samplers = [sampling.enter_context(Sampler(*reading, origin_ns)) for reading in whose]
         load.wait_for_end()
-        last, last_busy_s, last_events = read_counters(pids, load.pid, device), read_busy_s(cpus), events.read()
+        last = [(read_counters(*reading), each.events.read()) for reading, each in zip(whose, servings, strict=True)]
+        busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
         if beside:
             beside.end()
-    unknown = [
-        Warning_(
-            kind="counters",
-            text=f"{name} of the server are unknown: others had the CPU's counter for a part of the time",
-            step=step,
+    used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
+    others_s = busy_s - (used[0]["client_cpu_s"] or 0) - sum(each["server_cpu_s"] or 0 for each in used)
+    disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
+    found = []
+    for serving, columns, sampler, (before, events), (after, later) in zip(
+        servings, used, samplers, first, last, strict=True
+    ):
+        grown = differences(events, later)
+        unknown = [
+            Warning_(
+                kind="counters",
+                text=f"{name} of the server are unknown: others had the CPU's counter for a part of the time",
+                step=step,
+            )
+            for name in sorted(serving.events.shared)
+        ]
+        if len(servings) > 1:  # load generator and host worked for all of them
+            columns = {name: value if name.startswith("server_") else None for name, value in columns.items()}
+        found.append(
+            Observed(
+                columns={"started_at": started_at, **columns, **{f"server_{name}": n for name, n in grown.items()}},
+                tables={"counters": sampler.frame(step)},
+                warnings=(*warnings_between(before, after, step), *unknown, *disturbed),
+            )
         )
-        for name in sorted(events.shared)
-    ]
-    counted = {f"server_{name}": count for name, count in differences(first_events, last_events).items()}
-    return Observed(
-        columns={"started_at": started_at, **used_between(first, last), **counted},
-        tables={"counters": sampler.frame(step)},
-        warnings=(*warnings_between(first, last, step), *unknown),
-        busy_s=last_busy_s - first_busy_s,
-    )
+    return found
 
 
-def sample(job: Job, server: Opened, events: EventCounters, load: Load, step: str) -> Observed:
+def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator[Warning_]:
+    steal_s, busy_s = used["host_cpu_steal_s"], used["host_cpu_user_s"] + used["host_cpu_system_s"]
+    if steal_s > STEAL_WORTH_A_WARNING * (steal_s + busy_s):
+        text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"
+        yield Warning_(kind="steal", text=text, step=step)
+    if others > OTHERS_WORTH_A_WARNING:
+        text = f"other processes kept {others:.0%} of a CPU busy meanwhile, which slows the server down"
+        yield Warning_(kind="others", text=text, step=step)
+
+
+def sample(serving: Serving, load: Load, step: str) -> Observed:
     """Observes a step as in any run, and samples stacks of the server meanwhile."""
-    where = job.placement_of(step)
+    server, where = serving.server, serving.job.placement_of(step)
     sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with profiling(server, where, sampling) as profiling_step:
-        observed = observe(job, server, events, load, step, profiling_step)
+        (observed,) = observe([serving], load, step, profiling_step)
         profile = profiling_step.profile(step, observed.columns["server_cpu_s"])
     return replace(
         observed,

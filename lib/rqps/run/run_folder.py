@@ -51,7 +51,7 @@ def measuring(study: str) -> Iterator[None]:
 
 def begin(folder: StudyFolder, run: Run) -> Path:
     """Makes the hidden folder that a run is measured into."""
-    partial = folder.partial(run.run)
+    partial = folder.partial(run.unit)
     try:
         partial.mkdir(parents=True)
     except FileExistsError:
@@ -62,11 +62,18 @@ def begin(folder: StudyFolder, run: Run) -> Path:
     try:
         _owner(partial).write_text(str(os.getpid()))
         (partial / LOGS).mkdir()
-        write_asked(partial, run)
+        for each in run.members:
+            (place := member_folder(partial, each)).mkdir(exist_ok=True)
+            write_asked(place, each)
     except OSError:
         remove(partial)
         raise
     return partial
+
+
+def member_folder(folder: Path, run: Run) -> Path:
+    """The folder of the tables of one dbms, in the folder of a run; the same one where the run is no duet."""
+    return folder / run.run.partition("/")[2]
 
 
 def remove(partial: Path) -> None:
@@ -77,7 +84,7 @@ def remove(partial: Path) -> None:
 
 def publish(folder: StudyFolder, run: Run) -> Path:
     """Gives a whole run its name. Before this it did not happen; after it, it is there whatever happens."""
-    partial, whole = folder.partial(run.run), folder.whole(run.run)
+    partial, whole = folder.partial(run.unit), folder.whole(run.unit)
     if whole.exists():  # without a manifest, or we would not have measured it again
         _set_aside(folder, run, whole)
     for file in (partial / PIDS, partial / DOING, _owner(partial)):
@@ -109,11 +116,11 @@ class Failure:
 
 def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, error: str) -> Failure:
     """Moves a failed try among the failed ones, with a record of the error."""
-    partial = folder.partial(run.run)
+    partial = folder.partial(run.unit)
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
-    failure = Failure(run.run, error, _set_aside(folder, run, partial))
-    facts = {"run": run.run, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
+    failure = Failure(run.unit, error, _set_aside(folder, run, partial))
+    facts = {"run": run.unit, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
     text = json.dumps({**facts, "doing": doing, "error": error}, indent=2)
     (failure.folder / FAILURE).write_text(text + "\n", encoding="utf-8")
     return failure
@@ -124,7 +131,12 @@ def now() -> str:
 
 
 def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
-    """The reason why a run failed; None if its own manifest, not papermill, says that it went well."""
+    """The reason why a run failed; None if its own manifests, not papermill, say that it went well."""
+    reasons = (_why_failed(member_folder(folder, each), each, error) for each in run.members)
+    return next((reason for reason in reasons if reason), None)
+
+
+def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
     if not (folder / MANIFEST).is_file():
         return error or "the notebook ended without having written a manifest"
     try:
@@ -161,15 +173,14 @@ def still_running(processes: set[psutil.Process]) -> RqpsError:
 
 
 def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
-    manifest = path / MANIFEST
-    if manifest.is_file():
+    for manifest in path.rglob(MANIFEST):
         try:
-            says_failed = read_manifest(path).outcome == "failed"
+            says_failed = read_manifest(manifest.parent).outcome == "failed"
         except RqpsError:
             says_failed = False
         if not says_failed:  # a reader trusts a manifest among the failed ones
-            manifest.rename(path / "manifest.refused.json")
-    failed = folder.next_failure(run.run)
+            manifest.rename(manifest.with_name("manifest.refused.json"))
+    failed = folder.next_failure(run.unit)
     failed.parent.mkdir(exist_ok=True)
     path.rename(failed)
     return failed

@@ -63,7 +63,8 @@ class Here:
         self._git_revision = git_revision(self.runs_yaml.parent)
 
     def write_job(self, run: Run, folder: Path) -> Path:
-        return self._ready[run.dbms].job(run, folder, self._git_revision).write()
+        jobs = [self._ready[each.dbms].job(each, folder, self._git_revision) for each in run.members]
+        return jobs[0].model_copy(update={"beside": tuple(jobs[1:])}).write()
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         job = self.write_job(run, folder)
@@ -73,7 +74,7 @@ class Here:
                 watcher.doing(noted(folder))
         finally:
             if watcher.stopped_by:
-                watcher.say(f"stopping {run.run}")
+                watcher.say(f"stopping {run.unit}")
             execution.stop()
             left = wait_until_gone(execution.remains(), PATIENCE_S, watcher.say)
         if left:
@@ -179,16 +180,16 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
         reason = run_folder.why_failed(partial, run, error)
         # When the disk is full, the notebook may be cut off even if the manifest is whole.
         if any(words in f"{error} {reason}" for words in NO_ROOM):
-            raise RqpsError(f"{run.run}: {reason or error}", fix=f"make room for {folder.path}, {AGAIN}")
+            raise RqpsError(f"{run.unit}: {reason or error}", fix=f"make room for {folder.path}, {AGAIN}")
         watcher.end(ok=reason is None)
         if reason is None:
             whole = run_folder.publish(folder, run)
             if error:
-                watcher.say(f"{run.run} is measured; its notebook failed afterwards, see {whole}: {error}")
+                watcher.say(f"{run.unit} is measured; its notebook failed afterwards, see {whole}: {error}")
             return None
         at = noted(partial)
         failure = run_folder.store_failed(folder, run, started_at=started_at, doing=at, error=reason)
-        watcher.say(f"{run.run} failed at {at}: {failure.shown}\n  logs: {failure.folder / LOGS}")
+        watcher.say(f"{run.unit} failed at {at}: {failure.shown}\n  logs: {failure.folder / LOGS}")
         return failure
     finally:
         run_folder.remove(partial)

@@ -25,6 +25,7 @@ from rqps.run.job import Job
 class Serving:
     """A server that has what was asked for, and its own words on that."""
 
+    job: Job
     server: Opened
     version: str
     version_comment: str
@@ -38,7 +39,7 @@ class Serving:
 def serving(job: Job) -> Iterator[Serving]:
     """A server for as long as the block lasts, on its own copy of the tables, with all that was asked for verified.
     Its data directory goes with it."""
-    job.notes.doing("starting the server")
+    job.notes.doing(f"starting {job.run.dbms}")
     scratch = _scratch()
     counts = job.run.mode == "instructions"
     callgrind = Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log") if counts else None
@@ -51,10 +52,10 @@ def serving(job: Job) -> Iterator[Serving]:
             placement.verify(pid, job.placement.server_cpus)
         events = EventCounters(server.pids, {} if callgrind else HARDWARE)
         at_the_end.callback(events.close)
-        job.notes.doing("warming up the server")
+        job.notes.doing(f"warming up {job.run.dbms}")
         job.workload.prepare(server, job.run.parameters)
-        yield Serving(server, server.version, server.version_comment, verified, events, callgrind)
-        job.notes.doing("stopping the server")
+        yield Serving(job, server, server.version, server.version_comment, verified, events, callgrind)
+        job.notes.doing(f"stopping {job.run.dbms}")
 
 
 def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Opened:
@@ -72,6 +73,13 @@ def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Op
         if callgrind and isinstance(error, RqpsError):
             raise callgrind.explained(error) from error
         raise
+
+
+def callgrind_of(job: Job, scratch: Path) -> Callgrind | None:
+    """The callgrind that the server of a run is started under; None where it runs by itself."""
+    if job.run.mode != "instructions":
+        return None
+    return Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log")
 
 
 def _scratch() -> Path:

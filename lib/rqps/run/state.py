@@ -75,15 +75,15 @@ def state(runs_file: RunsFile, study: str, data: Path, host: str | None = None) 
 
 
 def run_state(folder: StudyFolder, run: Run) -> RunState:
-    failures = folder.failures(run.run)
+    failures = folder.failures(run.unit)
     error = None
     if failures:
         try:
             error = json.loads((failures[-1] / FAILURE).read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
         except (OSError, ValueError, KeyError):
             error = f"not recorded, see {failures[-1]}"
-    if (folder.whole(run.run) / MANIFEST).is_file():
-        same = read_manifest(folder.whole(run.run)).identity == run.identity
+    if all((folder.whole(each.run) / MANIFEST).is_file() for each in run.members):
+        same = all(read_manifest(folder.whole(each.run)).identity == each.identity for each in run.members)
         return RunState(run, "done" if same else "other", len(failures), error)
     if run.absent:
         return RunState(run, "absent")
@@ -92,7 +92,7 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
 
 def refuse_mixture(folder: StudyFolder, runs: Iterable[Run]) -> None:
     """Refuses to add to data that was measured under other conditions, also of other hosts or rounds."""
-    asked = {run.dbms: run for run in runs}
+    asked = {each.dbms: each for run in runs for each in run.members}
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
     for path in finished_runs(folder.path):

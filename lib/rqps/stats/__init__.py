@@ -1,6 +1,6 @@
 """From values to a verdict: the one way, for throughput, CPU, instructions and whatever else has a value per round.
 
-    values   = measured(study.steps, study.runs)          one row per step, run and metric
+    values   = measured(study)          one row per step, run and metric
     rounds_  = rounds(values, study.runs, base)           each value of me beside its base's, of the same round
     compared = compare(rounds_)                           one row per step, metric and dbms: the tidy frame
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
-from rqps.stats.estimate import MEDIAN, Statistic
+from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.metrics import COMPARED, THROUGHPUTS, measured
 from rqps.stats.pairing import rounds
 from rqps.store.read import Study
@@ -20,7 +20,7 @@ _FOLLOWING = {*STEP[2:], "build", "config"}
 
 def compare(
     paired: pl.DataFrame,
-    statistic: Statistic = MEDIAN,
+    statistic: Statistic = STUDENT,
     of: Literal["ratio", "difference"] = "ratio",
     keys: Sequence[str] | None = None,
 ) -> pl.DataFrame:
@@ -37,11 +37,15 @@ def compare(
     found = statistic.estimate(paired, one, of).join(
         paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
     )
+    wide = statistic.estimate(paired, one, of, verdict.coverage_of_each(found.height))
+    found = found.with_columns(wide["low"].alias("sure_low"), wide["high"].alias("sure_high"))
     is_ratio = of == "ratio"
     null = 1.0 if is_ratio else 0.0
     near = verdict.SAME_WITHIN if is_ratio else verdict.SAME_WITHIN * pl.col("base_median")
     better = pl.col("metric").is_in(THROUGHPUTS)
-    decided = verdict.decided(sure=statistic.sure, null=null, near=near, more_is_better=better)
+    decided = verdict.decided(
+        sure=statistic.sure, null=null, near=near, more_is_better=better, low="sure_low", high="sure_high"
+    )
     needs = verdict.needs(sure=statistic.sure, too_few=statistic.too_few, null=null, near=near)
     figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage", "verdict", "needs")
     return found.with_columns(decided.alias("verdict")).with_columns(needs.alias("needs")).select(*keys, *figures)
@@ -52,9 +56,9 @@ def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
 
 
-def relate(study: Study, statistic: Statistic = MEDIAN) -> tuple[pl.DataFrame, pl.DataFrame]:
+def relate(study: Study, statistic: Statistic = STUDENT) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rounds of a study against its base, and the tidy frame of them with warnings, in the order of tables."""
-    paired = rounds(measured(study.steps, study.runs, COMPARED), study.runs, study.card.base)
+    paired = rounds(measured(study, COMPARED), study.runs, study.card.base)
     return paired, with_warnings(in_tables(compare(paired, statistic)), all_warnings(study))
 
 

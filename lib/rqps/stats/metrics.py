@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from rqps.stats.pairing import comparable
+from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
 _TOTALS = {
@@ -47,13 +48,43 @@ DESCRIBED: dict[str, pl.Expr] = {
 USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
 
 
-def measured(steps: pl.DataFrame, runs: pl.DataFrame, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
-    """One row per step, run and metric: `metric, value`. A step with errors or no operations gives no value.
+def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
+    """One row per step, run and metric: `metric, value`, and of a duet the value of each of its `cycles`.
 
-    Rows are in the order of tables: steps as they were run, older versions before newer ones. Runs that differ in
-    more than the dbms are refused.
+    A step with errors or no operations gives no value. Rows are in the order of tables: steps as they were run, older
+    versions before newer ones. Runs that differ in more than the dbms are refused.
     """
-    return tidy(steps.lazy().filter(USABLE).with_columns(**METRICS), metrics, runs)
+    values = tidy(study.steps.lazy().filter(USABLE).with_columns(**METRICS), metrics, study.runs)
+    return values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
+
+
+def _cycles(study: Study) -> pl.DataFrame:
+    """The value of each cycle, as a list in their order, null where a slice of it is missing.
+
+    What a writing statement leaves behind is done in another server's slices, so its CPU is that of the whole step.
+    """
+    counts = ("operations", "busy_us", "client_cpu_us", "server_cpu_us")
+    keys = ["run", "step"]
+    whole = pl.len() == 2
+    by_cycle = (
+        study.slices.group_by(*keys, "cycle")
+        .agg(*(pl.when(whole).then(pl.col(name).sum()).alias(name) for name in counts))
+        .join(study.steps.lazy().select(*keys, "writes"), on=keys)
+        .sort(*keys, "cycle")
+    )
+    each = pl.col("operations")
+    metrics = {
+        "operations_per_s": each / pl.col("busy_us"),
+        "client_cpu_us_per_operation": pl.col("client_cpu_us") / each,
+        "server_cpu_us_per_operation": pl.when(~pl.col("writes")).then(pl.col("server_cpu_us")) / each,
+    }
+    return (
+        by_cycle.group_by(keys)
+        .agg(**metrics)
+        .unpivot(on=list(metrics), index=keys, variable_name="metric", value_name="cycles")
+        .filter(pl.col("cycles").list.drop_nulls().list.len() > 1)
+        .collect()
+    )
 
 
 def usable(steps: pl.DataFrame) -> pl.DataFrame:

@@ -7,11 +7,15 @@ import polars as pl
 
 from rqps.errors import RqpsError
 
+_ERROR_OF_A_MEDIAN = 1.2533
+"""Standard error of a median, in those of a mean: the square root of pi / 2."""
+
 
 def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """One row per step, dbms, metric and round: `base_value`, `me_value`, their `ratio` and their `difference`.
 
-    Rounds are paired on the same host; a round without its base, or without a usable step, gives no row.
+    Rounds are paired on the same host; a round without its base, or without a usable step, gives no row. In a duet
+    the ratio is the median of its cycles', and `error` the standard error of its logarithm.
     """
     names = sorted(set(runs["dbms"]))
     if base not in names:
@@ -43,12 +47,22 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
 
     A dbms is me to one base at most, so that the rows stay in the order of the values.
     """
-    keys = ["host", "step", "metric", "round"]
+    keys = ["host", "step", "metric", "round", "together"]
     names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
+    unit = pl.col("run").str.split("/")
+    together = pl.when(unit.list.len() > 1).then(unit.list.first()).otherwise(pl.lit(""))
+    values = values.with_columns(together.alias("together"))
+    if "cycles" not in values.columns:
+        values = values.with_columns(pl.lit(None, pl.List(pl.Float64)).alias("cycles"))
     of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
-        *keys, "clients", base="dbms", base_value="value", base_run="run"
+        *keys, "clients", base="dbms", base_value="value", base_run="run", base_cycles="cycles"
     )
     me, of = pl.col("value"), pl.col("base_value")
+    shared = pl.min_horizontal(pl.col("cycles").list.len(), pl.col("base_cycles").list.len())
+    logs = (pl.col("cycles").list.head(shared) / pl.col("base_cycles").list.head(shared)).list.eval(
+        pl.element().log()
+    )
+    ratio = pl.coalesce(logs.list.median().exp(), me / of)
     return (
         values.lazy()
         .join(names.lazy(), on="dbms", maintain_order="left")
@@ -59,8 +73,9 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             *("host", "step", "position", "table_position", "kind", "range", "group", "clients", "metric", "round"),
             *("base", "dbms", "build", "config", "base_value"),
             me.alias("me_value"),
-            (me / of).alias("ratio"),
-            (me - of).alias("difference"),
+            ratio.alias("ratio"),
+            ((ratio - 1) * of).alias("difference"),
+            (_ERROR_OF_A_MEDIAN * logs.list.std() / logs.list.len().sqrt()).alias("error"),
             *("base_run", "run"),
         )
         .collect()

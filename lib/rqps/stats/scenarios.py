@@ -67,7 +67,7 @@ def scenario_rounds(study: Study, values: pl.DataFrame, against: str) -> pl.Data
 
 def scenario_costs(study: Study, against: str) -> pl.DataFrame:
     """The tidy frame of server CPU per operation, with the µs that each adds, and its rQPS as `throughput`."""
-    rounds = scenario_rounds(study, measured(study.steps, study.runs, COMPARED), against)
+    rounds = scenario_rounds(study, measured(study, COMPARED), against)
     names = {"median": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
     beside = compare(rounds.filter(metric="operations_per_s"), keys=_KEYS).rename(names)
     keys = ["host", "step", "dbms"]

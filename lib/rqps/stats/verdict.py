@@ -16,7 +16,18 @@ COVERAGE = 0.95
 """The chance that an interval holds the true value, at least."""
 FALSE_FINDINGS = 0.05
 """Share of what is called slower or faster in one table that may be chance."""
+FALSE_ALARMS = 0.01
+"""Share of equal servers that may be called different, also where a page compares nothing else."""
 MOST_ROUNDS_WORTH_NAMING = 60
+
+
+def coverage_of_each(comparisons: int) -> float:
+    """The coverage that each interval of a page needs so that all of them hold, at 95 %: by it verdicts are decided.
+
+    >>> coverage_of_each(1), round(coverage_of_each(20), 4)
+    (0.99, 0.9975)
+    """
+    return 1 - min(FALSE_ALARMS, (1 - COVERAGE) / max(comparisons, 1))
 
 
 def decided(

@@ -171,7 +171,8 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
     """The folders of a study's runs that have a manifest, in the order of their names; or those below `failed`."""
-    return tuple(sorted(path.parent for path in (folder / failed).glob(f"run=*/{MANIFEST}")))
+    found = (path.parent for form in ("run=*", "run=*/*") for path in (folder / failed).glob(f"{form}/{MANIFEST}"))
+    return tuple(sorted(found))
 
 
 def leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,7 @@ from polars.io.plugins import register_io_source
 
 from rqps.store.manifest import (
     CARD,
+    MANIFEST,
     SCHEMA_VERSION,
     Manifest,
     StudyCard,
@@ -70,6 +71,8 @@ class Study:
     warnings: pl.DataFrame
     """Warnings that the runs gave."""
     steps: pl.DataFrame
+    slices: pl.LazyFrame
+    """The slices of a duet's servers; only of duets."""
     intervals: pl.LazyFrame
     latencies: pl.LazyFrame
     counters: pl.LazyFrame
@@ -113,8 +116,10 @@ def load_run(folder: str | Path) -> Study:
     """Read the folder of one run, finished or failed, as a study of that run alone."""
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
-    card = read_study_card(above).model_copy(update={"dbms": (read_manifest(folder).dbms,), "rounds": 1})
-    return _study(card, above, (folder,), (), None)
+    members = tuple(sorted(path.parent for path in (*folder.glob(MANIFEST), *folder.glob(f"*/{MANIFEST}"))))
+    dbms = tuple(read_manifest(each).dbms for each in members)
+    card = read_study_card(above).model_copy(update={"dbms": dbms, "rounds": 1})
+    return _study(card, above, members, (), None)
 
 
 def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence[Path], mode: Mode | None) -> Study:
@@ -173,8 +178,9 @@ def _metadata(path: Path, manifest: Manifest) -> Mapping[str, str] | None:
         metadata = pl.read_parquet_metadata(path)
     except (OSError, PolarsError) as error:
         of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
+        no_duet = path.stem == "slices" and "/" not in manifest.run
         older = manifest.schema_version < SCHEMA_VERSION and path.stem in LATER_TABLES
-        if (manifest.outcome == "failed" or of_another or older) and not path.exists():
+        if (manifest.outcome == "failed" or of_another or no_duet or older) and not path.exists():
             return None
         raise damaged(path, str(error)) from error
     right_version(path, str(metadata.get(VERSION_KEY)))

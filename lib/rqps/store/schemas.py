@@ -67,6 +67,16 @@ STEPS: Columns = {
     "retries": pl.Int64,  # transactions that were refused and done again
 }
 
+SLICES: Columns = {
+    "step": pl.String,
+    "slice": pl.Int32,  # its number among those of all servers, from 0
+    "cycle": pl.Int32,  # one turn of all servers and back; its slices of a server are compared with those of another
+    "operations": pl.Int64,
+    "busy_us": pl.Float64,  # time of its transactions, of all clients together
+    "client_cpu_us": pl.Float64,
+    "server_cpu_us": pl.Float64,  # of all threads of the server while it had the load
+}
+
 INTERVALS: Columns = {
     "step": pl.String,
     "kind": pl.String,  # what was done: the step's own name, or query, insert, delete, index
@@ -190,6 +200,7 @@ TABLES = {
     name: pl.Schema(columns)
     for name, columns in {
         "steps": STEPS,
+        "slices": SLICES,
         "intervals": INTERVALS,
         "latencies": LATENCIES,
         "counters": COUNTERS,

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AliasChoices,
@@ -197,6 +197,9 @@ class Parameters(Strict, ABC):
         """So that a study's identity stays the same when a workload gets a further parameter."""
         return {name: value for name, value in serialize(self).items() if value is not None}
 
+    sliced: ClassVar[bool] = False
+    """True where the load can change between servers in the middle of a step."""
+
     @property
     @abstractmethod
     def estimated_seconds(self) -> float:
@@ -245,7 +248,11 @@ class StudySpec(Strict):
     base: Annotated[str, Field(examples=["my5624.base"])]
     """The one of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=1, le=999, examples=[6])]
-    """Runs of each dbms; fewer than 4 give no verdict, 6 give an interval."""
+    """Repeats, each from new starts; fewer than 4 give no verdict."""
+    method: Literal["duet", "rounds"] | None = None
+    """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
+    milliseconds, so that whatever the machine does meets all of them. `rounds`: one after the other. Duets where the
+    workload's steps can be sliced, if not given."""
     stacks_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
     """Further runs of each dbms while its call stacks are sampled; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
@@ -259,6 +266,12 @@ class StudySpec(Strict):
     measure_parts_of: Annotated[str | None, Field(examples=["my8033.ps-all-enabled"], validation_alias=_PARTS)] = None
     """One of `dbms`: after the study, the parts of what the performance schema records there are measured by
     themselves, in levels that are studies of their own, as far as they cost something."""
+
+    @property
+    def duet(self) -> bool:
+        """All dbms of a round are up at once and take turns."""
+        return self.parameters.sliced and self.method != "rounds" and len(self.dbms) > 1
+
     extends: Name | None = None
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
 

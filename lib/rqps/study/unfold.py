@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
@@ -29,13 +29,13 @@ def in_words(mode: Mode, number: int) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One dbms in one round on a host: the unit that succeeds, fails or is resumed."""
+    """One dbms in one round on a host, or several that take turns in a duet: what succeeds, fails or is resumed."""
 
     study: str
     question: str
     base: str
     run: str
-    """Its id, in its folder's name: `r01@my8033.base@HOST`."""
+    """Its id, in its folder's name: `r01@my8033.base@HOST`, in a duet `r01@HOST/my8033.base`."""
     mode: Mode
     host: str
     dbms: str
@@ -53,6 +53,17 @@ class Run:
     placement: Literal["same-cpu", "split", "free"] | None
     identity: str
     """Digest of all that is asked for; runs that differ in it can't be pooled."""
+    beside: tuple["Run", ...] = ()
+    """The others of its duet, which are measured at the same time."""
+
+    @property
+    def unit(self) -> str:
+        """The id of the whole, whose folder has a folder for each dbms of a duet."""
+        return self.run.partition("/")[0]
+
+    @property
+    def members(self) -> tuple["Run", ...]:
+        return (self, *self.beside)
 
     @property
     def absent(self) -> str | None:
@@ -62,26 +73,21 @@ class Run:
 
 
 def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
-    """The runs of a study on a host: round after round, in each every dbms once, in random order."""
+    """The runs of a study on a host: round after round, in each every dbms once, in random order or as a duet."""
     spec = study_of(runs_file, study)
     seed = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4]) if spec.seed is None else spec.seed
     rounds = dict(zip(MODES, (spec.rounds, spec.stacks_rounds, spec.instructions_rounds), strict=True))
-    ordered = [
-        (mode, number, dbms)
-        for mode in MODES
-        for number in range(1, rounds[mode] + 1)
-        for dbms in order(spec.dbms, seed, number)
-    ]
-    runs = []
-    for position, (mode, number, dbms) in enumerate(ordered):
+    runs: list[Run] = []
+
+    def run(mode: Mode, number: int, dbms: str, name: str) -> Run:
         build, _, config = dbms.partition(".")
         build_spec = runs_file.builds[build]
         options, scenario = resolve(runs_file.configs, config), resolve_scenario(runs_file.configs, config)
-        run = Run(
+        return Run(
             study=study,
             question=spec.question,
             base=spec.base,
-            run=f"{MODES[mode]}{number:02}@{dbms}@{host}",
+            run=f"{MODES[mode]}{number:02}@{name}",
             mode=mode,
             host=host,
             dbms=dbms,
@@ -91,14 +97,25 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
             options=options,
             perf_schema=scenario,
             round=number,
-            position=position,
+            position=len(runs),
             seed=seed,
             workload=spec.workload,
             parameters=spec.parameters,
             placement=spec.placement,
             identity=identity(build_spec, options, spec, scenario),
         )
-        runs.append(run)
+
+    for mode in MODES:
+        for number in range(1, rounds[mode] + 1):
+            ordered = order(spec.dbms, seed, number)
+            if spec.duet and mode == "throughput":
+                every = [run(mode, number, dbms, f"{host}/{dbms}") for dbms in ordered]
+                there = [each for each in every if not each.absent]
+                runs += [replace(each, beside=tuple(there[1:])) for each in there[:1]]
+                runs += [each for each in every if each.absent]
+            else:
+                for dbms in ordered:
+                    runs.append(run(mode, number, dbms, f"{dbms}@{host}"))
     return tuple(runs)
 
 

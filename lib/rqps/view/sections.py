@@ -46,13 +46,13 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
 
 def absolute(study: Study, statistic: stats.Statistic = stats.MEDIAN) -> GT:
     """Throughput and the cost of an operation as they were measured."""
-    values = stats.measured(study.steps, study.runs)
+    values = stats.measured(study)
     return absolute_table(stats.in_tables(stats.absolute(values, statistic)))
 
 
 def cpu(study: Study, statistic: stats.Statistic = stats.MEDIAN) -> Any:
     """CPU time per operation of server and client, as bars."""
-    values = stats.absolute(stats.measured(study.steps, study.runs), statistic)
+    values = stats.absolute(stats.measured(study), statistic)
     parts = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
     return bars(stats.in_tables(values), study.card.base, parts)
 

@@ -99,11 +99,13 @@ class Workload(Protocol):
     def check(self, server: Any, step: str, parameters: Any) -> Checked:
         """Ask the server before a step for the plans that the step is named for; fail where they must be right."""
 
-    def generating(self, server: Any, step: str, parameters: Any, **how: Unpack[How]) -> AbstractContextManager[Load]:
-        """The load of one step."""
+    def generating(
+        self, servers: Sequence[Any], step: str, parameters: Any, **how: Unpack[How]
+    ) -> AbstractContextManager[Load]:
+        """The load of one step; several servers take turns, where the parameters say that it can be sliced."""
 
-    def answer(self, step: str, parameters: Any, load: Any) -> Answer:
-        """The result of a step that has ended."""
+    def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
+        """The result of a step that has ended, for each of its servers."""
 
     def tools(self, parameters: Any) -> dict[str, str]:
         """The load generators with their versions; fetched if they are not here yet."""

@@ -47,10 +47,15 @@ class LoadGenerator:
     warmup_s = 0.0
 
     def __init__(
-        self, call: tuple[Sequence[str], Mapping[str, str]], server: Server, step: str, threads: int, how: How
+        self,
+        call: tuple[Sequence[str], Mapping[str, str]],
+        servers: Sequence[Server],
+        step: str,
+        threads: int,
+        how: How,
     ) -> None:
         """Start it by its command line and environment; each of its threads reports its moments."""
-        self.server = server
+        self.servers = servers
         self.name = step
         self.threads = threads
         self.log = how["log"]
@@ -112,7 +117,7 @@ class LoadGenerator:
         """Wait until so many threads have come to a moment."""
         deadline = time.monotonic() + patience_s
         while len(self.moments_ns[moment]) < threads:
-            if self.failed or self.process.poll() is not None or self.server.ended():
+            if self.failed or self.process.poll() is not None or self._lost():
                 raise self.failure()
             if time.monotonic() > deadline:
                 raise self.failure(f"did not get to {moment!r} within {patience_s:.0f} s")
@@ -122,7 +127,7 @@ class LoadGenerator:
     def wait_until(self, moment_ns: int) -> None:
         """Wait for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
         while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
-            if self.process.poll() not in (None, 0) or self.server.ended():
+            if self.process.poll() not in (None, 0) or self._lost():
                 raise self.failure()
             time.sleep(min(left_s, LOOK_S))
 
@@ -142,14 +147,19 @@ class LoadGenerator:
 
     def failure(self, late: str = "") -> RqpsError:
         """The reason for the load's end. A server that ended comes first: its generator only reports the loss."""
-        if self.server.ended(within_s=1):
-            return self.server.end_of(self.name)
+        if lost := self._lost(within_s=1):
+            return lost.end_of(self.name)
         running = self.process.poll() is None
         self.end()
         reason = late or ("failed in a thread" if running else f"ended with code {self.process.returncode}")
         said = "\n".join(self.complaints())
         fix = f"read all of {self.log.name}" + "; see the server's process list while a statement hangs" * bool(late)
         return RqpsError(f"{self.name}: {self.program} {reason}" + f": {said}" * bool(said), fix=fix)
+
+    def _lost(self, within_s: float = 0) -> Server | None:
+        """A server that has ended."""
+        each_s = within_s / len(self.servers)
+        return next((server for server in self.servers if server.ended(each_s)), None)
 
     def complaints(self) -> list[str]:
         """The last lines about an error."""
@@ -185,12 +195,12 @@ def _process(argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[in
     }
 
 
-def sysbench_call(script: Path, server: Server, options: Options) -> tuple[list[str], dict[str, str]]:
+def sysbench_call(script: Path, servers: Sequence[Server], options: Options) -> tuple[list[str], dict[str, str]]:
     """The command line and the environment of sysbench with a script of ours."""
     program = sysbench()
     usual: Options = {
         "db-driver": "mysql",
-        "mysql-socket": str(server.socket),
+        "mysql-socket": ",".join(str(server.socket) for server in servers),
         "mysql-user": "root",
         "mysql-db": DATABASE,
     }

@@ -35,10 +35,7 @@ class Costs(NamedTuple):
 
 def costs(study: Study, statistic: Statistic = MEDIAN, *, published: bool = False) -> Costs:
     """All metrics that we measure, of each step and dbms; or those of a published table, calculated as those are."""
-    if published:
-        values = as_published(study.steps, study.counters, study.runs)
-    else:
-        values = stats.measured(study.steps, study.runs)
+    values = as_published(study.steps, study.counters, study.runs) if published else stats.measured(study)
     rounds = stats.rounds(values, study.runs, study.card.base)
     compared = stats.compare(rounds, statistic)
     table = stats.in_tables(cost_table(values, compared, statistic))

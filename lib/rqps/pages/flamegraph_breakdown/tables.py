@@ -45,7 +45,7 @@ def counted_beside(counted: Study, timed: Study) -> pl.DataFrame:
         return pl.DataFrame()
     compared = None
     if base in set(timed.runs["dbms"]):
-        metrics = measured(timed.steps, timed.runs, (THROUGHPUT, CPU, USER_CPU))
+        metrics = measured(timed, (THROUGHPUT, CPU, USER_CPU))
         compared = compare(rounds(metrics, timed.runs, base))
     return profile_room.instructions_beside(profile_room.instruction_ratios(values, counted.runs, base), compared)
 

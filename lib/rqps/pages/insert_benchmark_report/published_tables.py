@@ -59,7 +59,7 @@ def summary_table(study: Study, what: str) -> Any:
     base = study.card.base
     if what == "rate of inserts":
         return insert_rate_table(insert_rates(study), base)
-    compared = compare(rounds(measured(study.steps, study.runs, [THROUGHPUT]), study.runs, base))
+    compared = compare(rounds(measured(study, [THROUGHPUT]), study.runs, base))
     return throughput_table(throughput(study), compared) if what == "throughput" else relative_table(compared)
 
 

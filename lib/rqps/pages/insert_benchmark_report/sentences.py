@@ -23,7 +23,7 @@ def findings(study: Study) -> Sentences:
 
 def insert_findings(study: Study) -> list[str]:
     """A finding for each dbms against the study's base; one with another config against the base of its own build."""
-    values = measured(study.steps, study.runs, ["operations_per_s"])
+    values = measured(study, ["operations_per_s"])
     within = compare(rounds_within_build(values, study.runs, study.card.base))
     others = compare(rounds(values, study.runs, study.card.base)).join(within, on="dbms", how="anti")
     changes = {(row["dbms"], row["instead_of"]): row["change"] for row in config_changes(study.conditions).to_dicts()}

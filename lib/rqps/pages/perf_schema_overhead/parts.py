@@ -35,7 +35,7 @@ def scenario_parts(study: Study) -> pl.DataFrame:
 
     `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is its share of all-enabled.
     """
-    rounds = scenario_rounds(study, measured(study.steps, study.runs, [CPU]), DISABLED)
+    rounds = scenario_rounds(study, measured(study, [CPU]), DISABLED)
     found = [
         part
         for _, of_build in rounds.group_by("host", "build", maintain_order=True)

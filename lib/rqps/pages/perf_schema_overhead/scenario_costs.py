@@ -181,7 +181,7 @@ def by_clients(study: Study) -> pl.DataFrame:
     """Throughput by number of clients of steps that were measured with several; `step` is without that number."""
     named = scenarios(study).select("dbms", "scenario")
     step = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
-    values = measured(study.steps, study.runs, ["operations_per_s"]).with_columns(step)
+    values = measured(study, ["operations_per_s"]).with_columns(step)
     shown = values.filter(pl.col("clients").n_unique().over("step") > 1).join(named, on="dbms", maintain_order="left")
     found = absolute(shown, keys=["host", "step", "build", "dbms", "scenario", "clients"])
     return found.sort("host", "step", "build", "scenario", "clients")

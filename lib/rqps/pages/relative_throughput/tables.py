@@ -121,7 +121,7 @@ def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 
 def configs(study: Study, rounds: pl.DataFrame, statistic: Statistic = MEDIAN) -> Configs:
     """Configs within each build compared, what they give back against the study's base, and their options."""
-    values = stats.measured(study.steps, study.runs, stats.COMPARED)
+    values = stats.measured(study, stats.COMPARED)
     within = stats.rounds_within_build(values, study.runs, study.card.base)
     changes = stats.config_changes(study.conditions)
     return stats.compare(within, statistic), gains_of(rounds, within, statistic), changes

@@ -50,7 +50,7 @@ def generating(
     with tempfile.NamedTemporaryFile(prefix="rqps-", dir=folder) as shared:
         shared.truncate(BYTES_OF_CLIENT * (parameters.clients + 1))
         options = {"threads": threads, "shared-file": shared.name, **_options(step, parameters, how["seed"])}
-        with Generator(sysbench_call(SCRIPT, server, options), server, step.name, threads, how) as generator:
+        with Generator(sysbench_call(SCRIPT, (server,), options), (server,), step.name, threads, how) as generator:
             yield generator
 
 

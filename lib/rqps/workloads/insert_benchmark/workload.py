@@ -75,8 +75,9 @@ class InsertBenchmark:
 
     @contextmanager
     def generating(
-        self, server: Server, step: str, parameters: InsertBenchmarkParameters, **how: Unpack[How]
+        self, servers: Sequence[Server], step: str, parameters: InsertBenchmarkParameters, **how: Unpack[How]
     ) -> Iterator[generator.Generator]:
+        (server,) = servers
         asked = find(step, parameters.form)
         with_queries = [each.name for each in parameters.described if each.queries]
         with closing(server.connect(DATABASE)) as connection:
@@ -91,22 +92,25 @@ class InsertBenchmark:
             load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
             yield load
 
-    def answer(self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator) -> Answer:
+    def answers(
+        self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator
+    ) -> Sequence[Answer]:
         asked = find(step, parameters.form)
         seconds = read_seconds(load.lines)
         must_be_whole(seconds, asked, parameters.transactions(asked), parameters.clients)
-        with closing(load.server.connect()) as connection:
-            after = settling.debt_row(load.server, connection, step, "after")
+        with closing(load.servers[0].connect()) as connection:
+            after = settling.debt_row(load.servers[0], connection, step, "after")
             deleted = settling.rows_deleted(connection) - load.rows_deleted
         columns = _columns(asked, parameters, seconds, load.elapsed_s)
         together = list(by_second(seconds))
-        return Answer(
+        answer = Answer(
             columns=columns,
             intervals=interval_rows(step, done(together)),
             latencies=latency_rows(step, together),
             warnings=(*load.warnings, *warnings_of(asked, parameters, seconds, columns, deleted)),
             more={"clients": client_rows(step, seconds), "engine": [*load.engine, after]},
         )
+        return (answer,)
 
     def tools(self, parameters: InsertBenchmarkParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
         return {"sysbench": sysbench().version}

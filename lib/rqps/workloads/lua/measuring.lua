@@ -12,10 +12,16 @@ local measuring = {}
 
 local time = ffi.new("rqps_time[1]")
 
--- Nanoseconds on CLOCK_MONOTONIC.
-function measuring.now()
-   ffi.C.clock_gettime(1, time)
+-- Nanoseconds on CLOCK_MONOTONIC, or on another clock of the kernel.
+function measuring.now(clock)
+   ffi.C.clock_gettime(clock or 1, time)
    return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns)
+end
+
+-- Clocks of CPU time: of this thread, and of a process with all its threads.
+measuring.OUR_CPU = 3
+function measuring.cpu_of(pid)
+   return bit.bor(bit.lshift(bit.bnot(pid), 3), 2)
 end
 
 -- In one piece, so that threads don't mix their lines.
@@ -23,6 +29,7 @@ local function write_line(form, ...)
    io.stdout:write((form .. "\n"):format(...))
    io.stdout:flush()
 end
+measuring.write_line = write_line
 
 -- Says that a moment is there, such as the origin of the measured part.
 function measuring.report(name, moment)

@@ -129,12 +129,12 @@ class Generator(LoadGenerator):
         """Counts of the server until now; when all is over, since mysqlslap was started."""
         shell = ["--pre-system=echo rqps ready; read -r go", "--post-system=echo rqps ended; read -r go; true"]
         argv = [*slap.argv(server, step.database, step.kind.query, step.clients, queries), *shell]
-        super().__init__((argv, slap.environment), server, step.name, 1, how)
+        super().__init__((argv, slap.environment), (server,), step.name, 1, how)
 
     def wait_until_gone(self) -> None:
         """Wait until mysqlslap has ended well, and ask the server how many queries it was."""
         super().wait_until_gone()
-        self.counted = Counted(*(now - then for now, then in zip(_count(self.server), self.counted, strict=True)))
+        self.counted = Counted(*(now - then for now, then in zip(_count(self.servers[0]), self.counted, strict=True)))
 
     def complaints(self) -> list[str]:
         return complaints(self.lines)

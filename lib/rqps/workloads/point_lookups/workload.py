@@ -79,9 +79,10 @@ class PointLookups:
 
     @contextmanager
     def generating(
-        self, server: Server, step: str, parameters: PointLookupsParameters, **how: Unpack[How]
+        self, servers: Sequence[Server], step: str, parameters: PointLookupsParameters, **how: Unpack[How]
     ) -> Iterator[Generator]:
         """The load of a step after its warm-up; how many queries it has depends on whether each reads all rows."""
+        (server,) = servers
         asked, slap, warmup_s = find(step), mysqlslap(parameters.mysqlslap), 0.0
         scans = _plan(server, asked)["type"] in WHOLE_TABLE
         if parameters.warmup_queries:
@@ -92,7 +93,7 @@ class PointLookups:
             load.warmup_s = warmup_s
             yield load
 
-    def answer(self, step: str, parameters: PointLookupsParameters, load: Generator) -> Answer:
+    def answers(self, step: str, parameters: PointLookupsParameters, load: Generator) -> Sequence[Answer]:
         report, clients = read_report(load.lines), load.step.clients
         if report is None or (report.clients, report.queries) != (clients, load.queries):
             raise RqpsError(
@@ -120,7 +121,7 @@ class PointLookups:
             **({"server_context_switches": None} if load.counted.threads_ended else {}),
         }
         warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in _warnings(report, load)]
-        return Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(warnings))
+        return (Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(warnings)),)
 
     def tools(self, parameters: PointLookupsParameters) -> dict[str, str]:
         return {"mysqlslap": mysqlslap(parameters.mysqlslap).words}

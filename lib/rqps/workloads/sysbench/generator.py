@@ -2,12 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
@@ -26,6 +26,7 @@ from rqps.workloads.load_generator import (
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
+SLICE_MS = 20
 LUA = Path(str(files(__package__) / "lua"))
 
 
@@ -35,15 +36,26 @@ class Generator(LoadGenerator):
     patience_s = 3600.0
     """The longest wait for the last transaction, such as a scan, or for a server under callgrind."""
 
-    def __init__(self, server: Server, step: Step, parameters: SysbenchParameters, **how: Unpack[How]) -> None:
+    def __init__(
+        self, servers: Sequence[Server], step: Step, parameters: SysbenchParameters, **how: Unpack[How]
+    ) -> None:
         self.begins_by_itself = not how.get("counted", False)
-        self.seconds = parameters.seconds_of(step)
-        self.whole = step.whole or not self.begins_by_itself
-        self.whole_within_s = self.seconds if step.whole and self.begins_by_itself else None
+        self.sliced = len(servers) > 1
+        self.seconds = parameters.seconds_of(step) * len(servers)
+        self.whole = step.whole or self.sliced or not self.begins_by_itself
+        self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
         """Seconds within which the last transactions begin, where they are whole."""
-        if self.begins_by_itself:
-            self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
+        if self.sliced:
+            self.warmup_s = float(parameters.warmup_seconds)
             duration: Options = {
+                "warmup-seconds": parameters.warmup_seconds * len(servers),
+                "measured-seconds": self.seconds,
+                "slice-us": 1000 * (parameters.slice_ms or SLICE_MS),
+                "sides": ",".join(f"{server.socket}={server.pid}" for server in servers),
+            }
+        elif self.begins_by_itself:
+            self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
+            duration = {
                 "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
                 "measured-seconds": self.seconds,
                 "whole": switch(step.whole),
@@ -65,8 +77,8 @@ class Generator(LoadGenerator):
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }
         self._started_ns = time.monotonic_ns()
-        call = sysbench_call(LUA / "statements.lua", server, options)
-        super().__init__(call, server, step.name, parameters.clients, how)
+        call = sysbench_call(LUA / "statements.lua", servers, options)
+        super().__init__(call, servers, step.name, parameters.clients, how)
 
     def wait_for_begin(self) -> int:
         origin_ns = super().wait_for_begin()
@@ -91,7 +103,7 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
     with closing(server.connect()) as connection:
         query(connection, f"CREATE DATABASE {DATABASE}")
     options = {**_on(parameters, seed), "index-first": switch(parameters.index_first), "threads": 1}
-    done = run_to_its_end(*sysbench_call(LUA / "load.lua", server, options))
+    done = run_to_its_end(*sysbench_call(LUA / "load.lua", (server,), options))
     if done.returncode != 0:
         raise RqpsError(
             f"{server.build.name}: the tables could not be loaded:\n{done.stdout[-2000:]}",
@@ -100,15 +112,21 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
 
 
 def read_seconds(
-    lines: Iterable[str], threads: int, kind: str = "", per_transaction: int = 1, whole_within_s: int | None = None
+    lines: Iterable[str],
+    threads: int,
+    kind: str = "",
+    per_transaction: int = 1,
+    whole_within_s: int | None = None,
+    side: int = 0,
 ) -> list[Second]:
-    """Every second with what all threads did in it. A second that a thread did not report is an error.
+    """Every second with what all threads did in it on one server. A second that a thread did not report is an error.
 
     Where transactions are whole, threads end one after the other when `whole_within_s` seconds have passed.
     """
     reported = [
         replace(each, kind=kind, operations=each.transactions * per_transaction)
         for each in answers.read_seconds(lines)
+        if each.kind == str(side)
     ]
     threads_in = Counter(each.second for each in reported)
     must = [second for second in threads_in if whole_within_s is None or second < whole_within_s]
@@ -119,6 +137,27 @@ def read_seconds(
             fix="see what sysbench said, in the step's log",
         )
     return list(by_second(reported))
+
+
+def slice_rows(lines: Iterable[str], step: str, side: int, sides: int, per_transaction: int) -> list[dict[str, Any]]:
+    """Rows of the table `slices`: those of one server, all clients of a slice together."""
+    found: dict[int, list[float]] = {}
+    for line in lines:
+        if line.startswith("slice "):
+            number, whose, *figures = line.split()[1:]
+            if int(whose) == side:
+                before = found.get(int(number), [0.0] * len(figures))
+                found[int(number)] = [one + float(other) for one, other in zip(before, figures, strict=True)]
+    names = ("operations", "busy_us", "client_cpu_us", "server_cpu_us")
+    return [
+        {
+            "step": step,
+            "slice": number,
+            "cycle": number // (2 * sides),
+            **dict(zip(names, (round(done) * per_transaction, *rest), strict=True)),
+        }
+        for number, (done, *rest) in sorted(found.items())
+    ]
 
 
 def _on(parameters: SysbenchParameters, seed: int) -> dict[str, str | int | float]:

@@ -57,6 +57,8 @@ StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "stri
 
 
 class SysbenchParameters(Parameters):
+    sliced = True
+
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
     )
@@ -77,6 +79,8 @@ class SysbenchParameters(Parameters):
     """A warm-up step; as long as the others if not given."""
     warmup_seconds: Annotated[int, Field(ge=0)] = 5
     """Before the measured part of every step, not measured."""
+    slice_ms: Count | None = None
+    """Milliseconds of a slice, in which one of the servers of a duet has all the load; 20 if not given."""
     flush_seconds: Count | None = None
     """Limit for a flush; 60 and one more for every million rows if not given, but not over 1200."""
     prepared: bool = True

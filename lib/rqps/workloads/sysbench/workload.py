@@ -15,7 +15,7 @@ from rqps.workloads import Answer, Checked, How
 from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, step_columns, total
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench import generator
-from rqps.workloads.sysbench.generator import Generator, read_seconds
+from rqps.workloads.sysbench.generator import Generator, read_seconds, slice_rows
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, before, find
 from rqps.workloads.table_check import check_table, must_be, tables_of
@@ -53,34 +53,41 @@ class Sysbench:
 
     @contextmanager
     def generating(
-        self, server: Server, step: str, parameters: SysbenchParameters, **how: Unpack[How]
+        self, servers: Sequence[Server], step: str, parameters: SysbenchParameters, **how: Unpack[How]
     ) -> Iterator[Generator]:
         """The load of a step, after the flushes and warm-ups that stand before it."""
         described, asked = parameters.alone(step)
         preceding = before(asked.steps, described.name)
         for number, earlier in enumerate(preceding):
             if earlier == FLUSH:
-                flush(server, asked)
+                for server in servers:
+                    flush(server, asked)
                 continue
             # From one thread per table, to fill the buffer pool as in the published tests.
             everywhere = asked.model_copy(update={"threads": asked.tables, "warmup_seconds": 0})
             own_log = how["log"].with_suffix(f".before{number}.log")
             with Generator(
-                server, find(earlier), everywhere, seed=how["seed"], cpus=how["cpus"], log=own_log
+                servers, find(earlier), everywhere, seed=how["seed"], cpus=how["cpus"], log=own_log
             ) as warming:
                 warming.wait_for_begin()
                 warming.wait_for_end()
                 warming.wait_until_gone()
         if FLUSH in preceding:
-            self.check(server, step, asked)  # by the new statistics
-        with Generator(server, described, asked, **how) as load:
+            for server in servers:
+                self.check(server, step, asked)  # by the new statistics
+        with Generator(servers, described, asked, **how) as load:
             yield load
 
-    def answer(self, step: str, parameters: SysbenchParameters, load: Generator) -> Answer:
+    def answers(self, step: str, parameters: SysbenchParameters, load: Generator) -> Sequence[Answer]:
+        return [self._answer(step, parameters, load, side) for side in range(len(load.servers))]
+
+    def _answer(self, step: str, parameters: SysbenchParameters, load: Generator, side: int) -> Answer:
         described, asked = parameters.alone(step)
         per_transaction = parameters.table_rows if described.unit == "row" else described.queries
-        seconds = read_seconds(load.lines, asked.clients, step, per_transaction, load.whole_within_s)
+        seconds = read_seconds(load.lines, asked.clients, step, per_transaction, load.whole_within_s, side)
         whole = total(seconds, step)
+        elapsed_s = whole.sum_us / 1e6 / asked.clients if load.sliced else load.elapsed_s
+        slices = slice_rows(load.lines, step, side, len(load.servers), per_transaction)
         columns: dict[str, Any] = {
             "kind": described.kind,
             "range": described.range_size,
@@ -90,13 +97,16 @@ class Sysbench:
             "writes": described.writes,
             "unit": described.unit,
             "warmup_s": load.warmup_s,
-            **step_columns(whole, load.elapsed_s, whole.operations, whole.retries),
+            **step_columns(whole, elapsed_s, whole.operations, whole.retries),
         }
+        if load.sliced:
+            columns["client_cpu_s"] = sum(row["client_cpu_us"] for row in slices) / 1e6
         return Answer(
             columns=columns,
             intervals=interval_rows(step, seconds),
             latencies=latency_rows(step, seconds),
             warnings=tuple(retries_warning(step, "transactions", whole.retries, whole.transactions)),
+            more={"slices": slices} if load.sliced else {},
         )
 
     def tools(self, parameters: SysbenchParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all

@@ -21,6 +21,8 @@ sysbench.cmdline.options = {
    counted_transactions = {"Do so many, at a signal, instead of measuring by the clock; 0 is by the clock", 0},
    counted_warmup = {"Transactions of each thread before those", 0},
    zipf = {"Exponent of Zipf's law, by which ids are drawn; 0 draws all alike", 0.0},
+   slice_us = {"Where servers take turns: microseconds of a slice, in which one of them has all the load", 0},
+   sides = {"Those servers in their order, as SOCKET=PID with , between", ""},
 }
 
 local GROUP = "###########"
@@ -90,7 +92,7 @@ local function prepared(parsed)
 end
 
 local function as_text(parsed)
-   local makers, pieces = parsed.makers, {}
+   local makers, pieces, on = parsed.makers, {}, connection
    for i, text in ipairs(parsed.text) do
       local opens = type(makers[i]) == "string" and "'" or ""
       local closes = type(makers[i - 1]) == "string" and "'" or ""
@@ -101,7 +103,7 @@ local function as_text(parsed)
          local maker = makers[i]
          pieces[2 * i] = type(maker) == "string" and sysbench.rand.string(maker) or maker()
       end
-      connection:query(table.concat(pieces))
+      on:query(table.concat(pieces))
    end
 end
 
@@ -112,25 +114,58 @@ function rqps.statement(parsed)
    return sysbench.opt.prepared and parsed.text[1] ~= "BEGIN" and prepared(parsed) or as_text(parsed)
 end
 
+-- The servers of the load, each with its connection and the function that does a transaction on it.
+local sides = {}
+
+local function add_side(thread, its_connection, pid)
+   connection = its_connection
+   sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), pid = pid}
+end
+
+-- The driver gives each new connection the next socket of its list, whichever thread asks for it.
+local function connect_to_all(thread, driver)
+   local found = {}
+   for wanted, pid in sysbench.opt.sides:gmatch("([^,=]+)=(%d+)") do
+      while not found[wanted] do
+         local new = driver:connect()
+         local socket = new:query_row("SELECT @@socket")
+         if found[socket] then
+            new:disconnect()
+         else
+            found[socket] = new
+         end
+      end
+      add_side(thread, found[wanted], tonumber(pid))
+   end
+end
+
 function thread_init(thread)
-   connection = sysbench.sql.driver():connect()
    if sysbench.opt.zipf > 0 then
       rqps.random_id = zipf(sysbench.opt.zipf, sysbench.opt.table_size)
    end
-   rqps.declare(thread)
+   local driver = sysbench.sql.driver()
+   if sysbench.opt.slice_us > 0 then
+      connect_to_all(thread, driver)
+   else
+      add_side(thread, driver:connect())
+   end
 end
 
 function thread_done()
-   connection:disconnect()
+   for _, side in ipairs(sides) do
+      side.connection:disconnect()
+   end
 end
+
+function event() end -- sysbench asks for one, and never calls it
 
 -- One transaction; again from its start if the server refused it for a reason that goes away, such as a deadlock.
 -- Any other error ends us. sysbench's own loop counts the statements that were done before a refusal; this one does not.
 -- Gives how often it was refused.
-local function transaction(thread)
+local function transaction(side)
    local refused = 0
    while true do
-      local done, problem = pcall(event, thread)
+      local done, problem = pcall(side.event)
       if done then
          return refused
       end
@@ -153,10 +188,10 @@ local function run_by_the_clock(thread)
    if whole then
       ffi.C.usleep(math.max(0, (origin - measuring.now()) / 1e3))
    end
-   local counter = measuring.counter(thread, "", origin, whole and 0 or -opt.warmup_seconds)
-   local from = measuring.now()
+   local counter = measuring.counter(thread, "0", origin, whole and 0 or -opt.warmup_seconds)
+   local side, from = sides[1], measuring.now()
    while true do
-      local refused = transaction(thread)
+      local refused = transaction(side)
       local to = measuring.now()
       if to >= end_ns and not whole then -- it is not in the measured part
          counter.finish(end_ns, refused)
@@ -176,16 +211,17 @@ end
 -- A number of transactions instead of seconds, the same on every server however slow, shared out among the threads.
 -- They begin when our observer writes a line for each thread.
 local function run_counted(thread)
+   local side = sides[1]
    for _ = 1, sysbench.opt.counted_warmup do
-      transaction(thread)
+      transaction(side)
    end
    measuring.report("ready", measuring.now())
    io.stdin:read()
-   local counter = measuring.counter(thread, "", math.huge) -- all in one second
+   local counter = measuring.counter(thread, "0", math.huge) -- all in one second
    local all, threads = sysbench.opt.counted_transactions, sysbench.opt.threads
    local from = measuring.now()
    for _ = 1, math.floor(all / threads) + (thread < all % threads and 1 or 0) do
-      local refused = transaction(thread)
+      local refused = transaction(side)
       local to = measuring.now()
       counter.add(to, (to - from) / 1e3, 1, refused, 0)
       from = to
@@ -194,9 +230,68 @@ local function run_counted(thread)
    measuring.ended(measuring.now())
 end
 
+-- Servers take turns: one has all the load for a slice, then the next one, and back again in reverse order, which is
+-- a cycle. A slice ends with a transaction. One client takes as long as that needs; several change by the same clock.
+-- The time of a slice is that of its transactions, so that changing costs none of the servers anything.
+local function run_in_slices(thread)
+   local now, opt = measuring.now, sysbench.opt
+   local slice_ns = opt.slice_us * 1e3
+   local origin = now() + opt.warmup_seconds * 1e9
+   local end_ns = origin + opt.measured_seconds * 1e9
+   if thread == 0 then
+      measuring.report("origin", origin)
+   end
+   local turns = {}
+   for number, side in ipairs(sides) do
+      turns[number], turns[2 * #sides + 1 - number] = number, number
+      side.counter = measuring.counter(thread, tostring(number - 1), origin, -opt.warmup_seconds)
+      side.clock = measuring.cpu_of(side.pid)
+   end
+   local number, warm, lines, from = 0, false, {}, now()
+   while from < end_ns or number % #turns > 0 do
+      local slice_ends = from + slice_ns
+      if not warm and from >= origin then
+         warm, number = true, 0
+      end
+      if opt.threads > 1 then
+         number = math.floor((from - origin) / slice_ns)
+         slice_ends = origin + (number + 1) * slice_ns
+      end
+      local turn = turns[number % #turns + 1]
+      local side = sides[turn]
+      local server_ns, client_ns = now(side.clock), now(measuring.OUR_CPU)
+      local to, done, busy_ns, wrote = 0, 0, 0, false
+      from = now()
+      repeat
+         local refused = transaction(side)
+         to = now()
+         done, busy_ns = done + 1, busy_ns + to - from
+         local over = side.counter.add(to, (to - from) / 1e3, 1, refused, 0)
+         from, wrote = over and now() or to, wrote or over
+      until to >= slice_ends
+      if warm then
+         client_ns, server_ns = now(measuring.OUR_CPU) - client_ns, thread == 0 and now(side.clock) - server_ns or 0
+         lines[#lines + 1] = ("slice %d %d %d %.1f %.1f %.1f"):format(
+            number, turn - 1, done, busy_ns / 1e3, client_ns / 1e3, server_ns / 1e3)
+      end
+      if wrote and #lines > 0 then
+         measuring.write_line(table.concat(lines, "\n"))
+         lines = {}
+      end
+      number, from = number + 1, now()
+   end
+   for _, side in ipairs(sides) do
+      side.counter.finish(from)
+   end
+   measuring.write_line(table.concat(lines, "\n"))
+   measuring.ended(from)
+end
+
 -- Takes the place of sysbench's own loop.
 function thread_run(thread)
-   if sysbench.opt.counted_transactions > 0 then
+   if sysbench.opt.slice_us > 0 then
+      run_in_slices(thread)
+   elseif sysbench.opt.counted_transactions > 0 then
       run_counted(thread)
    else
       run_by_the_clock(thread)

@@ -92,20 +92,19 @@ local function runner(thread, repeats, sql)
    end
 end
 
-local transaction = {}
-
-function event()
-   for i = 1, #transaction do
-      transaction[i]()
-   end
-end
-
+-- The function that does one transaction on the connection that is open.
 function rqps.declare(thread)
+   local transaction = {}
    for line in sysbench.opt.statements:gmatch("[^;]+") do
       local repeats, sql = line:match("^(%d+) x (.*)$")
       transaction[#transaction + 1] = runner(thread, tonumber(repeats or 1), sql or line)
    end
    if #transaction == 1 then
-      event = transaction[1]
+      return transaction[1]
+   end
+   return function()
+      for i = 1, #transaction do
+         transaction[i]()
+      end
    end
 end
