@@ -155,31 +155,23 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
     """
     from scipy import special  # takes a second to import
 
-    freedom = (pl.col("n") - 1).cast(pl.Float64)
-    groups = groups.with_columns(pl.when(pl.col("n") > 1).then(freedom).alias("freedom"))
-    parts = groups.partition_by("metric", maintain_order=True) if "metric" in groups.columns else [groups]
+    freedom = pl.when(pl.col("n") > 1).then(pl.col("n") - 1.0)
+    groups = groups.with_columns(freedom.alias("freedom")).with_row_index("_order")
     found = []
-    for part in parts:
+    for part in groups.partition_by("metric") if "metric" in groups.columns else [groups]:
         known = part.filter(pl.col("error") > 0, pl.col("freedom") > 1)
-        free = known["freedom"].to_numpy()
         if known.height < FEWEST_TO_LEARN_FROM:
             found.append(part)
             continue
-        logs = (2 * known["error"].log() + known["n"].log()).to_numpy() - special.digamma(free / 2)
-        logs += (known["freedom"] / 2).log().to_numpy()
-        more = logs.var(ddof=1) - special.polygamma(1, free / 2).mean()
+        half = known["freedom"] / 2
+        logs = (known["error"] ** 2 * known["n"] * half).log().to_numpy() - special.digamma(half)
+        more = logs.var(ddof=1) - special.polygamma(1, half).mean()
         others = min(2 * _inverse_trigamma(more), MOST_FREEDOM) if more > 0 else MOST_FREEDOM
         usual = math.exp(logs.mean() + special.digamma(others / 2) - math.log(others / 2))
-        spread = (others * usual + pl.col("freedom") * pl.col("error") ** 2 * pl.col("n")) / (
-            others + pl.col("freedom")
-        )
-        found.append(
-            part.with_columns(
-                error=(spread / pl.col("n")).sqrt(),
-                freedom=pl.col("freedom") + others,
-            )
-        )
-    return pl.concat(found) if found else groups
+        own = pl.col("freedom")
+        spread = (others * usual + own * pl.col("error") ** 2 * pl.col("n")) / (others + own)
+        found.append(part.with_columns(error=(spread / pl.col("n")).sqrt(), freedom=own + others))
+    return pl.concat(found).sort("_order").drop("_order") if found else groups
 
 
 def _inverse_trigamma(value: float) -> float:
