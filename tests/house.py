@@ -29,6 +29,7 @@ studies:
     dbms: [{dbms}]
     base: my1.base
     rounds: {rounds}
+    method: rounds
     seed: 1
     parameters: {{steps: [point-query], seconds: {seconds}, warmup_seconds: 0}}
 """

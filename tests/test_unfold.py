@@ -23,6 +23,7 @@ def study(**changes: Any) -> RunsFile:
         "dbms": ("old.base", "new.base", "new.ps0"),
         "base": "old.base",
         "rounds": 4,
+        "method": "rounds",
         "parameters": {"steps": ["insert"], "seconds": 4},
     }
     return RunsFile.model_validate(
