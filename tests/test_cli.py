@@ -89,7 +89,7 @@ def test_mistakes_in_runs_yaml_are_all_printed_as_file_line_and_path(house: Hous
     assert done.returncode == 2
     assert [line.rpartition(": ")[0] for line in done.stderr.splitlines()] == [
         "runs.yaml:13: studies.demo.rounds",
-        "runs.yaml:15: studies.demo.parameters.steps[0]",
+        "runs.yaml:16: studies.demo.parameters.steps[0]",
     ]
 
 

@@ -27,6 +27,7 @@ studies:
     dbms: [my1.base, my1.mem, my2.mem]
     base: my1.base
     rounds: 2
+    method: rounds
     seed: 1
     parameters: {steps: [point-query], seconds: 1, warmup_seconds: 0}
 """

@@ -66,6 +66,19 @@ def test_one_run_can_be_read_by_itself(data: Path) -> None:
     assert all_warnings(run).is_empty()
 
 
+def test_duets_of_the_base_with_itself_are_read_by_themselves(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=1)
+    folder = data / "raw/study=synthetic"
+    sides = [f"h01@here/my1.base{again}" for again in ("", ".again")]
+    for side in sides:
+        write_run(folder, manifest("my1.base", 1, run=side, mode="health"), Shape())
+    assert rqps.load("synthetic", data=data).runs.height == 3
+    health = rqps.load("synthetic", data=data, mode="health")
+    assert health.runs.select("dbms", "run").rows() == [("my1.base", side) for side in sides]
+    assert set(health.steps["run"]) == set(sides)
+    assert load_run(folder / "run=h01@here").card.dbms == ("my1.base",)
+
+
 def test_raw_goes_before_sample(tmp_path: Path) -> None:
     data = write_study(tmp_path, rounds=1)
     write_study_card(data / "sample/study=synthetic", card(rounds=9))

@@ -155,3 +155,30 @@ def test_identity_stays_when_the_same_is_asked_for_otherwise(change: dict[str, A
 def test_the_first_rounds_are_those_of_the_whole_study() -> None:
     whole = unfold(study(), "demo", "h")
     assert unfold(first_rounds(study(), "demo", 2), "demo", "h") == whole[:6]
+
+
+def test_all_dbms_of_a_duet_s_round_are_one_unit_in_random_order() -> None:
+    runs = [run for run in unfold(study(method="duet", rounds=9), "demo", "h") if run.mode == "throughput"]
+    assert [run.unit for run in runs] == [f"r{number:02}@h" for number in range(1, 10)]
+    assert {each.run for each in runs[0].members} == {f"r01@h/{dbms}" for dbms in ("old.base", "new.base", "new.ps0")}
+    assert len({tuple(each.dbms for each in run.members) for run in runs}) > 1
+
+
+def test_the_base_is_measured_with_itself_about_once_in_ten_pairs_spread_among_the_rounds() -> None:
+    def units(rounds: int) -> list[str]:
+        return [run.unit for run in unfold(study(method="duet", rounds=rounds), "demo", "h")]
+
+    assert units(4) == ["r01@h", "r02@h", "h01@h", "r03@h", "r04@h", "h02@h"]
+    assert units(3) == ["r01@h", "r02@h", "r03@h"]
+    assert units(20)[:6] == units(4)
+    assert [unit for unit in units(20) if unit[0] == "h"] == ["h01@h", "h02@h", "h03@h", "h04@h"]
+    assert not [run for run in unfold(study(rounds=20), "demo", "h") if run.mode == "health"]
+
+
+def test_both_sides_of_a_health_duet_are_the_base() -> None:
+    health = [run for run in unfold(study(method="duet", rounds=40), "demo", "h") if run.mode == "health"]
+    assert {each.run for each in health[0].members} == {"h01@h/old.base", "h01@h/old.base.again"}
+    assert {(each.dbms, each.identity) for run in health for each in run.members} == {
+        ("old.base", health[0].identity)
+    }
+    assert len({run.run.endswith(".again") for run in health}) == 2  # sides and order of start are drawn anew

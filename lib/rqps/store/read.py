@@ -95,8 +95,8 @@ class Study:
 def load(study: str, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:
     """Read a study: from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/.
 
-    Runs that were looked into more closely (`stacks`, `instructions`) are read by themselves, since they were slower;
-    None reads all, to list them.
+    Duets of the base with itself (`health`) are read by themselves, and so are runs that were looked into more
+    closely (`stacks`, `instructions`), since they were slower; None reads all, to list them.
     """
     folder = study_folder(study, data)
     return _study(read_study_card(folder), folder, finished_runs(folder), finished_runs(folder, "failed"), mode)
@@ -117,7 +117,7 @@ def load_run(folder: str | Path) -> Study:
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
     members = tuple(sorted(path.parent for path in (*folder.glob(MANIFEST), *folder.glob(f"*/{MANIFEST}"))))
-    dbms = tuple(read_manifest(each).dbms for each in members)
+    dbms = tuple(dict.fromkeys(read_manifest(each).dbms for each in members))
     card = read_study_card(above).model_copy(update={"dbms": dbms, "rounds": 1})
     return _study(card, above, members, (), None)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,11 +11,18 @@ from rqps.study.document import instead
 from rqps.study.perf_schema import Scenario, absent
 from rqps.study.runs_file import BuildSpec, Option, RunsFile, StudySpec, WorkloadParameters, resolve, resolve_scenario
 
-Mode = Literal["throughput", "stacks", "instructions"]
-"""The purpose of a run. Sampling and counting slow a run down, so only the throughput of the first is compared."""
+Mode = Literal["throughput", "health", "stacks", "instructions"]
+"""The purpose of a run. Sampling and counting slow a run down, so only the throughput of the first is compared;
+`health` is a duet of the base with itself, which shows how far equal servers differ."""
 
-MODES: dict[Mode, str] = {"throughput": "r", "stacks": "s", "instructions": "i"}
-"""In the order in which a study does them, each with the letter that begins the ids of its runs."""
+MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "instructions": "i"}
+"""Each with the letter that begins the ids of its runs."""
+AGAIN = ".again"
+"""Ends the id of the second base of a health duet; no dbms has a second dot."""
+PAIRS_FOR_A_HEALTH_DUET = 10
+"""Pairs of base and me for each duet of the base with itself."""
+ROUNDS_WITH_HEALTH, LEAST_HEALTH = 4, 2
+"""A study of so many rounds has at least so many health duets, however few its pairs are."""
 
 
 def in_words(mode: Mode, number: int) -> str:
@@ -35,7 +42,8 @@ class Run:
     question: str
     base: str
     run: str
-    """Its id, in its folder's name: `r01@my8033.base@HOST`, in a duet `r01@HOST/my8033.base`."""
+    """Its id, in its folder's name: `r01@my8033.base@HOST`, in a duet `r01@HOST/my8033.base`, and of the base with
+    itself `h01@HOST/my8033.base` and `h01@HOST/my8033.base.again`."""
     mode: Mode
     host: str
     dbms: str
@@ -76,7 +84,6 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
     """The runs of a study on a host: round after round, in each every dbms once, in random order or as a duet."""
     spec = study_of(runs_file, study)
     seed = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4]) if spec.seed is None else spec.seed
-    rounds = dict(zip(MODES, (spec.rounds, spec.stacks_rounds, spec.instructions_rounds), strict=True))
     runs: list[Run] = []
 
     def run(mode: Mode, number: int, dbms: str, name: str) -> Run:
@@ -105,18 +112,35 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
             identity=identity(build_spec, options, spec, scenario),
         )
 
-    for mode in MODES:
-        for number in range(1, rounds[mode] + 1):
-            ordered = order(spec.dbms, seed, number)
-            if spec.duet and mode == "throughput":
-                every = [run(mode, number, dbms, f"{host}/{dbms}") for dbms in ordered]
-                there = [each for each in every if not each.absent]
-                runs += [replace(each, beside=tuple(there[1:])) for each in there[:1]]
-                runs += [each for each in every if each.absent]
-            else:
-                for dbms in ordered:
-                    runs.append(run(mode, number, dbms, f"{dbms}@{host}"))
+    def duet(mode: Mode, number: int, names: Iterable[str]) -> Run:
+        ordered = order(tuple(names), seed, number)
+        first, *others = [run(mode, number, each.removesuffix(AGAIN), f"{host}/{each}") for each in ordered]
+        return replace(first, beside=tuple(others))
+
+    one_by_one: dict[Mode, int] = {"stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
+    if spec.duet:
+        every = [run("throughput", 1, dbms, f"{host}/{dbms}") for dbms in spec.dbms]
+        runs += [each for each in every if each.absent]
+        there = [each.dbms for each in every if not each.absent]
+        for number in range(1, spec.rounds + 1) if spec.base in there else ():
+            runs.append(duet("throughput", number, there))
+            healthy = sum(each.mode == "health" for each in runs)
+            for again in range(healthy + 1, _health_duets(spec, number, number * (len(there) - 1)) + 1):
+                runs.append(duet("health", again, (spec.base, spec.base + AGAIN)))
+    else:
+        one_by_one = {"throughput": spec.rounds, **one_by_one}
+    for mode, rounds in one_by_one.items():
+        for number in range(1, rounds + 1):
+            for dbms in order(spec.dbms, seed, number):
+                runs.append(run(mode, number, dbms, f"{dbms}@{host}"))
     return tuple(runs)
+
+
+def _health_duets(spec: StudySpec, rounds: int, pairs: int) -> int:
+    """The duets of the base with itself that are due after the first rounds, which had so many pairs. It grows with
+    the rounds, so that they are spread among them, and further rounds leave the earlier ones where they are."""
+    least = min(rounds * LEAST_HEALTH // ROUNDS_WITH_HEALTH, LEAST_HEALTH) if spec.rounds >= ROUNDS_WITH_HEALTH else 0
+    return max(pairs // PAIRS_FOR_A_HEALTH_DUET, least)
 
 
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:
