@@ -30,7 +30,8 @@ RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 @contextmanager
 def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, Path]]:
     """A server of a dbms of a study, with the study's tables and in its place, and a folder for logs."""
-    run = next(run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), study, "bench") if run.dbms == dbms)
+    units = unfold(read_runs_file(RUNS_YAML, PARAMETERS), study, "bench")
+    run = next(run for unit in units for run in unit.members if run.dbms == dbms)
     prepared = prepare(run, print)
     build, translated = prepared.build, prepared.translated
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))

@@ -73,7 +73,8 @@ def count(run: Run, folder: Path) -> dict[str, float]:
     return {**found, "seconds": time.monotonic() - began}
 
 
-runs = {run.dbms: run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench")}
+units = unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench")
+runs = {run.dbms: run for unit in units for run in unit.members}
 print(f"{'dbms':14} {'step':18} {'instructions/operation':>22} {'starts differ by':>17} {'a run takes':>12}")
 for dbms in asked.dbms:
     starts = []

@@ -53,9 +53,8 @@ def measure(run: Run, folder: Path) -> dict[str, float]:
     }
 
 
-base = next(
-    run for run in unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench") if run.dbms == asked.dbms
-)
+units = unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench")
+base = next(run for unit in units for run in unit.members if run.dbms == asked.dbms)
 print(f"{asked.dbms}: seconds, the slowest of {asked.times}; set and verified is told + verified + one step")
 print(f"{'scenario':24} {'told':>7} {'verified':>9} {'a step':>7} {'all':>7}   server's own start")
 slowest = 0.0

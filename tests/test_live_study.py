@@ -27,6 +27,7 @@ studies:
     dbms: [my5624.base, my5624.ps0]
     base: my5624.base
     rounds: 1
+    method: rounds
     seed: 1
     parameters: {steps: [point-query, update-index], table_rows: 2000, seconds: 2, warmup_seconds: 1}
 """

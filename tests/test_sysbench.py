@@ -225,7 +225,7 @@ def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) 
     done = sum(count for _, count in buckets)
     said = {
         "client": thread + 1,
-        "kind": "",
+        "kind": "0",
         "second": second,
         "operations": done,
         "transactions": done,

@@ -162,10 +162,10 @@ function event() end -- sysbench asks for one, and never calls it
 -- One transaction; again from its start if the server refused it for a reason that goes away, such as a deadlock.
 -- Any other error ends us. sysbench's own loop counts the statements that were done before a refusal; this one does not.
 -- Gives how often it was refused.
-local function transaction(side)
+local function transaction(event)
    local refused = 0
    while true do
-      local done, problem = pcall(side.event)
+      local done, problem = pcall(event)
       if done then
          return refused
       end
@@ -189,9 +189,9 @@ local function run_by_the_clock(thread)
       ffi.C.usleep(math.max(0, (origin - measuring.now()) / 1e3))
    end
    local counter = measuring.counter(thread, "0", origin, whole and 0 or -opt.warmup_seconds)
-   local side, from = sides[1], measuring.now()
+   local event, from = sides[1].event, measuring.now()
    while true do
-      local refused = transaction(side)
+      local refused = transaction(event)
       local to = measuring.now()
       if to >= end_ns and not whole then -- it is not in the measured part
          counter.finish(end_ns, refused)
@@ -211,9 +211,9 @@ end
 -- A number of transactions instead of seconds, the same on every server however slow, shared out among the threads.
 -- They begin when our observer writes a line for each thread.
 local function run_counted(thread)
-   local side = sides[1]
+   local event = sides[1].event
    for _ = 1, sysbench.opt.counted_warmup do
-      transaction(side)
+      transaction(event)
    end
    measuring.report("ready", measuring.now())
    io.stdin:read()
@@ -221,7 +221,7 @@ local function run_counted(thread)
    local all, threads = sysbench.opt.counted_transactions, sysbench.opt.threads
    local from = measuring.now()
    for _ = 1, math.floor(all / threads) + (thread < all % threads and 1 or 0) do
-      local refused = transaction(side)
+      local refused = transaction(event)
       local to = measuring.now()
       counter.add(to, (to - from) / 1e3, 1, refused, 0)
       from = to
@@ -230,61 +230,109 @@ local function run_counted(thread)
    measuring.ended(measuring.now())
 end
 
+-- What the threads of a load in slices share. They have nothing in common but the process and its environment.
+ffi.cdef [[
+typedef struct { double origin, slice, slice_ends; char barrier[64]; } rqps_shared;
+void *calloc(size_t count, size_t size);
+int setenv(const char *name, const char *value, int overwrite);
+int pthread_barrier_init(void *barrier, const void *attributes, unsigned threads);
+int pthread_barrier_wait(void *barrier);
+]]
+
+function init() -- before there are any threads
+   if sysbench.opt.slice_us > 0 then
+      local shared = ffi.cast("rqps_shared *", ffi.C.calloc(1, ffi.sizeof("rqps_shared")))
+      ffi.C.pthread_barrier_init(shared.barrier, nil, sysbench.opt.threads)
+      ffi.C.setenv("RQPS_SHARED", ("%.0f"):format(tonumber(ffi.cast("uintptr_t", shared))), 1)
+   end
+end
+
+local WARM, OVER = -1e9, 1e9 -- numbers of the first slice of the warm-up, and of none any more
+
 -- Servers take turns: one has all the load for a slice, then the next one, and back again in reverse order, which is
--- a cycle. A slice ends with a transaction. One client takes as long as that needs; several change by the same clock.
--- The time of a slice is that of its transactions, so that changing costs none of the servers anything.
+-- a cycle. A slice ends with a transaction of every thread, however long that takes: they wait for each other, and the
+-- first one decides for all. The time of a slice is that of its transactions, so that waiting costs no server anything.
 local function run_in_slices(thread)
    local now, opt = measuring.now, sysbench.opt
-   local slice_ns = opt.slice_us * 1e3
-   local origin = now() + opt.warmup_seconds * 1e9
-   local end_ns = origin + opt.measured_seconds * 1e9
-   if thread == 0 then
-      measuring.report("origin", origin)
+   local shared = ffi.cast("rqps_shared *", tonumber(os.getenv("RQPS_SHARED")))
+   local function wait_for_all()
+      if opt.threads > 1 then
+         ffi.C.pthread_barrier_wait(shared.barrier)
+      end
    end
-   local turns = {}
+   if thread == 0 then
+      shared.origin = now() + opt.warmup_seconds * 1e9
+      measuring.report("origin", shared.origin)
+   end
+   wait_for_all()
+   local origin = shared.origin
+   local end_ns = origin + opt.measured_seconds * 1e9
+   local turns, counters = {}, {}
    for number, side in ipairs(sides) do
       turns[number], turns[2 * #sides + 1 - number] = number, number
-      side.counter = measuring.counter(thread, tostring(number - 1), origin, -opt.warmup_seconds)
-      side.clock = measuring.cpu_of(side.pid)
+      counters[number] = measuring.counter(thread, tostring(number - 1), origin, -opt.warmup_seconds)
    end
-   local number, warm, lines, from = 0, false, {}, now()
-   while from < end_ns or number % #turns > 0 do
-      local slice_ends = from + slice_ns
-      if not warm and from >= origin then
-         warm, number = true, 0
+
+   local clock, clock_began, server_ns = nil, 0, 0
+   -- Between two slices: counts the CPU time of the server whose slice ended, and says which one begins.
+   local function lead(number)
+      local at = now()
+      if clock then
+         server_ns = now(clock) - clock_began
       end
-      if opt.threads > 1 then
-         number = math.floor((from - origin) / slice_ns)
-         slice_ends = origin + (number + 1) * slice_ns
+      if number < 0 and at >= origin then
+         number = 0
+      elseif number > 0 and at >= end_ns and number % #turns == 0 then
+         number = OVER
       end
+      shared.slice, shared.slice_ends = number, at + opt.slice_us * 1e3
+      if number < 0 then
+         shared.slice_ends = math.min(shared.slice_ends, origin)
+      end
+      clock = measuring.cpu_of(sides[turns[number % #turns + 1]].pid)
+      clock_began = now(clock)
+   end
+   local function next_slice(number)
+      wait_for_all()
+      if thread == 0 then
+         lead(number)
+      end
+      wait_for_all()
+      return shared.slice
+   end
+
+   local lines, number = {}, next_slice(WARM)
+   while number < OVER do
       local turn = turns[number % #turns + 1]
-      local side = sides[turn]
-      local server_ns, client_ns = now(side.clock), now(measuring.OUR_CPU)
-      local to, done, busy_ns, wrote = 0, 0, 0, false
-      from = now()
+      local event, add, slice_ends = sides[turn].event, counters[turn].add, shared.slice_ends
+      local latest = number < 0 and origin - 1 or math.huge -- what began in the warm-up belongs to it
+      local done, busy_ns, wrote = 0, 0, false
+      local client_ns, from = now(measuring.OUR_CPU), now()
       repeat
-         local refused = transaction(side)
-         to = now()
+         local refused = transaction(event)
+         local to = now()
          done, busy_ns = done + 1, busy_ns + to - from
-         local over = side.counter.add(to, (to - from) / 1e3, 1, refused, 0)
+         local over = add(to < latest and to or latest, (to - from) / 1e3, 1, refused, 0)
          from, wrote = over and now() or to, wrote or over
       until to >= slice_ends
-      if warm then
-         client_ns, server_ns = now(measuring.OUR_CPU) - client_ns, thread == 0 and now(side.clock) - server_ns or 0
-         lines[#lines + 1] = ("slice %d %d %d %.1f %.1f %.1f"):format(
-            number, turn - 1, done, busy_ns / 1e3, client_ns / 1e3, server_ns / 1e3)
-      end
+      client_ns = now(measuring.OUR_CPU) - client_ns
       if wrote and #lines > 0 then
          measuring.write_line(table.concat(lines, "\n"))
          lines = {}
       end
-      number, from = number + 1, now()
+      local following = next_slice(number + 1)
+      if number >= 0 then
+         lines[#lines + 1] = ("slice %d %d %d %.1f %.1f %.1f"):format(
+            number, turn - 1, done, busy_ns / 1e3, client_ns / 1e3, server_ns / 1e3)
+      end
+      number = following
    end
-   for _, side in ipairs(sides) do
-      side.counter.finish(from)
+   local ended = now()
+   for _, counter in ipairs(counters) do
+      counter.finish(ended)
    end
    measuring.write_line(table.concat(lines, "\n"))
-   measuring.ended(from)
+   measuring.ended(ended)
 end
 
 -- Takes the place of sysbench's own loop.
