@@ -57,14 +57,18 @@ class Inserts(House):
 
     @contextmanager
     def logging_shapes(self) -> Iterator[list[str]]:
-        """The shapes of all statements that come meanwhile from sysbench, in their order."""
+        """The shapes of sysbench's statements meanwhile, and of those that make tables, in their order."""
         found = list[str]()
         with self.logging() as entries:
             yield found
         said = [entry for entry in entries if entry.command == "Query"]
         control = ("SHOW", "EXPLAIN", "SET GLOBAL", "USE")
         ours = {entry.connection for entry in said if entry.statement.startswith(control)}
-        theirs = (entry.statement for entry in said if entry.connection not in ours)
+        theirs = (
+            entry.statement
+            for entry in said
+            if entry.connection not in ours or entry.statement.startswith("CREATE TABLE")
+        )
         found += [shape(statement) for statement in theirs if not statement.startswith("SET ")]
 
 

@@ -135,13 +135,6 @@ def test_what_was_begun_goes_on_with_the_levels_that_are_written_down(measured: 
     assert levels_file(measured, "parts").read_text() == before
 
 
-def test_a_file_with_the_key_s_former_name_is_still_read(data: Path) -> None:
-    runs_yaml = data.parent / "runs.yaml"
-    runs_yaml.write_text(RUNS.replace("measure_parts_of", "take_apart"))
-    assert read_runs_file(runs_yaml, PARAMETERS).studies["parts"].measure_parts_of == "my8.all"
-    assert measure(data) == ["parts-1", "parts-2", "parts-3"]
-
-
 def test_a_level_that_fails_ends_it(measured: Path) -> None:
     assert run_levels(measured.parent / "runs.yaml", "parts", measured, lambda *_: 1, lambda _: None) == 1
 

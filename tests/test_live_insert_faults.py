@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from child import until
 from live_inserts import Inserts, asked, empty_server
 from rqps.engines.mysql.innodb import left
 from rqps.engines.mysql.instance import query
@@ -62,8 +63,10 @@ def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house
     house.do_all(parameters, "l.x")
     house.ask("SET GLOBAL innodb_lock_wait_timeout = 1")
     lock = "SELECT transactionid FROM pi1 ORDER BY transactionid LIMIT 10 FOR UPDATE"
+    met = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_timeouts'"
+    before = house.ask(met)
     with house.holding("BEGIN", lock) as holding, house.at_work("l.i1", parameters) as load:
-        time.sleep(1.5)
+        until(lambda: house.ask(met) != before)
         query(holding, "ROLLBACK")
         load.wait_for_end()
         load.wait_until_gone()

@@ -159,7 +159,7 @@ def test_a_notebook_with_other_parameters_is_refused_before_it_runs(data: Path, 
     kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
     nbformat.write(notebook, tmp_path / "misspelt.ipynb")
-    with pytest.raises(RqpsError, match=r"is 'studdy' meant"):
+    with pytest.raises(RqpsError, match=r"misspelt.ipynb: cells tagged `parameters`: 1, which take data, studdy"):
         build("synthetic", data, tmp_path / "report", tmp_path)
 
 

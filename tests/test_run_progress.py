@@ -91,13 +91,13 @@ def test_a_notebook_that_fits(tmp_path: Path) -> None:
 )
 def test_one_that_takes_something_else(tmp_path: Path, source: str, takes: str) -> None:
     text = refusal(notebook(tmp_path, source))
-    assert f"1 cells are tagged `parameters`, with {takes}\n" in text
+    assert f"cells tagged `parameters`: 1, which take {takes}\n" in text
     assert "one line `name = default` for each of: runs_yaml, study" in text
 
 
 def test_one_without_the_tag(tmp_path: Path) -> None:
     text = refusal(notebook(tmp_path, "runs_yaml: str = ''\nstudy: str = ''", tags=()))
-    assert "0 cells are tagged `parameters`" in text
+    assert "cells tagged `parameters`: 0" in text
 
 
 def test_none_at_all_and_something_else(tmp_path: Path) -> None:

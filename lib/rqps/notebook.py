@@ -119,8 +119,9 @@ def check_parameters(notebook: Path, given: Iterable[str]) -> None:
         targets = [line.target] if isinstance(line, ast.AnnAssign) else getattr(line, "targets", [])
         takes |= {ast.unparse(target) for target in targets}
     if len(tagged) != 1 or takes != set(given):
+        named = ", ".join(sorted(takes)) or "nothing"
         raise RqpsError(
-            f"{notebook}: {len(tagged)} cells are tagged `parameters`, with {', '.join(sorted(takes)) or 'nothing'}",
+            f"{notebook}: cells tagged `parameters`: {len(tagged)}, which take {named}",
             fix=f"tag one cell, with one line `name = default` for each of: {', '.join(given)}",
         )
 

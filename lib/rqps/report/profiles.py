@@ -24,10 +24,8 @@ _CELL = ["host", "step", "dbms"]
 class Links(NamedTuple):
     """The links of a study's pages to profiles."""
 
-    cells: Markup = Markup("")
-    """As JSON: the steps and dbms that have a profile, and its page; nothing where none has."""
+    cells: Markup = Markup("")  # JSON: the steps and dbms that have a profile, and its page
     note: str = ""
-    """A sentence on them for the reader."""
 
 
 def asked_by(notebook: Path) -> dict[str, Any]:

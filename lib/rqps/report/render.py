@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,7 +121,7 @@ def _part(content: Content, output: NotebookNode) -> Part:
             claim=caption.get("claim", "A chart."),
             how=caption.get("how", ""),
             min_width_px=int(caption.get("minWidth", 0)),
-            png=_one_line(data["image/png"]),
+            png="".join(data["image/png"].split()),
         )
     if "text/html" in data and (drawing := without_program(data["text/html"])):
         return Part("drawing", html=Markup(drawing))
@@ -132,7 +131,7 @@ def _part(content: Content, output: NotebookNode) -> Part:
         named = Markup(title[1]).unescape() if title else "the table"
         return Part("table", html=Markup(html), claim=named, number=rows if rows > MOST_ROWS else 0)
     if "image/png" in data:
-        return Part("picture", png=_one_line(data["image/png"]), text=data.get("text/plain", ""))
+        return Part("picture", png="".join(data["image/png"].split()), text=data.get("text/plain", ""))
     return Part("text", text=data.get("text/plain", ""))
 
 
@@ -144,10 +143,6 @@ def json_in_html(value: object) -> Markup:
     """
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
-
-
-def _one_line(base64: str) -> str:
-    return escape("".join(base64.split()))
 
 
 @cache

@@ -22,7 +22,7 @@ from rqps.workloads import PARAMETERS
 
 FILE = "levels.yaml"
 MOST_LEVELS = 5
-NOT_OF_A_LEVEL = ("extends", "measure_parts_of", "take_apart")
+NOT_OF_A_LEVEL = ("extends", "measure_parts_of")
 
 
 def levels_file(data: Path, study: str) -> Path:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -233,9 +232,6 @@ WorkloadParameters = Annotated[
 ]
 
 
-_PARTS = AliasChoices("measure_parts_of", "take_apart")  # the second is in files that were written before this name
-
-
 class StudySpec(Strict):
     """A question, and the runs that answer it."""
 
@@ -263,7 +259,7 @@ class StudySpec(Strict):
     """The CPUs of server and load generator: shared, split or free; chosen for the host if not given."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """Sets the random order; follows from the study's name if not given."""
-    measure_parts_of: Annotated[str | None, Field(examples=["my8033.ps-all-enabled"], validation_alias=_PARTS)] = None
+    measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
     """One of `dbms`: after the study, the parts of what the performance schema records there are measured by
     themselves, in levels that are studies of their own, as far as they cost something."""
 

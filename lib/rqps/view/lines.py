@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from rqps.view.rows import slim
-from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, numbers, titled
+from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, colours, numbers, titled
 from rqps.view.words import Sentences, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
 
 PANEL_HEIGHT_PX = 130
@@ -25,7 +25,6 @@ GREY = (0.95, 1.05)
 TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0)
 FEWEST = 3
 """Releases, the base among them, that can show a course."""
-_COLOURS = VERDICT_COLOURS | {"base": INK}
 
 
 def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
@@ -155,7 +154,7 @@ def _of_group(points: pl.DataFrame, group: str, y: alt.Scale) -> Any:
     axis = alt.Axis(values=ticks, format="~g", title=None)
     tooltip = ["step:N", "dbms:N", *numbers(".3f"), "verdict:N"]
     base = alt.Chart().encode(x=x, y=alt.Y("median:Q", scale=y, axis=axis), tooltip=tooltip)
-    colour = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())))
+    colour = colours("verdict", VERDICT_COLOURS | {"base": INK})
     dash = {"strokeDash": alt.StrokeDash("line:N", sort=lines, title=None)} if len(lines) > 1 else {}
     grey = alt.Chart().transform_aggregate(points="count()").mark_rect(color=GRID, opacity=0.8)
     panel = alt.layer(

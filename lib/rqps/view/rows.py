@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from rqps.stats import most_changed
-from rqps.view.theme import INK, VERDICT_COLOURS, numbers, titled
+from rqps.view.theme import INK, VERDICT_COLOURS, colours, numbers, titled
 from rqps.view.words import WORDS, Sentences, by_host, coverage_of, in_order, rounds_of, shown_of, verdict_words
 
 BETWEEN = " ⋅ "
@@ -18,6 +18,7 @@ ROW_PX = 19
 MOST_ROWS = 72
 STEADY = 0.05
 PERCENTILES = {"p50": "#0b3c5d", "p95": "#1f78a4", "p99": "#5aa7c7", "p99.9": "#e08244", "max": "#a63c06"}
+_OF_PARTS = ("#2f6d9b", "#b9cbd8")
 _SHAPES = ["circle", "square", "diamond", "triangle-up", "cross"]
 _LOG = alt.Scale(type="log", nice=False, padding=12)
 _IS_GROUP = f"indexof(datum.value, '{BETWEEN}') < 0"
@@ -74,56 +75,51 @@ def interval_ticks(base: alt.Chart, x: alt.X, low: str, high: str) -> tuple[alt.
     return _line_at(0.0), interval, base.mark_tick(thickness=3, size=14).encode(x=x), row_labels(base, high)
 
 
-def _line_at(value: float) -> alt.Chart:
-    chart: alt.Chart = (
-        alt.Chart(pl.DataFrame({"at": [value]})).mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="at:Q")
-    )
-    return chart
+def _line_at(value: float) -> Any:
+    line = alt.Chart(pl.DataFrame({"at": [value]}))
+    return line.mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="at:Q")
 
 
-def row_labels(base: alt.Chart, at: str) -> alt.Chart:
+def row_labels(base: alt.Chart, at: str) -> Any:
     """The column `label` of each row, behind the value of `at`."""
-    labels: alt.Chart = base.mark_text(align="left", dx=6, fontSize=11).encode(
-        x=f"{at}:Q", text="label:N", color=alt.value(INK)
-    )
-    return labels
+    text = base.mark_text(align="left", dx=6, fontSize=11)
+    return text.encode(x=f"{at}:Q", text="label:N", color=alt.value(INK))
 
 
 def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.Color:
     """The colours of the verdicts, by their words."""
     words = verdict_words(metric)
-    shades = alt.Scale(domain=[words[each] for each in VERDICT_COLOURS], range=list(VERDICT_COLOURS.values()))
-    return alt.Color("verdict:N", title=title, scale=shades, legend=alt.Legend(**legend))
+    shades = {words[verdict]: colour for verdict, colour in VERDICT_COLOURS.items()}
+    return colours("verdict", shades).title(title).legend(alt.Legend(**legend))
 
 
 def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """Every round as a dot, with the median and its interval; of many steps, those that changed most."""
     of_metric = compared.filter(metric=metric)
     shown = most_changed(of_metric, MOST_ROWS // of_metric.select("dbms", "host").n_unique())
-    rows = with_rows(by_host(of_metric.filter(pl.col("step").is_in(shown)).drop("warnings", strict=False)))
+    rows = with_rows(by_host(of_metric.filter(pl.col("step").is_in(shown))))
     dots = with_rows(by_host(rounds.filter(pl.col("step").is_in(shown), pl.col("metric") == metric)))
     axis, height = row_axis(rows)
     rows, dots = slim(rows, *_OF_ROW), slim(dots, *_OF_ROUND)
     what = WORDS[metric]
     x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]}", scale=_AROUND, axis=_FEW)
     rows = rows.with_columns(pl.col("verdict").replace(verdict_words(metric)))
-    colour = verdict_colour(metric)
     tooltip = ["row:N", "verdict:N", "needs:N", *numbers(".3f"), _COVERAGE]
     of_round: list[Any] = ["run:N", "base_run:N", "round:Q", alt.Tooltip("ratio:Q", format=".4f")]
     of_round += [alt.Tooltip(f"{name}:Q", format=",.1f") for name in ("me_value", "base_value")]
-    summed = alt.Chart(rows).encode(y=axis, color=colour, tooltip=tooltip)
-    chart = alt.layer(
+    summed = alt.Chart(rows).encode(y=axis, color=verdict_colour(metric), tooltip=tooltip)
+    layers = (
         _line_at(1.0),
         summed.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
         alt.Chart(dots).mark_circle(size=30, opacity=0.75, color=INK).encode(x=x, y=axis, tooltip=of_round),
         summed.mark_tick(thickness=3, size=15).encode(x="median:Q"),
-    ).properties(width="container", height=height)
+    )
     how = (
         f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({rounds_of(rows['n'])}), the "
         f"tick their median, the bar its interval ({coverage_of(rows['coverage'])}). Hover for the run; drag to "
         "move, scroll with Alt to zoom."
     )
-    return titled(chart.add_params(_ZOOM), _spread(of_metric, shown), how, min_width_px=330)
+    return on_rows(layers, height, _spread(of_metric, shown), how).add_params(_ZOOM)
 
 
 def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
@@ -144,23 +140,20 @@ def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
     found, whole = slim(found, *_OF_BAR), slim(whole, "row", "end", "label")
     x = alt.X("share:Q", stack="zero", title=f"CPU per operation, {base} = 1", axis=_FEW)
     tooltip = ["row:N", "who:N", *numbers(",.2f", ", µs"), _COVERAGE]
-    shades = alt.Scale(domain=list(parts.values()), range=["#2f6d9b", "#b9cbd8"])
-    colour = alt.Color("who:N", title=None, scale=shades)
-    room = alt.Scale(domainMax=1.32 * float(whole["end"].max() or 1))  # type: ignore[arg-type]
+    colour = colours("who", dict(zip(parts.values(), _OF_PARTS, strict=True)))
     bar = alt.Chart(found).mark_bar(height=13)
     interval = alt.Chart(found.filter(who=first)).mark_rule(color=INK, strokeWidth=2)
-    label = alt.Chart(whole).mark_text(align="left", dx=5, fontSize=11, color=INK)
-    chart = alt.layer(
-        bar.encode(x=x.scale(room), y=axis, color=colour, order="part:Q", tooltip=tooltip),
+    layers = (
+        bar.encode(x=x.scale(room(1.32, whole["end"])), y=axis, color=colour, order="part:Q", tooltip=tooltip),
         interval.encode(x="low_share:Q", x2="high_share:Q", y=axis, tooltip=tooltip),
-        label.encode(x="end:Q", y=axis, text="label:N"),
-    ).properties(width="container", height=height)
+        row_labels(alt.Chart(whole).encode(y=axis), "end"),
+    )
     how = (
         f"CPU time from the processes' own counters at a step's ends, over its operations: median of "
         f"{rounds_of(found['n'])}. Figures are µs/operation, {' + '.join(parts.values())}; the black line is the "
         f"{first}'s interval ({coverage_of(found['coverage'])})."
     )
-    return titled(chart, claim, how, min_width_px=330)
+    return on_rows(layers, height, claim, how)
 
 
 def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
@@ -173,17 +166,14 @@ def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
     rows = with_rows(ours.filter(pl.col("step").is_in(shown)))
     axis, height = row_axis(rows)
     kept = slim(rows, "row", "percentile", "median", "low", "high", "n")
-    colour = alt.Color(
-        "percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=list(PERCENTILES.values()))
-    )
     tooltip = ["row:N", "percentile:N", *numbers(",.0f", ", µs")]
     x = alt.X("median:Q", title="latency, µs (logarithmic)", scale=_LOG, axis=alt.Axis(format="~s"))
     shape = alt.Shape("percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=_SHAPES))
-    base = alt.Chart(kept).encode(y=axis, color=colour, tooltip=tooltip)
-    chart = alt.layer(
+    base = alt.Chart(kept).encode(y=axis, color=colours("percentile", PERCENTILES), tooltip=tooltip)
+    layers = (
         base.mark_rule(strokeWidth=2, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
         base.mark_point(filled=True, size=55, opacity=1).encode(x=x, shape=shape),
-    ).properties(width="container", height=height)
+    )
     tail = rows.filter(percentile="p99").sort("median", descending=True, maintain_order=True).head(1).to_dicts()
     longest = [f"{row['median']:,.0f} µs ({row['step']}, {row['dbms']})" for row in tail]
     claim = f"The longest 99th percentile is {longest[0]}." if longest else "No latencies were recorded."
@@ -192,7 +182,7 @@ def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
         "Closed loop: a slow answer also delays the next question, so a stall counts once."
         f"{shown_of(len(shown), ours['step'].n_unique())}"
     )
-    return titled(chart, claim, how, min_width_px=330)
+    return on_rows(layers, height, claim, how)
 
 
 def _spread(compared: pl.DataFrame, shown: list[str]) -> str:

@@ -94,7 +94,9 @@ def table(
         given = {each: [row[each] for row in frame] for each in (frame[0] if frame else ())}
     shown = list(columns) if columns is not None else [Column(each) for each in given]
     named = [each for each in (group, rows) if each]
-    cells = {each: given[each] for each in named} | {each.name: _written(each, given[each.name]) for each in shown}
+    cells = {each: given[each] for each in named} | {
+        each.name: _written(each.form, given[each.name]) for each in shown
+    }
     made = GT(
         pl.DataFrame(cells, strict=False), id=f"rqps-{name}", groupname_col=group or None, rowname_col=rows or None
     )
@@ -197,10 +199,9 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
     """One row per step and dbms: throughput with its interval, and the cost of an operation."""
     rows = by_host(absolute.filter(pl.col("metric").is_in(list(ABSOLUTE))))
     there = set(rows["metric"])
-    cells = [
-        {"rounds": (row.get("operations_per_s") or {}).get("n"), **row}
-        for row in spread(rows, "metric", ["step", "dbms"])
-    ]
+    cells = spread(rows, "metric", ["step", "dbms"])
+    for row in cells:
+        row["rounds"] = (row.get("operations_per_s") or {}).get("n")
 
     def cell(row: Cell) -> str:
         form = ",.0f" if row["metric"] == "operations_per_s" or row["median"] >= 100 else ",.2f"
@@ -237,8 +238,8 @@ def numbers_table(
     The base stands first in each step; or, by dbms, before the rest.
     """
     rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
-    order: list[str | pl.Expr] = ["position"] if by == "step" else ["dbms", "position"]
-    order.insert(1 if by == "step" else 0, pl.col("dbms") != base)
+    is_me = pl.col("dbms") != base
+    order: list[Any] = ["position", is_me] if by == "step" else [is_me, "dbms", "position"]
     wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
     shown = [each for each in columns if each.name in wide[0]]
     note = f"{note} {medians_of(rows)}".strip()
@@ -255,9 +256,6 @@ def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:
     return cell
 
 
-def _written(column: Column, values: list[Any]) -> list[Any]:
-    if not column.form:
-        return values
-    form = column.form
-    written = form if callable(form) else lambda value: format(value, form)
-    return ["–" if value is None else written(value) for value in values]
+def _written(form: str | Callable[[Any], str], values: list[Any]) -> list[Any]:
+    write = form if callable(form) else lambda value: format(value, form)
+    return ["–" if value is None else write(value) for value in values] if form else values

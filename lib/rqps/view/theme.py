@@ -1,6 +1,6 @@
 """Colours and sizes that all charts and tables share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -34,6 +34,12 @@ def colour_of(ratio: float) -> str:
 def ink_on(colour: str) -> str:
     """Black or white, whichever is read more easily on a colour of the heatmap."""
     return "#ffffff" if colour in (COLOURS[0], COLOURS[-1]) else INK
+
+
+def colours(column: str, of_values: Mapping[str, str]) -> alt.Color:
+    """The colours of a column by its values, with a legend that has no title."""
+    scale = alt.Scale(domain=list(of_values), range=list(of_values.values()))
+    return alt.Color(f"{column}:N", title=None, scale=scale)
 
 
 def titled(chart: Any, claim: str, how: str, *, min_width_px: int = 0) -> Any:

@@ -205,8 +205,6 @@ def by_host(frame: pl.DataFrame) -> pl.DataFrame:
 
 def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """The column `warned`, with the warnings of a number that not all have; and a sentence on those that all have."""
-    if "warnings" not in numbers.columns:
-        return numbers.with_columns(pl.lit("").alias("warned")), ""
     every = [set(kinds) for kinds in numbers["warnings"].to_list()]
     common = set.intersection(*every) if every else set()
     own = [", ".join(sorted(kinds - common)) for kinds in every]
@@ -215,9 +213,7 @@ def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 
 
 def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:
-    """The steps of each group, in order; all in one that has no name where there are no groups."""
-    if "group" not in rows.columns:
-        return {"": in_order(rows["step"])}
+    """The steps of each group, in order."""
     return {str(group or ""): in_order(of["step"]) for (group,), of in rows.group_by("group", maintain_order=True)}
 
 

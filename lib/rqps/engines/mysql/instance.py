@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,8 +20,24 @@ from rqps.errors import RqpsError
 
 START_PATIENCE_S = 180
 LAST_LINES = 15
+GOODBYE_PATIENCE_S = 10
 Connection: TypeAlias = "pymysql.Connection[Any]"
 SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
+
+
+class _ConnectionForControl(pymysql.Connection):
+    """A connection that is closed only when the server has heard of it, so that no step has its last command."""
+
+    def close(self) -> None:
+        if not self.open:
+            super().close()
+            return
+        with getattr(self, "_sock").dup() as line:  # noqa: B009 its types leave it out
+            super().close()
+            line.settimeout(GOODBYE_PATIENCE_S)
+            with suppress(OSError):
+                while line.recv(1024):
+                    pass
 
 
 @dataclass(frozen=True)
@@ -39,7 +55,7 @@ class Server:
 
     def connect(self, database: str | None = None) -> Connection:
         """A connection for control, never for load: without TLS, autocommitting."""
-        connection = pymysql.connect(
+        connection = _ConnectionForControl(
             unix_socket=str(self.socket),
             user="root",
             database=database,

@@ -64,10 +64,10 @@ def tree_of(rows: pl.DataFrame) -> Tree:
         depth.append(deep)
         waiting += [(each, deep + 1) for each in sorted(below[i], key=cost.__getitem__)]
     columns = {name: rows[name].gather(order).to_list() for name in COLUMNS}
-    return Tree(**columns, depth=depth, end=_ends(depth))
+    return Tree(**columns, depth=depth, end=_ends_of_subtrees(depth))
 
 
-def _ends(depth: Sequence[int]) -> list[int]:
+def _ends_of_subtrees(depth: Sequence[int]) -> list[int]:
     end = [len(depth)] * len(depth)
     callers: list[int] = []
     for i, deep in enumerate(depth):
