@@ -155,7 +155,7 @@ def test_steps_are_joined_by_their_name_without_the_clients(sweep: Study, study:
 
 def test_sentences_say_what_costs_more_and_rank_nothing_that_is_unsure(study: Study, tmp_path: Path) -> None:
     said = page.findings(page.costs(study)).sentences
-    assert said[0].startswith("All of it costs 2.2")
+    assert said[0].startswith("All of it costs 2.19")
     assert "µs of CPU for point-query (+22%" in said[0]
     beside = page.findings(page.costs(study, "all-disabled")).sentences
     assert "Recording stages changes point-query by less than 2 %." in beside
@@ -192,7 +192,7 @@ def test_the_table_as_lines(study: Study) -> None:
     assert lines[0] == "Against: off"
     assert lines[3] == "point-query on my8"
     assert len(lines) == 4 + len(made_up.NAMES) - 1
-    assert lines[-1].startswith("▲ +22.")
+    assert lines[-1].startswith("▲ +21.9% (+21.5% to +22.2%)")
     assert lines[-1].endswith("all-enabled, n=6")
 
 

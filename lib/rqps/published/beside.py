@@ -96,7 +96,7 @@ def what_differs(found: Beside) -> Iterator[str]:
     for what in ("host", "threads", "size", "seconds"):
         theirs, ours = (_all(column.conditions[what] for column in columns) for columns in (there, here))
         yield f"{what.capitalize()}: theirs {theirs}; ours {ours}."
-    yield "The repeats: theirs give neither a count nor a spread; ours are the median of rounds with its interval."
+    yield "The repeats: theirs give neither a count nor a spread; ours are the mean of rounds with its interval."
     yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
     if alone := set(_steps(here)).difference(_steps(there)):
         yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."

@@ -66,7 +66,7 @@ def inserts_differ(published: Published, study: Study) -> list[str]:
     asked = study.card.parameters
     hosts = "; ".join(each.hardware for name in INSERTS for each in published.sources[name].hosts.values())
     return [
-        "The ratios: theirs are of one run each, without a spread; ours are the median of rounds with its interval.",
+        "The ratios: theirs are of one run each, without a spread; ours are the mean of rounds with its interval.",
         "The sizes: theirs loaded 20 million rows and asked queries for half an hour to two hours in each step; ours "
         f"{asked.get('load_rows', 0):,} rows a client and {asked.get('seconds', '?')} s.",
         f"The host: theirs {hosts}; ours {machine(study.conditions)}.",
@@ -85,7 +85,7 @@ def lookups_differ(published: Published, study: Study) -> list[str]:
     releases = study.runs["version"].str.extract(r"^(\d+\.\d+\.\d+)").unique().sort().to_list()
     return [
         "The ratios: theirs are quotients of two printed ones to 5.0.85, and the range is what rounding leaves open. "
-        "They have neither a count nor a spread; ours are the median of rounds with its interval.",
+        "They have neither a count nor a spread; ours are the mean of rounds with its interval.",
         f"The releases: ours are {', '.join(releases)}. They stand beside those with the same first two numbers.",
         f"The host: theirs {host}; ours {machine(study.conditions)}. "
         "With one client, ours has server and mysqlslap on one CPU where the table of conditions says so.",

@@ -16,11 +16,12 @@ not compared.
 >>> compare(paired).select("step", "dbms", "n", "median", "low", "high", "verdict").row(0)
 ('scan', 'my80.z', 6, 0.62, 0.6, 0.65, 'slower')
 
-A statistic is chosen once per page: `compare(rounds_, STUDENT)`; `MEDIAN.assumption` is its sentence for the page.
+Rounds are compared by `STUDENT`, the mean of their log ratios; values that are not compared are medians, by `MEDIAN`.
+`median` is the name of the column for either.
 """
 
 from rqps.stats import verdict
-from rqps.stats.comparison import absolute, compare, in_tables, most_changed, relate, strongest
+from rqps.stats.comparison import absolute, compare, estimated, in_tables, most_changed, relate, strongest
 from rqps.stats.conditions import (
     all_warnings,
     builds,
@@ -35,7 +36,7 @@ from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy,
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 
-__all__ = ["absolute", "compare", "in_tables", "most_changed", "relate", "strongest", "verdict"]
+__all__ = ["absolute", "compare", "estimated", "in_tables", "most_changed", "relate", "strongest", "verdict"]
 __all__ += ["all_warnings", "builds", "config_changes", "hidden_differences", "options_of_some", "same_for_all"]
 __all__ += ["MEDIAN", "STUDENT", "Statistic", "with_warnings"]
 __all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]

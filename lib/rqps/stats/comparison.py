@@ -34,11 +34,9 @@ def compare(
     one = [name for name in keys if name not in follows]
     medians = [pl.col(f"{side}_value").median().alias(f"{side}_median") for side in ("base", "me")]
     following = [pl.col(name).first() for name in keys if name in follows]
-    found = statistic.estimate(paired, one, of).join(
+    found = estimated(paired, one, of, statistic).join(
         paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
     )
-    wide = statistic.estimate(paired, one, of, verdict.coverage_of_each(found.height))
-    found = found.with_columns(wide["low"].alias("sure_low"), wide["high"].alias("sure_high"))
     is_ratio = of == "ratio"
     null = 1.0 if is_ratio else 0.0
     near = verdict.SAME_WITHIN if is_ratio else verdict.SAME_WITHIN * pl.col("base_median")
@@ -46,9 +44,18 @@ def compare(
     decided = verdict.decided(
         sure=statistic.sure, null=null, near=near, more_is_better=better, low="sure_low", high="sure_high"
     )
-    needs = verdict.needs(sure=statistic.sure, too_few=statistic.too_few, null=null, near=near)
+    needs = verdict.needs(
+        sure=statistic.sure, too_few=statistic.too_few, null=null, near=near, low="sure_low", high="sure_high"
+    )
     figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage", "verdict", "needs")
     return found.with_columns(decided.alias("verdict")).with_columns(needs.alias("needs")).select(*keys, *figures)
+
+
+def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str, statistic: Statistic = STUDENT) -> pl.DataFrame:
+    """One estimate per group, with `sure_low, sure_high` that hold for all of them together: they decide verdicts."""
+    found = statistic.estimate(frame, keys, of)
+    wide = statistic.estimate(frame, keys, of, verdict.coverage_of_each(found.height))
+    return found.with_columns(wide["low"].alias("sure_low"), wide["high"].alias("sure_high"))
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:

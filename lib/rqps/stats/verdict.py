@@ -30,6 +30,21 @@ def coverage_of_each(comparisons: int) -> float:
     return 1 - min(FALSE_ALARMS, (1 - COVERAGE) / max(comparisons, 1))
 
 
+def method(comparisons: int) -> str:
+    """The interval by which the verdicts of a page are decided, in a sentence.
+
+    >>> method(20)
+    'Verdicts are decided by the interval of 99.75 % of each of 20 comparisons, so that all hold together at 95 %.'
+    >>> method(1)
+    'The verdict is decided by the interval of 99 % of the one comparison.'
+    """
+    each = f"{100 * coverage_of_each(comparisons):.4g} %"
+    if comparisons == 1:
+        return f"The verdict is decided by the interval of {each} of the one comparison."
+    together = f"so that all hold together at {100 * COVERAGE:.0f} %"
+    return f"Verdicts are decided by the interval of {each} of each of {comparisons:,} comparisons, {together}."
+
+
 def decided(
     *,
     sure: pl.Expr,
@@ -68,18 +83,20 @@ def needs(
     null: float = 1.0,
     near: pl.Expr | float = SAME_WITHIN,
     most: int | None = MOST_ROUNDS_WORTH_NAMING,
+    low: str = "low",
+    high: str = "high",
 ) -> pl.Expr:
     """Rounds that an `unsure` comparison would take, in words, or `too_few`; empty for the others.
 
     An interval narrows with the square root of the rounds. More rounds than `most` are not named.
     """
-    low, high, middle, n = (pl.col(name) for name in ("low", "high", "median", "n"))
+    from_, to, middle, n = (pl.col(name) for name in (low, high, "median", "n"))
     distance = (middle - null).abs()
     enough = pl.max_horizontal(distance, near - distance)
-    half_width = pl.max_horizontal(high - middle, middle - low)
+    half_width = pl.max_horizontal(to - middle, middle - from_)
     rounds = (n * (half_width / enough) ** 2).ceil()
     named = rounds.clip(lower_bound=n + 1, upper_bound=1e15).cast(pl.Int64)
-    words = pl.when(pl.col("verdict") != "unsure").then(pl.lit("")).when(~sure | low.is_null()).then(too_few)
+    words = pl.when(pl.col("verdict") != "unsure").then(pl.lit("")).when(~sure | from_.is_null()).then(too_few)
     if most is not None:
         more = f"more than {most} rounds at this spread: longer steps or a quieter machine"
         words = words.when(rounds > most).then(pl.lit(more))

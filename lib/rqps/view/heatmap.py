@@ -48,7 +48,7 @@ _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 
 
 def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
-    """One cell per step and dbms: the sign of the verdict and the median ratio, in colour."""
+    """One cell per step and dbms: the sign of the verdict and the ratio, in colour."""
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     cells = _cells(numbers)
     many = cells["step"].n_unique() > MANY_STEPS
@@ -59,8 +59,8 @@ def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     claim = f"Of {cells.height} comparison{'s' * (cells.height > 1)} with {base}: {counted}."
     what = f"rQPS, {what}" if metric in THROUGHPUTS else f"{what[0].upper()}{what[1:]}"
     how = (
-        f"{what} relative to {base}: median of {rounds_of(cells['n'])}, each paired with its round's base; "
-        f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the median. {legend_of(metric)}"
+        f"{what} relative to {base}: mean of {rounds_of(cells['n'])}, each paired with its round's base; "
+        f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the mean. {legend_of(metric)}"
     )
     return titled(chart, claim, how + ending + of_all, min_width_px=width)
 

@@ -137,7 +137,7 @@ def over_releases(series: pl.DataFrame) -> Any:
     claim = f"In the last release {below} of {last.height} steps are shown to be slower than {base}."
     configs = in_order(points["line"])
     how = (
-        f"rQPS of each step over the releases, relative to {base}, on a logarithmic axis that all share: median of "
+        f"rQPS of each step over the releases, relative to {base}, on a logarithmic axis that all share: mean of "
         f"{rounds_of(series['n'])}, with its interval. The grey band is 0.95 to 1.05."
         + (f" Lines: {', '.join(configs)}." if len(configs) > 1 else "")
     )

@@ -94,7 +94,7 @@ def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.
 
 
 def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
-    """Every round as a dot, with the median and its interval; of many steps, those that changed most."""
+    """Every round as a dot, with their mean and its interval; of many steps, those that changed most."""
     of_metric = compared.filter(metric=metric)
     shown = most_changed(of_metric, MOST_ROWS // of_metric.select("dbms", "host").n_unique())
     rows = with_rows(by_host(of_metric.filter(pl.col("step").is_in(shown))))
@@ -116,7 +116,7 @@ def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations
     )
     how = (
         f"{what[0].upper()}{what[1:]} relative to {rows['base'][0]}. A dot is a round ({rounds_of(rows['n'])}), the "
-        f"tick their median, the bar its interval ({coverage_of(rows['coverage'])}). Hover for the run; drag to "
+        f"tick their mean, the bar its interval ({coverage_of(rows['coverage'])}). Hover for the run; drag to "
         "move, scroll with Alt to zoom."
     )
     return on_rows(layers, height, _spread(of_metric, shown), how).add_params(_ZOOM)
@@ -192,7 +192,7 @@ def _spread(compared: pl.DataFrame, shown: list[str]) -> str:
     if spread is None:
         return f"One round shows no spread.{some}"
     width = "narrower" if spread < STEADY else "wider"
-    return f"Half of the intervals are {width} than {100 * spread:.2g} % of their median.{some}"
+    return f"Half of the intervals are {width} than {100 * spread:.2g} % of their mean.{some}"
 
 
 def _bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> pl.DataFrame:

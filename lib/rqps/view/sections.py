@@ -44,15 +44,21 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
     yield differences_table(stats.hidden_differences(study.settings, study.conditions, study.card.base))
 
 
-def absolute(study: Study, statistic: stats.Statistic = stats.MEDIAN) -> GT:
+def method(compared: pl.DataFrame) -> Sentences:
+    """The statistic of the comparisons, and the interval by which their verdicts are decided."""
+    statistic = stats.STUDENT
+    return Sentences([f"{statistic.name}. {statistic.assumption}", stats.verdict.method(compared.height)])
+
+
+def absolute(study: Study) -> GT:
     """Throughput and the cost of an operation as they were measured."""
     values = stats.measured(study)
-    return absolute_table(stats.in_tables(stats.absolute(values, statistic)))
+    return absolute_table(stats.in_tables(stats.absolute(values)))
 
 
-def cpu(study: Study, statistic: stats.Statistic = stats.MEDIAN) -> Any:
+def cpu(study: Study) -> Any:
     """CPU time per operation of server and client, as bars."""
-    values = stats.absolute(stats.measured(study), statistic)
+    values = stats.absolute(stats.measured(study))
     parts = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
     return bars(stats.in_tables(values), study.card.base, parts)
 

@@ -148,7 +148,7 @@ def unbroken(name: str) -> str:
 
 
 def ratio_cell(row: Cell) -> str:
-    """A row of the tidy frame: sign and median, below them the interval and the rounds."""
+    """A row of the tidy frame: sign and ratio, below them the interval and the rounds."""
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
     number = f"{signs_of(row['metric'])[row['verdict']]} {row['median']:.2f}{mark}"
@@ -161,19 +161,19 @@ def ratio_colour(row: Cell | None) -> str | None:
 
 
 def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
-    """Steps by dbms: the median ratio, its interval, rounds and verdict."""
+    """Steps by dbms: the ratio, its interval, rounds and verdict."""
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     rows = by_host(numbers)
     group = "group" if len(groups_of(rows)) > 1 else ""
     colour = ratio_colour if metric == "operations_per_s" else None
     columns = [Column(each, form=ratio_cell, colour=colour, align="center") for each in in_order(rows["dbms"])]
-    notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the median."
+    notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the mean."
     return table(
         spread(rows, "dbms", [*filter(None, [group]), "step"]),
         [Column("step", form=unbroken), *columns],
         name=f"relative-{metric}",
         group=group,
-        note=f"Relative to: {rows['base'][0]}. Median ratio of {notes} {legend_of(metric)}{of_all}",
+        note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(metric)}{of_all}",
     )
 
 

@@ -70,7 +70,7 @@ def interval_of(row: Row, form: str = ".2f", of: str = "") -> str:
 
 
 def number_of(row: Row, form: str = ".2f") -> str:
-    """The median of a row of the tidy frame, as a sentence has it.
+    """The number of a row of the tidy frame, as a sentence has it.
 
     >>> number_of({"median": 0.62, "low": 0.6, "high": 0.65, "n": 6})
     '0.62 (0.60–0.65, 6 rounds)'
@@ -106,11 +106,11 @@ def shown_of(shown: int, steps: int) -> str:
     return f" {shown} of {steps} steps are shown." if shown < steps else ""
 
 
-def medians_of(rows: pl.DataFrame) -> str:
+def medians_of(rows: pl.DataFrame, what: str = "Medians") -> str:
     """The rounds behind the numbers of a table, and the intervals below them, in words."""
     if rows["n"].max() == 1:
         return "One round, so there is no interval."
-    return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
+    return f"{what} of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
 
 
 def three_digits(value: float) -> str:

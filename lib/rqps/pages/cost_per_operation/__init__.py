@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps import stats
 from rqps.pages.cost_per_operation.tables import cost_tables, cost_text, of_steps
-from rqps.stats import MEDIAN, PUBLISHED, Statistic
+from rqps.stats import PUBLISHED
 from rqps.stats.metrics import SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.store import Study
 from rqps.view import Sentences
@@ -33,12 +33,12 @@ class Costs(NamedTuple):
     """One row per step, dbms and metric: the absolute value and, except for the base, the ratio to it."""
 
 
-def costs(study: Study, statistic: Statistic = MEDIAN, *, published: bool = False) -> Costs:
+def costs(study: Study, *, published: bool = False) -> Costs:
     """All metrics that we measure, of each step and dbms; or those of a published table, calculated as those are."""
     values = as_published(study.steps, study.counters, study.runs) if published else stats.measured(study)
     rounds = stats.rounds(values, study.runs, study.card.base)
-    compared = stats.compare(rounds, statistic)
-    table = stats.in_tables(cost_table(values, compared, statistic))
+    compared = stats.compare(rounds)
+    table = stats.in_tables(cost_table(values, compared))
     shown = stats.with_warnings(stats.in_tables(compared), stats.all_warnings(study))
     return Costs(values, rounds, shown, table)
 
@@ -57,10 +57,10 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
     return stats.tidy(wide.with_columns(per_operation), PUBLISHED, runs)
 
 
-def cost_table(values: pl.DataFrame, compared: pl.DataFrame, statistic: Statistic = MEDIAN) -> pl.DataFrame:
+def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     """Absolute values, the base first, and the ratio of each other dbms to it, which has a count of its own: there is
     none in a round in which the base's value is 0. `base_median` is null where the base gave no number at all."""
-    absolute, key = stats.absolute(values, statistic), ["host", "step", "metric"]
+    absolute, key = stats.absolute(values), ["host", "step", "metric"]
     base = str(compared["base"][0])
     named = {f"ratio_{name}": pl.col(name) for name in ("low", "high", "n", "coverage")}
     of_base = absolute.filter(dbms=base).select(*key, base_median="median")

@@ -51,7 +51,7 @@ def cost_tables(costs: pl.DataFrame, steps: Sequence[str] | None = None) -> Iter
             rows="dbms",
             title=title,
             note=f"Median of {rounds_of(rows['n'])}, below it the {coverage_of(rows['coverage'])}; in bold the ratio "
-            f"to {rows['base'][0]}, median of the rounds' own ratios, with its interval.",
+            f"to {rows['base'][0]}, mean of the rounds' own ratios, with its interval.",
         )
 
 

@@ -60,7 +60,7 @@ def beside(counted: Study, timed: Study) -> GT | view.Sentences:
     means = f"Instructions: {view.rounds_of(found['n'])}."
     if not (measured_too := found.filter(pl.col("cpu_median").is_not_null())).is_empty():
         sure = view.coverage_of(measured_too["cpu_coverage"])
-        means = f"{means} CPU time and rQPS: median of {view.rounds_of(measured_too['cpu_n'])}, {sure}."
+        means = f"{means} CPU time and rQPS: mean of {view.rounds_of(measured_too['cpu_n'])}, {sure}."
 
     def counts(row: Row) -> str:
         return view.two_lines(f"{row['me_median']:,.0f}", f"base {row['base_median']:,.0f}", muted=True)

@@ -23,5 +23,5 @@ def beside(study: Study) -> list[Any]:
     if found.is_empty():
         return [Sentences(["These releases and steps have nothing in common with those of the published studies."])]
     columns = [Column(name, {"theirs": "published"}.get(name, "")) for name in found.columns if name != "compared"]
-    note = "Ratios of throughput. Ours: the median of the rounds and its interval."
+    note = "Ratios of throughput. Ours: the mean of the rounds and its interval."
     return [table(found, columns, name="inserts-beside", group="compared", note=note), differ]

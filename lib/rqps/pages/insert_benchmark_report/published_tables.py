@@ -99,8 +99,8 @@ def relative_table(rows: pl.DataFrame) -> GT:
         colour = YELLOW if row["median"] < 0.95 else BLUE if row["median"] > 1.05 else None
         cells.append({**row, "cell": cell, "colour": colour})
     note = (
-        f"Relative to {base}: the median of the ratios within each round. Yellow below 0.95, blue above 1.05. "
-        f"{medians_of(rows)} {legend_of(THROUGHPUT)}"
+        f"Relative to {base}: the mean of the ratios within each round. Yellow below 0.95, blue above 1.05. "
+        f"{medians_of(rows, 'Means')} {legend_of(THROUGHPUT)}"
     )
     return _by_step(cells, base, "insert-relative", note)
 

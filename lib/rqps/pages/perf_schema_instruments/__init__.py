@@ -152,7 +152,7 @@ def instrument_bars(costs: pl.DataFrame) -> Any:
         bars = base.mark_bar(height=13).encode(x=x, color=alt.Color("much:N", title=None, scale=shades))
         layers: tuple[alt.Chart, ...] = (bars, view.row_labels(base, column))
     else:
-        how += f" and round: median of {rounds}, the bar is its interval ({view.coverage_of(rows['coverage'])})."
+        how += f" and round: mean of {rounds}, the bar is its interval ({view.coverage_of(rows['coverage'])})."
         layers = view.interval_ticks(base.encode(color=view.verdict_colour(CPU, labelLimit=0)), x, "added_low", high)
     return view.on_rows(layers, view.ROW_PX * len(order), _claim(first), how)
 

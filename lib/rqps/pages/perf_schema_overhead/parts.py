@@ -142,7 +142,7 @@ def parts_chart(study: Study) -> Any:
     how = (
         "Parts are the scenarios that share no instrument or consumer; they have "
         f"{min(parts.filter(role='sum')['covers']):.0%} of what all-enabled has. Sums are taken within a round: "
-        f"median of {view.rounds_of(parts['n'])}, the line is the interval ({view.coverage_of(parts['coverage'])})."
+        f"mean of {view.rounds_of(parts['n'])}, the line is the interval ({view.coverage_of(parts['coverage'])})."
     )
     return view.on_rows([bars, intervals, view.row_labels(base, "end")], height, _claim(parts), how)
 

@@ -117,7 +117,7 @@ def _memory_chart(points: pl.DataFrame) -> Any:
     bars = base.mark_bar(height=13).encode(x=x, color=view.verdict_colour(CPU, "its CPU"))
     how = (
         "Memory as the server reports it after the last step; behind it the CPU of "
-        f"{points['step'][0]} against {points['against'][0]}, median of {view.rounds_of(points['n'])}."
+        f"{points['step'][0]} against {points['against'][0]}, mean of {view.rounds_of(points['n'])}."
     )
     return view.on_rows([bars, view.row_labels(base, "perf_schema_mb")], height, _memory_claim(points), how)
 

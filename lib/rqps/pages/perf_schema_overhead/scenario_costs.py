@@ -48,7 +48,7 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
     x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
     how = (
         f"CPU time of the server's process over operations, against {costs['against'][0]} of the same build and "
-        f"round: median of {view.rounds_of(rows['n'])}, the bar its interval "
+        f"round: mean of {view.rounds_of(rows['n'])}, the bar its interval "
         f"({view.coverage_of(rows['coverage'])}); behind it the µs added."
     )
     return view.on_rows(view.interval_ticks(base, x, "low", "high"), height, _most_expensive(costs), how)
@@ -78,7 +78,7 @@ def _over_releases(costs: pl.DataFrame) -> Any:
     data = view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns)
     panel = _lines_with_intervals(base, y, data).properties(height=PANEL_HEIGHT_PX)
     how = (
-        f"Server CPU per operation, against {costs['against'][0]} of the same build and round: median of "
+        f"Server CPU per operation, against {costs['against'][0]} of the same build and round: mean of "
         f"{view.rounds_of(costs['n'])} with its interval."
     )
     claim, steps = _from_release_to_release(costs), in_order(costs["step"])
@@ -145,7 +145,7 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
         name="scenarios",
         group="step",
         rows="scenario",
-        note=f"Against {costs['against'][0]} of the same build and round; median of {view.rounds_of(costs['n'])}, "
+        note=f"Against {costs['against'][0]} of the same build and round; mean of {view.rounds_of(costs['n'])}, "
         f"{view.coverage_of(costs['coverage'])}. Throughput: ▼ slower, ▲ faster; CPU: ▲ costs more, ▼ costs less; = "
         "the same within 2 %, ? unsure. µs/o is CPU time per operation.",
     )

@@ -151,7 +151,7 @@ def beside(study: Study) -> tuple[GT | Sentences, Sentences, Sentences]:
     found = lookups_beside(figures, study)
     columns = [Column(name, "published" if name == "theirs" else "") for name in found.columns]
     note = "Ratios of response times, PK on InnoDB with one client. Published: in brackets what rounding leaves open."
-    note += " Ours: the median of the rounds and its interval."
+    note += " Ours: the mean of the rounds and its interval."
     shown: GT | Sentences = table(found, columns, name="lookups-beside", note=note)
     if found.is_empty():
         shown = Sentences(["These releases have nothing in common with those of the published study."])

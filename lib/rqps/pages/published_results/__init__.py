@@ -106,7 +106,7 @@ def beside(numbers: Published, study: str, data: str | Path | None = None) -> tu
 
 
 def beside_table(found: side_by_side.Beside) -> GT | Sentences:
-    """One row per step, one column per comparison: theirs as printed, ours the median of the rounds."""
+    """One row per step, one column per comparison: theirs as printed, ours the mean of the rounds."""
     numbers = found.numbers
     if numbers.is_empty():
         return Sentences(["There is no number of ours to set beside them."])
@@ -122,7 +122,7 @@ def beside_table(found: side_by_side.Beside) -> GT | Sentences:
         [Column("step"), *columns],
         name="beside",
         group="group",
-        note="Theirs as printed, without a spread; ours the median of the rounds, its interval and their number. "
+        note="Theirs as printed, without a spread; ours the mean of the rounds, its interval and their number. "
         "An empty cell was not measured.",
     )
     heads = style.css("vertical-align: bottom; font-size: 11px; font-weight: 400;")

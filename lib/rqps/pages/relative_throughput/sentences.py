@@ -65,7 +65,7 @@ def _relation(throughput: pl.DataFrame, me: str, what: str = "") -> str:
     median = itemgetter("median")
     low, high = min(rows, key=median), max(rows, key=median)
     reach = _named(low) if len(rows) == 1 else f"{_named(low)} to {_named(high)}"
-    return f"{me} {_verdicts(rows)}. It does {reach}, medians of {rounds_of(throughput['n'])}, of {what}{base}."
+    return f"{me} {_verdicts(rows)}. It does {reach}, means of {rounds_of(throughput['n'])}, of {what}{base}."
 
 
 def _verdicts(rows: Sequence[Row]) -> str:

@@ -6,7 +6,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps import stats, view
-from rqps.stats import MEDIAN, Statistic, verdict
+from rqps.stats import STUDENT, verdict
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
 from rqps.view import Column, Row, Sentences, interval_of, rounds_of, two_lines
@@ -20,7 +20,7 @@ Configs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
 def by_group(compared: pl.DataFrame, metric: str = THROUGHPUT) -> pl.DataFrame:
-    """One row per group and dbms: the median of its steps' medians, their reach, and the number of each verdict."""
+    """One row per group and dbms: the median of its steps' ratios, their reach, and the number of each verdict."""
     middle = pl.col("median")
     return (
         compared.filter(metric=metric)
@@ -93,7 +93,7 @@ def worst_table(compared: pl.DataFrame) -> GT:
             Column("cost", "server CPU/o", cost, align="center"),
         ],
         name="worst",
-        note=f"{shown}, each with the dbms that does worst in it. Relative to {rows['base'][0]}: median of "
+        note=f"{shown}, each with the dbms that does worst in it. Relative to {rows['base'][0]}: mean of "
         f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(THROUGHPUT)} Server CPU/o: "
         "its CPU time for an operation, relative to the base.",
     )
@@ -119,15 +119,15 @@ def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     return both.join(stats.version_order(runs), on="dbms").sort("host", place, "rank")
 
 
-def configs(study: Study, rounds: pl.DataFrame, statistic: Statistic = MEDIAN) -> Configs:
+def configs(study: Study, rounds: pl.DataFrame) -> Configs:
     """Configs within each build compared, what they give back against the study's base, and their options."""
     values = stats.measured(study, stats.COMPARED)
     within = stats.rounds_within_build(values, study.runs, study.card.base)
     changes = stats.config_changes(study.conditions)
-    return stats.compare(within, statistic), gains_of(rounds, within, statistic), changes
+    return stats.compare(within), gains_of(rounds, within), changes
 
 
-def gains_of(rounds: pl.DataFrame, within: pl.DataFrame, statistic: Statistic = MEDIAN) -> pl.DataFrame:
+def gains_of(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
     """Gains of rQPS by another config of a build: two ratios to one base, subtracted round by round."""
     keys = ["host", "step", "metric", "round"]
     mine = rounds.select(*keys, "base", "dbms", "ratio")
@@ -139,8 +139,9 @@ def gains_of(rounds: pl.DataFrame, within: pl.DataFrame, statistic: Statistic = 
         .with_columns((pl.col("ratio") - pl.col("instead")).alias("difference"))
     )
     whose = ["host", "step", "position", "metric", "base", "instead_of", "dbms"]
-    found = statistic.estimate(differences, whose, "difference")
-    return found.with_columns(verdict.decided(sure=statistic.sure, null=0.0, near=0.0).alias("verdict"))
+    found = stats.estimated(differences, whose, "difference")
+    decided = verdict.decided(sure=STUDENT.sure, null=0.0, near=0.0, low="sure_low", high="sure_high")
+    return found.with_columns(decided.alias("verdict"))
 
 
 def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> GT | Sentences:
@@ -172,7 +173,7 @@ def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFram
         ],
         name="config",
         group="pair",
-        note=f"Median of {rounds_of(within['n'])}, {view.coverage_of(within['coverage'])}. Throughput: "
+        note=f"Mean of {rounds_of(within['n'])}, {view.coverage_of(within['coverage'])}. Throughput: "
         f"{view.legend_of(THROUGHPUT)} CPU/o: ▲ more expensive, ▼ cheaper. Given back: how much higher rQPS "
         "against the study's base is, round by round.",
     )
