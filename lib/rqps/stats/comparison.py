@@ -23,11 +23,13 @@ def compare(
     statistic: Statistic = STUDENT,
     of: Literal["ratio", "difference"] = "ratio",
     keys: Sequence[str] | None = None,
+    smallest: float = verdict.SAME_WITHIN,
 ) -> pl.DataFrame:
     """The paired rounds of each comparison as one estimate with its interval, its verdict and what it would take.
 
-    `median, low, high` are of the ratio me / base, or of the difference me - base, which is `same` within 2 % of the
-    base's median. Other `keys` than the usual ones must have `metric` among them.
+    `median, low, high` are of the ratio me / base, or of the difference me - base. `smallest` is the smallest effect
+    that matters, as a share of the base: what is surely less is `same`. Other `keys` than the usual ones must have
+    `metric` among them.
     """
     keys = [name for name in keys or KEYS if name in paired.columns]
     follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
@@ -39,7 +41,7 @@ def compare(
     )
     is_ratio = of == "ratio"
     null = 1.0 if is_ratio else 0.0
-    near = verdict.SAME_WITHIN if is_ratio else verdict.SAME_WITHIN * pl.col("base_median")
+    near = smallest if is_ratio else smallest * pl.col("base_median")
     better = pl.col("metric").is_in(THROUGHPUTS)
     decided = verdict.decided(
         sure=statistic.sure, null=null, near=near, more_is_better=better, low="sure_low", high="sure_high"

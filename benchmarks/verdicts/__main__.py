@@ -1,0 +1,137 @@
+"""The proof of the verdicts: how often they are false, how soon they find a real slowdown, and what duets rest on.
+
+Each part keeps its results in a file and goes on where it was stopped; `tables` writes those of all parts into
+README.md beside this file. Leave the machine alone while a part measures.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import measured
+import polars as pl
+from agreement import agreement, agreement_table
+from measuring import HERE, read, write
+from picture import draw
+from rqps.terminal import Terminal
+from simulated import KINDS, ROUNDS, simulate
+
+Table = Callable[[pl.DataFrame], pl.DataFrame]
+TABLES: dict[str, Table] = {
+    "aa": measured.aa_table,
+    "power": measured.power_table,
+    "coverage": lambda rows: rows,
+    "slices": measured.slices_table,
+    "robin": measured.robin_table,
+    "starts": measured.starts_table,
+    "agreement": agreement_table,
+}
+NOT_YET = "*Not measured yet.*"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks/verdicts", description=__doc__)
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the results")
+    parts = parser.add_subparsers(dest="part", required=True)
+
+    def part(name: str, help: str, **numbers: int) -> argparse.ArgumentParser:
+        added = parts.add_parser(name, help=help, description=help)
+        for option, usual in numbers.items():
+            added.add_argument(f"--{option}", type=int, default=usual, help=f"{usual} if not given")
+        return added
+
+    part("aa", "one build with itself: how often is it called different?", duets=300, seconds=3, beside=0)
+    power = part("power", "a slowdown of known size: how soon is it found?", rounds=120, published=20, seconds=4)
+    power.add_argument(
+        "--size", type=int, action="append", choices=measured.BUDGETS_MIN, help="percent; all if not given"
+    )
+    part("coverage", "simulated noise: does an interval hold the truth?", pages=500)
+    slices = part("slices", "ratio and spread against the length of a slice", rounds=12, seconds=10)
+    slices.add_argument("--length", type=int, action="append", help="milliseconds; 1 to 1000 if not given")
+    part("robin", "four servers in one round robin, or pairs?", rounds=30, seconds=3)
+    part("starts", "the spread between starts: pages and addresses", rounds=20, seconds=3)
+    agree = part("agreement", "duets beside counted instructions and long rounds, from studies in data")
+    agree.add_argument("--duets", default="releases", help="a study measured by duets")
+    agree.add_argument("--rounds", default="where-did-it-go", help="a study measured by rounds")
+    agree.add_argument("--counted", default="where-did-it-go", help="a study with counted instructions")
+    agree.add_argument("--base", default="my8033.base")
+    agree.add_argument("--step", default="point-query")
+    agree.add_argument("--data", type=Path)
+    picture = part("picture", "draw the picture of a duet for docs/verdicts.md")
+    picture.add_argument("--study", default="releases", help="a study measured by duets")
+    picture.add_argument("--dbms", help="the one that is compared with the base; the first other one if not given")
+    picture.add_argument("--step", default="point-query")
+    picture.add_argument("--data", type=Path)
+    picture.add_argument("--to", type=Path, default=HERE.parent.parent / "docs/duet.svg")
+    part("tables", "write the tables of all results into README.md")
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = arguments()
+    file: Path = asked.results / f"{asked.part}.parquet"
+    match asked.part:
+        case "aa":
+            measured.aa(file, asked.duets, asked.seconds, asked.beside)
+        case "power":
+            sizes = asked.size or list(measured.BUDGETS_MIN)
+            measured.power(file, sizes, asked.rounds, asked.published, asked.seconds)
+        case "coverage":
+            coverage(file, asked.pages)
+        case "slices":
+            measured.slices(file, asked.rounds, asked.seconds, asked.length or measured.LENGTHS_MS)
+        case "robin":
+            measured.robin(file, asked.rounds, asked.seconds)
+        case "starts":
+            measured.starts(file, asked.rounds, asked.seconds)
+        case "agreement":
+            found = agreement(asked.duets, asked.rounds, asked.counted, asked.base, asked.step, asked.data)
+            write(file, found.drop("warnings", strict=False))
+        case "picture":
+            draw(asked.study, asked.dbms, asked.step, asked.data, asked.to)
+        case "tables":
+            write_tables(asked.results)
+    if asked.part in TABLES:
+        print(markdown(TABLES[asked.part](read(file))))
+
+
+def coverage(file: Path, pages: int) -> None:
+    """Simulates each kind of noise with each number of rounds, one row of the file after the other."""
+    rows = pl.read_parquet(file) if file.exists() else None
+    there = set() if rows is None else set(rows.select("noise", "rounds").rows())
+    todo = [(kind, rounds) for kind in KINDS for rounds in ROUNDS if (kind, rounds) not in there]
+    terminal = Terminal()
+    for number, (kind, rounds) in enumerate(todo):
+        terminal.show(f"{kind}, {rounds} rounds: {number + 1} of {len(todo)}", number / len(todo), at_once=True)
+        row = pl.DataFrame([simulate(pages, kind, rounds)])
+        rows = row if rows is None else pl.concat([rows, row])
+        write(file, rows)
+    terminal.close()
+
+
+def write_tables(results: Path) -> None:
+    """Puts each table between its two marks in README.md."""
+    readme = HERE / "README.md"
+    text = readme.read_text()
+    for name, table in TABLES.items():
+        before, begin, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end of {name} -->\n")
+        file = results / f"{name}.parquet"
+        text = before + begin + (markdown(table(read(file))) if file.exists() else NOT_YET) + "\n" + end + after
+    readme.write_text(text)
+
+
+def markdown(table: pl.DataFrame) -> str:
+    """A table as Markdown; shares in percent."""
+
+    def cell(value: object) -> str:
+        if value is None:
+            return ""
+        return f"{value:.1%}" if isinstance(value, float) else str(value)
+
+    lines = [table.columns, ["---"] * table.width, *([cell(value) for value in row] for row in table.iter_rows())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()

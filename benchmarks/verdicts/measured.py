@@ -1,0 +1,368 @@
+"""The parts that are measured on real servers: what each does, and the table that its results come to."""
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from measuring import (
+    BASE,
+    CPU,
+    CPU_BY_SLICES,
+    ME,
+    METRICS,
+    RESULTS,
+    SAME,
+    STEPS,
+    THROUGHPUT,
+    USUAL,
+    Change,
+    Todo,
+    by_round,
+    carry_out,
+    collapse,
+    huge_mb,
+    one_round,
+    opened,
+    preloaded,
+    ratios,
+    read,
+    ready_for,
+    runs,
+    shuffled,
+    values,
+)
+from rqps import stats
+from rqps.run.serve import Serving
+from rqps.stats.verdict import COVERAGE
+from scipy.stats import beta, chi2
+
+DIFFERENT = ("slower", "faster")
+NAMES = {THROUGHPUT: "throughput", CPU: "CPU/operation", CPU_BY_SLICES: "CPU/operation by slices"}
+ENOUGH = 0.95
+"""Share of tries that have to find a slowdown."""
+RANDOM_TRIES = 400
+BUDGETS_MIN = {1: 5.0, 2: 2.0, 3: 1.0}
+"""Minutes within which a slowdown of so many percent is to be found."""
+PUBLISHED = 0.05
+"""As seen in published tables: one run a side, and what is farther from 1 than this is a change."""
+LENGTHS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+def aa(file: Path, duets: int, seconds: int, beside: int) -> None:
+    """Duets of one build with itself, each from new starts, all steps in one start."""
+    asked = by_round(runs(duets, (BASE, ME), steps=STEPS, seconds=seconds))
+    ready = ready_for(asked[0])
+    unit = f"beside {beside}" if beside else "alone"
+    carry_out(
+        file, [Todo(unit, each[0].round, partial(one_round, each, ready, USUAL, unit)) for each in asked], beside
+    )
+
+
+def aa_table(rows: pl.DataFrame, rounds: int = 6) -> pl.DataFrame:
+    """By step and metric: the ratio of all duets, and how often pages of so many rounds call two alike different."""
+    found = []
+    for (unit,), of_unit in rows.filter(pl.col("metric").is_in(list(NAMES))).group_by("unit", maintain_order=True):
+        pages = of_unit.filter(pl.col("metric").is_in(METRICS)).with_columns(pl.col("round").sub(1) // rounds)
+        whole = [page for _, page in pages.group_by("round", maintain_order=True) if page.height % rounds == 0]
+        compared = [stats.compare(page) for page in whole]
+        cells = pl.concat(compared) if compared else pl.DataFrame(schema={**RESULTS, "verdict": pl.String})
+        keys = ("step", "metric")
+        ratio = stats.STUDENT.estimate(of_unit.with_columns(pl.lit(None, pl.Float64).alias("error")), keys, "ratio")
+        spread = of_unit.group_by(keys).agg(pl.col("ratio").log().std().alias("spread"))
+        called = cells.group_by(keys).agg(
+            pl.len().alias("cells"), pl.col("verdict").is_in(DIFFERENT).sum().alias("called")
+        )
+        table = ratio.join(spread, on=keys, how="left").join(called, on=keys, how="left", maintain_order="left")
+        everything = pl.DataFrame({"cells": [cells.height], "called": [cells["verdict"].is_in(DIFFERENT).sum()]})
+        table = pl.concat([table, everything.with_columns(pl.lit("all").alias("step"))], how="diagonal_relaxed")
+        found.append(table.select(pl.lit(unit).alias("measured"), pl.all()))
+    return pl.concat(found).select(
+        "measured",
+        "step",
+        pl.col("metric").replace(NAMES),
+        pl.col("n").alias("duets"),
+        *_interval(),
+        _percent("spread"),
+        pl.col("cells"),
+        pl.col("called").alias("called different"),
+        pl.struct("called", "cells")
+        .map_elements(lambda each: f"{at_most(each['called'], each['cells']):.1%}", pl.String)
+        .alias("at most"),
+    )
+
+
+def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int) -> None:
+    """A server that burns a known part of a point query's CPU, found by duets, rounds and one run a side."""
+    library = str(preloaded("burn"))
+    step: dict[str, Any] = {"steps": ("point-query",)}
+    duets = by_round(runs(rounds, (BASE, ME), seconds=seconds, **step))
+    in_turn = by_round(runs(rounds, (BASE, ME), "rounds", seconds=seconds, **step))
+    ready = ready_for(duets[0])
+    report = file.parent / ".burnt"
+
+    def burning(loops: int) -> Change:
+        def environment(dbms: str) -> dict[str, str]:
+            wanted = str(loops if dbms == ME else 0)
+            place = {"RQPS_BURN_REPORT": str(report.absolute())} if dbms == ME else {}
+            return {"LD_PRELOAD": library, "RQPS_BURN_LOOPS": wanted, **place}
+
+        return Change(environment)
+
+    def measured(each: Sequence[Any], size: int, unit: str) -> pl.DataFrame:
+        rows = one_round(each, ready, burning(loops_of(file, size)), unit)
+        [left] = report.parent.glob(f"{report.name}.*")
+        said = json.loads(left.read_text())
+        left.unlink()
+        burnt_us = said["loops"] * said["ns_of_a_loop"] / 1e3
+        return rows.with_columns(pl.lit(json.dumps({**said, "burnt_us": burnt_us})).alias("note"))
+
+    for left_over in report.parent.glob(f"{report.name}.*"):
+        left_over.unlink()
+    carry_out(file, [Todo("calibration", n, partial(measured, duets[n], 0, "0 %")) for n in range(min(3, rounds))])
+    todo = []
+    for number in range(rounds):
+        both = [("duet", size, duets[number]) for size in sizes] + [
+            ("rounds", size, in_turn[number]) for size in sizes
+        ]
+        for method, size, each in shuffled(both, number):
+            unit = f"{method}, {size} %"
+            todo.append(Todo(unit, number + 1, partial(measured, each, size, unit)))
+    for size in sizes:
+        unit, budget_s = f"published, {size} %", 60 * BUDGETS_MIN[size]
+        once = by_round(runs(max(published, 1), (BASE, ME), "rounds", seconds=round(budget_s / 2), **step))
+        todo += [Todo(unit, n + 1, partial(measured, once[n], size, unit)) for n in range(published)]
+    carry_out(file, todo)
+
+
+def loops_of(file: Path, size: int) -> int:
+    """Loops that take so many percent of a point query's server CPU, by the calibration."""
+    known = read(file).filter(unit="calibration", metric=CPU)
+    if not size or known.is_empty():
+        return 0
+    ns_of_a_loop: float = min(json.loads(note)["ns_of_a_loop"] for note in known["note"])
+    cpu_us: float = statistics.median([*known["base_value"], *known["me_value"]])
+    return int(size / 100 * cpu_us * 1e3 / ns_of_a_loop)
+
+
+def power_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By slowdown, metric and method: what is true, what was measured, how often and after how long it is found."""
+    burnt = pl.col("note").str.json_path_match("$.burnt_us").cast(pl.Float64)
+    extra = burnt / pl.when(metric=CPU).then(pl.col("base_value")).otherwise(1e6 / pl.col("base_value"))
+    rows = rows.filter(pl.col("metric").is_in(METRICS), pl.col("unit") != "calibration").with_columns(
+        pl.when(metric=CPU).then(1 + extra).otherwise(1 / (1 + extra)).alias("true")
+    )
+    found = []
+    for (unit, metric), own in rows.group_by("unit", "metric", maintain_order=True):
+        method, _, size = str(unit).partition(", ")
+        percent = int(size.split()[0])
+        page = rows.filter(unit=unit)
+        row: dict[str, Any] = {"slower by": size, "metric": NAMES[str(metric)], "method": method}
+        row |= {"true": _number(own["true"].median()), "measured": _number(own["ratio"].log().mean(), exp=True)}
+        row |= {"rounds": own.height, "each, s": round(float(own["seconds"].median()))}  # type: ignore[arg-type]
+        if method == "published":
+            hits = (
+                (own["ratio"] < 1 - PUBLISHED).sum() if metric == THROUGHPUT else (own["ratio"] > 1 + PUBLISHED).sum()
+            )
+            tries = own.height
+        else:
+            parts = list(tries_of(page, 60 * BUDGETS_MIN[percent]))
+            tries, hits = len(parts), sum(is_found(part, str(metric), percent) for part in parts)
+            row["95 % find it in"] = minutes_until_found(page, str(metric), percent)
+        row[f"found in {'/'.join(f'{each:g}' for each in BUDGETS_MIN.values())} min"] = f"{hits} of {tries}"
+        found.append(row)
+    return pl.DataFrame(found).sort("slower by", "metric", "method")
+
+
+def tries_of(page: pl.DataFrame, budget_s: float) -> Iterator[pl.DataFrame]:
+    """The rounds in their order, as many in each try as the time allows."""
+    used, numbers = 0.0, list[int]()
+    for number, seconds in page.select("round", "seconds").unique().sort("round").rows():
+        if used + seconds > budget_s:
+            if numbers:
+                yield page.filter(pl.col("round").is_in(numbers))
+            used, numbers = 0.0, []
+        used, numbers = used + seconds, [*numbers, number]
+
+
+def is_found(page: pl.DataFrame, metric: str, percent: int) -> bool:
+    """The rule calls a page's server slower, where half of the slowdown is the smallest effect that matters."""
+    [verdict] = stats.compare(page, smallest=percent / 200).filter(metric=metric)["verdict"]
+    return bool(verdict == "slower")
+
+
+def minutes_until_found(page: pl.DataFrame, metric: str, percent: int) -> str:
+    """Minutes, starts included, after which 95 % of random choices from all rounds find it."""
+    numbers = sorted(set(page["round"]))
+    each_s = page.select("round", "seconds").unique()["seconds"].mean()
+    assert isinstance(each_s, float)
+    for size in range(stats.verdict.ROUNDS_FOR_A_VERDICT, len(numbers) // 2 + 1):
+        chosen = (shuffled(numbers, 1000 * size + each)[:size] for each in range(RANDOM_TRIES))
+        hits = sum(is_found(page.filter(pl.col("round").is_in(few)), metric, percent) for few in chosen)
+        if hits >= ENOUGH * RANDOM_TRIES:
+            return f"{size * each_s / 60:.1f} min"
+    return f"more than {len(numbers) // 2 * each_s / 60:.0f} min"
+
+
+def slices(file: Path, rounds: int, seconds: int, lengths: Sequence[int]) -> None:
+    """All lengths of a slice in each start: of the performance schema's cost, and of one build with itself."""
+    steps = ("point-query", "update-index")
+    asked = by_round(runs(rounds, (BASE, "my8033.ps0", ME), steps=steps, seconds=seconds))
+    ready = ready_for(asked[0])
+
+    def measured(run: Any) -> pl.DataFrame:
+        found = []
+        with opened(run, ready, USUAL) as servings:
+            for length in shuffled(lengths, run.round):
+                by_length = [with_parameters(each, slice_ms=length) for each in servings]
+                found.append(ratios(values(by_length), condition=f"{length} ms"))
+        return pl.concat(found)
+
+    carry_out(file, [Todo("slices", each.round, partial(measured, each)) for [each] in asked])
+
+
+def with_parameters(serving: Serving, **parameters: Any) -> Serving:
+    """An open server that is measured with other parameters."""
+    run = serving.job.run
+    changed = replace(run, parameters=run.parameters.model_copy(update=parameters))
+    return replace(serving, job=serving.job.model_copy(update={"run": changed}))
+
+
+def slices_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By comparison, step, metric and length: ratio, spread between starts, and the error that the cycles have."""
+    keys = ("dbms", "step", "metric", "condition")
+    order = pl.col("condition").str.extract(r"(\d+)").cast(pl.Int64)
+    table = _spreads(rows.filter(pl.col("metric").is_in(list(NAMES))), keys)
+    within = rows.group_by(keys).agg(pl.col("error").median().alias("within"))
+    table = table.join(within, on=keys, how="left").sort("dbms", "step", "metric", order)
+    against = pl.col("dbms").replace({ME: "itself", "my8033.ps0": "without the performance schema"})
+    named = pl.col("metric").replace(NAMES)
+    return table.select(
+        against.alias("8.0 against"),
+        "step",
+        named,
+        pl.col("condition").alias("slice"),
+        pl.col("n").alias("starts"),
+        *_interval(),
+        _percent("spread"),
+        _percent("within").alias("within a start"),
+    )
+
+
+def robin(file: Path, rounds: int, seconds: int) -> None:
+    """Four equal servers in one round robin, and the same comparisons as pairs."""
+    ask: Callable[..., Any] = partial(runs, rounds, steps=STEPS, seconds=seconds)
+    together, pairs = by_round(ask((BASE, *SAME))), by_round(ask((BASE, ME)))
+    ready = ready_for(together[0])
+    todo = []
+    for number in range(rounds):
+        for unit, each in shuffled([("four at once", together[number]), ("a pair", pairs[number])], number):
+            todo.append(Todo(unit, number + 1, partial(one_round, each, ready, USUAL, unit)))
+    carry_out(file, todo)
+
+
+def robin_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By step and metric: spread of a ratio, and width of its interval at equal time for three comparisons."""
+    keys = ("step", "metric", "condition")
+    rows = rows.filter(pl.col("metric").is_in(METRICS))
+    spread = _spreads(rows, keys).join(rows.group_by(keys).agg(pl.col("seconds").median()), on=keys)
+    comparisons = pl.when(condition="a pair").then(len(SAME)).otherwise(1)
+    width = pl.col("spread") * (pl.col("seconds") * comparisons / 3600).sqrt()
+    return spread.sort(keys).select(
+        "step",
+        pl.col("metric").replace(NAMES),
+        pl.col("condition").alias("measured"),
+        pl.col("n").alias("ratios"),
+        pl.col("seconds").round(0).cast(pl.Int64).alias("a round, s"),
+        _percent("spread"),
+        (pl.format("±{} %", (100 * width).round(3))).alias("standard error after an hour for three"),
+    )
+
+
+def starts(file: Path, rounds: int, seconds: int) -> None:
+    """The spread between starts, with each way to take a start's luck away."""
+    asked = by_round(runs(rounds, (BASE, ME), steps=("point-query", "update-index"), seconds=seconds))
+    ready = ready_for(asked[0])
+    library = str(preloaded("huge"))
+    ways = {
+        "plain pages": USUAL,
+        "collapsed into huge pages": Change(warm=collapse),
+        "malloc's huge pages": Change(lambda _: {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+        "large mappings in huge pages": Change(lambda _: {"LD_PRELOAD": library}),
+        "addresses not randomized": Change(under=("/usr/bin/setarch", "-R")),
+        "collapsed, not randomized": Change(under=("/usr/bin/setarch", "-R"), warm=collapse),
+    }
+
+    def measured(run: Any, way: str) -> pl.DataFrame:
+        with opened(run, ready, ways[way]) as servings:
+            huge = [huge_mb(each.server.pids[0]) for each in servings]
+            return ratios(values(servings), condition=way, huge_mb=sum(huge) / len(huge))
+
+    todo = [
+        Todo(way, each.round, partial(measured, each, way))
+        for [each] in asked
+        for way in shuffled(list(ways), each.round)
+    ]
+    carry_out(file, todo)
+
+
+def starts_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By step, metric and way: the spread between starts with its interval, and the memory that is in huge pages."""
+    keys = ("step", "metric", "condition")
+    rows = rows.filter(pl.col("metric").is_in(METRICS))
+    huge = pl.col("note").str.json_path_match("$.huge_mb").cast(pl.Float64).median()
+    table = _spreads(rows, keys).join(rows.group_by(keys).agg(huge.round(0).cast(pl.Int64).alias("huge")), on=keys)
+
+    def reach(each: dict[str, Any]) -> str:
+        free = each["n"] - 1
+        if not free or each["spread"] is None:
+            return ""
+        low, high = (each["spread"] * (free / chi2.ppf((1 + side * COVERAGE) / 2, free)) ** 0.5 for side in (1, -1))
+        return f"{low:.2%} – {high:.2%}"
+
+    return table.sort("step", "metric", "spread").select(
+        "step",
+        pl.col("metric").replace(NAMES),
+        pl.col("condition").alias("servers"),
+        pl.col("n").alias("starts"),
+        pl.col("huge").alias("MB in huge pages"),
+        _percent("spread"),
+        pl.struct("n", "spread").map_elements(reach, pl.String).alias("95 %"),
+        *_interval(),
+    )
+
+
+def at_most(called: int, cells: int | None) -> float:
+    """The upper end of the 95 % interval of a share (Clopper and Pearson, 1934).
+
+    >>> round(at_most(0, 200), 4), round(at_most(2, 200), 4)
+    (0.0183, 0.0357)
+    """
+    return float(beta.ppf((1 + COVERAGE) / 2, called + 1, cells - called)) if cells and cells > called else 1.0
+
+
+def _spreads(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Ratios of all rounds, each weighing alike, with their spread in logarithms."""
+    alike = rows.with_columns(pl.lit(None, pl.Float64).alias("error"))
+    spread = rows.group_by(keys).agg(pl.col("ratio").log().std().alias("spread"))
+    return stats.STUDENT.estimate(alike, keys, "ratio").join(spread, on=list(keys), how="left", maintain_order="left")
+
+
+def _interval() -> tuple[pl.Expr, pl.Expr]:
+    shown = [
+        pl.col(name).map_elements(lambda number: f"{number:.4f}", pl.String) for name in ("median", "low", "high")
+    ]
+    return shown[0].alias("ratio"), pl.format("{} – {}", shown[1], shown[2]).alias("95 % of it")
+
+
+def _percent(name: str) -> pl.Expr:
+    return pl.col(name).map_elements(lambda share: f"{share:.2%}", pl.String)
+
+
+def _number(value: Any, exp: bool = False) -> str:
+    return f"{math.exp(value) if exp else value:.4f}"

@@ -1,0 +1,310 @@
+"""What the parts share: servers of 8.0 that are changed in one way, duets and rounds of them, and results in a file.
+
+A row of results is one ratio: of one round, step and metric. Rows of a round are written together when it has ended,
+so a part that was stopped goes on where it was.
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, cast
+
+import polars as pl
+from rqps import stats
+from rqps.engines import Start, keeper
+from rqps.engines.cache import cache_dir
+from rqps.engines.mysql import MeasuredServer, PreparedServer
+from rqps.notebook import LOGS
+from rqps.observe import placement
+from rqps.run.job import Job, Ready, make_ready
+from rqps.run.measure import Measured, measure_steps
+from rqps.run.run_folder import measuring
+from rqps.run.serve import Serving, serving
+from rqps.run.state import this_host
+from rqps.stats.metrics import COMPARED
+from rqps.store.read import Study
+from rqps.store.schemas import IDENTITY, SLICES
+from rqps.study import Run, read_runs_file, unfold
+from rqps.study.runs_file import ConfigSpec
+from rqps.terminal import Terminal, duration
+from rqps.workloads import PARAMETERS
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+
+HERE = Path(__file__).parent
+RUNS_YAML = HERE.parent.parent / "runs.yaml"
+BUILD = "my8033"
+BASE = f"{BUILD}.base"
+SAME = tuple(f"{BUILD}.again{number}" for number in (1, 2, 3))
+"""The base under other names: configs that extend its own and change nothing."""
+ME = SAME[0]
+THROUGHPUT, CPU = "operations_per_s", "server_cpu_us_per_operation"
+METRICS = (THROUGHPUT, CPU)
+CPU_BY_SLICES = f"{CPU} by slices"
+"""Of steps that write, whose CPU is otherwise that of the whole step."""
+STEPS = ("point-query", "range-covered-si", "update-index", "insert")
+SEED = 12
+
+RESULTS: dict[str, Any] = {
+    **dict.fromkeys(("unit", "condition", "host", "step", "metric", "base", "dbms"), pl.String),
+    **{"round": pl.Int32, "at": pl.Datetime("ms", "UTC"), "seconds": pl.Float64},
+    **dict.fromkeys(("base_value", "me_value", "ratio", "error"), pl.Float64),
+    "note": pl.String,
+}
+"""`unit` and `round` name what was measured at once, `condition` its circumstances, `seconds` the time that it took,
+starts included; `note` is JSON."""
+
+
+@dataclass(frozen=True)
+class Changed(PreparedServer):
+    """A server that is started in another way than usual."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    under: tuple[str, ...] = ()
+
+    def open(self, directory: Path, asked: Start) -> MeasuredServer:
+        environment = {**asked.environment, **self.environment}
+        return super().open(directory, replace(asked, environment=environment, under=(*self.under, *asked.under)))
+
+
+@dataclass(frozen=True)
+class Change:
+    """The way in which servers are started, and what is done to each when it is warm."""
+
+    environment: Callable[[str], Mapping[str, str]] = lambda _: {}
+    """By the dbms."""
+    under: tuple[str, ...] = ()
+    warm: Callable[[int], object] = lambda _: None
+    """Is called with the process id."""
+
+
+USUAL = Change()
+
+
+def runs(
+    rounds: int, dbms: Sequence[str], method: Literal["duet", "rounds"] = "duet", **parameters: Any
+) -> tuple[Run, ...]:
+    """The runs of a study of one's own: the demo's, with other dbms, rounds and parameters."""
+    runs_file = read_runs_file(RUNS_YAML, PARAMETERS)
+    configs = {name.partition(".")[2]: ConfigSpec(extends="base") for name in SAME}
+    demo = runs_file.studies["demo"]
+    asked = SysbenchParameters.model_validate(demo.parameters.model_dump() | parameters)
+    changed = {"dbms": tuple(dbms), "base": dbms[0], "rounds": rounds, "method": method, "parameters": asked}
+    study = demo.model_copy(update={**changed, "seed": SEED})
+    own = {"configs": {**runs_file.configs, **configs}, "studies": {"proof": study}}
+    return unfold(runs_file.model_copy(update=own), "proof", this_host())
+
+
+@contextmanager
+def opened(run: Run, ready: Mapping[str, Ready], change: Change) -> Iterator[list[Serving]]:
+    """The servers of a run, from new starts, warm."""
+    with tempfile.TemporaryDirectory(prefix="rqps-verdicts-") as folder, ExitStack() as servers:
+        jobs = [_changed(ready[each.dbms].job(each, Path(folder), None), change) for each in run.members]
+        for logs in (Path(folder) / LOGS, *(job.logs for job in jobs)):
+            logs.mkdir(parents=True, exist_ok=True)
+        placement.apply(os.getpid(), jobs[0].placement.observer_cpus)
+        found = [servers.enter_context(serving(job)) for job in jobs]
+        for each in found:
+            change.warm(each.server.pids[0])
+        yield found
+
+
+def _changed(job: Job, change: Change) -> Job:
+    started = Changed(**vars(job.prepared), environment=change.environment(job.run.dbms), under=change.under)
+    return job.model_copy(update={"prepared": started})
+
+
+def values(servings: Sequence[Serving]) -> pl.DataFrame:
+    """Measures all steps on open servers, and gives the values as `stats.measured` has them for a study's runs."""
+    measured = measure_steps(servings)
+    found = stats.measured(_as_study(servings, measured), COMPARED)
+    by_slices = stats.measured(_as_study(servings, measured, writes=False), (CPU,))
+    written = by_slices.join(found.filter(pl.col("cycles").is_null()), on=["run", "step", "metric"], how="semi")
+    renamed = written.filter(pl.col("cycles").is_not_null()).with_columns(pl.lit(CPU_BY_SLICES).alias("metric"))
+    return pl.concat([found, renamed.select(found.columns)])
+
+
+def _as_study(servings: Sequence[Serving], measured: Sequence[Measured], writes: bool = True) -> Study:
+    """The tables as a study that has been read, as far as `stats.measured` looks at it."""
+
+    def table(name: str) -> pl.DataFrame:
+        return pl.concat(
+            found.tables[name].select(
+                *(pl.lit(getattr(each.job.run, key), kind).alias(key) for key, kind in IDENTITY.items()), pl.all()
+            )
+            for each, found in zip(servings, measured, strict=True)
+            if name in found.tables
+        )
+
+    whose = [
+        {
+            **{key: getattr(each.job.run, key) for key in (*IDENTITY, "workload", "identity")},
+            "build_digest": each.job.prepared.build.digest,
+            "parameters": json.dumps(each.job.run.parameters.model_dump(mode="json"), sort_keys=True),
+            "placement": each.job.placement.kind,
+            "version": each.version,
+        }
+        for each in servings
+    ]
+    steps = table("steps")
+    if not writes:
+        steps = steps.with_columns(pl.lit(False).alias("writes"))
+    sliced = len(servings) > 1
+    slices = table("slices") if sliced else pl.DataFrame(schema={**IDENTITY, **SLICES})
+    return cast(Study, SimpleNamespace(runs=pl.DataFrame(whose), steps=steps, slices=slices.lazy()))
+
+
+def ratios(found: pl.DataFrame, base: str = BASE, condition: str = "", **note: Any) -> pl.DataFrame:
+    """Rows of results of one round: each dbms against the base."""
+    others = sorted(set(found["dbms"]) - {base})
+    paired = stats.rounds_of_pairs(found, [(base, other) for other in others])
+    return paired.with_columns(pl.lit(condition).alias("condition"), pl.lit(json.dumps(note)).alias("note"))
+
+
+def one_round(
+    runs: Sequence[Run], ready: Mapping[str, Ready], change: Change = USUAL, condition: str = "", **note: Any
+) -> pl.DataFrame:
+    """Rows of one round: of a duet, or of the runs of one round one after the other."""
+    found = []
+    for run in runs:
+        with opened(run, ready, change) as servings:
+            found.append(values(servings))
+    return ratios(pl.concat(found), condition=condition, **note)
+
+
+def by_round(runs: Iterable[Run]) -> list[list[Run]]:
+    rounds: dict[int, list[Run]] = {}
+    for run in runs:
+        rounds.setdefault(run.round, []).append(run)
+    return list(rounds.values())
+
+
+@dataclass(frozen=True)
+class Todo:
+    """Something that is measured at once."""
+
+    unit: str
+    round: int
+    measure: Callable[[], pl.DataFrame]
+    """Gives rows of results, as `ratios` does."""
+
+
+def carry_out(file: Path, todo: Sequence[Todo], beside: int = 0) -> pl.DataFrame:
+    """Measures what is not yet in the file, and gives all that is in it. `beside`: busy processes meanwhile."""
+    known = read(file)
+    there = set(known.select("unit", "round").unique().rows())
+    missing = [each for each in todo if (each.unit, each.round) not in there]
+    terminal, began = Terminal(), time.monotonic()
+    terminal.say(f"{file.name}: {len(todo) - len(missing)} of {len(todo)} are there already")
+    try:
+        with measuring(f"benchmarks/verdicts {file.stem}"), busy(beside):
+            for number, each in enumerate(missing):
+                each_s = (time.monotonic() - began) / number if number else 0.0
+                left = f"{duration(each_s * (len(missing) - number))} left" if number else "starting"
+                what = f"{number + 1} of {len(missing)}, {left}: {each.unit or file.stem}, round {each.round}"
+                terminal.show(what, number / len(missing), at_once=not number)
+                from_s = time.monotonic()
+                rows = each.measure().with_columns(
+                    pl.lit(each.unit).alias("unit"),
+                    pl.lit(each.round, pl.Int32).alias("round"),
+                    pl.lit(time.monotonic() - from_s).alias("seconds"),
+                    pl.lit(datetime.now(UTC)).cast(RESULTS["at"]).alias("at"),
+                )
+                known = pl.concat([known, rows.select(pl.col(name).cast(kind) for name, kind in RESULTS.items())])
+                write(file, known)
+    finally:
+        terminal.close()
+    return known
+
+
+def read(file: Path) -> pl.DataFrame:
+    return pl.read_parquet(file) if file.exists() else pl.DataFrame(schema=RESULTS)
+
+
+def write(file: Path, rows: pl.DataFrame) -> None:
+    """Writes the whole file or leaves it as it was."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}")
+    rows.write_parquet(partial, compression="zstd")
+    partial.rename(file)
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """So many processes that compute for as long as the block lasts; they end with us, however we end."""
+    endless = [sys.executable, "-c", "while True: pass"]
+    started = [subprocess.Popen(keeper.command("exec", endless, cpus=())) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def ready_for(runs: Sequence[Run]) -> dict[str, Ready]:
+    """Builds and tables of these runs, made if need be."""
+    return make_ready(runs, lambda text: print(text, flush=True))
+
+
+def preloaded(name: str) -> Path:
+    """The library of NAME.c beside this file, compiled by the machine's cc, kept by the digest of its source."""
+    source = HERE / f"{name}.c"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    library = cache_dir() / "benchmarks" / f"{name}-{digest}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        partial = library.with_suffix(f".{os.getpid()}")
+        command = ["cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", str(partial), str(source), "-ldl"]
+        subprocess.run(command, check=True)
+        partial.rename(library)
+    return library
+
+
+MADV_COLLAPSE, PROCESS_MADVISE, HUGE = 25, 440, 2 << 20
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def collapse(pid: int) -> int:
+    """Makes written memory of a process huge pages, from outside (Linux 6.1); the number of pages that became so."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process, done = os.pidfd_open(pid), 0
+    try:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            extent, permissions, *rest = line.split()
+            name = rest[3] if len(rest) > 3 else ""
+            if "w" not in permissions or (name and not name.startswith(("[heap", "[anon"))):
+                continue
+            begin, end = (int(each, 16) for each in extent.split("-"))
+            for at in range(-(-begin // HUGE) * HUGE, end - HUGE + 1, HUGE):
+                one = _Range(at, HUGE)
+                done += libc.syscall(PROCESS_MADVISE, process, ctypes.byref(one), 1, MADV_COLLAPSE, 0) >= 0
+    finally:
+        os.close(process)
+    return done
+
+
+def huge_mb(pid: int) -> int:
+    """Megabytes of a process in huge pages."""
+    found = re.search(r"AnonHugePages:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text())
+    return int(found[1]) // 1024 if found else 0
+
+
+def shuffled(found: Sequence[Any], number: int) -> list[Any]:
+    """In an order that depends on the number alone."""
+    return random.Random(f"{SEED} {number}").sample(list(found), len(found))

@@ -1,0 +1,114 @@
+"""The verdict on simulated noise: slices of servers whose true ratio is known, through the library's own estimate.
+
+A round has a start's luck, which is the same for all its cycles, and each cycle has noise of its own, made as slices
+in the order A B B A on a machine whose speed changes. `stats.rounds_of_pairs` and `stats.compare` do the rest.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from measuring import BASE, ME, SEED, THROUGHPUT
+from rqps import stats
+
+CELLS, CYCLES = 20, 60
+ROUNDS = (4, 6, 9, 12)
+LUCK = 0.009
+"""Spread between starts, as measured in the first trials."""
+WITHIN = 0.03
+"""Spread of a slice's speed."""
+SLOWER = (0.01, 0.02, 0.03)
+KINDS = {
+    "normal": "a start's luck and slices spread normally",
+    "skewed": "most starts are alike, some much slower; slices are held up now and then",
+    "two speeds": "each start of either side is fast or, three times of ten, 2 % slower",
+    "drifting": "the machine loses half of its speed and wins it back while a round goes on",
+    "contaminated": "one round of twelve is off by 4 %, one slice of twenty takes twice as long",
+}
+"""Each kind of noise."""
+
+
+def luck(kind: str, shape: tuple[int, int], random: np.random.Generator) -> Any:
+    """Logarithms of what starts do to a ratio, with mean zero, by cell and round. Cells differ in their spread."""
+    spread = LUCK * np.exp(random.normal(0, 0.3, (shape[0], 1)))
+    if kind == "skewed":
+        return spread * (random.exponential(1, shape) - 1)
+    if kind == "two speeds":
+        sides = [random.random(shape) < 0.3 for _ in range(2)]
+        return 0.02 * (sides[0].astype(float) - sides[1]) + random.normal(0, 0.003, shape)
+    if kind == "contaminated":
+        return random.normal(0, 0.6, shape) * spread + (random.random(shape) < 1 / 12) * random.normal(0, 0.04, shape)
+    return random.normal(0, 1, shape) * spread
+
+
+def slices(kind: str, shape: tuple[int, int], random: np.random.Generator) -> Any:
+    """Logarithms of the speed of each of the four slices of each cycle."""
+    every = (*shape, CYCLES, 4)
+    noise = random.normal(0, WITHIN, every)
+    if kind == "skewed":
+        return noise - random.exponential(WITHIN, every) * (random.random(every) < 0.3)
+    if kind == "contaminated":
+        return noise - np.log(2) * (random.random(every) < 0.05)
+    if kind == "drifting":
+        at = np.linspace(0, 2 * np.pi, CYCLES * 4).reshape(CYCLES, 4) + random.uniform(0, 2 * np.pi, (*shape, 1, 1))
+        walk = random.normal(0, 0.005, (*shape, CYCLES * 4)).cumsum(-1).reshape(every)
+        return noise + np.log(0.75 + 0.25 * np.cos(at)) + walk
+    return noise
+
+
+def page(kind: str, rounds: int, random: np.random.Generator) -> pl.DataFrame:
+    """The values of a page of equal servers, as `stats.measured` gives them."""
+    shape = (CELLS, rounds)
+    speed = np.exp(slices(kind, shape, random))
+    luck_ = np.exp(luck(kind, shape, random))[..., None]
+    harmonic = 2 / (1 / speed[..., (0, 1)] + 1 / speed[..., (3, 2)])  # two slices of each side make its value
+    frames = []
+    for dbms, side in ((BASE, harmonic[..., 0]), (ME, harmonic[..., 1] * luck_)):
+        flat = side.reshape(-1, CYCLES)
+        columns = {
+            "step": np.repeat(np.arange(CELLS), rounds).astype(str),
+            "round": np.tile(np.arange(rounds, dtype=np.int32), CELLS),
+            "cycles": list(flat),
+            "value": flat.mean(1),
+        }
+        frames.append(
+            pl.DataFrame(columns).with_columns(pl.col("cycles").cast(pl.List(pl.Float64)), pl.lit(dbms).alias("dbms"))
+        )
+    usual = {"host": "simulated", "kind": "", "group": "", "metric": THROUGHPUT, "build": "", "config": ""}
+    return pl.concat(frames).with_columns(
+        *(pl.lit(value).alias(name) for name, value in usual.items()),
+        pl.col("step").cast(pl.Int64).alias("position"),
+        pl.col("step").cast(pl.Int64).alias("table_position"),
+        pl.lit(None, pl.Int64).alias("range"),
+        pl.lit(1).alias("clients"),
+        pl.format("r{}@simulated/{}", "round", "dbms").alias("run"),
+    )
+
+
+def simulate(pages: int, kind: str, rounds: int) -> dict[str, float | int | str]:
+    """One row of the table: pages of equal servers, and the same ones with a slowdown added."""
+    random = np.random.default_rng([SEED, list(KINDS).index(kind), rounds])
+    count = dict.fromkeys(("held", "false", "pages with false", "same"), 0)
+    found = dict.fromkeys(SLOWER, 0)
+    for _ in range(pages):
+        paired = stats.rounds_of_pairs(page(kind, rounds, random), [(BASE, ME)])
+        equal = stats.compare(paired)
+        called = equal.filter(pl.col("verdict").is_in(["slower", "faster"])).height
+        count["held"] += equal.filter(pl.col("low") <= 1, pl.col("high") >= 1).height
+        count["false"] += called
+        count["pages with false"] += called > 0
+        count["same"] += equal.filter(verdict="same").height
+        for slower in SLOWER:
+            moved = paired.with_columns(pl.col("ratio") * (1 - slower))
+            found[slower] += stats.compare(moved, smallest=slower / 2).filter(verdict="slower").height
+    cells = pages * CELLS
+    return {
+        "noise": kind,
+        "rounds": rounds,
+        "cells": cells,
+        "95 % intervals hold the truth": count["held"] / cells,
+        "called different": count["false"] / cells,
+        "pages of 20 with a false call": count["pages with false"] / pages,
+        "called same": count["same"] / cells,
+        **{f"{slower:.0%} slower found": number / cells for slower, number in found.items()},
+    }
