@@ -14,8 +14,10 @@ import polars as pl
 from markupsafe import Markup
 
 import rqps
+from rqps import stats
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, Execution, check_parameters
+from rqps.pages import measurement_health
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import notebook_page, render
@@ -131,7 +133,10 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     tables = {"runs": run_rows(study, report.runs, files), "failed": run_rows(study, study.failed, files)}
     words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "when": when, "made": report.made}
     links = {"contents": (), "pages": pages, "profiled": report.links.cells, "note": report.links.note}
-    short = {"card": study.card, "in_short": in_short, "nothing": nothing, "facts": facts}
+    health = stats.health(study)
+    believed = {"sentence": measurement_health.in_a_sentence(health), "doubtful": health.belief == "doubtful"}
+    believed["page"] = next((file for file, _ in pages if file == "measurement_health.html"), None)
+    short = {"card": study.card, "in_short": in_short, "nothing": nothing, "believed": believed, "facts": facts}
     page = render("index.html.j2", **words, **short, **links, **tables)
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 

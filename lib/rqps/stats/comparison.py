@@ -29,7 +29,7 @@ def compare(
 
     `median, low, high` are of the ratio me / base, or of the difference me - base. `smallest` is the smallest effect
     that matters, as a share of the base: what is surely less is `same`. Other `keys` than the usual ones must have
-    `metric` among them.
+    `metric` among them. `sure_low, sure_high` decide the verdict.
     """
     keys = [name for name in keys or KEYS if name in paired.columns]
     follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
@@ -49,8 +49,10 @@ def compare(
     needs = verdict.needs(
         sure=statistic.sure, too_few=statistic.too_few, null=null, near=near, low="sure_low", high="sure_high"
     )
-    figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage", "verdict", "needs")
-    return found.with_columns(decided.alias("verdict")).with_columns(needs.alias("needs")).select(*keys, *figures)
+    figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage")
+    decision = ("sure_low", "sure_high", "verdict", "needs")
+    found = found.with_columns(decided.alias("verdict")).with_columns(needs.alias("needs"))
+    return found.select(*keys, *figures, *decision)
 
 
 def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str, statistic: Statistic = STUDENT) -> pl.DataFrame:

@@ -5,6 +5,7 @@ within 2 % of that value, and `unsure` everything else, as well as every compari
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import polars as pl
 
@@ -19,6 +20,13 @@ FALSE_FINDINGS = 0.05
 FALSE_ALARMS = 0.01
 """Share of equal servers that may be called different, also where a page compares nothing else."""
 MOST_ROUNDS_WORTH_NAMING = 60
+COARSE = 0.05
+"""A study that can't tell so much in nine of ten steps tells only large differences."""
+DRIFTING = 0.05
+"""Share of a study's comparisons that may drift before the others are doubted, too."""
+DISTURBED = 0.5
+"""Share of the rounds, one server after the other, that may be disturbed by others."""
+Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
 def coverage_of_each(comparisons: int) -> float:
@@ -117,3 +125,27 @@ def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
         return []
     chances = 2 * stats.t.sf([abs(each) for each in t], freedom)
     return [float(share) for share in stats.false_discovery_control(chances)]
+
+
+def different(*, low: str = "sure_low", high: str = "sure_high") -> pl.Expr:
+    """True where servers known to be equal are called different, by however few rounds; null without an interval."""
+    return (pl.col(low) > 1) | (pl.col(high) < 1)
+
+
+def belief(*, told: float | None, called: int, drifting: float, disturbed: float) -> Belief:
+    """The belief that a study's numbers deserve.
+
+    `told` is the difference that nine of ten steps can tell, `called` counts comparisons in which the base is called
+    different from itself, `drifting` and `disturbed` are shares of comparisons and of rounds that others disturbed
+    on one side only.
+
+    >>> [belief(told=told, called=0, drifting=0, disturbed=0) for told in (0.014, 0.3, None)]
+    ['believed', 'coarse', 'unknown']
+    >>> belief(told=0.014, called=1, drifting=0, disturbed=0)
+    'doubtful'
+    """
+    if called or drifting > DRIFTING or disturbed >= DISTURBED:
+        return "doubtful"
+    if told is None:
+        return "unknown"
+    return "coarse" if told > COARSE else "believed"

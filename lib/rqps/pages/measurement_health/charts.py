@@ -1,0 +1,94 @@
+"""Pictures of a study's health: the smallest difference that each step can tell, and the rounds side by side."""
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from rqps.pages.measurement_health.sentences import THROUGHPUT, percent
+from rqps.pages.measurement_health.tables import METRICS, on_hosts
+from rqps.stats import Health, verdict
+from rqps.stats.health import deviations
+from rqps.view import INK, MUTED, ROW_PX, SERIES, VERDICT_COLOURS, Sentences, on_rows, slim
+from rqps.view.lines import panels
+
+MOST_STEPS = 60
+PANEL_PX = 330
+_NOTED = {"as usual": MUTED, "disturbed": SERIES[4], "far": VERDICT_COLOURS["slower"]}
+
+
+def smallest_differences(found: Health) -> Any:
+    """A dot per step and metric: the smallest difference that its rounds can tell."""
+    known = on_hosts(found.steps.drop_nulls("told"))
+    if known.is_empty():
+        return Sentences([f"It takes {verdict.ROUNDS_FOR_A_VERDICT} rounds to tell any difference."])
+    order = known.group_by("step").agg(pl.col("told").max()).sort("told", "step", descending=True)["step"]
+    shown = known.filter(pl.col("step").is_in(order.head(MOST_STEPS).to_list()))
+    rows = slim(shown, "step", "metric", "rounds", "told").with_columns(pl.col("metric").replace(METRICS))
+    axis = alt.Axis(format=".2~p", tickCount=6)
+    x = alt.X("told:Q", title="smallest difference told (logarithmic)", scale=alt.Scale(type="log"), axis=axis)
+    y = alt.Y("step:N", title=None, sort=order.to_list(), axis=alt.Axis(ticks=False, domain=False))
+    colour = alt.Color("metric:N", title=None, scale=alt.Scale(domain=list(METRICS.values()), range=list(SERIES)))
+    tooltip = ["step:N", "metric:N", "rounds:Q", alt.Tooltip("told:Q", format=".2p")]
+    dots = alt.Chart(rows).mark_point(filled=True, size=60, opacity=0.9)
+    dots = dots.encode(x=x, y=y, color=colour, tooltip=tooltip)
+    near = pl.DataFrame({"at": [verdict.SAME_WITHIN]})
+    line = alt.Chart(near).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="at:Q")
+    of_throughput = found.steps.filter(metric=THROUGHPUT)
+    able = int((of_throughput["told"] <= verdict.SAME_WITHIN).sum())
+    claim = f"{percent(verdict.SAME_WITHIN)} of throughput can be told in {able} of {of_throughput.height} steps."
+    how = (
+        "Half of the interval that decides, for the dbms of a step whose rounds spread most. The dashed line is "
+        f"{percent(verdict.SAME_WITHIN)}, below which a difference is called the same."
+        + (f" The {MOST_STEPS} steps that can tell least are shown." if len(order) > MOST_STEPS else "")
+    )
+    return on_rows([line, dots], ROW_PX * rows["step"].n_unique() + 20, claim, how)
+
+
+def over_rounds(found: Health) -> Any:
+    """The base alone and the ratios to it, round by round: where half of the comparisons are, and where most are."""
+    if found.by_round.height < 2 or found.rounds.is_empty():
+        return Sentences(["There are no rounds to be compared with each other."])
+    at, where = pl.col("off"), ["what", "host", "round"]
+    off = deviations(found.rounds.filter(metric=THROUGHPUT))
+    names = {"base_off": f"{found.study.card.base} alone", "off": "ratios to it"}
+    long = off.select("host", "round", *names).rename(names)
+    drawn = (
+        long.unpivot(on=list(names.values()), index=["host", "round"], variable_name="what", value_name="off")
+        .with_columns(at.exp() - 1)
+        .group_by(where)
+        .agg(at.median().alias("median"), at.quantile(0.1).alias("low"), at.quantile(0.9).alias("high"))
+        .join(found.by_round.select("host", "round", "far", "disturbed"), on=["host", "round"])
+        .with_columns(
+            noted=pl.when("far")
+            .then(pl.lit("far"))
+            .when("disturbed")
+            .then(pl.lit("disturbed"))
+            .otherwise(pl.lit("as usual"))
+        )
+    )
+    if drawn["host"].n_unique() > 1:
+        drawn = drawn.with_columns(pl.format("{}, {}", "what", "host").alias("what"))
+    drawn = drawn.sort(pl.col("what").str.starts_with("ratios"), "what", "round")
+    kept = slim(drawn, "what", "round", "median", "low", "high", "noted")
+    percents = alt.Axis(format="+.0~%", tickCount=5)
+    form = [alt.Tooltip(f"{name}:Q", format="+.2%") for name in ("median", "low", "high")]
+    base = alt.Chart().encode(
+        x=alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+        color=alt.Color("noted:N", title=None, scale=alt.Scale(domain=list(_NOTED), range=list(_NOTED.values()))),
+        tooltip=["what:N", "round:Q", *form, "noted:N"],
+    )
+    y = alt.Y("median:Q", title="from the middle of all rounds", axis=percents)
+    panel = alt.layer(
+        base.mark_rule(strokeWidth=5, opacity=0.45).encode(y=alt.Y("low:Q", axis=percents), y2="high:Q"),
+        base.mark_point(filled=True, size=45, opacity=1).encode(y=y),
+        data=kept,
+    ).properties(height=190)
+    far = drawn.group_by("what").agg(((pl.col("high") - pl.col("low")) / 2).median().alias("reach"))
+    reach = dict(far.rows())
+    said = ", ".join(f"{what} moves by {percent(reach[what])}" for what in drawn["what"].unique(maintain_order=True))
+    how = (
+        "Throughput of each round relative to the middle of its comparison's rounds: a dot is the median of all "
+        "steps and dbms, the bar holds eight of ten. Both panels have one axis."
+    )
+    return panels(panel, "what", list(reach), said, how, width_px=PANEL_PX)

@@ -1,0 +1,120 @@
+"""Tables of a study's health: the base against itself, steps, rounds, drift, and the machine."""
+
+from pathlib import Path
+
+import polars as pl
+from great_tables import GT
+
+from rqps.observe.finding import HEADINGS, machine_findings
+from rqps.pages.measurement_health.sentences import percent
+from rqps.stats import Health
+from rqps.store import Study, read_manifest
+from rqps.view import Column, Row, Sentences, interval_of, rounds_of, spread, table, two_lines
+
+METRICS = {"operations_per_s": "throughput", "server_cpu_us_per_operation": "server CPU/o"}
+_TOO_FEW = "–"
+
+
+def itself(found: Health) -> GT | Sentences:
+    """The base against itself: one row per step, with ratio, interval, and what the rounds would have called it."""
+    if found.compared.is_empty():
+        wants = (
+            "rqps run measures about one for ten pairs" if found.is_duet else "only duets (method: duet) have them"
+        )
+        guess = "What equal servers differ by can only be guessed here, from the spread of the rounds below."
+        return Sentences([f"There are no rounds of the base against itself: {wants}. {guess}"])
+
+    def cell(row: Row) -> str:
+        called = "different" if row["different"] else "the same" if row["verdict"] == "same" else "not different"
+        below = f"{interval_of(row, '.3f', 'sure')}<br>{called}, n={row['n']}"
+        return two_lines(f"<b>{row['median']:.3f}</b>", below)
+
+    return table(
+        spread(on_hosts(found.compared), "metric", ["step"]),
+        [Column("step"), *(Column(name, label, cell, align="center") for name, label in METRICS.items())],
+        name="itself",
+        note=f"The second {found.study.card.base} of a round relative to the first: mean of "
+        f"{rounds_of(found.compared['n'])}, below it the interval that decides. The same: within 2 %.",
+    )
+
+
+def step_table(found: Health) -> GT | Sentences:
+    """One row per step: the spread of the base alone, of the ratios between rounds and within, and what is told."""
+    if found.steps.is_empty():
+        return Sentences([found.missing or "There are no rounds."])
+    columns = [Column("step"), Column("rounds"), Column("alone", "base alone", percent)]
+    rows = spread(on_hosts(found.steps), "metric", ["step"])
+    for row in rows:
+        for name in METRICS:
+            row |= {f"{part} {name}": (row[name] or {}).get(part) for part in ("between", "within", "told")}
+            row |= {part: (row[name] or {}).get(part, row.get(part)) for part in ("rounds", "alone")}
+    for name, label in METRICS.items():
+        columns += [Column(f"{part} {name}", part, percent, under=label) for part in ("between", "within", "told")]
+    return table(
+        rows,
+        columns,
+        name="steps",
+        note="Standard deviations, and the smallest difference that is more than the interval that decides: a true "
+        "difference of that size is found every second time, one of half as much again nine times of ten. "
+        f"Within a round is known of duets only. {_TOO_FEW}: too few rounds.",
+    )
+
+
+def round_table(found: Health) -> GT | Sentences:
+    """One row per round: its distance from the others, and what disturbed it."""
+    if found.by_round.is_empty():
+        return Sentences(["No round has finished."])
+    noted = pl.concat_list(
+        pl.when(which).then(pl.lit(what)) for which, what in (("far", "far from the others"), ("disturbed",) * 2)
+    )
+    rows = found.by_round.with_columns(
+        pl.col("started_at").dt.strftime("%Y-%m-%d %H:%M").alias("began"),
+        noted.list.drop_nulls().list.join(", ").alias("noted"),
+    )
+    columns = [Column("round"), Column("began"), Column("ratios"), Column("off", form=percent), Column("steps")]
+    columns += [Column("others", "of others"), Column("steal", "of steal"), Column("noted", " ")]
+    return table(
+        rows,
+        [Column("host")] * (rows["host"].n_unique() > 1) + columns,
+        name="rounds",
+        note="Off: how far half of the ratios are from the middle of their comparison. Of others, of steal: steps "
+        "with a warning that other processes kept the CPUs busy, or that other guests of the hardware took CPU time.",
+    )
+
+
+def drift_table(found: Health) -> GT | Sentences:
+    """Comparisons that change over the rounds, the surest first."""
+    drifting = found.drift.filter("drifting").sort(pl.col("t").abs(), descending=True)
+    if found.drift.is_empty():
+        return Sentences(["Too few rounds to see a drift."])
+    if drifting.is_empty():
+        return Sentences([f"None of {found.drift.height} comparisons is shown to drift over the rounds."])
+    rows = on_hosts(drifting).with_columns(pl.col("metric").replace(METRICS))
+    change = Column("change", "from first to last round", lambda value: f"{100 * value:+.1f} %")
+    columns = [Column("step"), Column("dbms"), Column("metric"), Column("n", "rounds"), change]
+    note = "By a straight line through the logarithms of the rounds; one in twenty of these may be chance."
+    return table(rows, columns, name="drift", note=note)
+
+
+def machine(study: Study) -> GT | Sentences:
+    """Findings of the doctor on the machine as the first run of each host found it, without those that are fine."""
+    rows = []
+    for (host,), runs in study.runs.group_by("host", maintain_order=True):
+        facts = read_manifest(Path(runs["folder"][0])).machine
+        for each in machine_findings(facts):
+            if each.level != "ok":
+                rows.append({"host": host, "heading": HEADINGS[each.level].rstrip(":."), **each._asdict()})
+    if not rows:
+        return Sentences(["The machine's description gives no reason to worry."])
+    names = ["host"] * (study.runs["host"].n_unique() > 1) + ["name", "found", "effect", "fix"]
+    rows.sort(key=lambda row: -list(HEADINGS).index(row["level"]))
+    return table(
+        rows, [Column(each, " " if each == "name" else "") for each in names], name="machine", group="heading"
+    )
+
+
+def on_hosts(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the host in the name of each step, where there is more than one host."""
+    if frame["host"].n_unique() < 2:
+        return frame
+    return frame.with_columns(pl.format("{} on {}", "step", "host").alias("step"))

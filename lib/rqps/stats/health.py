@@ -1,0 +1,178 @@
+"""The health of a study: the base against itself, the spread of its rounds, their drift, and what disturbed them."""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import polars as pl
+
+from rqps.errors import RqpsError
+from rqps.stats import verdict
+from rqps.stats.comparison import compare, in_tables
+from rqps.stats.estimate import STUDENT
+from rqps.stats.metrics import measured
+from rqps.stats.pairing import rounds
+from rqps.store.read import Study, load
+from rqps.study.unfold import AGAIN
+
+METRICS = ("operations_per_s", "server_cpu_us_per_operation")
+DISTURBANCES = ("others", "steal")
+WORTH_NAMING = 0.1
+"""Share of a round's steps that others disturbed, above which the round was disturbed."""
+FAR = 3.0
+"""Times that a round is as far from the middle of all rounds as they usually are."""
+NINE_OF_TEN = 0.9
+
+_CELL = ["host", "step", "metric", "base", "dbms"]
+_LOG = pl.col("ratio").log()
+_WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run")
+_COUNTS = dict.fromkeys(("position", "table_position", "clients", "round"), pl.Int32) | {"range": pl.Int64}
+_VALUES = ("base_value", "me_value", "ratio", "difference", "error")
+_NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fromkeys(_VALUES, pl.Float64))
+
+
+class Health(NamedTuple):
+    """All that is known of a study's health. Frames are empty where it can't be told, and `missing` says why."""
+
+    study: Study
+    rounds: pl.DataFrame
+    """Rounds against the base: throughput, and CPU of the server."""
+    itself: pl.DataFrame
+    """Rounds of the base against itself."""
+    compared: pl.DataFrame
+    """The tidy frame of the base against itself, with `different`: the interval by which verdicts go leaves out 1."""
+    overall: pl.DataFrame
+    """The base against itself over all steps, per metric: `n, median, low, high`."""
+    steps: pl.DataFrame
+    """Per host, step and metric: `rounds`, the spread of the base `alone`, and of ratios `between` rounds and
+    `within` them, and `told`, the smallest difference that is more than an interval; null with too few rounds."""
+    by_round: pl.DataFrame
+    """Per host and round: how far `off` its ratios are, `far`, the steps with warnings of `others` and of `steal`,
+    and `disturbed` where they are many."""
+    drift: pl.DataFrame
+    """Per comparison: its `change` from the first round to the last by a straight line, and `drifting`."""
+    is_duet: bool
+    """Servers take turns within a round, so that a disturbance meets all of them."""
+    belief: verdict.Belief
+    told: float | None
+    """The difference that nine of ten steps can tell, in throughput."""
+    missing: str = ""
+
+
+def health(study: Study) -> Health:
+    """Judges a study by its rounds, its warnings, and duets of the base with itself, if it has any."""
+    try:
+        found = rounds(measured(study, METRICS), study.runs, study.card.base)
+        missing = ""
+    except RqpsError as error:
+        found, missing = _NONE, str(error)
+    itself = _itself(study)
+    both = pl.concat([found, itself.select(found.columns)])
+    # The spread of a few rounds of the base with itself is learned from those of the study, too.
+    compared = in_tables(compare(both))
+    is_itself = pl.col("dbms").str.ends_with(AGAIN)
+    equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
+    steps, by_round, drift = _steps(found, compared.filter(~is_itself)), _by_round(study, found), _drift(found)
+    told = steps.filter(pl.col("told").is_not_null(), metric=METRICS[0])["told"].sort()
+    enough = math.ceil(NINE_OF_TEN * steps.filter(metric=METRICS[0]).height)
+    most = float(told[enough - 1]) if 0 < enough <= len(told) else None
+    is_duet = study.runs["run"].str.contains("/").any()
+    belief = verdict.belief(
+        told=most,
+        called=int(equal["different"].sum() or 0),
+        drifting=_share(drift["drifting"]),
+        disturbed=0.0 if is_duet else _share(by_round["disturbed"]),
+    )
+    return Health(study, found, itself, equal, _overall(both), steps, by_round, drift, is_duet, belief, most, missing)
+
+
+def _itself(study: Study) -> pl.DataFrame:
+    """Rounds of the base against itself, in which the other base has a name of its own."""
+    try:
+        found = load(study.card.study, study.folder.parents[1], "health")
+        again = pl.when(pl.col("run").str.ends_with(AGAIN)).then(pl.col("dbms") + AGAIN).otherwise("dbms")
+        runs, steps = (frame.with_columns(again.alias("dbms")) for frame in (found.runs, found.steps))
+        return rounds(measured(replace(found, runs=runs, steps=steps), METRICS), runs, study.card.base)
+    except RqpsError:
+        return _NONE
+
+
+def _overall(both: pl.DataFrame) -> pl.DataFrame:
+    """Steps of one round have the luck of one start, so that a round counts once: by the mean of its steps."""
+    of_rounds = both.group_by("metric", "dbms", "host", "round", maintain_order=True).agg(_LOG.mean().exp())
+    found = STUDENT.estimate(of_rounds, ["metric", "dbms"], "ratio")
+    return found.filter(pl.col("dbms").str.ends_with(AGAIN))
+
+
+def _steps(found: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
+    within = (pl.col("error") ** 2).median()
+    spreads = found.group_by(_CELL).agg(
+        pl.col("base_value").log().std().alias("alone"),
+        (_LOG.var() - within.fill_null(0)).clip(0).alias("between"),
+        within.alias("within"),
+    )
+    half = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
+    told = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(half)
+    return (
+        compared.join(spreads, on=_CELL, how="left", maintain_order="left")
+        .group_by("host", "group", "step", "metric", maintain_order=True)
+        .agg(
+            pl.col("n").min().alias("rounds"),
+            pl.col("alone").mean(),
+            *(pl.col(name).mean().sqrt() for name in ("between", "within")),
+            # the dbms that can be told least
+            pl.when(told.null_count() == 0).then(told.max()).alias("told"),
+        )
+    )
+
+
+def _by_round(study: Study, found: pl.DataFrame) -> pl.DataFrame:
+    off = deviations(found)["off"].abs()
+    of_rounds = (
+        found.with_columns(off).group_by("host", "round").agg(pl.len().alias("ratios"), pl.col("off").median())
+    )
+    usual = pl.col("off").median().over("host")
+    warned = study.warnings.filter(pl.col("kind").is_in(DISTURBANCES)).unique(["run", "step", "kind"])
+    counts = [warned.filter(kind=kind).group_by("host", "round").agg(pl.len().alias(kind)) for kind in DISTURBANCES]
+    steps = study.steps.group_by("host", "round").agg(pl.len().alias("steps"))
+    started = study.runs.group_by("host", "round").agg(pl.col("started_at").min())
+    joined = started.join(steps, on=["host", "round"], how="left").join(of_rounds, on=["host", "round"], how="left")
+    for each in counts:
+        joined = joined.join(each, on=["host", "round"], how="left")
+    is_far = (pl.col("off") > FAR * usual) & (pl.col("off") > verdict.SAME_WITHIN)
+    return joined.sort("host", "round").with_columns(
+        pl.col(*DISTURBANCES).fill_null(0),
+        (pl.max_horizontal(*DISTURBANCES) > WORTH_NAMING * pl.col("steps")).fill_null(False).alias("disturbed"),
+        is_far.fill_null(False).alias("far"),
+    )
+
+
+def deviations(found: pl.DataFrame) -> pl.DataFrame:
+    """Each round's distance from the middle of its comparison's rounds, in logarithms: `off` of the ratio, `base_off`
+    of the base alone."""
+    base = pl.col("base_value").log()
+    return found.with_columns(
+        (_LOG - _LOG.median().over(_CELL)).alias("off"), (base - base.median().over(_CELL)).alias("base_off")
+    )
+
+
+def _drift(found: pl.DataFrame) -> pl.DataFrame:
+    at, n = pl.col("round"), pl.len()
+    r = pl.corr(at, _LOG)
+    slope = pl.cov(at, _LOG) / at.var()
+    lines = (
+        found.group_by("host", "group", "step", "metric", "base", "dbms", maintain_order=True)
+        .agg(
+            n.alias("n"),
+            ((slope * (at.max() - at.min())).exp() - 1).alias("change"),
+            (r * ((n - 2) / (1 - r**2)).sqrt()).alias("t"),
+        )
+        .filter(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT, pl.col("t").is_finite())
+    )
+    chance = pl.Series(verdict.false_shares(lines["t"].to_list(), (lines["n"] - 2).to_list()), dtype=pl.Float64)
+    matters = pl.col("change").abs() > verdict.SAME_WITHIN
+    return lines.with_columns(drifting=(chance <= verdict.FALSE_FINDINGS) & matters)
+
+
+def _share(which: pl.Series) -> float:
+    return float(which.mean() or 0)  # type: ignore[arg-type]
