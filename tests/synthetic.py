@@ -97,6 +97,50 @@ def write_study(data: Path, shape: Shape | None = None, **changes: Any) -> Path:
     return data
 
 
+CYCLES = 10
+LUCK = 0.005
+"""The spread between starts of a server, in a duet."""
+
+
+def write_duets(data: Path, shape: Shape | None = None, **changes: Any) -> Path:
+    """Write a made-up study of duets: one slice of 20 ms after the other, in cycles of all servers and back."""
+    shape = shape or Shape(**changes)
+    folder = data / "raw/study=synthetic"
+    write_study_card(folder, card(shape))
+    for round_ in range(1, shape.rounds + 1):
+        for dbms in shape.dbms:
+            facts = manifest(dbms, round_, shape, run=f"r{round_:02}@here/{dbms}", position=round_ - 1)
+            write_rows(folder, facts, in_turns(tables(facts, shape), facts, shape))
+    return data
+
+
+def in_turns(
+    found: dict[str, list[dict[str, Any]]], facts: Manifest, shape: Shape
+) -> dict[str, list[dict[str, Any]]]:
+    """The tables of one server of a duet: with slices, and without what is of all servers together."""
+    place, servers = shape.dbms.index(facts.dbms), len(shape.dbms)
+    for row in found["steps"]:
+        machine = random.Random(f"{facts.round} {row['step']}")  # as fast for all of a duet
+        start = random.Random(f"{facts.run} {row['step']}")
+        speed = _speed(facts.dbms, row["step"]) * 20_000 / (row["position"] + 1) * math.exp(start.gauss(0, LUCK))
+        slices = []
+        for cycle in range(CYCLES):
+            now = speed * math.exp(machine.gauss(0, 20 * shape.noise))
+            for number in (place, 2 * servers - 1 - place):
+                busy_us = 20_000.0
+                done = max(1, round(busy_us * now / 1e6 * math.exp(start.gauss(0, shape.noise))))
+                of_slice = {"step": row["step"], "slice": 2 * servers * cycle + number, "cycle": cycle}
+                cpu = {"client_cpu_us": 4.0 * done, "server_cpu_us": 6e5 * done / speed}
+                slices.append(of_slice | {"operations": done, "busy_us": busy_us} | cpu)
+        found["slices"] += sorted(slices, key=lambda each: each["slice"])
+        operations, elapsed_s = (sum(each[name] for each in slices) for name in ("operations", "busy_us"))
+        row |= {name: None for name in row if name.startswith(("host_", "client_"))}
+        row |= dict.fromkeys(("operations", "transactions"), operations)
+        row |= {"elapsed_s": elapsed_s / 1e6, "operations_per_s": operations / elapsed_s * 1e6}
+        row |= {f"{who}_cpu_s": sum(each[f"{who}_cpu_us"] for each in slices) / 1e6 for who in ("server", "client")}
+    return found
+
+
 MANY = Shape(
     dbms=tuple(f"my{number}_rel_o2nofp.cz10a" for number in range(1, 11)),
     steps=SysbenchParameters().measured,

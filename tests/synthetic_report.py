@@ -29,7 +29,7 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
     run = study.runs["run"][0]
     steps = study.steps.filter(run=run)
     shown = [
-        view.throughput(throughput_over_time(study.intervals.filter(run=run))),
+        view.throughput(throughput_over_time(study.intervals.filter(run=run), study.steps)),
         view.counters(counters_over_time(study.counters.filter(run=run), steps)),
         view.latencies(latencies_of_steps(steps)),
     ]

@@ -39,7 +39,7 @@ def all_charts(study: Study) -> dict[str, Any]:
         "rounds": view.dots(rounds, compared),
         "cpu rounds": view.dots(rounds, compared, "server_cpu_us_per_operation"),
         "cpu": view.bars(costs, base, CPU),
-        "throughput": view.throughput(throughput_over_time(study.intervals)),
+        "throughput": view.throughput(throughput_over_time(study.intervals, study.steps)),
         "counters": view.counters(of_run),
         "latency": view.latencies(latencies_of_steps(study.steps)),
     }

@@ -47,7 +47,7 @@ def test_options_that_not_all_have_are_listed_with_who_has_them(study: Study) ->
 
 
 def test_a_step_of_one_second_has_no_course(study: Study) -> None:
-    first = throughput_over_time(study.intervals.filter(pl.col("second") == 0))
+    first = throughput_over_time(study.intervals.filter(pl.col("second") == 0), study.steps)
     assert "has no course" in repr(view.throughput(first))
 
 

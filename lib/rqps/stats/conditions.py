@@ -33,6 +33,15 @@ def all_warnings(study: Study) -> pl.DataFrame:
     rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
     differs, found_values = pl.col("values").list.len() > 1, pl.col("values").list.join(" or ")
     counted = ("base", "settings")
+    measured, of_round = steps.filter(USABLE), ["host", "step", "round"]
+    beside = measured.filter(dbms=base).select(of_round).with_columns(beside=pl.lit(True))
+    alone = (
+        measured.filter(pl.col("dbms") != base)
+        .join(beside, on=of_round, how="left", maintain_order="left")
+        .unique(["host", "dbms", "step", "beside"], maintain_order=True)
+        .filter(pl.col("beside").is_null().all().over("host", "dbms", "step"))
+        .with_columns(base=pl.lit(base), run=None, round=None)
+    )
     lasting = study.conditions.filter(pl.col("kind") != "option", ~pl.col("name").is_in(_OF_THE_MOMENT))
     changed = _spread(lasting).filter(differs).with_columns(study=pl.lit(study.card.study))
     between_rounds = (
@@ -51,6 +60,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
     )
     found = (
         ("errors", steps.filter(~USABLE.fill_null(False)), no_number),
+        ("uncompared", alone, pl.format("no verdict: in no round {} gave a number on the same host", "base")),
         ("target", missed, pl.format("{} operations/s instead of {}: the rate was not reached", *rates)),
         ("conditions", changed, pl.format("{} {} differs between runs: {}", "kind", "name", found_values)),
         ("settings", between_rounds, pl.format("{} differs between rounds: {}", "name", found_values)),

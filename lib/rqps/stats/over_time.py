@@ -4,32 +4,42 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from rqps.stats.pairing import IN_DUET
+
 MOST_POINTS_A_LINE = 120
 CLOCKS_DIFFER_S = 0.05
 _BESIDE = pl.col("kind").replace_strict({"insert": 1, "delete": 2}, default=0)
 """Operations beside a step's main kind have a greater number."""
 
 
-def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame | None = None) -> pl.DataFrame:
+def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
 
-    With `steps`, a step's last second is left out where the step ended within it. Of several kinds of operations,
-    queries count, or rows inserted where there are no queries.
+    A step's last second is left out where the step ended within it. Of several kinds of operations, queries count, or
+    rows inserted where there are no queries. In a duet a server has a share of each second only: the time that its
+    transactions took, over the clients, stands for the second.
     """
     keys = ["host", "step", "dbms"]
-    if steps is not None:
-        lasted = steps.lazy().select("run", "step", "elapsed_s")
-        is_whole = pl.col("second") + 1 <= pl.col("elapsed_s") + CLOCKS_DIFFER_S
-        intervals = intervals.join(lasted, on=["run", "step"]).filter(is_whole)
+    is_whole = pl.col("second") + 1 <= pl.col("elapsed_s") + CLOCKS_DIFFER_S
+    of_clients = pl.col("latency_mean_us") * pl.col("transactions") / 1e6 / pl.col("clients")
+    intervals = (
+        intervals.join(steps.lazy().select("run", "step", "elapsed_s", "clients"), on=["run", "step"])
+        .filter(is_whole | IN_DUET)
+        .with_columns(lasted_s=pl.when(IN_DUET).then(of_clients).otherwise(1.0))
+    )
     piece_s = ((pl.col("second").max() + MOST_POINTS_A_LINE) // MOST_POINTS_A_LINE).cast(pl.Int32)
     seconds = (
         intervals.filter(pl.col("second") >= 0, _BESIDE.min().over("step") == _BESIDE)
         .group_by(*keys, "run", "second")
-        .agg(pl.col("operations").sum())
+        .agg(
+            pl.col("operations").sum(),
+            pl.col("lasted_s").sum() / pl.when(IN_DUET.first()).then(1).otherwise(pl.len()),
+        )
         .with_columns(piece_s.over(*keys).alias("piece_s"))
         .with_columns((pl.col("second") // pl.col("piece_s") * pl.col("piece_s")).alias("second"))
         .group_by(*keys, "run", "second")
-        .agg(pl.col("operations").mean())
+        .agg(pl.col("operations").sum() / pl.col("lasted_s").sum())
+        .filter(pl.col("operations").is_finite())
     )
     return seconds.group_by(*keys, "second").agg(_spread("operations")).sort(*keys, "second").collect()
 
@@ -59,23 +69,30 @@ def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) ->
 
 
 def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """The host and both processes along one run: `second` of the run, `measure`, `who`, `value` in its unit."""
+    """The host and both processes along one run: `second` of the run, `measure`, `who`, `value` in its unit.
+
+    Of a duet each server has lines of its own; host and client are of all of them together, and stand once.
+    """
     begin = steps.select("run", "step", since=pl.col("started_at") - pl.col("started_at").min().over("run"))
     at = pl.col("second") + pl.col("since").dt.total_milliseconds() / 1000
     rates = counters.join(begin.lazy(), on=["run", "step"]).select(
         "run", "step", at.alias("second"), *(rate.alias(name) for name, rate in _RATES.items())
     )
-    long = rates.unpivot(index=["run", "step", "second"], variable_name="name", value_name="value").collect()
-    parts = pl.col("name").str.split(": ")
+    index = ["run", "step", "second"]
+    long = rates.unpivot(index=index, variable_name="name", value_name="value").drop_nulls("value").collect()
+    measure, who = (pl.col("name").str.split(": ").list.get(part) for part in (0, 1))
+    own = (who == "server") & (pl.col("run").n_unique() > 1)
+    whose = pl.when(own).then(pl.format("{} {}", who, pl.col("run").str.split("/").list.last())).otherwise(who)
     return (
-        long.with_columns(parts.list.get(0).alias("measure"), parts.list.get(1).alias("who"))
+        long.filter(own | (pl.col("run") == pl.col("run").first()))
+        .with_columns(measure.alias("measure"), whose.alias("who"))
         .sort("run", pl.col("name").cast(pl.Enum(list(_RATES))), "second")
         .drop("name")
     )
 
 
 def _per_s(*names: str) -> pl.Expr:
-    return pl.sum_horizontal(names) / pl.col("interval_s")
+    return pl.sum_horizontal(names, ignore_nulls=False) / pl.col("interval_s")
 
 
 _RATES: dict[str, pl.Expr] = {

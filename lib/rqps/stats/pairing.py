@@ -1,12 +1,13 @@
 """Rounds: each value of me beside that of its base. Only what differs in nothing but the dbms is ever divided."""
 
 from collections.abc import Sequence
-from pathlib import PurePath
 
 import polars as pl
 
 from rqps.errors import RqpsError
 
+IN_DUET = pl.col("run").str.contains("/", literal=True)
+"""The run is one server's part of a duet, whose name has the duet before it: `r01@HOST/my8033.base`."""
 _ERROR_OF_A_MEDIAN = 1.2533
 """Standard error of a median, in those of a mean: the square root of pi / 2."""
 
@@ -15,20 +16,14 @@ def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """One row per step, dbms, metric and round: `base_value`, `me_value`, their `ratio` and their `difference`.
 
     Rounds are paired on the same host; a round without its base, or without a usable step, gives no row. In a duet
-    the ratio is the median of its cycles', and `error` the standard error of its logarithm.
+    the ratio is the median of its `cycles`, and `error` the standard error of its logarithm.
     """
     names = sorted(set(runs["dbms"]))
     if base not in names:
         raise RqpsError(
             f"no finished run of the base {base!r}", fix=f"choose a base of: {', '.join(names) or 'none yet'}"
         )
-    found = rounds_of_pairs(values, [(base, me) for me in names if me != base])
-    if found.is_empty():
-        raise RqpsError(
-            f"no round has both its base {base!r} and another dbms finished without errors: nothing to compare",
-            fix="run the study again: it measures what is missing",
-        )
-    return found
+    return rounds_of_pairs(values, [(base, me) for me in names if me != base])
 
 
 def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
@@ -76,6 +71,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             ratio.alias("ratio"),
             ((ratio - 1) * of).alias("difference"),
             (_ERROR_OF_A_MEDIAN * logs.list.std() / logs.list.len().sqrt()).alias("error"),
+            logs.list.len().alias("cycles"),
             *("base_run", "run"),
         )
         .collect()
@@ -104,11 +100,21 @@ def comparable(runs: pl.DataFrame) -> None:
 def where_from(
     rounds: pl.DataFrame, runs: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s"
 ) -> pl.DataFrame:
-    """The rounds behind one number: both values, and the row of `steps.parquet` that each is in."""
-    files = {row["run"]: f"{PurePath(row['folder']).name}/steps.parquet" for row in runs.iter_rows(named=True)}
-    return rounds.filter(step=step, dbms=dbms, metric=metric).select(
-        *("host", "round", "me_value", "base_value", "ratio"),
-        pl.col("run").replace_strict(files, return_dtype=pl.String).alias("me_file"),
-        pl.col("base_run").replace_strict(files, return_dtype=pl.String).alias("base_file"),
+    """The rounds behind one number: both values, and the row of `steps.parquet` that each is in; where the ratio is
+    the median of a duet's `cycles`, also the `slices.parquet` of both, whose rows of one cycle make a ratio."""
+    folders = {row["run"]: row["folder"][row["folder"].rindex("run=") :] for row in runs.iter_rows(named=True)}
+    found = rounds.filter(step=step, dbms=dbms, metric=metric)
+    sliced = found["cycles"].is_not_null().any()
+    files = [
+        pl.format("{}/{}", pl.col(run).replace_strict(folders, return_dtype=pl.String), pl.lit(file)).alias(name)
+        for file, names in (
+            ("steps.parquet", ("me_file", "base_file")),
+            ("slices.parquet", ("me_slices", "base_slices")),
+        )
+        for name, run in zip(names, ("run", "base_run"), strict=True)
+    ]
+    return found.select(
+        *("host", "round", "me_value", "base_value", "ratio", *(["cycles"] if sliced else [])),
+        *(files if sliced else files[:2]),
         pl.format("step = '{}'", "step").alias("row"),
     )

@@ -11,7 +11,9 @@ from rqps.stats import THROUGHPUTS
 from rqps.view.rows import BETWEEN, with_rows
 from rqps.view.theme import COLOURS, INK, LIMITS, numbers, titled
 from rqps.view.words import (
+    NOT_COMPARED,
     WORDS,
+    Sentences,
     by_host,
     coverage_of,
     in_order,
@@ -49,6 +51,8 @@ _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 
 def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """One cell per step and dbms: the sign of the verdict and the ratio, in colour."""
+    if metric not in set(compared["metric"]):
+        return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     cells = _cells(numbers)
     many = cells["step"].n_unique() > MANY_STEPS

@@ -64,6 +64,7 @@ def counters(series: pl.DataFrame) -> Any:
     """The counters of one run, one panel per measure, from its first measured second to its last."""
     if series.is_empty():
         return Sentences(["Nothing was sampled: no step lasts a number of seconds here."])
+    several = series["run"].n_unique() > 1
     who = in_order(series["who"])
     shown = slim(_thinned(series), "measure", "who", "step", "second", "value")
     panel = (alt.Chart(shown).mark_line(strokeWidth=1.6)).encode(
@@ -73,11 +74,14 @@ def counters(series: pl.DataFrame) -> Any:
         detail="step:N",
         tooltip=["who:N", "step:N", "second:Q", alt.Tooltip("value:Q", format=",.3~f")],
     )
-    busy = series.filter(measure="CPUs busy", who="server").select(pl.col("value").median()).item()
+    servers = series.filter(pl.col("who").str.starts_with("server"), measure="CPUs busy")
+    busy = servers.select(pl.col("value").median()).item()
     claim = "No counters were recorded."
     if busy is not None:
-        claim = f"The server had {busy:.2f} CPUs busy, in the median of the seconds."
+        claim = f"{'A' if several else 'The'} server had {busy:.2f} CPUs busy, in the median of the seconds."
     how = "One row per second from the system's own counters; n is one run, so there is no interval."
+    if series["run"].str.contains("/", literal=True).any():
+        how += " In a duet the counters of client and host are of all its servers together."
     return _panels(panel, "measure", in_order(series["measure"]), claim, how)
 
 

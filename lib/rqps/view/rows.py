@@ -11,7 +11,17 @@ import polars as pl
 
 from rqps.stats import most_changed
 from rqps.view.theme import INK, VERDICT_COLOURS, colours, numbers, titled
-from rqps.view.words import WORDS, Sentences, by_host, coverage_of, in_order, rounds_of, shown_of, verdict_words
+from rqps.view.words import (
+    NOT_COMPARED,
+    WORDS,
+    Sentences,
+    by_host,
+    coverage_of,
+    in_order,
+    rounds_of,
+    shown_of,
+    verdict_words,
+)
 
 BETWEEN = " ⋅ "
 ROW_PX = 19
@@ -96,6 +106,8 @@ def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.
 def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """Every round as a dot, with their mean and its interval; of many steps, those that changed most."""
     of_metric = compared.filter(metric=metric)
+    if of_metric.is_empty():
+        return Sentences([NOT_COMPARED])
     shown = most_changed(of_metric, MOST_ROWS // of_metric.select("dbms", "host").n_unique())
     rows = with_rows(by_host(of_metric.filter(pl.col("step").is_in(shown))))
     dots = with_rows(by_host(rounds.filter(pl.col("step").is_in(shown), pl.col("metric") == metric)))

@@ -13,7 +13,7 @@ from rqps.store import Study
 from rqps.view.lines import counters, throughput
 from rqps.view.rows import bars
 from rqps.view.table import Column, absolute_table, table
-from rqps.view.words import Sentences, by_host
+from rqps.view.words import NOT_COMPARED, Sentences, by_host
 
 LONGEST_VALUE = 24
 MANY_ALIKE = 3
@@ -65,7 +65,7 @@ def cpu(study: Study) -> Any:
 
 def seconds(run: Study) -> Any:
     """Throughput of each second of a run."""
-    return throughput(stats.throughput_over_time(run.intervals))
+    return throughput(stats.throughput_over_time(run.intervals, run.steps))
 
 
 def sampled(run: Study) -> Any:
@@ -73,11 +73,19 @@ def sampled(run: Study) -> Any:
     return counters(stats.counters_over_time(run.counters, run.steps))
 
 
-def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
+def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """The rounds behind the number that is farthest from 1, with the rows of files that they come from."""
+    if metric not in set(compared["metric"]):
+        return Sentences([NOT_COMPARED])
     step, dbms = stats.strongest(compared, metric)
-    note = f"{step}, {dbms} against {study.card.base}: the median of `ratio` is the number above."
-    return table(stats.where_from(rounds, study.runs, step, dbms, metric), name="trace", note=note)
+    found = stats.where_from(rounds, study.runs, step, dbms, metric)
+    note = f"{step}, {dbms} against {study.card.base}: the mean of `ratio`, by its logarithm, is the number above."
+    if "cycles" in found.columns:
+        note += (
+            " A round's ratio is the median of its cycles' ratios: a cycle is the rows with its number in both files "
+            "of slices. Rounds that their cycles tell more exactly weigh more."
+        )
+    return table(found, name="trace", note=note)
 
 
 def differences_table(differences: pl.DataFrame) -> GT | Sentences:

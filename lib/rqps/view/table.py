@@ -10,6 +10,8 @@ from great_tables import GT, loc, style
 
 from rqps.view.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on
 from rqps.view.words import (
+    NOT_COMPARED,
+    Sentences,
     by_host,
     coverage_of,
     groups_of,
@@ -160,8 +162,10 @@ def ratio_colour(row: Cell | None) -> str | None:
     return colour_of(row["median"]) if row else None
 
 
-def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
+def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT | Sentences:
     """Steps by dbms: the ratio, its interval, rounds and verdict."""
+    if metric not in set(compared["metric"]):
+        return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     rows = by_host(numbers)
     group = "group" if len(groups_of(rows)) > 1 else ""
@@ -179,6 +183,8 @@ def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT:
 
 def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
     """Ratios as text in their published form, with interval, verdict and rounds after each ratio."""
+    if metric not in set(compared["metric"]):
+        return NOT_COMPARED
     rows = by_host(compared.filter(metric=metric))
     dbms, signs = in_order(rows["dbms"]), signs_of(metric)
     cells = {

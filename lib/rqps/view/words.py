@@ -21,6 +21,8 @@ WORDS = {
     "host_cpu_us_per_operation": "CPU of the whole host per operation",
 }
 
+NOT_COMPARED = "Nothing was compared here: no round has both its base and another dbms with such a number."
+
 Row = Mapping[str, Any]
 
 

@@ -9,13 +9,18 @@ from rqps import stats
 from rqps.pages.cost_per_operation.tables import cost_tables, cost_text, of_steps
 from rqps.stats import PUBLISHED
 from rqps.stats.metrics import SHOWN_BY_VMSTAT, vmstat_averages
+from rqps.stats.pairing import IN_DUET
 from rqps.store import Study
 from rqps.view import Sentences
-from rqps.view.words import three_digits
+from rqps.view.words import NOT_COMPARED, three_digits
 
 __all__ = ["Costs", "cost_tables", "cost_text", "costs", "findings", "published_text", "two_measures"]
 
 MOST = 5
+NOT_OF_THE_HOST = (
+    "Not measured: in a duet the servers take turns within milliseconds, and the host's counters are of all of them "
+    "together. So the published columns can't be calculated for one server; its own CPU time, µs/o, is known."
+)
 SERVER, CLIENT, HOST = (f"{who}_cpu_us_per_operation" for who in ("server", "client", "host"))
 _WORDS = {"slower": "more expensive", "faster": "cheaper", "same": "the same within 2 %", "unsure": "unsure"}
 
@@ -45,9 +50,10 @@ def costs(study: Study, *, published: bool = False) -> Costs:
 
 def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """One row per step, run and published column, calculated as published: from vmstat's and iostat's line of each
-    second. A scan's o/s is thousand rows a second of one table; vmstat's first line is left out."""
+    second, which a duet has of all its servers together only. A scan's o/s is thousand rows a second of one table;
+    vmstat's first line is left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
-    lines = counters.filter(SHOWN_BY_VMSTAT).group_by("run", "step")
+    lines = counters.filter(SHOWN_BY_VMSTAT, ~IN_DUET).group_by("run", "step")
     seconds = lines.agg(*vmstat_averages("cpu/o", "cs/o"), *of_disk)
     wide = stats.usable(steps).join(seconds.collect(), on=["run", "step"], how="inner", maintain_order="left")
     rows_per_table = pl.col("operations") / pl.col("transactions")
@@ -61,7 +67,7 @@ def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     """Absolute values, the base first, and the ratio of each other dbms to it, which has a count of its own: there is
     none in a round in which the base's value is 0. `base_median` is null where the base gave no number at all."""
     absolute, key = stats.absolute(values), ["host", "step", "metric"]
-    base = str(compared["base"][0])
+    base = str(next(iter(compared["base"]), ""))
     named = {f"ratio_{name}": pl.col(name) for name in ("low", "high", "n", "coverage")}
     of_base = absolute.filter(dbms=base).select(*key, base_median="median")
     of_me = compared.select(*key, "dbms", "verdict", "needs", ratio="median", **named)
@@ -76,6 +82,8 @@ def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 def published_text(ours: Costs, theirs: Costs, steps: Sequence[str] | None) -> str:
     """The published tables of some steps, or of the two in which the server's CPU changed most."""
+    if theirs.table.is_empty():
+        return NOT_OF_THE_HOST
     in_both = ours.compared.filter(metric=SERVER).join(theirs.table, on="step", how="semi")
     return cost_text(of_steps(theirs.table, steps or stats.most_changed(in_both, 2)))
 
@@ -83,6 +91,8 @@ def published_text(ours: Costs, theirs: Costs, steps: Sequence[str] | None) -> s
 def findings(table: pl.DataFrame) -> Sentences:
     """Sentences on the server's CPU per operation: the steps that it is most expensive in, and the cheapest."""
     server = table.filter(pl.col("ratio").is_not_null(), metric=SERVER)
+    if server.is_empty():
+        return Sentences([NOT_COMPARED])
     counts = {word: server.filter(verdict=kind) for kind, word in _WORDS.items()}
     shown = [f"{word} in {rows.height}" for word, rows in counts.items() if rows.height]
     found = [f"Of {server.height} comparisons with {server['base'][0]}, an operation is {', '.join(shown)}."]
@@ -102,7 +112,7 @@ def findings(table: pl.DataFrame) -> Sentences:
 def two_measures(values: pl.DataFrame) -> Sentences:
     """The shares of server, generator and everything else in the CPU time that the published cpu/o counts."""
     wide = values.filter(pl.col("metric").is_in([SERVER, CLIENT, HOST])).pivot(
-        "metric", index=["run", "step"], values="value", maintain_order=True
+        "metric", [SERVER, CLIENT, HOST], index=["run", "step"], values="value", maintain_order=True
     )
     shares = wide.filter(pl.col(HOST) > 0).select(
         (pl.col(SERVER) / pl.col(HOST)).alias("server"),
@@ -110,7 +120,7 @@ def two_measures(values: pl.DataFrame) -> Sentences:
         (1 - (pl.col(SERVER) + pl.col(CLIENT)) / pl.col(HOST)).alias("rest"),
     )
     if shares.drop_nulls().is_empty():
-        return Sentences(["The CPU time of the host is not known."])
+        return Sentences([NOT_OF_THE_HOST])
     low, middle, high = (shares.select(pl.all().quantile(each, "linear")).row(0) for each in (0.05, 0.5, 0.95))
     server, generator, rest = (
         f"{round(100 * share)} % ({round(100 * least)}–{round(100 * most)})"
