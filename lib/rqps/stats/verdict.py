@@ -47,6 +47,8 @@ def method(comparisons: int) -> str:
     'The verdict is decided by the interval of 99 % of the one comparison.'
     """
     each = f"{100 * coverage_of_each(comparisons):.4g} %"
+    if comparisons == 0:
+        return "Nothing is compared, so there is no verdict."
     if comparisons == 1:
         return f"The verdict is decided by the interval of {each} of the one comparison."
     together = f"so that all hold together at {100 * COVERAGE:.0f} %"

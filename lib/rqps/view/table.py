@@ -162,7 +162,7 @@ def ratio_colour(row: Cell | None) -> str | None:
     return colour_of(row["median"]) if row else None
 
 
-def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> GT | Sentences:
+def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     """Steps by dbms: the ratio, its interval, rounds and verdict."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])

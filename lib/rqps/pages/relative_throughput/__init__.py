@@ -11,6 +11,7 @@ from rqps import stats, view
 from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, over_releases, worst_table
 from rqps.store import Study
+from rqps.view.words import NOT_COMPARED
 
 __all__ = ["config_table", "configs", "findings", "in_short", "over_releases", "over_time", "summary"]
 
@@ -19,6 +20,8 @@ MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
 
 def summary(compared: pl.DataFrame) -> Iterator[GT]:
     """The groups of steps, and the worst steps."""
+    if compared.is_empty():
+        return
     yield group_table(compared)
     yield worst_table(compared)
 
@@ -41,6 +44,8 @@ class InShort(NamedTuple):
 def in_short(study: Study) -> InShort:
     """The study in short, for the first page of its report."""
     rounds, compared = stats.relate(study)
+    if compared.is_empty():
+        return InShort((NOT_COMPARED,), Markup(""))
     sentences = findings(compared, *configs(study, rounds)).sentences
     if compared["step"].n_unique() <= MANY:
         return InShort(sentences, Markup(view.ratio_table(compared).as_raw_html()))

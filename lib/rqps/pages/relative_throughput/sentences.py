@@ -7,7 +7,7 @@ import polars as pl
 
 from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, by_group
 from rqps.view import Row, Sentences, interval_of, number_of, rounds_of
-from rqps.view.words import short_steps
+from rqps.view.words import NOT_COMPARED, short_steps
 
 MOST_STEPS, MOST_DBMS = 3, 5
 WORST, MOST_DBMS_OF_A_GROUP = 3, 2  # of each group of steps
@@ -19,6 +19,8 @@ def findings(compared: pl.DataFrame, within: pl.DataFrame, gains: pl.DataFrame, 
     compared, within, gains = (
         frame.with_columns(pl.col("step").replace(names)) for frame in (compared, within, gains)
     )
+    if compared.is_empty():
+        return Sentences([NOT_COMPARED])
     hosts = compared["host"].unique(maintain_order=True).to_list()
     found: list[str] = []
     for host in hosts:
