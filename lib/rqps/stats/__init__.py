@@ -33,11 +33,13 @@ from rqps.stats.conditions import (
 )
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.health import Health, health
+from rqps.stats.meaning import SIDES, side_by_side
 from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy, usable, version_order
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 
-__all__ = ["absolute", "compare", "estimated", "in_tables", "most_changed", "relate", "strongest", "verdict"]
+__all__ = ["SIDES", "side_by_side"]
+__all__ += ["absolute", "compare", "estimated", "in_tables", "most_changed", "relate", "strongest", "verdict"]
 __all__ += ["all_warnings", "builds", "config_changes", "hidden_differences", "options_of_some", "same_for_all"]
 __all__ += ["Health", "health"]
 __all__ += ["MEDIAN", "STUDENT", "Statistic", "with_warnings"]

@@ -15,6 +15,7 @@ import sys
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 from rqps.view import renderer
+from rqps.view.duet import duet
 from rqps.view.heatmap import heatmap
 from rqps.view.lines import counters, over_releases, throughput
 from rqps.view.rows import (
@@ -31,7 +32,18 @@ from rqps.view.rows import (
     verdict_colour,
     with_rows,
 )
-from rqps.view.sections import absolute, builds, conditions, cpu, method, sampled, seconds, trace, warnings
+from rqps.view.sections import (
+    absolute,
+    builds,
+    conditions,
+    cpu,
+    method,
+    sampled,
+    seconds,
+    side_by_side,
+    trace,
+    warnings,
+)
 from rqps.view.table import Column, ratio_cell, ratio_colour, ratio_table, ratio_text, spread, table, two_lines
 from rqps.view.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_COLOURS, colour_of, titled
 from rqps.view.words import (
@@ -50,10 +62,21 @@ from rqps.view.words import (
     verdict_words,
 )
 
-__all__ = ["counters", "heatmap", "over_releases", "throughput"]
+__all__ = ["counters", "duet", "heatmap", "over_releases", "throughput"]
 __all__ += ["ROW_PX", "bars", "dots", "interval_ticks", "latencies", "on_rows", "room"]
 __all__ += ["row_axis", "row_labels", "slim", "verdict_colour", "with_rows"]
-__all__ += ["absolute", "builds", "conditions", "cpu", "method", "sampled", "seconds", "trace", "warnings"]
+__all__ += [
+    "absolute",
+    "builds",
+    "conditions",
+    "cpu",
+    "method",
+    "sampled",
+    "seconds",
+    "side_by_side",
+    "trace",
+    "warnings",
+]
 __all__ += ["Column", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "table", "two_lines"]
 __all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
 __all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "by_host", "coverage_of", "in_order", "interval_of"]

@@ -12,10 +12,11 @@ from rqps import stats
 from rqps.store import Study
 from rqps.view.lines import counters, throughput
 from rqps.view.rows import bars
-from rqps.view.table import Column, absolute_table, table
-from rqps.view.words import NOT_COMPARED, Sentences, by_host
+from rqps.view.table import Column, absolute_table, ratio_cell, spread, table, unbroken
+from rqps.view.words import NOT_COMPARED, Sentences, by_host, legend_of, verdict_words
 
 LONGEST_VALUE = 24
+NAMED, MOST_BESIDE = 3, 40
 MANY_ALIKE = 3
 """Steps of a dbms with the same warning but for its numbers, above which they share one row."""
 NO_DIFFERENCE = "\0"
@@ -48,6 +49,39 @@ def method(compared: pl.DataFrame) -> Sentences:
     """The statistic of the comparisons, and the interval by which their verdicts are decided."""
     statistic = stats.STUDENT
     return Sentences([f"{statistic.name}. {statistic.assumption}", stats.verdict.method(compared.height)])
+
+
+def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
+    """Verdicts on throughput, CPU and instructions beside each other, and sentences on those that differ."""
+    beside = stats.side_by_side(by_host(compared.drop("warnings", strict=False)))
+    differ = beside.drop_nulls("meaning")
+    there = [metric for metric in stats.SIDES if metric in set(compared["metric"])]
+    said = []
+    for verdicts, rows in differ.group_by(*there, "meaning", maintain_order=True):
+        *each, meaning = verdicts
+        named = [f"{step} of {dbms}" for step, dbms in rows.select("step", "dbms").head(NAMED).iter_rows()]
+        more = f" and {rows.height - NAMED} more" if rows.height > NAMED else ""
+        words = ", ".join(
+            f"{stats.SIDES[metric]} {verdict_words(metric)[str(word)]}"
+            for metric, word in zip(there, each, strict=True)
+            if word
+        )
+        said.append(f"{words[0].upper()}{words[1:]}: {meaning} ({', '.join(named)}{more}).")
+    alike = beside.height - differ.height
+    yield Sentences([*said, f"In {alike} of {beside.height} comparisons the verdicts do not differ."])
+    if differ.is_empty():
+        return
+    keys = ["host", "step", "dbms"]
+    numbers = by_host(compared.drop("warnings", strict=False)).join(differ.select(*keys, "meaning"), on=keys)
+    cells = spread(numbers.filter(pl.col("metric").is_in(there)), "metric", ["step", "dbms", "meaning"])[:MOST_BESIDE]
+    columns = [Column(each, f"{stats.SIDES[each]}, relative", ratio_cell, align="center") for each in there]
+    yield table(
+        cells,
+        [Column("step", form=unbroken), Column("dbms"), *columns, Column("meaning", "what it means")],
+        name="side-by-side",
+        note=f"{min(differ.height, MOST_BESIDE)} of {differ.height} comparisons whose verdicts differ. Throughput: "
+        f"{legend_of('operations_per_s')} CPU and instructions are per operation: ▲ more expensive, ▼ cheaper.",
+    )
 
 
 def absolute(study: Study) -> GT:
