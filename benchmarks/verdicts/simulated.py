@@ -20,7 +20,8 @@ WITHIN = 0.03
 SLOWER = (0.01, 0.02, 0.03)
 KINDS = {
     "normal": "a start's luck and slices spread normally",
-    "skewed": "most starts are alike, some much slower; slices are held up now and then",
+    "skewed": "most starts are alike, some much slower, on both sides; slices are held up now and then",
+    "skewed on one side": "the same, but only starts of one side",
     "two speeds": "each start of either side is fast or, three times of ten, 2 % slower",
     "drifting": "the machine loses half of its speed and wins it back while a round goes on",
     "contaminated": "one round of twelve is off by 4 %, one slice of twenty takes twice as long",
@@ -32,7 +33,9 @@ def luck(kind: str, shape: tuple[int, int], random: np.random.Generator) -> Any:
     """Logarithms of what starts do to a ratio, with mean zero, by cell and round. Cells differ in their spread."""
     spread = LUCK * np.exp(random.normal(0, 0.3, (shape[0], 1)))
     if kind == "skewed":
-        return spread * (random.exponential(1, shape) - 1)
+        return spread * (random.exponential(1, shape) - random.exponential(1, shape)) / np.sqrt(2)
+    if kind == "skewed on one side":
+        return spread * (1 - random.exponential(1, shape))
     if kind == "two speeds":
         sides = [random.random(shape) < 0.3 for _ in range(2)]
         return 0.02 * (sides[0].astype(float) - sides[1]) + random.normal(0, 0.003, shape)
@@ -45,7 +48,7 @@ def slices(kind: str, shape: tuple[int, int], random: np.random.Generator) -> An
     """Logarithms of the speed of each of the four slices of each cycle."""
     every = (*shape, CYCLES, 4)
     noise = random.normal(0, WITHIN, every)
-    if kind == "skewed":
+    if kind.startswith("skewed"):
         return noise - random.exponential(WITHIN, every) * (random.random(every) < 0.3)
     if kind == "contaminated":
         return noise - np.log(2) * (random.random(every) < 0.05)

@@ -8,8 +8,8 @@ from rqps.errors import RqpsError
 
 IN_DUET = pl.col("run").str.contains("/", literal=True)
 """The run is one server's part of a duet, whose name has the duet before it: `r01@HOST/my8033.base`."""
-_ERROR_OF_A_MEDIAN = 1.2533
-"""Standard error of a median, in those of a mean: the square root of pi / 2."""
+_NORMAL_95 = 1.96
+"""Standard errors to either side that hold a normal value in 95 % of cases."""
 
 
 def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
@@ -57,6 +57,11 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
     logs = (pl.col("cycles").list.head(shared) / pl.col("base_cycles").list.head(shared)).list.eval(
         pl.element().log()
     )
+    cycles, ordered = logs.list.len(), logs.list.sort()
+    # The median lies between the k-th smallest and the k-th largest as surely as within two standard errors, however
+    # far off the cycles are in which something else had the CPU (McKean and Schrader, 1984).
+    k = ((cycles + 1) / 2 - cycles.sqrt() * _NORMAL_95 / 2).floor().clip(lower_bound=1).cast(pl.Int64)
+    low, high = (ordered.list.get(rank, null_on_oob=True) for rank in (k - 1, cycles - k))
     ratio = pl.coalesce(logs.list.median().exp(), me / of)
     return (
         values.lazy()
@@ -70,8 +75,8 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             me.alias("me_value"),
             ratio.alias("ratio"),
             ((ratio - 1) * of).alias("difference"),
-            (_ERROR_OF_A_MEDIAN * logs.list.std() / logs.list.len().sqrt()).alias("error"),
-            logs.list.len().alias("cycles"),
+            ((high - low) / (2 * _NORMAL_95)).alias("error"),
+            cycles.alias("cycles"),
             *("base_run", "run"),
         )
         .collect()
