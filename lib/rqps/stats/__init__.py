@@ -13,8 +13,9 @@ not compared.
 >>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
 >>> step = {"host": "vm", "step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
 >>> paired = pl.DataFrame([{**step, "base_value": 10.0, "me_value": 10 * ratio, "ratio": ratio} for ratio in ratios])
->>> compare(paired).select("step", "dbms", "n", "median", "low", "high", "verdict").row(0)
-('scan', 'my80.z', 6, 0.62, 0.6, 0.65, 'slower')
+>>> numbers = pl.col("median", "low", "high").round(3)
+>>> compare(paired).select("step", "dbms", "n", numbers, "verdict").row(0)
+('scan', 'my80.z', 6, 0.621, 0.604, 0.64, 'slower')
 
 Rounds are compared by `STUDENT`, the mean of their log ratios; values that are not compared are medians, by `MEDIAN`.
 `median` is the name of the column for either.

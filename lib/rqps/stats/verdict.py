@@ -146,8 +146,8 @@ def belief(*, told: float | None, called: int, drifting: float, disturbed: float
     >>> belief(told=0.014, called=1, drifting=0, disturbed=0)
     'doubtful'
     """
+    if told is None and not called:
+        return "unknown"
     if called or drifting > DRIFTING or disturbed >= DISTURBED:
         return "doubtful"
-    if told is None:
-        return "unknown"
-    return "coarse" if told > COARSE else "believed"
+    return "coarse" if told is None or told > COARSE else "believed"

@@ -9,11 +9,12 @@ from rqps.pages.measurement_health.sentences import THROUGHPUT, percent
 from rqps.pages.measurement_health.tables import METRICS, on_hosts
 from rqps.stats import Health, verdict
 from rqps.stats.health import deviations
-from rqps.view import INK, MUTED, ROW_PX, SERIES, VERDICT_COLOURS, Sentences, on_rows, slim
+from rqps.view import INK, MUTED, ROW_PX, SERIES, VERDICT_COLOURS, Sentences, in_order, on_rows, slim
 from rqps.view.lines import panels
 
 MOST_STEPS = 60
 PANEL_PX = 330
+TICKS = [ten * each for ten in (0.001, 0.01, 0.1, 1.0) for each in (1, 2, 5)]
 _NOTED = {"as usual": MUTED, "disturbed": SERIES[4], "far": VERDICT_COLOURS["slower"]}
 
 
@@ -25,7 +26,7 @@ def smallest_differences(found: Health) -> Any:
     order = known.group_by("step").agg(pl.col("told").max()).sort("told", "step", descending=True)["step"]
     shown = known.filter(pl.col("step").is_in(order.head(MOST_STEPS).to_list()))
     rows = slim(shown, "step", "metric", "rounds", "told").with_columns(pl.col("metric").replace(METRICS))
-    axis = alt.Axis(format=".2~p", tickCount=6)
+    axis = alt.Axis(format="~%", values=TICKS, labelOverlap=True)
     x = alt.X("told:Q", title="smallest difference told (logarithmic)", scale=alt.Scale(type="log"), axis=axis)
     y = alt.Y("step:N", title=None, sort=order.to_list(), axis=alt.Axis(ticks=False, domain=False))
     colour = alt.Color("metric:N", title=None, scale=alt.Scale(domain=list(METRICS.values()), range=list(SERIES)))
@@ -86,9 +87,10 @@ def over_rounds(found: Health) -> Any:
     ).properties(height=190)
     far = drawn.group_by("what").agg(((pl.col("high") - pl.col("low")) / 2).median().alias("reach"))
     reach = dict(far.rows())
-    said = ", ".join(f"{what} moves by {percent(reach[what])}" for what in drawn["what"].unique(maintain_order=True))
+    order = in_order(drawn["what"])
+    said = f"From round to round: {', '.join(f'{what} ± {percent(reach[what])}' for what in order)}."
     how = (
         "Throughput of each round relative to the middle of its comparison's rounds: a dot is the median of all "
         "steps and dbms, the bar holds eight of ten. Both panels have one axis."
     )
-    return panels(panel, "what", list(reach), said, how, width_px=PANEL_PX)
+    return panels(panel, "what", order, said, how, width_px=PANEL_PX)

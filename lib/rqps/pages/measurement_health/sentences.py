@@ -60,12 +60,12 @@ def advice(found: Health) -> str:
 def percent(value: float) -> str:
     """A difference as people say it.
 
-    >>> percent(0.0034), percent(0.0141), percent(0.123), percent(1.4)
-    ('0.3 %', '1.4 %', '12 %', 'a factor of 2.4')
+    >>> percent(0.0034), percent(0.02), percent(0.123), percent(1.4)
+    ('0.3 %', '2 %', '12 %', 'a factor of 2.4')
     """
     if value >= 1:
         return f"a factor of {1 + value:.1f}" if value < 100 else "a factor of more than 100"
-    return f"{100 * value:.{0 if value >= 0.0995 else 1}f} %"
+    return f"{100 * value:.{0 if value >= 0.0995 else 1}f}".removesuffix(".0") + " %"
 
 
 def _reasons(found: Health) -> Iterator[tuple[bool, str]]:

@@ -1,6 +1,8 @@
 """Tables of a study's health: the base against itself, steps, rounds, drift, and the machine."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from great_tables import GT
@@ -9,47 +11,52 @@ from rqps.observe.finding import HEADINGS, machine_findings
 from rqps.pages.measurement_health.sentences import percent
 from rqps.stats import Health
 from rqps.store import Study, read_manifest
-from rqps.view import Column, Row, Sentences, interval_of, rounds_of, spread, table, two_lines
+from rqps.view import Column, Row, Sentences, dots, interval_of, rounds_of, spread, table, two_lines
 
 METRICS = {"operations_per_s": "throughput", "server_cpu_us_per_operation": "server CPU/o"}
 _TOO_FEW = "–"
 
 
-def itself(found: Health) -> GT | Sentences:
-    """The base against itself: one row per step, with ratio, interval, and what the rounds would have called it."""
+def itself(found: Health) -> Iterator[Any]:
+    """The base against itself: one row per step, with its interval and what it would be called; and all rounds."""
     if found.compared.is_empty():
         wants = (
             "rqps run measures about one for ten pairs" if found.is_duet else "only duets (method: duet) have them"
         )
         guess = "What equal servers differ by can only be guessed here, from the spread of the rounds below."
-        return Sentences([f"There are no rounds of the base against itself: {wants}. {guess}"])
+        yield Sentences([f"There are no rounds of the base against itself: {wants}. {guess}"])
+        return
 
     def cell(row: Row) -> str:
         called = "different" if row["different"] else "the same" if row["verdict"] == "same" else "not different"
         below = f"{interval_of(row, '.3f', 'sure')}<br>{called}, n={row['n']}"
         return two_lines(f"<b>{row['median']:.3f}</b>", below)
 
-    return table(
+    yield table(
         spread(on_hosts(found.compared), "metric", ["step"]),
         [Column("step"), *(Column(name, label, cell, align="center") for name, label in METRICS.items())],
         name="itself",
         note=f"The second {found.study.card.base} of a round relative to the first: mean of "
         f"{rounds_of(found.compared['n'])}, below it the interval that decides. The same: within 2 %.",
     )
+    yield dots(found.itself, found.compared)
 
 
 def step_table(found: Health) -> GT | Sentences:
     """One row per step: the spread of the base alone, of the ratios between rounds and within, and what is told."""
     if found.steps.is_empty():
         return Sentences([found.missing or "There are no rounds."])
-    columns = [Column("step"), Column("rounds"), Column("alone", "base alone", percent)]
+    columns = [Column("step"), Column("rounds"), Column("alone", "base alone", percent, align="right")]
     rows = spread(on_hosts(found.steps), "metric", ["step"])
     for row in rows:
         for name in METRICS:
             row |= {f"{part} {name}": (row[name] or {}).get(part) for part in ("between", "within", "told")}
-            row |= {part: (row[name] or {}).get(part, row.get(part)) for part in ("rounds", "alone")}
+        row |= {part: next(row[name][part] for name in METRICS if row[name]) for part in ("rounds", "alone")}
     for name, label in METRICS.items():
-        columns += [Column(f"{part} {name}", part, percent, under=label) for part in ("between", "within", "told")]
+        columns += [
+            Column(f"{part} {name}", part, percent, align="right", under=label)
+            for part in ("between", "within", "told")
+        ]
     return table(
         rows,
         columns,
@@ -71,14 +78,15 @@ def round_table(found: Health) -> GT | Sentences:
         pl.col("started_at").dt.strftime("%Y-%m-%d %H:%M").alias("began"),
         noted.list.drop_nulls().list.join(", ").alias("noted"),
     )
-    columns = [Column("round"), Column("began"), Column("ratios"), Column("off", form=percent), Column("steps")]
-    columns += [Column("others", "of others"), Column("steal", "of steal"), Column("noted", " ")]
+    columns = [Column("round"), Column("began"), Column("ratios"), Column("off", form=percent, align="right")]
+    labels = {"steps": "measured", "others": "others", "steal": "stolen"}
+    columns += [*(Column(name, label, under="steps") for name, label in labels.items()), Column("noted", " ")]
     return table(
         rows,
         [Column("host")] * (rows["host"].n_unique() > 1) + columns,
         name="rounds",
-        note="Off: how far half of the ratios are from the middle of their comparison. Of others, of steal: steps "
-        "with a warning that other processes kept the CPUs busy, or that other guests of the hardware took CPU time.",
+        note="Off: how far half of the ratios are from the middle of their comparison. Others, stolen: steps with a "
+        "warning that other processes kept the CPUs busy, or that other guests of the hardware took CPU time.",
     )
 
 
@@ -100,8 +108,11 @@ def machine(study: Study) -> GT | Sentences:
     """Findings of the doctor on the machine as the first run of each host found it, without those that are fine."""
     rows = []
     for (host,), runs in study.runs.group_by("host", maintain_order=True):
-        facts = read_manifest(Path(runs["folder"][0])).machine
-        for each in machine_findings(facts):
+        first = read_manifest(Path(runs["folder"][0]))
+        cpus = {*first.placement.server_cpus, *first.placement.client_cpus, *first.placement.observer_cpus}
+        # A run described itself when it was on its own CPU already.
+        allowed = max(first.machine.get("cpus_allowed", 0), len(cpus))
+        for each in machine_findings({**first.machine, "cpus_allowed": allowed}):
             if each.level != "ok":
                 rows.append({"host": host, "heading": HEADINGS[each.level].rstrip(":."), **each._asdict()})
     if not rows:

@@ -1,0 +1,167 @@
+"""A study is believed where equal servers come out equal, and its page says what it can't tell."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from browser import Browser, each_width, opened
+from rqps.pages import measurement_health as page
+from rqps.report import build
+from rqps.stats import Health, compare, health, verdict
+from synthetic import Shape, write_study
+from synthetic_duet import write_duets
+
+SHAPE = Shape(steps=("point-query", "update-index", "range-covered-si", "insert"))
+NOTEBOOK = Path(__file__).parent.parent / "notebooks/analysis/measurement_health.ipynb"
+
+
+def judged(tmp_path: Path, shape: Shape = SHAPE, **changes: Any) -> Health:
+    return health(rqps.load("synthetic", write_duets(tmp_path, shape, **changes)))
+
+
+def of_rounds(tmp_path: Path, rounds: int = 6, **changes: Any) -> Health:
+    return health(rqps.load("synthetic", write_study(tmp_path, rounds=rounds, **changes)))
+
+
+def everything(found: Health) -> list[Any]:
+    shown = [page.answer(found), *page.itself(found), page.step_table(found), page.round_table(found)]
+    return [*shown, page.drift_table(found), page.smallest_differences(found), page.over_rounds(found)]
+
+
+def test_good_duets_are_believed_and_the_sentence_has_the_numbers(tmp_path: Path) -> None:
+    found = judged(tmp_path, health=6)
+    assert found.belief == "believed"
+    said = page.in_a_sentence(found)
+    assert said.startswith("These numbers can be believed: my1.base against itself differs by 0.2 % ± ")
+    assert said.endswith(" % in 6 rounds; 1.2 % can be told in 4 of 4 steps; no round was disturbed by others.")
+    assert page.advice(found) == ""
+
+
+def test_what_can_be_told_is_half_of_the_interval_that_decides(tmp_path: Path) -> None:
+    found = judged(tmp_path, health=0)
+    cells = compare(found.rounds).with_columns(((pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1).alias("half"))
+    for row in found.steps.iter_rows(named=True):
+        of_step = cells.filter(step=row["step"], metric=row["metric"])
+        assert row["told"] == of_step["half"].max()
+        # Luck of both starts, 0.6 % each; cycles tell a round to 0.3 %, and the machine's own 10 % are divided away.
+        assert 0.004 < row["between"] < 0.014
+    alone = found.steps.filter(metric="operations_per_s")["alone"]
+    assert alone.min() > 0.04  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("duets", [2, 6])
+def test_a_base_that_differs_from_itself_is_found_however_few_its_rounds(tmp_path: Path, duets: int) -> None:
+    found = judged(tmp_path, health=duets, itself=0.95)
+    assert found.belief == "doubtful"
+    assert found.compared.filter(metric="operations_per_s")["different"].all()
+    assert page.in_a_sentence(found).startswith("These numbers can't be believed: my1.base is called different from")
+    assert "--archive" in page.advice(found)
+
+
+def test_duets_of_the_base_with_itself_are_not_part_of_the_study(tmp_path: Path) -> None:
+    with_, without = judged(tmp_path / "a", health=6, itself=0.5), judged(tmp_path / "b", health=0)
+    assert with_.rounds.equals(without.rounds)
+    assert with_.steps.select("between", "within").equals(without.steps.select("between", "within"))
+
+
+def test_ratios_that_go_one_way_are_doubted(tmp_path: Path) -> None:
+    found = judged(tmp_path, drift=0.02)
+    assert found.belief == "doubtful"
+    assert "comparisons drift over the rounds" in page.in_a_sentence(found)
+    assert found.drift.filter("drifting", metric="operations_per_s")["change"].mean() == pytest.approx(
+        0.105, abs=0.02
+    )
+    assert "warm-up" in page.advice(found)
+
+
+def test_others_are_doubted_where_they_met_one_side_only(tmp_path: Path) -> None:
+    alike = judged(tmp_path / "duets", disturbed=4)
+    assert alike.belief == "believed"
+    assert "4 of 6 rounds were disturbed by others, which met all sides alike" in page.in_a_sentence(alike)
+    one_sided = of_rounds(tmp_path / "rounds")
+    assert one_sided.belief == "believed"
+    steps = one_sided.study.steps.filter(pl.col("round") <= 3)
+    busy = steps.with_columns(kind=pl.lit("others"), text=pl.lit("busy")).select(one_sided.study.warnings.columns)
+    found = health(replace(one_sided.study, warnings=busy))
+    assert found.belief == "doubtful"
+    assert "3 of 6 rounds were disturbed by others;" in page.in_a_sentence(found)
+    assert "method: duet" in page.advice(found)
+
+
+def test_a_study_of_rounds_is_judged_by_their_spread(tmp_path: Path) -> None:
+    found = of_rounds(tmp_path, noise=0.2)
+    assert found.belief == "coarse"
+    said = page.in_a_sentence(found)
+    assert "only large differences can be told" in said
+    assert said.endswith("my1.base was not measured against itself.")
+    assert "duets where the steps can be sliced" in page.advice(found)
+    assert everything(found)
+
+
+def test_a_round_far_from_the_others_is_named(tmp_path: Path) -> None:
+    found = of_rounds(tmp_path)
+    doubled = pl.when(pl.col("dbms") != "my1.base", pl.col("round") == 3).then(2.0).otherwise(1.0)
+    steps = found.study.steps.with_columns(pl.col("operations_per_s", "server_cpu_s") * doubled)
+    far = health(replace(found.study, steps=steps))
+    assert far.by_round.filter("far")["round"].to_list() == [3]
+    assert "1 round of 6 is far from the others" in page.in_a_sentence(far)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_few_rounds_say_that_they_tell_nothing(tmp_path: Path, rounds: int) -> None:
+    for found in (judged(tmp_path / "a", Shape(rounds=rounds), health=1), of_rounds(tmp_path / "b", rounds)):
+        assert found.belief == "unknown"
+        assert "it takes 4 rounds to tell anything" in page.in_a_sentence(found)
+        assert "Measure 4 rounds or more" in page.advice(found)
+        assert everything(found)
+
+
+def test_a_study_without_its_base_or_without_runs_is_no_error(tmp_path: Path) -> None:
+    whole = of_rounds(tmp_path).study
+    others = replace(whole, runs=whole.runs.filter(pl.col("dbms") != "my1.base"))
+    nothing = replace(others, runs=whole.runs.clear(), steps=whole.steps.clear())
+    for study in (others, nothing):
+        found = health(study)
+        assert page.in_a_sentence(found).startswith("There is nothing to believe yet: no finished run of the base")
+        assert everything(found)
+        assert page.machine(study)
+
+
+def test_constant_rounds_are_no_error(tmp_path: Path) -> None:
+    found = of_rounds(tmp_path)
+    same = found.study.steps.with_columns(pl.lit(100.0).alias("operations_per_s"))
+    assert everything(health(replace(found.study, steps=same)))
+
+
+def test_belief_needs_all_of_its_reasons() -> None:
+    good = {"told": 0.01, "called": 0, "drifting": 0.0, "disturbed": 0.0}
+    assert verdict.belief(**good) == "believed"  # type: ignore[arg-type]
+    for wrong in ({"called": 1}, {"drifting": 0.1}, {"disturbed": 0.5}):
+        assert verdict.belief(**(good | wrong)) == "doubtful"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = write_duets(tmp_path_factory.mktemp("data"), SHAPE, itself=0.95)
+    notebooks = tmp_path_factory.mktemp("notebooks")
+    shutil.copy(NOTEBOOK, notebooks)
+    return build("synthetic", data, data / "report", notebooks).parent
+
+
+def test_the_first_page_of_a_report_has_the_sentence(report: Path) -> None:
+    index = (report / "index.html").read_text()
+    assert '<p class="believed nothing">These numbers can&#39;t be believed: my1.base is called different' in index
+    assert '<a href="measurement_health.html">The reasons</a>' in index
+
+
+@pytest.mark.page
+@each_width
+def test_the_page_fits(browser: Browser, report: Path, width: int) -> None:
+    with opened(browser, report / "measurement_health.html", width) as tab:
+        assert tab.wait_for_charts() == 3
+        tab.must_fit(width)
+        assert tab.complaints() == []
