@@ -1,5 +1,8 @@
-"""Duets on real servers: slices, cycles and tables of each side, and faults of one of them."""
+"""Duets on real servers: slices, cycles and tables of each side, and the faults of one of them."""
 
+import errno
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,29 +10,63 @@ from typing import Any
 
 import polars as pl
 import pytest
+from child import is_running, running_from, until
 from live_load import ROWS, asked
 from live_server import run_of, server_of
-from rqps.engines.mysql.instance import Server
-from rqps.workloads import Answer
+from live_study import Place, ended
+from rqps.engines.cache import copy_folder
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.instance import Server, query
+from rqps.errors import RqpsError
+from rqps.run import serve
+from rqps.run.job import Job, make_ready
+from rqps.run.measure import measure
+from rqps.run.run_folder import begin
+from rqps.run.serve import serving
+from rqps.run.state import StudyFolder
+from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
+from rqps.study import read_runs_file, unfold
+from rqps.workloads import PARAMETERS, Answer
+from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.workload import Sysbench
 
 pytestmark = pytest.mark.live
 
-SIDES = ("my5624.base", "my8033.base")
+BUILDS = ("my5624", "my8033")
+RUNS = """
+builds:
+  my5624: {mysql: "5.6.24"}
+  my8033: {mysql: "8.0.33"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF}
+  events: {extends: base, perf_schema: all-enabled}
+  silent: {extends: base, perf_schema: off}
+  sharing: {extends: base, innodb_log_group_home_dir: LOGS}
+  shared: {extends: sharing, performance_schema: OFF}
+studies:
+  small:
+    question: Who is faster?
+    workload: sysbench
+    dbms: [my5624.base, my8033.base]
+    base: my5624.base
+    rounds: 1
+    seed: 1
+    parameters: {steps: [point-query, update-index], table_rows: 2000, seconds: 1, warmup_seconds: 1}
+"""
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    with ExitStack() as stack:
+    with ExitStack() as running:
         yield [
-            stack.enter_context(server_of(run_of(dbms, asked("insert")), tmp_path_factory.mktemp("duet")))
-            for dbms in SIDES
+            running.enter_context(server_of(run_of(f"{build}.base", asked("insert")), tmp_path_factory.mktemp(build)))
+            for build in BUILDS
         ]
 
 
 def done(servers: list[Server], step: str, folder: Path, **parameters: Any) -> tuple[list[Answer], pl.DataFrame]:
     """The answers of a step, one for each server, and the slices of all."""
-    workload, wanted = Sysbench(), asked(step, **parameters)
+    workload, wanted = Sysbench(), asked(*parameters.pop("steps", (step,)), **parameters)
     with workload.generating(servers, step, wanted, seed=1, cpus=(), log=folder / f"{step}.log") as load:
         load.wait_for_begin()
         load.wait_for_end()
@@ -55,3 +92,223 @@ def test_servers_take_turns_there_and_back(step: str, threads: int, servers: lis
         own = slices.filter(side=side)
         assert own["operations"].sum() == answer.columns["operations"]
         assert answer.columns["elapsed_s"] == pytest.approx(sum(own["busy_us"]) / 1e6 / threads, rel=1e-3)
+        assert sum(row["operations"] for row in answer.intervals if row["second"] >= 0) == own["operations"].sum()
+
+
+def test_each_server_is_flushed_and_warmed_up_before_the_step(servers: list[Server], tmp_path: Path) -> None:
+    done(servers, "update-index", tmp_path)
+    before = [scans(server) for server in servers]
+    done(servers, "scan", tmp_path, steps=("update-index", "flush", "scan.warm", "scan"))
+    warming = (tmp_path / "scan.before1.log").read_text().splitlines()
+    for side, server in enumerate(servers):
+        assert {line.split()[2] for line in warming if line.startswith("slice ")} == {"0", "1"}
+        both_tables = sum('"client":2' in line and f'"kind":"{side}"' in line for line in warming)
+        assert both_tables, "a client for each table"
+        assert scans(server) > before[side] + 2
+        connection = server.connect()
+        status = dict(query(connection, "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_%'"))
+        assert int(status["Innodb_buffer_pool_pages_dirty"]) <= 0.01 * int(status["Innodb_buffer_pool_pages_total"])
+
+
+def scans(server: Server) -> int:
+    return int(query(server.connect(), "SHOW GLOBAL STATUS LIKE 'Select_scan'")[0][1])
+
+
+def test_a_server_that_hangs_in_a_slice_is_named(
+    servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator, "SLICED_PATIENCE_S", 2.0)
+    monkeypatch.setattr(instance, "GREETING_PATIENCE_S", 1.0)
+    workload, wanted, hanging = Sysbench(), asked("point-query"), servers[1].pid
+    with workload.generating(servers, "point-query", wanted, seed=1, cpus=(), log=tmp_path / "log") as load:
+        load.wait_for_begin()
+        os.kill(hanging, signal.SIGSTOP)
+        try:
+            with pytest.raises(
+                RqpsError, match=r"point-query: sysbench did not get .* within 2 s on my8033\n"
+            ) as caught:
+                load.wait_for_end()
+        finally:
+            os.kill(hanging, signal.SIGCONT)
+    assert "process list" in caught.value.fix
+
+
+def test_an_error_of_one_server_is_told_with_its_name(servers: list[Server], tmp_path: Path) -> None:
+    workload, wanted = Sysbench(), asked("point-query", threads=4, seconds=20)
+    connection = servers[1].connect("rqps")
+    with workload.generating(servers, "point-query", wanted, seed=1, cpus=(), log=tmp_path / "log") as load:
+        load.wait_for_begin()
+        query(connection, "RENAME TABLE sbtest1 TO elsewhere")
+        try:
+            with pytest.raises(
+                RqpsError,
+                match=r"(?s)(failed in a thread|ended with code 1) on my8033: .*'rqps.sbtest1' doesn't exist",
+            ):
+                load.wait_for_end()
+        finally:
+            query(connection, "RENAME TABLE elsewhere TO sbtest1")
+
+
+def job_of(folder: Path, runs_yaml: str) -> Job:
+    """The duet of a study, ready to be measured."""
+    file = folder / "runs.yaml"
+    file.write_text(runs_yaml)
+    (run,) = unfold(read_runs_file(file, PARAMETERS), "small", "test")
+    ready = make_ready([run], print)
+    partial = begin(StudyFolder(folder / "study"), run)
+    jobs = [ready[each.dbms].job(each, partial, None) for each in run.members]
+    job = jobs[0].model_copy(update={"beside": tuple(jobs[1:])})
+    job.write()
+    return job
+
+
+@pytest.fixture
+def any_cpu() -> Iterator[None]:
+    """Lets this process on all its CPUs again, which keeps off those that are measured."""
+    cpus = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, cpus)
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.usefixtures("any_cpu")
+def test_tables_of_each_server_and_its_events(threads: int, tmp_path: Path) -> None:
+    runs = RUNS.replace("[my5624.base, my8033.base]", "[my8033.silent, my8033.events]")
+    runs = runs.replace("base: my5624.base", "base: my8033.silent").replace("{steps", f"{{threads: {threads}, steps")
+    job = job_of(tmp_path, runs)
+    measure(job)
+    found = {each.run.dbms: each.tables for each in job.members}
+    for folder in found.values():
+        for name, schema in TABLES.items():
+            if name in MODE_TABLES or name in WORKLOAD_TABLES:
+                continue
+            frame = pl.read_parquet(folder / f"{name}.parquet")
+            assert frame.schema == schema
+            assert frame.height > 0
+        steps, slices = (pl.read_parquet(folder / f"{name}.parquet") for name in ("steps", "slices"))
+        summed = slices.group_by("step", maintain_order=True).agg(
+            pl.sum("operations", "server_cpu_us", "client_cpu_us")
+        )
+        assert steps["step"].to_list() == ["point-query", "update-index"]
+        assert summed["operations"].to_list() == steps["operations"].to_list()
+        for of_slices, of_step in zip(summed["server_cpu_us"] / 1e6, steps["server_cpu_s"], strict=True):
+            assert 0 < of_slices <= of_step
+        assert steps["host_cpu_user_s"].is_null().all(), "the host worked for both"
+    silent, events = (
+        pl.read_parquet(found[f"my8033.{config}"] / "status.parquet")
+        .filter(pl.col("name").str.starts_with("perf_schema/"), pl.col("name") != "perf_schema/memory_bytes")
+        .with_columns(pl.col("value").cast(pl.Int64))
+        for config in ("silent", "events")
+    )
+    assert not any(silent["value"])
+    statements = events.filter(name="perf_schema/statement/com/Execute").sort(
+        "step", "moment", descending=[False, True]
+    )
+    steps = pl.read_parquet(found["my8033.events"] / "steps.parquet")
+    for step, transactions in steps.select("step", "transactions").iter_rows():
+        *before, after = statements.filter(step=step)["value"].to_list()
+        assert after - sum(before) >= transactions, "its own, and those of its warm-up"
+
+
+def test_a_table_of_one_server_that_is_not_as_asked_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = Sysbench.prepare
+
+    def spoilt(self: Sysbench, server: Server, parameters: Any) -> None:
+        if server.name == "my8033.base":
+            query(server.connect(), "DELETE FROM rqps.sbtest1 WHERE id = 7")
+        prepare(self, server, parameters)
+
+    monkeypatch.setattr(Sysbench, "prepare", spoilt)
+    job = job_of(tmp_path, RUNS)
+    with (
+        pytest.raises(RqpsError, match=r"^my8033\.base: rqps\.sbtest1: rows: asked for 2000, found 1999"),
+        serving(job),
+    ):
+        pass
+    nothing_is_left(job)
+
+
+def test_servers_that_want_to_lock_the_same_file_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    runs = RUNS.replace("[my5624.base, my8033.base]", "[my5624.sharing, my5624.shared]").replace(
+        "LOGS", str(tmp_path / "logs")
+    )
+    job = job_of(tmp_path, runs.replace("base: my5624.base", "base: my5624.sharing"))
+    words = r"(?s)^my5624\.shar\w+ can't run beside the other servers of its duet: .*Unable to lock"
+    with pytest.raises(RqpsError, match=words) as caught, serving(job):
+        pass
+    assert "method: rounds" in caught.value.fix
+    nothing_is_left(job)
+
+
+def test_a_disk_with_room_for_one_server_only_fails_the_duet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def copied(source: Path, target: Path) -> None:
+        if source == job.beside[0].data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        copy_folder(source, target)
+
+    job = job_of(tmp_path, RUNS)
+    monkeypatch.setattr(serve, "copy_folder", copied)
+    with pytest.raises(OSError, match="No space left on device"), serving(job):
+        pass
+    nothing_is_left(job)
+
+
+def nothing_is_left(job: Job) -> None:
+    """No process and no data of the servers of a duet that failed."""
+    keepers = [int(pid) for pid in (job.folder / "pids.txt").read_text().split()]
+    assert keepers
+    assert not any(map(is_running, keepers))
+    assert not running_from(job.folder)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, RUNS)
+
+
+def mysqlds(place: Place) -> list[int]:
+    return [pid for pid in place.servers() if "mysqld" in (Path(f"/proc/{pid}") / "exe").readlink().name]
+
+
+def in_a_step(place: Place) -> Any:
+    """`rqps run`, with both servers up and a step under way."""
+    process = place.start()
+    place.wait("the first step", lambda: place.doing().startswith("point-query"), process)
+    place.wait("both servers", lambda: len(mysqlds(place)) == 2, process)
+    return process
+
+
+@pytest.mark.measures
+def test_a_server_killed_in_a_slice_fails_the_run_with_its_name_and_the_next_call_does_it_again(place: Place) -> None:
+    process = in_a_step(place)
+    until(lambda: list(place.study.glob(".run=*.partial/logs/*point-query*")) or "1/2" in place.doing())
+    os.kill(mysqlds(place)[0], signal.SIGKILL)
+    said = ended(process, 1)
+    assert "the server my" in said
+    assert ".base ended in the middle of it, by SIGKILL" in said
+    assert place.servers() == []
+    (failed,) = place.study.glob("failed/run=*")
+    assert sorted(path.parent.parent.name for path in failed.rglob("mysqld.err")) == ["my5624.base", "my8033.base"]
+    assert not list(place.study.glob("run=*"))
+    place.run()
+    (whole,) = place.study.glob("run=*")
+    assert sorted(path.parent.name for path in whole.rglob("manifest.json")) == ["my5624.base", "my8033.base"]
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("fault", ["Ctrl-C", "killed kernel"])
+def test_whatever_ends_a_duet_stops_all_its_servers(fault: str, place: Place) -> None:
+    process = in_a_step(place)
+    if fault == "Ctrl-C":
+        process.send_signal(signal.SIGINT)
+        ended(process, 130)
+    else:
+        pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
+        os.kill(pids[0], signal.SIGKILL)
+        assert "killed" in ended(process, 1).lower()
+    assert place.servers() == []
+    assert not list(place.study.glob("run=*"))

@@ -73,7 +73,7 @@ def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> d
             load.wait_until_gone()
         done = sum(1 for line in load.lines if '"second":0' in line)
         assert done == threads
-        after = watch.end(transactions=100, connections=threads)
+        after = watch.end(transactions=100)
     return events_between(before, after)
 
 
@@ -185,7 +185,7 @@ def test_no_statement_of_ours_is_among_those_of_a_step(version: str, tmp_path: P
                 load.wait_for_end()
                 load.wait_until_gone()
             sent = sum(second.transactions for second in read_seconds(load.lines, 1))
-            after = watch.end(transactions=sent, connections=1)
+            after = watch.end(transactions=sent)
         digests = "SELECT digest_text FROM performance_schema.events_statements_summary_by_digest"
         texts = [str(text) for (text,) in query(server.connect(), digests)]
     counted = events_between(before, after)["statement"]
@@ -210,7 +210,7 @@ def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(tmp_p
                 load.wait_for_end()
                 load.wait_until_gone()
             with pytest.raises(RqpsError) as caught:
-                watch.end(transactions=1, connections=1)
+                watch.end(transactions=1)
     assert "point-query: the performance schema was set otherwise in the middle of it" in caught.value.message
     assert "more of stage: asked for off, the server has counted" in caught.value.message
     assert "consumer statements_digest: asked for on, the server has off" in caught.value.message

@@ -114,7 +114,7 @@ def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name
     with generator.Generator((server,), step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
         load.wait_for_begin()
         os.kill(server.pid, signal.SIGKILL)
-        with pytest.raises(RqpsError, match=f"{name}: the server ended in the middle of it, by SIGKILL"):
+        with pytest.raises(RqpsError, match=f"{name}: the server my5624 ended in the middle of it, by SIGKILL"):
             load.wait_until_gone()
     server.close()
     assert load.process.returncode is not None

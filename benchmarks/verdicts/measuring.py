@@ -115,7 +115,7 @@ def opened(run: Run, ready: Mapping[str, Ready], change: Change) -> Iterator[lis
         for logs in (Path(folder) / LOGS, *(job.logs for job in jobs)):
             logs.mkdir(parents=True, exist_ok=True)
         placement.apply(os.getpid(), jobs[0].placement.observer_cpus)
-        found = [servers.enter_context(serving(job)) for job in jobs]
+        found = servers.enter_context(serving(jobs[0].model_copy(update={"beside": tuple(jobs[1:])})))
         for each in found:
             change.warm(each.server.pids[0])
         yield found

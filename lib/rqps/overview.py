@@ -131,7 +131,7 @@ def _cell(state: RunState) -> str:
 
 
 def _time(states: Sequence[RunState]) -> Iterator[str]:
-    todo = [each.run.parameters.estimated_seconds for each in states if each.state not in ("done", "absent")]
+    todo = [each.run.estimated_seconds for each in states if each.state not in ("done", "absent")]
     yield summary(states)
     if todo:
         left = Estimate(todo).left_s()

@@ -66,7 +66,7 @@ class Watch(Protocol):
     def begin(self) -> Mapping[str, str]:
         """The status when nothing but the load comes any more."""
 
-    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
+    def end(self, transactions: int) -> Mapping[str, str]:
         """The status when the load is gone; fails where what was recorded is not what was asked for."""
 
     def lost(self) -> Iterable[str]:

@@ -4,7 +4,8 @@ Names of runs.yaml are looked up, builds found and options translated once, by t
 """
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,9 @@ from rqps.run.watch import Notes
 from rqps.store.manifest import Placement
 from rqps.study import Run
 from rqps.workloads import PARAMETERS, Workload, workload
+
+TAKEN = ("already in use", "Unable to lock", "Another process with")
+"""Words of a server that wants what another one has."""
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
@@ -80,6 +84,21 @@ class Job(BaseModel):
     @property
     def notes(self) -> Notes:
         return Notes(self.folder)
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """In a duet, makes an error say which dbms it is of."""
+        try:
+            yield
+        except RqpsError as error:
+            name = self.run.dbms
+            if "/" not in self.run.run or name in error.message:
+                raise
+            message, fix = f"{name}: {error.message}", error.fix
+            if any(words in error.message for words in TAKEN):
+                message = f"{name} can't run beside the other servers of its duet: {error.message}"
+                fix = "take the option that names what only one can have out of its config, or set method: rounds"
+            raise RqpsError(message, fix=fix) from error
 
     def write(self) -> Path:
         """Writes it among the logs of its folder; gives back the file."""

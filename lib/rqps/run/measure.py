@@ -3,11 +3,11 @@
 import hashlib
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -27,6 +27,8 @@ from rqps.study import in_words
 from rqps.workloads import Answer, Checked, How
 
 __all__ = ["Result", "conditions", "measure", "read_job"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,7 @@ def measure(job: Job) -> Result:
     table and then the manifest. This process keeps off the CPUs that are measured."""
     started_at, machine = datetime.now(UTC), describe_machine(cache_dir())
     placement.apply(os.getpid(), job.placement.observer_cpus)
-    with ExitStack() as open_servers:
-        servings = [open_servers.enter_context(serving(each)) for each in job.members]
+    with serving(job) as servings:
         measured = measure_steps(servings)
     job.notes.doing("writing the tables")
     for each, found in zip(servings, measured, strict=True):
@@ -140,7 +141,7 @@ def _settings(of: Serving) -> pl.DataFrame:
 def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measured]:
     job, servers = servings[0].job, [each.server for each in servings]
     parameters = job.run.parameters
-    checked = [job.workload.check(server, name, parameters) for server in servers]
+    checked = each_of(servings, lambda each: job.workload.check(each.server, name, parameters))
     where = job.placement_of(name)
     if where != job.placement:
         for pid in (pid for server in servers for pid in server.pids):
@@ -151,20 +152,24 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     seed = step_seed(job.run.seed, job.run.round, name)
     how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
     with ExitStack() as watching:
-        watches = [watching.enter_context(server.watching(name)) for server in servers]
+        watches = each_of(servings, lambda each: watching.enter_context(each.server.watching(name)))
         with job.workload.generating(servers, name, parameters, **how) as load:
             before = [watch.begin() for watch in watches]  # what came before the step, such as a flush, is none of it
             observed = observe_step(servings, load, name)
             load.wait_until_gone()
         answers = job.workload.answers(name, parameters, load)
-        after = [
-            watch.end(answer.columns["transactions"], answer.columns["clients"])
-            for watch, answer in zip(watches, answers, strict=True)
-        ]
-    return [
-        _measured(name, position, *each)
-        for each in zip(checked, observed, answers, watches, before, after, strict=True)
-    ]
+        after = each_of(servings, lambda _, watch, of: watch.end(of.columns["transactions"]), watches, answers)
+    of_each = zip(checked, observed, answers, watches, before, after, strict=True)
+    return [_measured(name, position, *every) for every in of_each]
+
+
+def each_of(servings: Sequence[Serving], do: Callable[..., T], *more: Sequence[Any]) -> list[T]:
+    """Something done with each server in turn; an error says with which."""
+    done = []
+    for each, *rest in zip(servings, *more, strict=True):
+        with each.job.naming():
+            done.append(do(each, *rest))
+    return done
 
 
 def _measured(

@@ -1,9 +1,10 @@
-"""The run's server: started on a fresh copy of the loaded tables, verified, and stopped."""
+"""The servers of a run: each started on a fresh copy of the loaded tables, verified, and stopped."""
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,29 @@ class Serving:
 
 
 @contextmanager
-def serving(job: Job) -> Iterator[Serving]:
+def serving(job: Job) -> Iterator[list[Serving]]:
+    """The servers of a run for as long as the block lasts, started and stopped side by side: they mostly wait."""
+    with ExitStack() as opened:
+        with ThreadPoolExecutor(len(job.members)) as pool:  # which waits for all of them, also where one fails
+            starting = [pool.submit(_open, each, opened) for each in job.members]
+        servings = [each.result() for each in starting]
+        opened.callback(_close, servings)
+        yield servings
+
+
+def _open(job: Job, opened: ExitStack) -> Serving:
+    with job.naming():
+        return opened.enter_context(_serving(job))
+
+
+def _close(servings: Sequence[Serving]) -> None:
+    servings[0].job.notes.doing(f"stopping {', '.join(each.job.run.dbms for each in servings)}")
+    with ThreadPoolExecutor(len(servings)) as pool:
+        list(pool.map(lambda each: each.server.close(), servings))
+
+
+@contextmanager
+def _serving(job: Job) -> Iterator[Serving]:
     """A server for as long as the block lasts, on its own copy of the tables, with all that was asked for verified.
     Its data directory goes with it."""
     job.notes.doing(f"starting {job.run.dbms}")
@@ -55,7 +78,6 @@ def serving(job: Job) -> Iterator[Serving]:
         job.notes.doing(f"warming up {job.run.dbms}")
         job.workload.prepare(server, job.run.parameters)
         yield Serving(job, server, server.version, server.version_comment, verified, events, callgrind)
-        job.notes.doing(f"stopping {job.run.dbms}")
 
 
 def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Opened:
@@ -73,13 +95,6 @@ def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Op
         if callgrind and isinstance(error, RqpsError):
             raise callgrind.explained(error) from error
         raise
-
-
-def callgrind_of(job: Job, scratch: Path) -> Callgrind | None:
-    """The callgrind that the server of a run is started under; None where it runs by itself."""
-    if job.run.mode != "instructions":
-        return None
-    return Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log")
 
 
 def _scratch() -> Path:

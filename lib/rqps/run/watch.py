@@ -1,6 +1,7 @@
 """Watching a study's runs: the work under way, the time left, and Ctrl-C."""
 
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +25,8 @@ class Notes:
         self.folder = folder
 
     def doing(self, what: str) -> None:
-        """Notes the work under way."""
-        unfinished = self.folder / ".progress.txt"
+        """Notes the work under way, also in several threads."""
+        unfinished = self.folder / f".progress-{threading.get_ident()}.txt"
         unfinished.write_text(what)
         unfinished.rename(self.folder / DOING)
 
@@ -97,7 +98,7 @@ class Watcher:
     def plan(self, runs: Sequence[Run], before: int) -> None:
         """Takes note of the runs to measure; `before` others are there already."""
         self._runs, self._before = runs, before
-        self._estimate = Estimate([run.parameters.estimated_seconds for run in runs])
+        self._estimate = Estimate([run.estimated_seconds for run in runs])
 
     def begin(self) -> None:
         self._began = time.monotonic()
@@ -118,4 +119,5 @@ class Watcher:
     def _head(self) -> str:
         run = self._runs[self._estimate.done]
         position = self._before + self._estimate.done + 1
-        return f"run {position}/{self._before + len(self._runs)}  {run.dbms} {in_words(run.mode, run.round)}"
+        dbms = ", ".join(each.dbms for each in run.members)
+        return f"run {position}/{self._before + len(self._runs)}  {dbms} {in_words(run.mode, run.round)}"

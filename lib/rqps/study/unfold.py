@@ -74,6 +74,11 @@ class Run:
         return (self, *self.beside)
 
     @property
+    def estimated_seconds(self) -> float:
+        """Seconds that the load on all its members takes."""
+        return self.parameters.estimated_seconds * len(self.members)
+
+    @property
     def absent(self) -> str | None:
         """The reason why its build's version, where it is promised, lacks what the config asks for; else None."""
         version = self.build_spec.mysql

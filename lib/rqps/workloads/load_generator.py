@@ -36,7 +36,8 @@ class LoadGenerator:
 
     A line `rqps MOMENT` says that it has come to a moment: now, or at the nanosecond of CLOCK_MONOTONIC that follows.
     One that begins by itself says in advance when, as `origin`. The others are `ready`, and wait for a line of ours.
-    What has `ended` waits until we end its input, so that its counters can be read.
+    What has `ended` waits until we end its input, so that its counters can be read. `failed` comes with the place of
+    its server among several.
     """
 
     program = "sysbench"
@@ -92,14 +93,18 @@ class LoadGenerator:
     def wait_for_end(self) -> None:
         """Let all threads begin, if they wait for it, and wait until each has done its share."""
         if not self.begins_by_itself:
-            assert self.process.stdin is not None
             self.origin_ns = time.monotonic_ns()
-            try:
-                self.process.stdin.write("\n" * self.threads)
-                self.process.stdin.flush()
-            except BrokenPipeError:
-                raise self.failure() from None
+            self.let_begin(self.threads)
         self.wait_for("ended", self.threads, self.patience_s)
+
+    def let_begin(self, threads: int) -> None:
+        """Write the lines that so many threads wait for."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write("\n" * threads)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self.failure() from None
 
     def wait_until_gone(self) -> None:
         """Wait until the last statement came to its end and the process ended well."""
@@ -127,7 +132,7 @@ class LoadGenerator:
     def wait_until(self, moment_ns: int) -> None:
         """Wait for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
         while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
-            if self.process.poll() not in (None, 0) or self._lost():
+            if self.failed or self.process.poll() not in (None, 0) or self._lost():
                 raise self.failure()
             time.sleep(min(left_s, LOOK_S))
 
@@ -152,6 +157,9 @@ class LoadGenerator:
         running = self.process.poll() is None
         self.end()
         reason = late or ("failed in a thread" if running else f"ended with code {self.process.returncode}")
+        of = [self.servers[side].name for side in self.moments_ns["failed"][:1]]
+        of += [server.name for server in self.servers if late and not server.answers()]
+        reason += f" on {', '.join(of)}" * bool(of)
         said = "\n".join(self.complaints())
         fix = f"read all of {self.log.name}" + "; see the server's process list while a statement hangs" * bool(late)
         return RqpsError(f"{self.name}: {self.program} {reason}" + f": {said}" * bool(said), fix=fix)

@@ -85,6 +85,10 @@ class MeasuredServer(Server):
     prepared: PreparedServer
 
     @property
+    def name(self) -> str:
+        return self.prepared.dbms
+
+    @property
     def version(self) -> str:
         return self._variable("version")
 

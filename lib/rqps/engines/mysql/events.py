@@ -50,11 +50,11 @@ class StepWatch:
         self._before = self._read()
         return self._before
 
-    def end(self, transactions: int, connections: int) -> Mapping[str, str]:
+    def end(self, transactions: int) -> Mapping[str, str]:
         """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
         self._after = self._read()
         if self._asked:
-            self._verify(self._asked, transactions, connections)
+            self._verify(self._asked, transactions)
             memory_bytes = memory_status(self._connection).get("performance_schema.memory", 0)
             self._after[f"{_STATUS}memory_bytes"] = str(memory_bytes)
         return self._after
@@ -74,7 +74,7 @@ class StepWatch:
     def _grew(self, name: str) -> int:
         return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
 
-    def _verify(self, asked: Realised, transactions: int, connections: int) -> None:
+    def _verify(self, asked: Realised, transactions: int) -> None:
         if lost := self._grew(_LOST_THREADS):
             raise RqpsError(
                 f"{self._step}: the performance schema knows no more threads: {lost} were not watched",
@@ -83,7 +83,7 @@ class StepWatch:
         verify(self._connection, asked, self._step, changed="in the middle of it")
         events = {name.removeprefix(_STATUS): self._grew(name) for name in self._after if name.startswith(_STATUS)}
         texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
-        work = {"transactions": transactions, "connections": connections, "texts": texts}
+        work = {"transactions": transactions, "connections": self._grew("Connections"), "texts": texts}
         if wrong := list(mistaken(asked, by_kind(events), **work)):
             raise RqpsError(
                 f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),

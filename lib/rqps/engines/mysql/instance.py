@@ -19,6 +19,7 @@ from rqps.engines.mysql.build import Build
 from rqps.errors import RqpsError
 
 START_PATIENCE_S = 180
+GREETING_PATIENCE_S = 5
 LAST_LINES = 15
 GOODBYE_PATIENCE_S = 10
 Connection: TypeAlias = "pymysql.Connection[Any]"
@@ -53,7 +54,7 @@ class Server:
     connections: "WeakSet[Connection]" = field(default_factory=WeakSet, repr=False, compare=False)
     """That were given out."""
 
-    def connect(self, database: str | None = None) -> Connection:
+    def connect(self, database: str | None = None, read_timeout: float | None = None) -> Connection:
         """A connection for control, never for load: without TLS, autocommitting."""
         connection = _ConnectionForControl(
             unix_socket=str(self.socket),
@@ -63,13 +64,27 @@ class Server:
             autocommit=True,
             ssl_disabled=True,
             connect_timeout=10,
+            read_timeout=read_timeout,
         )
         self.connections.add(connection)
         return connection
 
     @property
+    def name(self) -> str:
+        """Its name among servers that are up at the same time."""
+        return self.build.name
+
+    @property
     def pids(self) -> tuple[int, ...]:
         return (self.pid,)
+
+    def answers(self) -> bool:
+        """False if it does not even greet us."""
+        try:
+            self.connect(read_timeout=GREETING_PATIENCE_S).close()
+        except pymysql.err.MySQLError:
+            return False
+        return True
 
     def close(self) -> None:
         """Asks the server to shut down and waits for it; the keeper kills it if it does not."""
@@ -93,15 +108,19 @@ class Server:
         code = int(reported[-1]) if reported else -signal.SIGKILL
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         return RqpsError(
-            f"{what}: the server ended in the middle of it, {how}; the end of its error log:\n{self.last_words()}",
+            f"{what}: the server {self.name} ended in the middle of it, {how}; "
+            f"the end of its error log:\n{self.last_words()}",
             fix="look for what ended it there; if memory ran out, the kernel's log says so",
         )
 
     def last_words(self) -> str:
-        """The end of its error log, or of what it wrote before it had one."""
+        """The errors in its log or else its end, or that of what it wrote before it had one."""
         for log in (self.error_log, self.error_log.with_suffix(".out")):
             if log.exists() and (lines := log.read_text(errors="replace").splitlines()):
-                return "\n".join(lines[-LAST_LINES:])
+                errors = [
+                    line for line in lines if "[ERROR]" in line
+                ]  # which 5.6 buries under its plugins' good-byes
+                return "\n".join((errors or lines)[-LAST_LINES:])
         return ""
 
 

@@ -27,6 +27,8 @@ from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
 SLICE_MS = 20
+SLICED_PATIENCE_S = 300.0
+"""The longest wait for the last slice. A statement that takes minutes is none to take turns with."""
 LUA = Path(str(files(__package__) / "lua"))
 
 
@@ -46,6 +48,7 @@ class Generator(LoadGenerator):
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
         """Seconds within which the last transactions begin, where they are whole."""
         if self.sliced:
+            self.patience_s = SLICED_PATIENCE_S
             self.warmup_s = float(parameters.warmup_seconds)
             duration: Options = {
                 "warmup-seconds": parameters.warmup_seconds * len(servers),
@@ -82,12 +85,16 @@ class Generator(LoadGenerator):
 
     def wait_for_begin(self) -> int:
         origin_ns = super().wait_for_begin()
+        if self.sliced:
+            self.wait_for("ready", 1, self.patience_s)
         if not self.begins_by_itself:
             self.warmup_s = (origin_ns - self._started_ns) / 1e9
         return origin_ns
 
     def wait_for_end(self) -> None:
         """Wait until the measured part has ended: by the clock, or with every thread's last transaction."""
+        if self.sliced:
+            self.let_begin(1)
         if self.begins_by_itself:
             self.wait_until(self.origin_ns + self.seconds * 1_000_000_000)
         if self.whole:

@@ -145,7 +145,7 @@ def flush(server: Server, parameters: SysbenchParameters) -> None:
         while left := innodb.left(innodb.read_debt(connection)):
             if time.monotonic() > deadline:
                 raise RqpsError(
-                    f"flush: not done within {parameters.flush_limit_s:.0f} s: {left}",
+                    f"flush of {server.name}: not done within {parameters.flush_limit_s:.0f} s: {left}",
                     fix="set flush_seconds in the study's parameters to a higher number",
                 )
             innodb.wake_purge(connection, f"{DATABASE}.sbtest1", "k", "id")

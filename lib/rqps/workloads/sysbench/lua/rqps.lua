@@ -159,6 +159,8 @@ end
 
 function event() end -- sysbench asks for one, and never calls it
 
+local at_work -- the server that has the load now, as its place among several
+
 -- One transaction; again from its start if the server refused it for a reason that goes away, such as a deadlock.
 -- Any other error ends us. sysbench's own loop counts the statements that were done before a refusal; this one does not.
 -- Gives how often it was refused.
@@ -170,6 +172,9 @@ local function transaction(event)
          return refused
       end
       if type(problem) ~= "table" or problem.errcode ~= sysbench.error.RESTART_EVENT then
+         if at_work then
+            measuring.report("failed", at_work)
+         end
          error(problem, 0)
       end
       refused = refused + 1
@@ -276,12 +281,16 @@ local function run_in_slices(thread)
    local clock, clock_began, server_ns = nil, 0, 0
    -- Between two slices: counts the CPU time of the server whose slice ended, and says which one begins.
    local function lead(number)
-      local at = now()
       if clock then
          server_ns = now(clock) - clock_began
       end
+      local at = now()
       if number < 0 and at >= origin then
          number = 0
+         measuring.report("ready", at)
+         io.stdin:read() -- until the observer has read the counters of all servers
+         at = now()
+         end_ns = at + opt.measured_seconds * 1e9
       elseif number > 0 and at >= end_ns and number % #turns == 0 then
          number = OVER
       end
@@ -304,6 +313,7 @@ local function run_in_slices(thread)
    local lines, number = {}, next_slice(WARM)
    while number < OVER do
       local turn = turns[number % #turns + 1]
+      at_work = turn - 1
       local event, add, slice_ends = sides[turn].event, counters[turn].add, shared.slice_ends
       local latest = number < 0 and origin - 1 or math.huge -- what began in the warm-up belongs to it
       local done, busy_ns, wrote = 0, 0, false
@@ -323,7 +333,7 @@ local function run_in_slices(thread)
       local following = next_slice(number + 1)
       if number >= 0 then
          lines[#lines + 1] = ("slice %d %d %d %.1f %.1f %.1f"):format(
-            number, turn - 1, done, busy_ns / 1e3, client_ns / 1e3, server_ns / 1e3)
+            number, at_work, done, busy_ns / 1e3, client_ns / 1e3, server_ns / 1e3)
       end
       number = following
    end
