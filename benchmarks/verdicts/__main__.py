@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
     power.add_argument(
         "--size", type=int, action="append", choices=measured.BUDGETS_MIN, help="percent; all if not given"
     )
-    part("coverage", "simulated noise: does an interval hold the truth?", pages=500)
+    part("coverage", "simulated noise: does an interval hold the truth?", pages=200)
     slices = part("slices", "ratio and spread against the length of a slice", rounds=12, seconds=10)
     slices.add_argument("--length", type=int, action="append", help="milliseconds; 1 to 1000 if not given")
     part("robin", "four servers in one round robin, or pairs?", rounds=30, seconds=3)

@@ -16,8 +16,8 @@ from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
 FEWEST_TO_LEARN_FROM = 3
 """Groups of one metric whose spreads tell how much spreads differ."""
 MOST_FREEDOM = 20.0
-"""The most degrees of freedom that a group gets from the others, however alike their spreads look: with more, 7 to 12 of
-100 pages of 4 to 6 rounds had a false call (benchmarks/verdicts), with these 5."""
+"""The most degrees of freedom that a group gets from the others, however alike their spreads look: with more, 7 to 12
+of 100 pages of 4 to 6 rounds had a false call (benchmarks/verdicts), with these 5."""
 _TINY = 1e-18
 """Keeps the weight of rounds that do not differ at all finite."""
 
