@@ -108,6 +108,7 @@ class Student:
         between = (pl.col("_y").var() - pl.col("_within").median()).clip(0)
         groups = (
             frame.with_columns(y.alias("_y"), (within**2).alias("_within"))
+            .filter(pl.col("_y").is_finite())  # nothing has no logarithm: such a round has no ratio
             .with_columns((1 / (between.fill_null(0).over(keys) + pl.col("_within") + _TINY)).alias("_weight"))
             .with_columns(((weight * pl.col("_y")).sum() / weight.sum()).over(keys).alias("_mean"))
             .group_by(keys, maintain_order=True)

@@ -98,7 +98,7 @@ def _absolute_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]
 
 
 def _relative_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]:
-    """The ratios as published: 1 where both numbers are 0, inf where only the base's is. The base has none."""
+    """The ratios as published: 1 where both numbers are 0, inf where only the base's is, 0 where only the other. The base has none."""
     one, *_ = rows.values()
     if one["is_base"] or one["base_median"] is None:
         return
@@ -106,7 +106,9 @@ def _relative_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]
     def ratio(row: Row | None) -> str:
         if row is None or row["base_median"] is None:
             return "-"
-        return f"{row['ratio']:.2f}" if row["ratio"] is not None else "inf" if row["median"] else "1"
+        if row["ratio"] is not None:
+            return f"{row['ratio']:.2f}"
+        return "inf" if row["median"] else "0" if row["base_median"] else "1"
 
     n = max(row["ratio_n"] or 0 for row in rows.values())
     found = [rows.get(name) for name in names]

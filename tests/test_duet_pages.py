@@ -1,0 +1,249 @@
+"""Pages on duets show what is known of each server, lead to its slices, and always have a row instead of an error."""
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from rqps import view
+from rqps.pages import cost_per_operation, relative_throughput
+from rqps.stats import (
+    all_warnings,
+    compare,
+    counters_over_time,
+    relate,
+    side_by_side,
+    throughput_over_time,
+    verdict,
+    where_from,
+)
+from rqps.store import Study
+from rqps.view import Sentences
+from rqps.view.duet import NO_DUET
+from rqps.view.words import NOT_COMPARED
+from synthetic import DBMS, MANY, SPEED, Shape, in_turns, manifest, tables, write_duets, write_rows, write_study
+
+BASE, CPU = "my1.base", "server_cpu_us_per_operation"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return rqps.load("synthetic", data=write_duets(tmp_path_factory.mktemp("data")))
+
+
+def drawn(shown: Any) -> str:
+    """What a cell shows, as the page has it."""
+    if isinstance(shown, str | Sentences):
+        return str(shown)
+    return str(shown.to_json() if hasattr(shown, "to_json") else shown.as_raw_html())
+
+
+def all_of(study: Study) -> Iterator[Any]:
+    """Every chart, table and sentence of the two pages that show any study."""
+    rounds, compared = relate(study)
+    configs = relative_throughput.configs(study, rounds)
+    yield view.method(compared)
+    yield relative_throughput.findings(compared, *configs)
+    yield from relative_throughput.summary(compared)
+    yield from view.side_by_side(compared)
+    for metric in ("operations_per_s", CPU):
+        yield view.heatmap(compared, metric)
+        yield view.ratio_table(compared, metric)
+        yield view.ratio_text(compared, metric)
+        yield view.dots(rounds, compared, metric)
+        yield view.trace(study, rounds, compared, metric)
+    yield relative_throughput.over_releases(compared, study.runs)
+    yield relative_throughput.config_table(*configs)
+    yield from relative_throughput.over_time(study, compared)
+    yield from view.conditions(study)
+    yield from (view.absolute(study), view.cpu(study), view.warnings(study), view.duet(study, rounds, compared))
+    ours = cost_per_operation.costs(study)
+    yield cost_per_operation.two_measures(ours.values)
+    yield cost_per_operation.findings(ours.table)
+    yield from cost_per_operation.cost_tables(ours.table)
+    theirs = cost_per_operation.costs(study, published=True)
+    yield cost_per_operation.published_text(ours, theirs, None)
+    yield from cost_per_operation.cost_tables(theirs.table)
+    yield relative_throughput.in_short(study).table
+
+
+def test_a_duet_finds_the_ratios_that_it_was_made_with_whatever_the_machine_does(study: Study) -> None:
+    found = relate(study)[1].filter(metric="operations_per_s")
+    for row in found.to_dicts():
+        assert row["median"] == pytest.approx(SPEED[row["dbms"]], rel=0.01)
+        assert row["verdict"] == "slower"
+
+
+def test_a_ratio_leads_to_its_file_and_to_the_slices_that_it_is_from(study: Study) -> None:
+    rounds, _ = relate(study)
+    traced = where_from(rounds, study.runs, "update-index", "my2.ps0")
+    assert traced["me_file"][0] == "run=r01@here/my2.ps0/steps.parquet"
+    for row in traced.to_dicts():
+        rates = []
+        for side in ("me", "base"):
+            of_step = pl.read_parquet(study.folder / row[f"{side}_file"]).filter(pl.sql_expr(row["row"]))
+            assert of_step["operations_per_s"].item() == row[f"{side}_value"]
+            slices = pl.read_parquet(study.folder / row[f"{side}_slices"]).filter(pl.sql_expr(row["row"]))
+            cycles = slices.group_by("cycle", maintain_order=True).agg(pl.col("operations", "busy_us").sum())
+            rates.append(cycles["operations"] / cycles["busy_us"])
+        assert len(rates[0]) == row["cycles"]
+        assert (rates[0] / rates[1]).median() == pytest.approx(row["ratio"])
+    # What an update leaves behind is done in other slices: its CPU is that of the whole step.
+    assert "me_slices" not in where_from(rounds, study.runs, "update-index", "my2.ps0", CPU).columns
+    assert "me_slices" in where_from(rounds, study.runs, "point-query", "my2.ps0", CPU).columns
+
+
+def test_what_is_of_all_servers_together_is_not_taken_for_one(study: Study) -> None:
+    ours = cost_per_operation.costs(study)
+    (said,) = cost_per_operation.two_measures(ours.values).sentences
+    assert said.startswith("Not measured: in a duet")
+    theirs = cost_per_operation.costs(study, published=True)
+    assert theirs.table.is_empty()
+    assert cost_per_operation.published_text(ours, theirs, None) == said
+    assert view.ratio_text(theirs.compared, "cpu/o") == NOT_COMPARED
+    shared = {name for name in ours.values["metric"] if name.startswith(("host_", "client_"))}
+    assert shared == {"client_cpu_us_per_operation"}
+
+
+def test_a_second_of_a_duet_counts_the_time_that_the_server_had(study: Study) -> None:
+    steps = study.steps.with_columns(clients=pl.lit(2, pl.Int32))
+    rate = {1: throughput_over_time(study.intervals, study.steps), 2: throughput_over_time(study.intervals, steps)}
+    raw = study.intervals.filter(run=f"r01@here/{BASE}", step="point-query", second=0).collect().to_dicts()[0]
+    of_one = throughput_over_time(study.intervals.filter(run=f"r01@here/{BASE}"), study.steps)
+    first = of_one.filter(step="point-query", second=0)["median"].item()
+    assert first == pytest.approx(1e6 / raw["latency_mean_us"])
+    assert (rate[2]["median"] / rate[1]["median"]).to_list() == pytest.approx([2] * rate[1].height)
+
+
+def test_counters_of_the_host_stand_once_for_all_servers_of_a_duet(study: Study) -> None:
+    unit = rqps.load_run(study.folder / "run=r01@here")
+    series = counters_over_time(unit.counters, unit.steps)
+    busy = series.filter(measure="CPUs busy").group_by("who").len()
+    assert {who for who in busy["who"] if who.startswith("server")} == {f"server {dbms}" for dbms in DBMS}
+    assert busy["len"].n_unique() == 1
+    assert "of all its servers together" in view.counters(series).to_dict()["usermeta"]["rqps"]["how"]
+    without = unit.counters.with_columns(host_cpu_user_s=pl.lit(None, pl.Float64))
+    assert "whole host" not in set(counters_over_time(without, unit.steps).filter(measure="CPUs busy")["who"])
+
+
+def test_the_picture_of_a_duet_goes_from_slices_to_rounds(study: Study) -> None:
+    rounds, compared = relate(study)
+    spec = view.duet(study, rounds, compared).to_dict()
+    rows = {tuple(sorted(each[0])): each for each in spec["datasets"].values()}
+    slices = next(each for columns, each in rows.items() if "slice" in columns)
+    cycles, of_rounds = rows["cycle", "ratio"], rows["cycles", "ratio", "round"]
+    assert {row["dbms"] for row in slices} == {BASE, "my2.base"}
+    assert len(cycles) == 10
+    middle = sorted(row["ratio"] for row in cycles)
+    assert (middle[4] + middle[5]) / 2 == pytest.approx(of_rounds[0]["ratio"], rel=0.001)
+    assert spec["usermeta"]["rqps"]["claim"].endswith("of my1.base.")
+
+
+def test_without_a_duet_there_is_no_picture(tmp_path: Path) -> None:
+    alone = rqps.load("synthetic", data=write_study(tmp_path, rounds=2))
+    assert view.duet(alone, *relate(alone)).sentences == (NO_DUET,)
+
+
+@pytest.mark.parametrize(
+    ("throughput", "cpu", "instructions", "meaning"),
+    [
+        ("unsure", "slower", None, "the cost is there, the machine hides it"),
+        ("slower", "same", None, "it waits: an operation takes longer for the same CPU time"),
+        ("slower", "slower", "same", "it executes as much code, and each instruction takes longer"),
+        ("slower", "slower", "slower", None),
+        ("unsure", "unsure", None, None),
+    ],
+)
+def test_verdicts_that_differ_say_what_it_means(
+    throughput: str, cpu: str, instructions: str | None, meaning: str | None
+) -> None:
+    step = {"host": "here", "step": "scan", "base": BASE, "dbms": "my2.base"}
+    step |= {"median": 0.9, "low": 0.8, "high": 1.0, "n": 6}
+    verdicts = {"operations_per_s": throughput, CPU: cpu, "server_instructions_per_operation": instructions}
+    compared = pl.DataFrame([{**step, "metric": name, "verdict": word} for name, word in verdicts.items() if word])
+    assert side_by_side(compared)["meaning"].to_list() == [meaning]
+    said, *shown = view.side_by_side(compared)
+    assert (meaning or "In 1 of 1 comparisons the verdicts do not differ") in drawn(said)
+    assert len(shown) == (meaning is not None)
+
+
+def test_every_pair_of_verdicts_that_differ_has_a_meaning() -> None:
+    for one, other in itertools.permutations(verdict.VERDICTS, 2):
+        step = {"host": "here", "step": "scan", "base": BASE, "dbms": "my2.base"}
+        metrics = ("operations_per_s", one), (CPU, other)
+        compared = pl.DataFrame([{**step, "metric": metric, "verdict": word} for metric, word in metrics])
+        assert side_by_side(compared)["meaning"].item(), (one, other)
+
+
+def test_a_page_says_once_by_which_interval_it_decides(study: Study) -> None:
+    rounds, compared = relate(study)
+    assert "12 comparisons, so that all hold together at 95 %" in drawn(view.method(compared))
+    few = compare(rounds.filter(metric="operations_per_s"))
+    assert "interval of 98.75 % of each of 4" not in drawn(view.method(few)), "99 % at least"
+    assert "interval of 99 % of each of 4 comparisons" in drawn(view.method(few))
+
+
+def test_equal_rounds_have_a_verdict_and_no_width() -> None:
+    step = {"host": "here", "metric": "operations_per_s", "base": BASE, "dbms": "my2.base", "base_value": 1.0}
+    ratios = {f"step {number}": (1.0, 0.5)[number % 2] for number in range(1000)}
+    rows = [{**step, "step": name, "me_value": ratio, "ratio": ratio} for name, ratio in ratios.items()] * 4
+    found = compare(pl.DataFrame(rows))
+    assert found.height == 1000
+    assert dict(found.group_by("median", "verdict").len().select("median", "verdict").rows()) == {
+        1.0: "same",
+        0.5: "slower",
+    }
+
+
+def test_one_round_is_unsure_and_says_what_it_would_take(tmp_path: Path) -> None:
+    one = rqps.load("synthetic", data=write_duets(tmp_path, rounds=1))
+    _, compared = relate(one)
+    assert set(compared["verdict"]) == {"unsure"}
+    assert set(compared["needs"]) == {"4 rounds: there are 1"}
+    assert all(drawn(each) for each in all_of(one))
+
+
+def test_a_base_of_another_host_leaves_a_row_that_says_why(tmp_path: Path) -> None:
+    shape = Shape(rounds=2)
+    data = write_duets(tmp_path, shape)
+    folder = data / "raw/study=synthetic"
+    for round_ in (1, 2):
+        shutil.rmtree(folder / f"run=r{round_:02}@here/{BASE}")
+        facts = manifest(BASE, round_, shape, host="there", run=f"r{round_:02}@there/{BASE}")
+        write_rows(folder, facts, in_turns(tables(facts, shape), facts, shape))
+    mixed = rqps.load("synthetic", data=data)
+    assert relate(mixed)[1].is_empty()
+    said = all_warnings(mixed).filter(kind="uncompared")
+    assert said.select("host", "dbms", "step").height == 4
+    assert set(said["text"]) == {f"no verdict: in no round {BASE} gave a number on the same host"}
+    shown = [drawn(each) for each in all_of(mixed)]
+    assert any(NOT_COMPARED in each for each in shown)
+    assert any("in no round" in each for each in shown)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.5])
+def test_pages_show_duets_however_noisy(tmp_path: Path, noise: float) -> None:
+    duets = rqps.load("synthetic", data=write_duets(tmp_path, noise=noise, rounds=4))
+    assert len(list(map(drawn, all_of(duets)))) > 20
+
+
+def test_pages_show_a_duet_of_all_steps_and_ten_builds(tmp_path: Path) -> None:
+    many = rqps.load("synthetic", data=write_duets(tmp_path, MANY))
+    rounds, compared = relate(many)
+    for shown in (*view.side_by_side(compared), view.duet(many, rounds, compared)):
+        assert len(drawn(shown)) < 500_000
+
+
+def test_a_round_in_which_nothing_was_used_has_no_ratio_and_spoils_no_other() -> None:
+    step = {"host": "here", "metric": "wKB/o", "base": BASE, "dbms": "my2.base", "base_value": 1.0}
+    ratios = {f"step {number}": [1.0, 1.1, 0.9, 1.05, 0.95, 1.02] for number in range(5)}
+    ratios["step 0"][0] = 0.0
+    rows = [{**step, "step": name, "me_value": each, "ratio": each} for name, of in ratios.items() for each in of]
+    found = compare(pl.DataFrame(rows))
+    assert found["n"].to_list() == [5, 6, 6, 6, 6]
+    assert found.select(pl.col("median", "low", "high").is_finite().all()).row(0) == (True, True, True)
+    assert set(found["verdict"]) == {"unsure"}
