@@ -98,7 +98,7 @@ def _absolute_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]
 
 
 def _relative_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]:
-    """The ratios as published: 1 where both numbers are 0, inf where only the base's is, 0 where only the other. The base has none."""
+    """The ratios as published: 1 where both numbers are 0, inf where only the base's is. The base has none."""
     one, *_ = rows.values()
     if one["is_base"] or one["base_median"] is None:
         return
