@@ -161,7 +161,7 @@ def test_without_a_duet_there_is_no_picture(tmp_path: Path) -> None:
 def test_verdicts_that_differ_say_what_it_means(
     throughput: str, cpu: str, instructions: str | None, meaning: str | None
 ) -> None:
-    step = {"host": "here", "step": "scan", "base": BASE, "dbms": "my2.base"}
+    step: dict[str, Any] = {"host": "here", "step": "scan", "base": BASE, "dbms": "my2.base"}
     step |= {"median": 0.9, "low": 0.8, "high": 1.0, "n": 6}
     verdicts = {"operations_per_s": throughput, CPU: cpu, "server_instructions_per_operation": instructions}
     compared = pl.DataFrame([{**step, "metric": name, "verdict": word} for name, word in verdicts.items() if word])
