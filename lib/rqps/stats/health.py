@@ -25,7 +25,8 @@ NINE_OF_TEN = 0.9
 _CELL = ["host", "step", "metric", "base", "dbms"]
 _LOG = pl.col("ratio").log()
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run")
-_COUNTS = dict.fromkeys(("position", "table_position", "clients", "round"), pl.Int32) | {"range": pl.Int64}
+_COUNTS = dict.fromkeys(("position", "table_position", "clients", "round"), pl.Int32)
+_COUNTS |= {"range": pl.Int64, "cycles": pl.UInt32}
 _VALUES = ("base_value", "me_value", "ratio", "difference", "error")
 _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fromkeys(_VALUES, pl.Float64))
 
@@ -62,7 +63,7 @@ def health(study: Study) -> Health:
     """Judges a study by its rounds, its warnings, and duets of the base with itself, if it has any."""
     try:
         found = rounds(measured(study, METRICS), study.runs, study.card.base)
-        missing = ""
+        missing = "no round has both its base and another dbms finished without errors" if found.is_empty() else ""
     except RqpsError as error:
         found, missing = _NONE, str(error)
     itself = _itself(study)
