@@ -12,6 +12,7 @@ from rqps.stats.comparison import compare, in_tables
 from rqps.stats.metrics import measured
 from rqps.stats.pairing import rounds
 from rqps.store.read import Study, load
+from rqps.store.schemas import Columns
 from rqps.study.unfold import AGAIN
 
 METRICS = ("operations_per_s", "server_cpu_us_per_operation")
@@ -25,8 +26,8 @@ NINE_OF_TEN = 0.9
 _CELL = ["host", "step", "metric", "base", "dbms"]
 _LOG = pl.col("ratio").log()
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run")
-_COUNTS = dict.fromkeys(("position", "table_position", "clients", "round"), pl.Int32)
-_COUNTS |= {"range": pl.Int64, "cycles": pl.UInt32}
+_COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
+_COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32}
 _VALUES = ("base_value", "me_value", "ratio", "difference", "error")
 _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fromkeys(_VALUES, pl.Float64))
 
