@@ -28,8 +28,8 @@ studies:
     workload: sysbench
     dbms: [{dbms}]
     base: my1.base
-    rounds: {rounds}
-    method: rounds
+    {rounds}
+    method: {method}
     seed: 1
     parameters: {{steps: [point-query], seconds: {seconds}, warmup_seconds: 0}}
 """
@@ -46,13 +46,16 @@ class House:
         self.ask()
         self.script({})
 
-    def ask(self, rounds: int = 1, seconds: int = 1, builds: int = 2) -> None:
+    def ask(
+        self, rounds: int = 1, seconds: int = 1, builds: int = 2, method: str = "rounds", budget: str = ""
+    ) -> None:
         names = [f"my{number}" for number in range(1, builds + 1)]
         text = RUNS.format(
             builds="\n".join(f"  {name}: {{path: /nowhere/{name}}}" for name in names),
             dbms=", ".join(f"{name}.base" for name in names),
-            rounds=rounds,
+            rounds=f"budget: {budget}" if budget else f"rounds: {rounds}",
             seconds=seconds,
+            method=method,
         )
         (self.path / "runs.yaml").write_text(text)
 
@@ -66,7 +69,7 @@ class House:
 
     @staticmethod
     def name(run: Run) -> str:
-        return f"r{run.round} {run.dbms}"
+        return f"r{run.round} {run.dbms}" if run.unit == run.run else run.unit.removesuffix("@here")
 
     def first(self) -> str:
         return self.name(self.states()[0].run)

@@ -53,6 +53,8 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("run demo --rounds 2", "2 rounds asked for, and the study has 1"),
         ("plan demo --rounds 0", "0 rounds asked for, and the study has 1"),
         ("plan demo --rounds many", "argument --rounds: invalid int value: 'many'"),
+        ("run demo --budget 30m", "demo: a budget is for duets, and its dbms are measured one after the other"),
+        ("run demo --budget 30m --rounds 1", "--rounds and --budget are two ways to say how long"),
         ("plan", "the following arguments are required: STUDY"),
         ("plan demo --data nowhere", "nowhere: there is no such data folder"),
         ("plan demo --runs-yaml none.yaml", "none.yaml: can't be read: No such file"),

@@ -89,6 +89,17 @@ def test_as_many_threads_as_each_of_its_configs_admits_connections(tmp_path: Pat
     assert read(fewer.replace("max_connections: 100", "max_connections: 1K"), tmp_path)  # only the server can tell
 
 
+def test_duets_are_for_steps_that_can_be_sliced(tmp_path: Path) -> None:
+    steps = "{steps: [point-query, insert], table_rows: 1000}"
+    lookups = GOOD.replace("sysbench", "point-lookups").replace(steps, "{}")
+    words = "method: duet is not for point-lookups, whose steps can't be sliced; write rounds, or leave it out"
+    duet = lookups.replace("rounds: 6", "rounds: 6\n    method: duet")
+    assert refusal(duet, tmp_path) == [f"runs.yaml:10: studies.demo: {words}"]
+    assert not read(lookups, tmp_path).studies["demo"].duet
+    asked = read(GOOD.replace("rounds: 6", "budget: 1h30m"), tmp_path).studies["demo"]
+    assert (asked.duet, asked.rounds, asked.budget_s) == (True, None, 5400)
+
+
 def mistakes() -> list[tuple[str, ...]]:
     text = (Path(__file__).parent / "runs_yaml_mistakes.txt").read_text()
     blocks = [block.splitlines() for block in text.split("\n\n") if not block.startswith("#")]

@@ -27,10 +27,12 @@ exit codes: 0 all well, 1 something failed, 2 bad input, 130 stopped by Ctrl-C
 
 STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "its name in runs.yaml"}
 ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from them"
+BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
 DATA = "where what is measured is stored; $RQPS_DATA if not given, else data beside runs.yaml"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--rounds": {"type": int, "metavar": "N", "help": ROUNDS},
+    "--budget": {"metavar": "TIME", "help": BUDGET},
     "--runs-yaml": {"type": Path, "metavar": "FILE", "help": RUNS_YAML},
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
     "--archive": {"action": "store_true", "help": "set what was measured before aside"},
@@ -73,10 +75,11 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "run",
         "measure the runs of a study that are missing, and no others",
         {"study": STUDY},
-        ("--rounds", "--archive", "--runs-yaml", "--data"),
+        ("--rounds", "--budget", "--archive", "--runs-yaml", "--data"),
         (
             "rqps run demo             all that is missing",
             "rqps run demo --rounds 1  a quick try",
+            "rqps run demo --budget 30m  until all is decided, or for half an hour",
             "rqps run demo --archive   set aside what was measured before, and measure it all again",
         ),
     ),

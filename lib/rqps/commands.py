@@ -14,6 +14,7 @@ from rqps.errors import RqpsError
 
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
+    from rqps.run.budget import Budget
     from rqps.study import RunsFile
 
 FAILED = 1
@@ -133,13 +134,17 @@ def run(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     _sources(runs_file, arguments.study)
 
+    asked_s = _budget_s(arguments, runs_file)
+
     def measure(runs_file: "RunsFile", study: str) -> int:
         from rqps.run.run_study import Here, run_study
 
         beside = runs_yaml.absolute().parent / "notebooks"
         notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
         runner = Here(notebooks, runs_yaml)
-        return run_study(runs_file, study, data=data, runner=runner, archive=arguments.archive)
+        budget_s = asked_s if study == arguments.study else runs_file.studies[study].budget_s
+        budget = _budget(runs_file, study, data, budget_s) if budget_s else None
+        return run_study(runs_file, study, data=data, runner=runner, archive=arguments.archive, budget=budget)
 
     def call() -> int:
         from rqps.run.levels import run_levels
@@ -150,6 +155,35 @@ def run(arguments: argparse.Namespace) -> Call:
         return run_levels(runs_yaml, arguments.study, data, measure, _say)
 
     return call
+
+
+def _budget_s(arguments: argparse.Namespace, runs_file: "RunsFile") -> int | None:
+    from rqps.terminal import seconds
+
+    study = runs_file.studies[arguments.study]
+    if arguments.budget is None:
+        return study.budget_s
+    if arguments.rounds is not None:
+        raise RqpsError("--rounds and --budget are two ways to say how long", fix="give one of them")
+    if not study.duet:
+        raise RqpsError(
+            f"{arguments.study}: a budget is for duets, and its dbms are measured one after the other",
+            fix="give --rounds, or let a study of several dbms be measured in turns (method: duet)",
+        )
+    try:
+        return seconds(arguments.budget)
+    except ValueError as error:
+        raise RqpsError(f"--budget: {error}") from None
+
+
+def _budget(runs_file: "RunsFile", study: str, data: Path, seconds: int) -> "Budget":
+    from rqps.run.budget import Budget
+    from rqps.stats import Looks
+    from rqps.workloads import workload
+
+    spec = runs_file.studies[study]
+    steps = workload(spec.workload).steps(spec.parameters)
+    return Budget(seconds, Looks(study, data, spec.base, len(spec.dbms) - 1, steps))
 
 
 def status(arguments: argparse.Namespace) -> Call:

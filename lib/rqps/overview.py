@@ -20,15 +20,16 @@ STATES = {
 def plan_text(states: Sequence[RunState], servers: Mapping[str, str]) -> str:
     """A study's servers (in words, by build), their options, the runs in order, and the time that they take."""
     runs = [each.run for each in states]
+    members = [each for run in runs for each in run.members]
     width = max(map(len, servers))
     sources = ["servers", *(f"  {build:{width}}  {words}" for build, words in servers.items())]
-    parts = [_head(runs), sources, _options(runs), _absent(runs), _order(states), _time(states)]
+    parts = [_head(runs), sources, _options(members), _absent(runs), _order(states), _time(states)]
     return "\n\n".join(text for part in parts if (text := "\n".join(part)))
 
 
 def status_text(states: Sequence[RunState]) -> str:
     """One line per run, with the error of those that failed."""
-    width = max(len(each.run.run) for each in states)
+    width = max(len(each.run.unit) for each in states)
     return "\n".join([*(_run_line(each, width) for each in states), summary(states)])
 
 
@@ -58,17 +59,18 @@ def summary(states: Sequence[RunState]) -> str:
 
 def _head(runs: Sequence[Run]) -> Iterator[str]:
     run = runs[0]
-    dbms = dict.fromkeys(each.dbms for each in runs)
-    rounds = Counter(each.mode for each in runs if each.dbms == run.dbms)
+    dbms = dict.fromkeys(each.dbms for unit in runs for each in unit.members)
+    rounds = Counter(each.mode for each in runs if run.base in {member.dbms for member in each.members})
     of_mode = {mode: "rounds" if mode == "throughput" else f"{mode} rounds" for mode in rounds}
     each_dbms = ", ".join(f"{count} {of_mode[mode]}" for mode, count in rounds.items())
+    how = " in turns" if any(each.beside for each in runs) else ""
     parameters = run.parameters.model_dump(mode="json")
     named = ", ".join(parameters.pop("steps", ()))
     if not named:
         steps = workload(run.workload).steps(run.parameters)
         named = f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
     yield f"{run.study}: {run.question}"
-    yield f"  {len(dbms)} dbms × {each_dbms} = {len(runs)} runs on {run.host}; base is {run.base}"
+    yield f"  {len(dbms)} dbms{how} × {each_dbms} = {len(runs)} runs on {run.host}; base is {run.base}"
     yield f"  {run.workload}: {named}"
     yield "  " + ", ".join(f"{name} {_word(value, ('true', 'false'))}" for name, value in parameters.items())
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
@@ -120,30 +122,33 @@ def _absent(runs: Sequence[Run]) -> Iterator[str]:
 
 def _order(states: Sequence[RunState]) -> Iterator[str]:
     yield "order of the runs"
-    width = max(len(_cell(each)) for each in states)
-    for (mode, number), round_ in groupby(states, key=lambda each: (each.run.mode, each.run.round)):
-        cells = "  ".join(f"{_cell(each):{width}}" for each in round_)
+    every = [(each.run, each.state, [_cell(dbms.dbms, each.state) for dbms in each.run.members]) for each in states]
+    width = max(len(cell) for _, _, cells in every for cell in cells)
+    for (mode, number), round_ in groupby(every, key=lambda each: (each[0].mode, each[0].round)):
+        cells = "  ".join(f"{cell:{width}}" for _, _, cells in round_ for cell in cells)
         yield f"  {in_words(mode, number):8}  {cells}".rstrip()
 
 
-def _cell(state: RunState) -> str:
-    return state.run.dbms if state.state == "missing" else f"{state.run.dbms} ({STATES[state.state]})"
+def _cell(dbms: str, state: str) -> str:
+    return dbms if state == "missing" else f"{dbms} ({STATES[state]})"
 
 
 def _time(states: Sequence[RunState]) -> Iterator[str]:
-    todo = [each.run.estimated_seconds for each in states if each.state not in ("done", "absent")]
+    todo = [each.run for each in states if each.state not in ("done", "absent")]
     yield summary(states)
     if todo:
-        left = Estimate(todo).left_s()
-        under_load = duration(sum(todo))
+        left = Estimate.of(todo).left_s()
+        under_load = duration(sum(each.estimated_seconds for each in todo))
         yield f"  about {duration(left)} for what is not done, {under_load} of it under load; fetching comes on top"
     if any(each.state == "other" for each in states):
         yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"
 
 
 def _run_line(state: RunState, width: int) -> str:
-    line = f"{state.run.run:{width}}  {STATES[state.state]}"
+    line = f"{state.run.unit:{width}}  {STATES[state.state]}"
     if state.state == "failed":
         times = "once" if state.attempts == 1 else f"{state.attempts} times"
         return f"{line} {times}: {state.last_error}"
-    return f"{line}: {state.run.absent}" if state.state == "absent" else line
+    if state.state == "absent":
+        return f"{line}: {state.run.absent}"
+    return line if state.run.unit == state.run.run else f"{line}: {state.run.who}"

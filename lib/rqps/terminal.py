@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import sys
 import time
 from typing import TextIO
@@ -57,6 +58,20 @@ def megabytes(size_bytes: int) -> str:
     ('554 MB', '0.04 MB')
     """
     return f"{size_bytes / 1e6:.0f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e6:.2g} MB"
+
+
+def seconds(text: str) -> int:
+    """Reads a time: hours, minutes and seconds, those of them that there are.
+
+    >>> seconds("30m"), seconds("1h30m"), seconds("90s")
+    (1800, 5400, 90)
+    """
+    found = re.fullmatch(r"(?:(\d{1,3})h)?(?:(\d{1,4})m)?(?:(\d{1,5})s)?", text)
+    hours, minutes, rest = (int(each or 0) for each in found.groups()) if found else (0, 0, 0)
+    whole = 3600 * hours + 60 * minutes + rest
+    if not whole:
+        raise ValueError(f"{text!r} is not a time; write one such as 30m, 2h or 1h30m")
+    return whole
 
 
 def duration(seconds: float) -> str:

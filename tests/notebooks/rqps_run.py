@@ -10,6 +10,8 @@ from rqps.run.run_study import Here, run_study
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 
+MEMBER = ("run", "dbms", "identity", "mode")
+
 
 class Scripted(Here):
     """Runs that need no server: their file says where the script is."""
@@ -21,7 +23,9 @@ class Scripted(Here):
     def write_job(self, run: Run, folder: Path) -> Path:
         file = folder / "logs" / "job.json"
         asked = {name: getattr(run, name) for name in ("study", "run", "dbms", "round", "identity")}
-        file.write_text(json.dumps({"house": str(self.runs_yaml.parent), "folder": str(folder), **asked}))
+        members = [{name: getattr(each, name) for name in (*MEMBER, "round", "study")} for each in run.members]
+        facts = {"house": str(self.runs_yaml.parent), "folder": str(folder), "members": members, **asked}
+        file.write_text(json.dumps(facts))
         return file
 
 

@@ -28,7 +28,8 @@ class Act:
         house = Path(self.asked["house"])
         self.log = house / "order.log"
         self.folder = Path(self.asked["folder"])
-        self.name = f"r{self.asked['round']} {self.asked['dbms']}"
+        unit, _, of_a_duet = self.asked["run"].partition("/")
+        self.name = unit.partition("@")[0] if of_a_duet else f"r{self.asked['round']} {self.asked['dbms']}"
         self.fault = json.loads((house / "script.json").read_text()).get(self.name)
 
     def note(self, what: str) -> None:
@@ -82,12 +83,10 @@ class Act:
         changes: dict[str, Any] = {"identity": "another"} if self.fault == "other" else {}
         if self.fault == "says failed":
             changes |= {"outcome": "failed", "error": "my1 did not start"}
-        whole = manifest(
-            self.asked["dbms"],
-            self.asked["round"],
-            **{**{name: self.asked[name] for name in ("study", "run", "identity")}, **changes},
-        )
-        write_manifest(self.folder, whole)
+        for asked in self.asked["members"]:
+            facts = {name: asked[name] for name in ("study", "run", "identity", "mode")} | changes
+            whole = manifest(asked["dbms"], asked["round"], **facts)
+            write_manifest(self.folder / asked["run"].partition("/")[2], whole)
         if self.fault == "garbage":
             (self.folder / "manifest.json").write_text('{"schema_version": 1, "run"')
 

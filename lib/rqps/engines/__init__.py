@@ -150,6 +150,9 @@ class Engine(Protocol):
     def known_version(self, tree: Path) -> str | None:
         """The version of the build in a tree, if it was asked before."""
 
+    def memory_bytes(self, run: "Run") -> int:
+        """The memory that the dbms of a run takes while it is open, about, by its options."""
+
     def prepare(self, run: "Run", say: Say) -> Prepared:
         """The dbms of a run; an error names everything that the build can't do."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import psutil
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
 from rqps.engines import Prepared, Say, engine_of
@@ -129,6 +130,7 @@ class Ready:
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once and no
     run waits for it. By dbms; the runs are those of one study."""
+    refuse_without_memory(runs)
     one, modes = runs[0], {run.mode for run in runs}
     load = workload(one.workload)
     load.tools(one.parameters)  # fetched, or found to be missing, before anything is measured
@@ -149,6 +151,20 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
         prepared = engine_of(run.build_spec).prepare(run, say)
         ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
     return ready
+
+
+def refuse_without_memory(runs: Sequence[Run]) -> None:
+    """Refuses duets whose servers do not all have room in memory at once: they would be measured as they swap."""
+    together = [run.members for run in runs if run.beside]
+    memory = [(sum(engine_of(each.build_spec).memory_bytes(each) for each in some), len(some)) for some in together]
+    needed, servers = max(memory, default=(0, 0))
+    if needed > (available := psutil.virtual_memory().available):
+        raise RqpsError(
+            f"{runs[0].study}: {servers} servers at once take about {needed / 1e9:.1f} GB of memory, and "
+            f"{available / 1e9:.1f} GB are available here",
+            fix="write `method: rounds` in runs.yaml, which has one up at a time, or name fewer dbms, or smaller "
+            "buffer pools",
+        )
 
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:

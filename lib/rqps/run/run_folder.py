@@ -119,7 +119,7 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     partial = folder.partial(run.unit)
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
-    failure = Failure(run.unit, error, _set_aside(folder, run, partial))
+    failure = Failure(run.words, error, _set_aside(folder, run, partial))
     facts = {"run": run.unit, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
     text = json.dumps({**facts, "doing": doing, "error": error}, indent=2)
     (failure.folder / FAILURE).write_text(text + "\n", encoding="utf-8")

@@ -3,9 +3,10 @@
 import errno
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -13,11 +14,12 @@ from rqps.engines import Say
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
 from rqps.run import run_folder
+from rqps.run.budget import OF_DUETS, Budget
 from rqps.run.job import Ready, git_revision, make_ready
 from rqps.run.run_folder import PATIENCE_S, Failure, still_running
 from rqps.run.state import StudyFolder, refuse_mixture, run_state, this_host
 from rqps.run.watch import Stopped, Watcher, noted
-from rqps.store.manifest import SET_ASIDE, StudyCard
+from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, read_study_card
 from rqps.store.write import write_study_card
 from rqps.study import Run, RunsFile, StudySpec, unfold
 from rqps.terminal import duration
@@ -74,7 +76,7 @@ class Here:
                 watcher.doing(noted(folder))
         finally:
             if watcher.stopped_by:
-                watcher.say(f"stopping {run.unit}")
+                watcher.say(f"stopping {run.words}")
             execution.stop()
             left = wait_until_gone(execution.remains(), PATIENCE_S, watcher.say)
         if left:
@@ -83,17 +85,35 @@ class Here:
 
 
 def run_study(
-    runs_file: RunsFile, study: str, *, data: Path, runner: Runner, archive: bool = False, host: str | None = None
+    runs_file: RunsFile,
+    study: str,
+    *,
+    data: Path,
+    runner: Runner,
+    archive: bool = False,
+    host: str | None = None,
+    budget: Budget | None = None,
 ) -> int:
-    """Measures the runs of a study that are missing; the exit code. The study goes on after a run that fails, whose
-    folder stays."""
-    runs = unfold(runs_file, study, host or this_host())
+    """Measures the runs of a study that are missing, or those that are worth a budget; the exit code. The study goes
+    on after a run that fails, whose folder stays."""
+    host = host or this_host()
     folder = StudyFolder.of(data.absolute(), study)
+    runs = unfold(runs_file, study, host, {} if archive else folder.duets(host))
     runner.check(runs)
     try:
         with Watcher() as watcher, run_folder.measuring(study):
-            _prepare(folder, runs_file.studies[study], runs, archive, watcher)
-            return _measure(folder, runs, runner, watcher)
+            _prepare(folder, runs, archive, watcher)
+            left_out = _report_absent(runs, watcher)
+            looks = budget.plan(runs_file, study, host, folder.duets(host), watcher) if budget else 1
+            _write_card(folder, runs_file.studies[study], runs, looks, budget)
+            todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
+            already = len(runs) - len(todo) - left_out
+            if budget is None:
+                return _measure(folder, study, todo, _in_turn(todo, watcher, already), already, runner, watcher)
+            others = _in_turn([run for run in todo if run.mode not in OF_DUETS], watcher)
+            rounds = budget.rounds(runs_file, study, host, folder, watcher)
+            possible = [*todo, *unfold(runs_file, study, host)]
+            return _measure(folder, study, possible, chain(rounds, others), already, runner, watcher)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -103,7 +123,12 @@ def run_study(
         ) from error
 
 
-def _prepare(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], archive: bool, watcher: Watcher) -> None:
+def _in_turn(runs: Sequence[Run], watcher: Watcher, already: int = 0) -> Iterator[Run]:
+    watcher.plan(runs, already)
+    yield from runs
+
+
+def _prepare(folder: StudyFolder, runs: Sequence[Run], archive: bool, watcher: Watcher) -> None:
     path = folder.path
     run_folder.clear_stale(folder, watcher.say)  # left half done by an rqps that was killed
     if archive and path.exists():
@@ -112,47 +137,60 @@ def _prepare(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], archive:
         watcher.say(f"set aside: {old}")
     else:
         refuse_mixture(folder, runs)
+
+
+def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], looks: int, budget: Budget | None) -> None:
+    before = read_study_card(folder.path) if (folder.path / CARD).is_file() else None
     card = StudyCard(
         study=runs[0].study,
         question=spec.question,
         workload=spec.workload,
         base=spec.base,
         dbms=tuple(spec.dbms),
-        rounds=spec.rounds,
+        rounds=1 if budget else spec.rounds or 1,
+        budget_s=round(budget.seconds) if budget else None,
+        looks=max(looks, before.looks if before else 1),
         parameters=runs[0].parameters.model_dump(mode="json"),
         absent={run.dbms: run.absent for run in runs if run.absent},
     )
-    write_study_card(path, card)
+    write_study_card(folder.path, card)
 
 
-def _measure(folder: StudyFolder, runs: Sequence[Run], runner: Runner, watcher: Watcher) -> int:
+def _measure(
+    folder: StudyFolder,
+    study: str,
+    possible: Sequence[Run],
+    following: Iterator[Run],
+    already: int,
+    runner: Runner,
+    watcher: Watcher,
+) -> int:
+    """Measures the runs that follow, one after the other, once all that is `possible` is ready."""
     began = time.monotonic()
-    todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
-    already = len(runs) - len(todo) - _report_absent(runs, watcher)
     measured = 0
     failed: list[Failure] = []
     with suppress(Stopped):
-        if todo:
+        if possible:
             with watcher.raising():
-                runner.make_ready(todo, watcher.say)
-        watcher.plan(todo, already)
-        for run in todo:
+                runner.make_ready(possible, watcher.say)
+        for run in following:
             if failure := _one_run(folder, run, runner, watcher):
                 failed.append(failure)
             else:
                 measured += 1
     for failure in failed:
         watcher.say(f"failed: {failure.run}: {failure.in_short}\n  logs: {failure.folder / LOGS}")
-    study, stopped_by = runs[0].study, watcher.stopped_by
+    stopped_by = watcher.stopped_by
     counts = [f"{measured} {'run' if measured == 1 else 'runs'} measured in {duration(time.monotonic() - began)}"]
     if already:
         counts.append(f"{already} there already")
     if failed:
         counts.append(f"{len(failed)} failed")
     if stopped_by:
-        counts.append(f"stopped by {stopped_by.name} with {len(todo) - measured} missing")
-    following = "run" if failed or stopped_by else "report"
-    watcher.say(f"{study}: {', '.join(counts)}; next: rqps {following} {study}")
+        missing = sum(run_state(folder, run).state not in ("done", "absent") for run in possible)
+        counts.append(f"stopped by {stopped_by.name} with {missing} missing")
+    next_ = "run" if failed or stopped_by else "report"
+    watcher.say(f"{study}: {', '.join(counts)}; next: rqps {next_} {study}")
     return 128 + stopped_by if stopped_by else int(bool(failed))
 
 
@@ -180,16 +218,16 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
         reason = run_folder.why_failed(partial, run, error)
         # When the disk is full, the notebook may be cut off even if the manifest is whole.
         if any(words in f"{error} {reason}" for words in NO_ROOM):
-            raise RqpsError(f"{run.unit}: {reason or error}", fix=f"make room for {folder.path}, {AGAIN}")
+            raise RqpsError(f"{run.words}: {reason or error}", fix=f"make room for {folder.path}, {AGAIN}")
         watcher.end(ok=reason is None)
         if reason is None:
             whole = run_folder.publish(folder, run)
             if error:
-                watcher.say(f"{run.unit} is measured; its notebook failed afterwards, see {whole}: {error}")
+                watcher.say(f"{run.words} is measured; its notebook failed afterwards, see {whole}: {error}")
             return None
         at = noted(partial)
         failure = run_folder.store_failed(folder, run, started_at=started_at, doing=at, error=reason)
-        watcher.say(f"{run.unit} failed at {at}: {failure.shown}\n  logs: {failure.folder / LOGS}")
+        watcher.say(f"{run.words} failed at {at}: {failure.shown}\n  logs: {failure.folder / LOGS}")
         return failure
     finally:
         run_folder.remove(partial)

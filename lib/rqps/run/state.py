@@ -3,14 +3,15 @@
 import json
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
+from rqps.notebook import LOGS
 from rqps.store.manifest import MANIFEST, finished_runs, leaves, read_manifest
-from rqps.study import Run, RunsFile, unfold
+from rqps.study import MODES, Mode, Run, RunsFile, There, unfold
 
 PARTIAL = ".partial"
 ASKED = "asked.json"
@@ -42,6 +43,17 @@ class StudyFolder:
     def partials(self) -> tuple[Path, ...]:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
+    def duets(self, host: str) -> There:
+        """The duets of a host that are whole."""
+        letters = {letter: mode for mode, letter in MODES.items()}
+        there: dict[tuple[Mode, int], tuple[str, ...]] = {}
+        for path in self.path.glob(f"run=[a-z]*@{host}"):
+            sides = [each for each in path.iterdir() if each.is_dir() and each.name != LOGS]
+            mode, number = letters.get(path.name[4]), path.name[5:].partition("@")[0]
+            if mode and number.isdecimal() and sides and all((each / MANIFEST).is_file() for each in sides):
+                there[mode, int(number)] = tuple(each.name for each in sides)
+        return there
+
     def failures(self, run: str) -> tuple[Path, ...]:
         """The tries of a run that failed, the earliest first."""
         numbered = (path for path in (self.path / "failed").glob(f"run={run}.*") if path.suffix[1:].isdecimal())
@@ -71,7 +83,8 @@ class RunState:
 def state(runs_file: RunsFile, study: str, data: Path, host: str | None = None) -> tuple[RunState, ...]:
     """Every run of a study, in the order to run them."""
     folder = StudyFolder.of(data, study)
-    return tuple(run_state(folder, run) for run in unfold(runs_file, study, host or this_host()))
+    host = host or this_host()
+    return tuple(run_state(folder, run) for run in unfold(runs_file, study, host, folder.duets(host)))
 
 
 def run_state(folder: StudyFolder, run: Run) -> RunState:
@@ -90,17 +103,22 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
     return RunState(run, "failed" if failures else "missing", len(failures), error)
 
 
-def refuse_mixture(folder: StudyFolder, runs: Iterable[Run]) -> None:
+def refuse_mixture(folder: StudyFolder, runs: Sequence[Run]) -> None:
     """Refuses to add to data that was measured under other conditions, also of other hosts or rounds."""
     asked = {each.dbms: each for run in runs for each in run.members}
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
+    ways = ("one after the other", "in turns")
+    in_turns = any("/" in run.run for run in runs)
     for path in finished_runs(folder.path):
         manifest = read_manifest(path)
         run = asked.get(manifest.dbms)
         if run and manifest.identity != run.identity:
             count += 1
             changed[manifest.dbms] = _differences(path, run) or ("other conditions, not recorded which",)
+        elif run and manifest.mode == "throughput" and ("/" in manifest.run) != in_turns:
+            count += 1
+            changed[manifest.dbms] = (f"method: was measured {ways[not in_turns]}, is now {ways[in_turns]}",)
     if not count:
         return
     lines = [f"  {dbms}: {'; '.join(how)}" for dbms, how in changed.items()]
@@ -149,27 +167,39 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 
 @dataclass
 class Estimate:
-    """The time left for runs. Their set-up and end are taken to be those of the runs that finished before."""
+    """The time left for runs. Start, warm-up and end of each server are taken to be those of the runs before."""
 
     planned: Sequence[float]
+    """Seconds under load of each run."""
+    servers: Sequence[int] = ()
+    """Servers of each run; one, if not given."""
     overheads_s: list[float] = field(default_factory=list)
+    """Seconds for each server beside its load, one for each run that finished."""
     done_s: float = 0.0
     done: int = 0
 
     def finished(self, elapsed_s: float, ok: bool) -> None:
         if ok:
-            self.overheads_s.append(elapsed_s - self.planned[self.done])
+            self.overheads_s.append((elapsed_s - self.planned[self.done]) / self._servers(self.done))
         self.done_s += elapsed_s
         self.done += 1
 
     def overhead_s(self) -> float:
         return sum(self.overheads_s) / len(self.overheads_s) if self.overheads_s else FIRST_GUESS_S
 
+    @classmethod
+    def of(cls, runs: Sequence[Run], overheads_s: Sequence[float] = ()) -> "Estimate":
+        return cls([run.estimated_seconds for run in runs], [len(run.members) for run in runs], list(overheads_s))
+
     def left_s(self, elapsed_s: float = 0.0) -> float:
         """Seconds left when the run under way has taken `elapsed_s`; a run that takes longer than it should is about
         to end as far as we know."""
-        expected = [max(planned + self.overhead_s(), 0.0) for planned in self.planned[self.done :]]
+        each = range(self.done, len(self.planned))
+        expected = [max(self.planned[run] + self._servers(run) * self.overhead_s(), 0.0) for run in each]
         return max(expected[0] - elapsed_s, 0.0) + sum(expected[1:]) if expected else 0.0
+
+    def _servers(self, run: int) -> int:
+        return self.servers[run] if self.servers else 1
 
     def share(self, elapsed_s: float = 0.0) -> float:
         """From 0 to 1, and 1 only when all is done."""

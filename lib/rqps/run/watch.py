@@ -60,7 +60,8 @@ class Watcher:
         self._runs: Sequence[Run] = ()
         self._before = 0
         self._estimate = Estimate([])
-        self._began = 0.0
+        self._began = self._all_began = 0.0
+        self._ends: float | None = None
         self._raise = False
         self._handlers: dict[signal.Signals, Any] = {}
 
@@ -95,10 +96,20 @@ class Watcher:
     def say(self, text: str) -> None:
         self.terminal.say(text)
 
-    def plan(self, runs: Sequence[Run], before: int) -> None:
-        """Takes note of the runs to measure; `before` others are there already."""
-        self._runs, self._before = runs, before
-        self._estimate = Estimate([run.estimated_seconds for run in runs])
+    def plan(self, runs: Sequence[Run], before: int, ends: float | None = None) -> None:
+        """Takes note of the runs to measure; `before` others are there already, and further ones may follow until
+        `ends`, by the monotonic clock."""
+        self._runs, self._before, self._ends = runs, before, ends
+        self._all_began = self._all_began or time.monotonic()
+        self._estimate = Estimate.of(runs, self._estimate.overheads_s)
+
+    def expected_s(self, run: Run) -> float:
+        """The time that a run takes, by those that finished before it."""
+        return Estimate.of([run], self._estimate.overheads_s).left_s()
+
+    def overhead_s(self) -> float:
+        """The time that a server takes beside its load."""
+        return self._estimate.overhead_s()
 
     def begin(self) -> None:
         self._began = time.monotonic()
@@ -112,12 +123,20 @@ class Watcher:
 
     def doing(self, what: str, *, at_once: bool = False) -> None:
         elapsed_s = time.monotonic() - self._began
-        share, left = self._estimate.share(elapsed_s), duration(self._estimate.left_s(elapsed_s))
+        share, left_s = self._estimate.share(elapsed_s), self._estimate.left_s(elapsed_s)
+        if self._ends is not None:
+            left_s = max(self._ends - time.monotonic(), 0.0)
+            share = 1 - left_s / max(self._ends - self._all_began, 1.0)
+        left = duration(left_s)
         # The time left comes before what may be cut off in a narrow terminal.
         self.terminal.show(f"{self._head()}  {left} left, {share:.0%}  {what}", share, at_once=at_once)
 
     def _head(self) -> str:
         run = self._runs[self._estimate.done]
+        if run.unit != run.run:
+            last = max(each.round for each in self._runs if each.mode == run.mode)
+            of = "" if self._ends is not None else f" of {last}"
+            return f"{in_words(run.mode, run.round)}{of}: {run.who}"
         position = self._before + self._estimate.done + 1
         dbms = ", ".join(each.dbms for each in run.members)
         return f"run {position}/{self._before + len(self._runs)}  {dbms} {in_words(run.mode, run.round)}"

@@ -5,9 +5,9 @@
     compared = compare(rounds_)                           one row per step, metric and dbms: the tidy frame
 
 Every table, chart and sentence reads the tidy frame: `host, step, position, table_position, kind, range, group,
-clients, metric, base, dbms, build, config, n, base_median, me_median, median, low, high, coverage, verdict, needs`,
-and `warnings` once they are attached (`with_warnings`). `absolute(values)` gives the same columns of values that are
-not compared.
+clients, metric, base, dbms, build, config, n, base_median, me_median, median, low, high, coverage, verdict, needs,
+rounds_needed, looks`, and `warnings` once they are attached (`with_warnings`). `absolute(values)` gives the same
+columns of values that are not compared.
 
 >>> import polars as pl
 >>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
@@ -34,6 +34,7 @@ from rqps.stats.conditions import (
 )
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.health import Health, health
+from rqps.stats.looks import Looks
 from rqps.stats.meaning import SIDES, side_by_side
 from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy, usable, version_order
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
@@ -43,7 +44,7 @@ __all__ = ["SIDES", "side_by_side"]
 __all__ += ["absolute", "compare", "estimated", "in_tables", "most_changed", "relate", "strongest", "verdict"]
 __all__ += ["all_warnings", "builds", "config_changes", "hidden_differences", "options_of_some", "same_for_all"]
 __all__ += ["Health", "health"]
-__all__ += ["MEDIAN", "STUDENT", "Statistic", "with_warnings"]
+__all__ += ["MEDIAN", "STUDENT", "Looks", "Statistic", "with_warnings"]
 __all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]
 __all__ += ["counters_over_time", "latencies_of_steps", "throughput_over_time"]
 __all__ += ["comparable", "rounds", "rounds_of_pairs", "rounds_within_build", "where_from"]

@@ -49,17 +49,24 @@ def compare(
     needs = verdict.needs(
         sure=statistic.sure, too_few=statistic.too_few, null=null, near=near, low="sure_low", high="sure_high"
     )
+    rounds_needed = verdict.rounds_needed(null=null, near=near, low="sure_low", high="sure_high")
     figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage")
-    decision = ("sure_low", "sure_high", "verdict", "needs")
-    found = found.with_columns(decided.alias("verdict")).with_columns(needs.alias("needs"))
+    decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", "looks")
+    found = found.with_columns(decided.alias("verdict")).with_columns(
+        needs.alias("needs"), rounds_needed=pl.when(verdict="unsure").then(rounds_needed)
+    )
     return found.select(*keys, *figures, *decision)
 
 
 def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str, statistic: Statistic = STUDENT) -> pl.DataFrame:
-    """One estimate per group, with `sure_low, sure_high` that hold for all of them together: they decide verdicts."""
+    """One estimate per group, with `sure_low, sure_high` that hold for all of them together: they decide verdicts.
+
+    They are wider where a study was measured until it was decided, in so many `looks` at it.
+    """
     found = statistic.estimate(frame, keys, of)
-    wide = statistic.estimate(frame, keys, of, verdict.coverage_of_each(found.height))
-    return found.with_columns(wide["low"].alias("sure_low"), wide["high"].alias("sure_high"))
+    looks = max(frame["looks"].to_list(), default=1) if "looks" in frame.columns else 1
+    wide = statistic.estimate(frame, keys, of, verdict.coverage_of_each(found.height, looks))
+    return found.with_columns(sure_low=wide["low"], sure_high=wide["high"], looks=pl.lit(looks, pl.Int32))
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:

@@ -52,13 +52,15 @@ USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operati
 
 
 def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
-    """One row per step, run and metric: `metric, value`, and of a duet the value of each of its `cycles`.
+    """One row per step, run and metric: `metric, value`, and of a duet the value of each of its `cycles`. `looks` is
+    the number of times that the study's verdicts may have been looked at while it was measured.
 
     A step with errors or no operations gives no value. Rows are in the order of tables: steps as they were run, older
     versions before newer ones. Runs that differ in more than the dbms are refused.
     """
     values = tidy(study.steps.lazy().filter(USABLE).with_columns(**METRICS), metrics, study.runs)
-    return values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
+    cycles = values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
+    return cycles.with_columns(pl.lit(study.card.looks, pl.Int32).alias("looks"))
 
 
 def _cycles(study: Study) -> pl.DataFrame:

@@ -47,8 +47,8 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
     unit = pl.col("run").str.split("/")
     together = pl.when(unit.list.len() > 1).then(unit.list.first()).otherwise(pl.lit(""))
     values = values.with_columns(together.alias("together"))
-    if "cycles" not in values.columns:
-        values = values.with_columns(pl.lit(None, pl.List(pl.Float64)).alias("cycles"))
+    stand_ins = {"cycles": pl.lit(None, pl.List(pl.Float64)), "looks": pl.lit(1, pl.Int32)}
+    values = values.with_columns(**{name: each for name, each in stand_ins.items() if name not in values.columns})
     of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
         *keys, "clients", base="dbms", base_value="value", base_run="run", base_cycles="cycles"
     )
@@ -77,7 +77,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             ((ratio - 1) * of).alias("difference"),
             ((high - low) / (2 * _NORMAL_95)).alias("error"),
             cycles.alias("cycles"),
-            *("base_run", "run"),
+            *("base_run", "run", "looks"),
         )
         .collect()
     )

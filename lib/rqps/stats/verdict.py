@@ -29,16 +29,18 @@ DISTURBED = 0.5
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
-def coverage_of_each(comparisons: int) -> float:
+def coverage_of_each(comparisons: int, looks: int = 1) -> float:
     """The coverage that each interval of a page needs so that all of them hold, at 95 %: by it verdicts are decided.
 
-    >>> coverage_of_each(1), round(coverage_of_each(20), 4)
-    (0.99, 0.9975)
+    Where a study went on until its verdicts were decided, each of the `looks` at them has its share of the chance.
+
+    >>> coverage_of_each(1), round(coverage_of_each(20), 4), round(coverage_of_each(20, looks=5), 4)
+    (0.99, 0.9975, 0.9995)
     """
-    return 1 - min(FALSE_ALARMS, (1 - COVERAGE) / max(comparisons, 1))
+    return 1 - min(FALSE_ALARMS, (1 - COVERAGE) / max(comparisons, 1)) / looks
 
 
-def method(comparisons: int) -> str:
+def method(comparisons: int, looks: int = 1) -> str:
     """The interval by which the verdicts of a page are decided, in a sentence.
 
     >>> method(20)
@@ -46,12 +48,13 @@ def method(comparisons: int) -> str:
     >>> method(1)
     'The verdict is decided by the interval of 99 % of the one comparison.'
     """
-    each = f"{100 * coverage_of_each(comparisons):.4g} %"
+    each = f"{100 * coverage_of_each(comparisons, looks):.4g} %"
     if comparisons == 0:
         return "Nothing is compared, so there is no verdict."
     if comparisons == 1:
         return f"The verdict is decided by the interval of {each} of the one comparison."
-    together = f"so that all hold together at {100 * COVERAGE:.0f} %"
+    when = f" in each of {looks} looks" if looks > 1 else ""
+    together = f"so that all hold together at {100 * COVERAGE:.0f} %{when}"
     return f"Verdicts are decided by the interval of {each} of each of {comparisons:,} comparisons, {together}."
 
 
@@ -98,19 +101,25 @@ def needs(
 ) -> pl.Expr:
     """Rounds that an `unsure` comparison would take, in words, or `too_few`; empty for the others.
 
-    An interval narrows with the square root of the rounds. More rounds than `most` are not named.
+    More rounds than `most` are not named.
     """
-    from_, to, middle, n = (pl.col(name) for name in (low, high, "median", "n"))
-    distance = (middle - null).abs()
-    enough = pl.max_horizontal(distance, near - distance)
-    half_width = pl.max_horizontal(to - middle, middle - from_)
-    rounds = (n * (half_width / enough) ** 2).ceil()
-    named = rounds.clip(lower_bound=n + 1, upper_bound=1e15).cast(pl.Int64)
-    words = pl.when(pl.col("verdict") != "unsure").then(pl.lit("")).when(~sure | from_.is_null()).then(too_few)
+    rounds = rounds_needed(null=null, near=near, low=low, high=high)
+    none = ~sure | pl.col(low).is_null()
+    named = rounds.clip(upper_bound=1e15).cast(pl.Int64)
+    words = pl.when(pl.col("verdict") != "unsure").then(pl.lit("")).when(none).then(too_few)
     if most is not None:
         more = f"more than {most} rounds at this spread: longer steps or a quieter machine"
         words = words.when(rounds > most).then(pl.lit(more))
     return words.otherwise(pl.format("about {} rounds at this spread", named))
+
+
+def rounds_needed(*, null: float, near: pl.Expr | float, low: str, high: str) -> pl.Expr:
+    """Rounds after which an unsure interval would be decided: it narrows with the square root of the rounds."""
+    from_, to, middle, n = (pl.col(name) for name in (low, high, "median", "n"))
+    distance = (middle - null).abs()
+    enough = pl.max_horizontal(distance, near - distance)
+    half_width = pl.max_horizontal(to - middle, middle - from_)
+    return (n * (half_width / enough) ** 2).ceil().clip(lower_bound=n + 1)
 
 
 def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:

@@ -92,6 +92,11 @@ class StudyCard(_Frozen):
     base: str
     dbms: tuple[str, ...]
     rounds: int
+    """Each dbms has so many; with a budget 1, and others where they decide something."""
+    budget_s: int | None = None
+    looks: int = 1
+    """Numbers of rounds at which the verdicts may have been looked at, to go on where they were undecided: these
+    share the chance of a false call."""
     parameters: dict[str, Any]
     absent: dict[str, str] = Field(default_factory=dict)
     """Reasons by dbms, where a version lacks what its config asks for: those of `dbms` that have no runs."""

@@ -2,9 +2,10 @@
 
 from rqps.study.reading import read_runs_file
 from rqps.study.runs_file import BuildSpec, ConfigSpec, Connections, Option, Parameters, RunsFile, StudySpec
-from rqps.study.unfold import MODES, Mode, Run, first_rounds, in_words, study_of, unfold
+from rqps.study.unfold import AGAIN, MODES, Mode, Run, There, first_rounds, in_words, study_of, unfold
 
 __all__ = [
+    "AGAIN",
     "MODES",
     "BuildSpec",
     "ConfigSpec",
@@ -15,6 +16,7 @@ __all__ = [
     "Run",
     "RunsFile",
     "StudySpec",
+    "There",
     "first_rounds",
     "in_words",
     "read_runs_file",

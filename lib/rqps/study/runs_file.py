@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from rqps.study.perf_schema import PerfSchema, Scenario, Strict, Version, scenario
+from rqps.terminal import seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 """A build's, a config's or a study's. It becomes part of a folder's name, and `.` parts build from config."""
@@ -210,6 +211,14 @@ class Parameters(Strict, ABC):
         """The connections that the steps of one run need of a server's max_connections."""
 
 
+def _time(value: Any) -> Any:
+    seconds(str(value))
+    return value
+
+
+_TIME = {"examples": ["30m"], "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"}
+Budget = Annotated[str, BeforeValidator(_time), Field(json_schema_extra=_TIME)]
+
 Workloads = Mapping[str, type[Parameters]]
 """The workloads there are, by name, each with the model of its parameters."""
 
@@ -243,8 +252,11 @@ class StudySpec(Strict):
     """The servers to compare, each as build.config."""
     base: Annotated[str, Field(examples=["my5624.base"])]
     """The one of `dbms` that the others are compared with."""
-    rounds: Annotated[int, Field(ge=1, le=999, examples=[6])]
-    """Repeats, each from new starts; fewer than 4 give no verdict."""
+    rounds: Annotated[int, Field(ge=1, le=999, examples=[6])] | None = None
+    """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these."""
+    budget: Budget | None = None
+    """Time for measuring, such as 30m: a round of all dbms, then rounds of those that are undecided, until all is
+    decided or the time is over."""
     method: Literal["duet", "rounds"] | None = None
     """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
     milliseconds, so that whatever the machine does meets all of them. `rounds`: one after the other. Duets where the
@@ -262,6 +274,22 @@ class StudySpec(Strict):
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
     """One of `dbms`: after the study, the parts of what the performance schema records there are measured by
     themselves, in levels that are studies of their own, as far as they cost something."""
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> Self:
+        if self.rounds is None and self.budget is None:
+            raise ValueError("rounds and budget are missing; write for instance `rounds: 6` or `budget: 30m`")
+        if self.method == "duet" and not self.parameters.sliced:
+            raise ValueError(
+                f"method: duet is not for {self.workload}, whose steps can't be sliced; write rounds, or leave it out"
+            )
+        if self.budget is not None and not self.duet:
+            raise ValueError("a budget is for duets of several dbms; write `rounds: 6` in its place")
+        return self
+
+    @property
+    def budget_s(self) -> int | None:
+        return None if self.budget is None else seconds(self.budget)
 
     @property
     def duet(self) -> bool:
@@ -289,7 +317,8 @@ def schema_text(workloads: Workloads) -> str:
     study = schema["$defs"]["StudySpec"]
     study["properties"]["workload"]["enum"] = list(workloads)
     whole = study.pop("required")
-    study["anyOf"] = [{"required": whole}, {"required": ["extends"]}]
+    long_enough = [{"required": [*whole, either]} for either in ("rounds", "budget")]
+    study["anyOf"] = [*long_enough, {"required": ["extends"]}]
     study["allOf"] = []
     for workload, model in workloads.items():
         parameters = model.model_json_schema(ref_template=f"#/$defs/{model.__name__}/$defs/{{model}}")

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
@@ -23,6 +24,11 @@ PAIRS_FOR_A_HEALTH_DUET = 10
 """Pairs of base and me for each duet of the base with itself."""
 ROUNDS_WITH_HEALTH, LEAST_HEALTH = 4, 2
 """A study of so many rounds has at least so many health duets, however few its pairs are."""
+MOST_ROUNDS = 999
+
+
+There = Mapping[tuple[Mode, int], Collection[str]]
+"""Duets that are whole: by mode and number the dbms that took part."""
 
 
 def in_words(mode: Mode, number: int) -> str:
@@ -75,8 +81,24 @@ class Run:
 
     @property
     def estimated_seconds(self) -> float:
-        """Seconds that the load on all its members takes."""
-        return self.parameters.estimated_seconds * len(self.members)
+        """The time that all of it is under load: each dbms for as long as its steps take."""
+        return len(self.members) * self.parameters.estimated_seconds
+
+    @property
+    def words(self) -> str:
+        """The run as people call it: `round 3 with 3 dbms in turns`, or its id where it is no duet."""
+        if self.unit == self.run:
+            return self.run
+        return f"{in_words(self.mode, self.round)} with {self.who}"
+
+    @property
+    def who(self) -> str:
+        """Whoever takes part, in words."""
+        if self.unit == self.run:
+            return self.dbms
+        if self.mode == "health":
+            return f"{self.dbms} and itself in turns"
+        return f"{len(self.members)} dbms in turns" if self.beside else f"{self.dbms} alone"
 
     @property
     def absent(self) -> str | None:
@@ -85,8 +107,14 @@ class Run:
         return absent(version, self.perf_schema) if version and self.perf_schema else None
 
 
-def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
-    """The runs of a study on a host: round after round, in each every dbms once, in random order or as a duet."""
+def unfold(
+    runs_file: RunsFile, study: str, host: str, there: There | None = None, wanted: Mapping[str, int] | None = None
+) -> tuple[Run, ...]:
+    """The runs of a study on a host: round after round, in each every dbms once, in random order or as a duet.
+
+    Duets that are `there` stay as they are, and what a dbms lacks of the rounds that are `wanted` of it, as many as
+    the study has if not given, comes in further ones, together with the base.
+    """
     spec = study_of(runs_file, study)
     seed = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4]) if spec.seed is None else spec.seed
     runs: list[Run] = []
@@ -126,14 +154,16 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
     if spec.duet:
         every = [run("throughput", 1, dbms, f"{host}/{dbms}") for dbms in spec.dbms]
         runs += [each for each in every if each.absent]
-        there = [each.dbms for each in every if not each.absent]
-        for number in range(1, spec.rounds + 1) if spec.base in there else ():
-            runs.append(duet("throughput", number, there))
-            healthy = sum(each.mode == "health" for each in runs)
-            for again in range(healthy + 1, _health_duets(spec, number, number * (len(there) - 1)) + 1):
-                runs.append(duet("health", again, (spec.base, spec.base + AGAIN)))
+        can_be = [each.dbms for each in every if not each.absent]
+        pairs = healthy = 0
+        for rounds, (number, names) in enumerate(_duets(spec, can_be, there or {}, wanted or {}), start=1):
+            runs.append(duet("throughput", number, names))
+            pairs += len(names) - 1
+            due = _health_duets(spec, rounds, pairs)
+            runs += [duet("health", each, (spec.base, spec.base + AGAIN)) for each in range(healthy + 1, due + 1)]
+            healthy = max(due, healthy)
     else:
-        one_by_one = {"throughput": spec.rounds, **one_by_one}
+        one_by_one = {"throughput": spec.rounds or 0, **one_by_one}
     for mode, rounds in one_by_one.items():
         for number in range(1, rounds + 1):
             for dbms in order(spec.dbms, seed, number):
@@ -141,11 +171,38 @@ def unfold(runs_file: RunsFile, study: str, host: str) -> tuple[Run, ...]:
     return tuple(runs)
 
 
+def _duets(
+    spec: StudySpec, can_be: Sequence[str], there: There, wanted: Mapping[str, int]
+) -> Iterator[tuple[int, list[str]]]:
+    """The number of each round with those that take part: as it is there, or else the base with whoever lacks it."""
+    taken = {number: names for (mode, number), names in there.items() if mode == "throughput"}
+    whole = {number: [each for each in can_be if each in names] for number, names in taken.items()}
+    others = len(can_be) > 1
+    whole = {number: names for number, names in whole.items() if spec.base in names and len(names) > others}
+    lacking = {dbms: wanted.get(dbms, spec.rounds or 1) for dbms in can_be}
+    for names in whole.values():
+        lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
+    if others:
+        lacking[spec.base] = 0  # it takes part wherever another one does
+    for number in count(1) if spec.base in can_be else ():
+        names = [dbms for dbms, lacks in lacking.items() if lacks > 0]
+        if number in whole:
+            yield number, whole[number]
+        elif number in taken:
+            continue
+        elif names:
+            lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
+            yield number, [dbms for dbms in can_be if dbms in (spec.base, *names)]
+        elif number > max(taken, default=0):
+            return
+
+
 def _health_duets(spec: StudySpec, rounds: int, pairs: int) -> int:
     """The duets of the base with itself that are due after the first rounds, which had so many pairs. It grows with
     the rounds, so that they are spread among them, and further rounds leave the earlier ones where they are."""
-    least = min(rounds * LEAST_HEALTH // ROUNDS_WITH_HEALTH, LEAST_HEALTH) if spec.rounds >= ROUNDS_WITH_HEALTH else 0
-    return max(pairs // PAIRS_FOR_A_HEALTH_DUET, least)
+    least = min(rounds * LEAST_HEALTH // ROUNDS_WITH_HEALTH, LEAST_HEALTH)
+    few = spec.rounds is not None and spec.rounds < ROUNDS_WITH_HEALTH
+    return max(pairs // PAIRS_FOR_A_HEALTH_DUET, 0 if few else least)
 
 
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:
@@ -161,12 +218,13 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
 def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
     """Keeps only the first rounds of a study, for a quick try; the whole study goes on from them."""
     spec = study_of(runs_file, study)
-    if not 1 <= rounds <= spec.rounds:
+    if not 1 <= rounds <= (spec.rounds or MOST_ROUNDS):
+        most = f"the study has {spec.rounds}" if spec.rounds else f"{MOST_ROUNDS} are the most"
         raise RqpsError(
-            f"{study}: {rounds} rounds asked for, and the study has {spec.rounds}",
-            fix=f"ask for 1 to {spec.rounds}, or write more into runs.yaml",
+            f"{study}: {rounds} rounds asked for, and {most}",
+            fix=f"ask for 1 to {spec.rounds or MOST_ROUNDS}, or write more into runs.yaml",
         )
-    fewer = spec.model_copy(update={"rounds": rounds, "stacks_rounds": 0, "instructions_rounds": 0})
+    fewer = spec.model_copy(update={"rounds": rounds, "budget": None, "stacks_rounds": 0, "instructions_rounds": 0})
     return runs_file.model_copy(update={"studies": {**runs_file.studies, study: fewer}})
 
 

@@ -48,7 +48,8 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
 def method(compared: pl.DataFrame) -> Sentences:
     """The statistic of the comparisons, and the interval by which their verdicts are decided."""
     statistic = stats.STUDENT
-    return Sentences([f"{statistic.name}. {statistic.assumption}", stats.verdict.method(compared.height)])
+    looks = max(compared["looks"].to_list(), default=1)
+    return Sentences([f"{statistic.name}. {statistic.assumption}", stats.verdict.method(compared.height, looks)])
 
 
 def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:

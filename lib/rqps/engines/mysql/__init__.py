@@ -13,16 +13,36 @@ from rqps.engines.mysql import data, events
 from rqps.engines.mysql.build import Build, known_version, locate, source
 from rqps.engines.mysql.data import Origin
 from rqps.engines.mysql.instance import Server, start
-from rqps.engines.mysql.options import Translated, mismatches, translate
+from rqps.engines.mysql.options import Translated, canonical, mismatches, translate
 from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
 from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
 from rqps.errors import RqpsError
 from rqps.study import Run
 from rqps.study.perf_schema import absent
 
-__all__ = ["MeasuredServer", "PreparedServer", "known_version", "locate", "prepare", "prepared", "source", "title"]
+__all__ = [
+    "MeasuredServer",
+    "PreparedServer",
+    "known_version",
+    "locate",
+    "memory_bytes",
+    "prepare",
+    "prepared",
+    "source",
+    "title",
+]
 
 title = "MySQL"
+BUFFER_POOL = "innodb_buffer_pool_size"
+USUAL_BUFFER_POOL_BYTES = 128 << 20
+BESIDE_IT_BYTES = 400 << 20
+"""A server's memory beside its buffer pool, about: the performance schema, connections, the program."""
+
+
+def memory_bytes(run: Run) -> int:
+    option = run.options.get(BUFFER_POOL)
+    pool = canonical(option.value) if option else ""
+    return BESIDE_IT_BYTES + (int(pool) if pool.isdecimal() else USUAL_BUFFER_POOL_BYTES)
 
 
 def prepare(run: Run, say: Say) -> "PreparedServer":

@@ -1,0 +1,112 @@
+"""Looks at a study that is measured until it is decided: what is undecided, and what a number of rounds can tell.
+
+Verdicts are looked at only when a dbms has one of a few planned numbers of rounds. The chance of a false call is
+shared among these looks, so that going on until something is found does not find what is not there.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rqps.stats import verdict
+from rqps.stats.comparison import compare
+from rqps.stats.estimate import STUDENT
+from rqps.stats.metrics import COMPARED, measured
+from rqps.stats.pairing import rounds
+from rqps.store.manifest import CARD
+from rqps.store.read import load
+from rqps.terminal import duration
+
+LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
+"""Numbers of rounds of a dbms at which its verdicts are looked at."""
+USUAL_SPREAD = 0.01
+"""Standard deviation of a round's ratio, as far as nothing better is known."""
+
+
+def looks_within(rounds: int) -> int:
+    """The looks at a dbms that gets so many rounds at most: the planned ones before, and the last.
+
+    >>> looks_within(4), looks_within(6), looks_within(10), looks_within(63)
+    (1, 2, 4, 8)
+    """
+    return 1 + sum(each < rounds for each in LOOKS)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Looks at one study's verdicts while it is measured."""
+
+    study: str
+    data: Path
+    base: str
+    pairs: int
+    """Dbms beside the base."""
+    steps: Sequence[str]
+    most_rounds: int = LOOKS[-1]
+
+    def within(self, rounds: int) -> int:
+        return looks_within(rounds)
+
+    def rounds_to_next(self, done: int) -> int:
+        """Rounds that a dbms lacks until its verdicts are looked at; 0 at a look, and after the last."""
+        return next((each - done for each in LOOKS if each >= done), 0)
+
+    def undecided(self) -> Mapping[str, int]:
+        """Each dbms with an undecided comparison, and the number of those that the next look could decide."""
+        following = pl.col("n").map_elements(lambda n: next((each for each in LOOKS if each > n), n), pl.Int64)
+        unsure = self._compared().filter(verdict="unsure")
+        promising = unsure.group_by("dbms").agg((pl.col("rounds_needed") <= following).sum())
+        return dict(promising.iter_rows())
+
+    def hope(self, rounds: int, looks: int) -> str:
+        """The differences that so many rounds of all dbms can tell, in words."""
+        if rounds < verdict.ROUNDS_FOR_A_VERDICT:
+            return f"too few for a verdict, which takes {verdict.ROUNDS_FOR_A_VERDICT}"
+        known = self._spreads()
+        usual = math.sqrt(sum(each**2 for each in known.values()) / len(known)) if known else USUAL_SPREAD
+        comparisons = len(self.steps) * self.pairs * len(COMPARED)
+        # Spreads of a page are drawn towards each other, so that each is known about as well as all of them.
+        quantile = STUDENT.quantile((rounds - 1) * comparisons, verdict.coverage_of_each(comparisons, looks))
+        tellable = sorted(quantile * known.get(step, usual) / math.sqrt(rounds) for step in self.steps)
+        count = sum(each <= verdict.SAME_WITHIN for each in tellable)
+        by = "by the spread of earlier rounds" if known else f"if rounds spread by {USUAL_SPREAD:.0%}, as is usual"
+        if not count:
+            return f"which can tell {tellable[len(tellable) // 2]:.1%} in half of the {len(tellable)} steps, {by}"
+        return f"which can tell {verdict.SAME_WITHIN:.0%} in {count} of {len(tellable)} steps, {by}"
+
+    def outcome(self, round_s: float) -> str:
+        """The comparisons that are decided, and the time that the others would take, in words. A round of base and me
+        takes `round_s`."""
+        compared = self._compared()
+        unsure = compared.filter(verdict="unsure")
+        decided = f"{compared.height - unsure.height} of {compared.height} comparisons are decided"
+        if unsure.is_empty():
+            return decided
+        within = unsure.filter(pl.col("rounds_needed") <= self.most_rounds)
+        further = (
+            within.group_by("dbms").agg((pl.col("rounds_needed") - pl.col("n")).max())["rounds_needed"].to_list()
+        )
+        parts = []
+        if within.height:
+            parts.append(f"{within.height} would take about {duration(sum(further) * round_s)} more")
+        if beyond := unsure.height - within.height:
+            parts.append(f"{beyond} more than {self.most_rounds} rounds at this spread")
+        return f"{decided}; of the others {', '.join(parts)}"
+
+    def _compared(self) -> pl.DataFrame:
+        study = load(self.study, self.data)
+        return compare(rounds(measured(study, COMPARED), study.runs, self.base))
+
+    def _spreads(self) -> dict[str, float]:
+        """The spread of a round's ratio in each step, as far as there are rounds."""
+        if not (self.data / "raw" / f"study={self.study}" / CARD).is_file():
+            return {}
+        study = load(self.study, self.data)
+        if len(set(study.runs["dbms"])) < 2 or self.base not in set(study.runs["dbms"]):
+            return {}
+        paired = rounds(measured(study, COMPARED[:1]), study.runs, self.base)
+        variances = paired.group_by("step", "dbms").agg(pl.col("ratio").log().var()).drop_nulls()
+        return dict(variances.group_by("step").agg(pl.col("ratio").mean().sqrt()).iter_rows())

@@ -1,0 +1,156 @@
+"""A study with a budget: rounds go where they decide something, verdicts are looked at when planned, and hold."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from rqps.errors import RqpsError
+from rqps.run.budget import Budget
+from rqps.run.state import StudyFolder
+from rqps.run.watch import Watcher
+from rqps.stats import compare, verdict
+from rqps.stats.looks import LOOKS, Looks, looks_within
+from rqps.store import write_manifest, write_study_card
+from rqps.study import Run
+from synthetic import card, manifest, write_study
+from test_unfold import study
+
+ALWAYS: tuple[str, ...] = ("new.base", "new.ps0")
+
+
+@dataclass
+class Scripted:
+    """Verdicts that stay undecided until a dbms has so many rounds."""
+
+    until: Mapping[str, int]
+    folder: StudyFolder
+    promising: Mapping[str, int] = field(default_factory=dict)
+    looked: list[dict[str, int]] = field(default_factory=list)
+    most_rounds: int = 63
+
+    def within(self, rounds: int) -> int:
+        return looks_within(rounds)
+
+    def rounds_to_next(self, done: int) -> int:
+        return next((each - done for each in LOOKS if each >= done), 0)
+
+    def undecided(self) -> Mapping[str, int]:
+        there = self.folder.duets("h").values()
+        done = {dbms: sum(dbms in names for names in there) for dbms in self.until}
+        self.looked.append(done)
+        return {dbms: self.promising.get(dbms, 1) for dbms, until in self.until.items() if done[dbms] < until}
+
+    def hope(self, rounds: int, looks: int) -> str:
+        return f"{rounds} rounds, {looks} looks"
+
+    def outcome(self, round_s: float) -> str:
+        return f"{round_s:.0f} s for a round"
+
+
+def measured(run: Run, folder: StudyFolder) -> None:
+    for each in run.members:
+        facts = manifest(each.dbms, each.round, run=each.run, mode=each.mode, identity=each.identity)
+        write_manifest(folder.whole(each.run), facts)
+
+
+def spent(folder: StudyFolder, verdicts: Scripted, seconds: float = 1e6, **changes: Any) -> list[str]:
+    """The rounds that are measured, each with those that take part beside the base."""
+    runs_file = study(method="duet", **({"rounds": None, "budget": "30m"} | changes))
+    budget, units = Budget(seconds, verdicts), []
+    with Watcher() as watcher:
+        budget.plan(runs_file, "demo", "h", folder.duets("h"), watcher)
+        for run in budget.rounds(runs_file, "demo", "h", folder, watcher):
+            measured(run, folder)
+            others = sorted(each.dbms for each in run.members if each.dbms != "old.base")
+            units.append(" ".join([run.unit.removesuffix("@h"), *others]))
+    return [unit for unit in units if unit[0] == "r"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StudyFolder:
+    return StudyFolder.of(tmp_path, "demo")
+
+
+def test_rounds_go_on_with_those_that_are_undecided_at_a_planned_look(folder: StudyFolder) -> None:
+    units = spent(folder, Scripted({"new.base": 1, "new.ps0": 8}, folder))
+    assert units[:4] == [f"r0{number} new.base new.ps0" for number in range(1, 5)]
+    # It would be decided with the eighth, and is looked at with the ninth.
+    assert units[4:] == [f"r0{number} new.ps0" for number in range(5, 10)]
+
+
+def test_the_most_promising_go_first(folder: StudyFolder) -> None:
+    units = spent(folder, Scripted({"new.base": 6, "new.ps0": 6}, folder, promising={"new.base": 0}))
+    assert units[4:] == ["r05 new.ps0", "r06 new.ps0", "r07 new.base", "r08 new.base"]
+
+
+def test_no_dbms_gets_more_rounds_than_the_study_has_and_the_looks_follow_from_that(folder: StudyFolder) -> None:
+    never = Scripted(dict.fromkeys(ALWAYS, 99), folder)
+    assert len(spent(folder, never, rounds=5)) == 5
+    assert spent(folder, never, rounds=5) == []
+    assert len(spent(folder, never, rounds=7)) == 2
+
+
+def test_a_dbms_that_comes_later_gets_its_first_round_before_anything_else(folder: StudyFolder) -> None:
+    spent(folder, Scripted({"new.base": 1}, folder), dbms=("old.base", "new.base"))
+    units = spent(folder, Scripted({"new.base": 1, "new.ps0": 1}, folder))
+    assert units == [f"r0{number} new.ps0" for number in range(5, 9)]
+
+
+def test_less_time_than_a_round_takes_is_refused(folder: StudyFolder) -> None:
+    with pytest.raises(RqpsError, match=r"a round of all 3 dbms takes about .*, and the budget is 5 s"):
+        spent(folder, Scripted({}, folder), seconds=5)
+
+
+def test_a_study_that_went_on_until_it_was_decided_has_wider_intervals(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=6)
+    fixed = rqps.stats.relate(rqps.load("synthetic", data=data))[1]
+    write_study_card(data / "raw/study=synthetic", card(rounds=1, budget_s=1800, looks=5))
+    went_on = rqps.stats.relate(rqps.load("synthetic", data=data))[1]
+    for before, after in zip(*(frame["sure_high"] - frame["sure_low"] for frame in (fixed, went_on)), strict=True):
+        assert after > 1.1 * before or before < 1e-9  # made-up CPU of the client does not vary
+    assert went_on["looks"].unique().to_list() == [5]
+    assert "in each of 5 looks" in verdict.method(12, 5)
+
+
+def test_it_says_what_it_can_hope_to_tell_and_what_the_rest_would_take(tmp_path: Path) -> None:
+    steps = ["point-query", "update-index"]
+    looks = Looks("synthetic", tmp_path, "my1.base", 2, steps)
+    assert looks.hope(13, 1) == "which can tell 2% in 2 of 2 steps, if rounds spread by 1%, as is usual"
+    assert looks.hope(3, 1) == "too few for a verdict, which takes 4"
+    write_study(tmp_path, rounds=6, noise=0.2)
+    assert "in half of the 2 steps" in looks.hope(4, 8)
+    assert looks.hope(13, 1).endswith("by the spread of earlier rounds")
+    assert set(looks.undecided()) <= {"my2.base", "my2.ps0"}
+    assert "of 12 comparisons are decided" in looks.outcome(60)
+
+
+def test_going_on_until_it_is_decided_keeps_the_rate_of_false_calls() -> None:
+    """Equal servers, whose cells are looked at again and again: no more than one page in twenty has a false call."""
+    chance, false = random.Random(12), 0
+    pages, cells = 60, 20
+    for _ in range(pages):
+        ratios: list[list[float]] = [[] for _ in range(cells)]
+        called: set[str] = set()
+        for n in LOOKS[:5]:
+            for cell in ratios:
+                cell += [2.718281828 ** chance.gauss(0, 0.02) for _ in range(n - len(cell))]
+            called = verdicts_of(ratios, looks_within(LOOKS[4]))
+            if called & {"slower", "faster"} or "unsure" not in called:
+                break
+        false += bool(called & {"slower", "faster"})
+    assert false <= 6  # 3 are expected at most; more than 6 of 60 come by chance once in thirty times
+
+
+def verdicts_of(ratios: list[list[float]], looks: int) -> set[str]:
+    rows = [
+        {"host": "h", "step": str(step), "metric": "operations_per_s", "base": "a.x", "dbms": "b.x", "looks": looks}
+        | {"base_value": 1.0, "me_value": ratio, "ratio": ratio}
+        for step, values in enumerate(ratios)
+        for ratio in values
+    ]
+    return set(compare(pl.DataFrame(rows))["verdict"])

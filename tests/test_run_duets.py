@@ -1,0 +1,109 @@
+"""A study of duets as it is run: its rounds are units, only what is missing of them is measured, mixtures refused."""
+
+from pathlib import Path
+
+import pytest
+from house import House
+from rqps.errors import RqpsError
+from rqps.overview import plan_text, status_text
+from rqps.run import job
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    house = House(tmp_path)
+    house.ask(rounds=2, method="duet")
+    return house
+
+
+def units(house: House) -> list[str]:
+    """The units in their order, each with those that take part, and its state."""
+    return [
+        f"{each.run.unit.removesuffix('@here')} {' '.join(sorted(member.build for member in each.run.members))}: "
+        f"{each.state}"
+        for each in house.states()
+    ]
+
+
+def test_a_round_is_one_unit_with_a_folder_for_each_dbms(house: House) -> None:
+    code, words = house.run()
+    assert code == 0
+    assert "demo: 2 runs measured in " in words
+    assert "round 1 of 2: 2 dbms in turns  measured in" in words
+    assert house.folders() == ["run=r01", "run=r02"]
+    assert {path.parent.name for path in house.study.glob("run=*/*/manifest.json")} == {"my1.base", "my2.base"}
+    code, words = house.run()
+    assert (code, "0 runs measured" in words, "2 there already" in words) == (0, True, True)
+
+
+def test_a_further_dbms_and_further_rounds_are_all_that_is_measured_later(house: House) -> None:
+    house.run()
+    house.ask(rounds=2, builds=3, method="duet")
+    there = ["r01 my1 my2: done", "r02 my1 my2: done"]
+    assert units(house) == [*there, "r03 my1 my3: missing", "r04 my1 my3: missing"]
+    house.run()
+    house.ask(rounds=3, builds=3, method="duet")
+    there += ["r03 my1 my3: done", "r04 my1 my3: done"]
+    assert units(house) == [*there, "r05 my1 my2 my3: missing"]
+    house.ask(rounds=4, builds=2, method="duet")
+    further = ["h01 my1 my1: missing", "r05 my1 my2: missing", "r06 my1 my2: missing", "h02 my1 my1: missing"]
+    assert units(house) == [*there[:2], *further]
+
+
+def test_a_unit_is_done_when_its_folder_is_whole(house: House) -> None:
+    house.run()
+    (house.study / "run=r01@here/my2.base/manifest.json").unlink()
+    assert units(house) == ["r01 my1 my2: missing", "r02 my1 my2: done"]
+    assert house.run()[0] == 0
+    assert units(house) == ["r01 my1 my2: done", "r02 my1 my2: done"]
+    assert house.failures() == ["run=r01.1"]
+
+
+def test_what_is_said_of_units_is_plain(house: House) -> None:
+    house.ask(rounds=4, builds=3, method="duet", seconds=30)
+    states = house.states()
+    plan = plan_text(states, {"my1": "there", "my2": "there", "my3": "there"})
+    assert "3 dbms in turns × 4 rounds, 2 health rounds = 6 runs on here; base is my1.base" in plan
+    assert "\n  round 1   my" in plan
+    assert "\n  health, round 1  my1.base  my1.base\n" in plan
+    # Each dbms is under load for its own 30 seconds, and each server takes its time: 4 rounds of 3, 2 of 2.
+    assert "about 10 min 40 s for what is not done, 8 min 0 s of it under load" in plan
+    assert "r01@here  missing: 3 dbms in turns\n" in status_text(states)
+    assert "h01@here  missing: my1.base and itself in turns\n" in status_text(states)
+    house.ask(rounds=2, method="duet")
+    house.script({"r01": "raise"})
+    code, words = house.run()
+    assert code == 1
+    assert "round 1 with 2 dbms in turns failed at point-query 1/1: ValueError: the third wheel came off" in words
+    assert "failed once: ValueError" in status_text(house.states())
+
+
+def test_rounds_one_after_the_other_and_in_turns_are_not_mixed(house: House) -> None:
+    house.run()
+    house.ask(rounds=2)
+    code, words = house.run()
+    assert code == 1
+    assert "4 runs were measured under other conditions" in words
+    assert "my1.base: method: was measured in turns, is now one after the other" in words
+
+
+def test_servers_that_have_no_room_at_once_are_refused_before_anything_starts(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs_yaml = house.path / "runs.yaml"
+    text = runs_yaml.read_text()
+    runs_yaml.write_text(text.replace("max_connections: 100", "max_connections: 100, innodb_buffer_pool_size: 1G"))
+
+    class Small:
+        available = 2_900_000_000
+
+    monkeypatch.setattr("psutil.virtual_memory", Small)
+    with pytest.raises(RqpsError) as refused:
+        job.make_ready([each.run for each in house.states()], print)
+    assert "demo: 2 servers at once take about 3.0 GB of memory, and 2.9 GB are available here" in str(refused.value)
+    assert "write `method: rounds` in runs.yaml" in refused.value.fix
+    Small.available = 3_000_000_000
+    job.refuse_without_memory([each.run for each in house.states()])
+    runs_yaml.write_text(text)
+    Small.available = 1_200_000_000  # the usual buffer pool, and what is beside it
+    job.refuse_without_memory([each.run for each in house.states()])
