@@ -99,10 +99,8 @@ def read_settings(connection: Connection) -> list[Row]:
     rows: list[Row] = [
         {"kind": "variable", "name": name, "value": value} for name, value in read_variables(connection).items()
     ]
-    for timer in schema_rows(
-        connection, "performance_timers"
-    ):  # the frequency, resolution and overhead of each clock
-        name = timer.pop("timer_name")
+    for timer in schema_rows(connection, "performance_timers"):
+        name = timer.pop("timer_name")  # its frequency, resolution and overhead are left
         facts = {fact.removeprefix("timer_"): str(value) for fact, value in timer.items() if value is not None}
         rows += [{"kind": "timer", "name": f"{name} {fact}", "value": value} for fact, value in facts.items()]
     for table, (kind, name, column) in SETUP_TABLES.items():
