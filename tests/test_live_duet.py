@@ -95,6 +95,16 @@ def test_servers_take_turns_there_and_back(step: str, threads: int, servers: lis
         assert sum(row["operations"] for row in answer.intervals if row["second"] >= 0) == own["operations"].sum()
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_of_many_servers_none_follows_itself(threads: int, servers: list[Server], tmp_path: Path) -> None:
+    _, slices = done([*servers, *servers], "point-query", tmp_path, threads=threads, warmup_seconds=1, slice_ms=5)
+    turns = slices["side"].to_list()
+    assert all(side != following for side, following in zip(turns, turns[1:], strict=False))
+    orders = slices.group_by("cycle").agg("side")["side"].to_list()
+    assert all(sorted(order) == [0, 0, 1, 1, 2, 2, 3, 3] for order in orders)
+    assert len({tuple(order) for order in orders}) > 1, "drawn anew for each cycle"
+
+
 def test_each_server_is_flushed_and_warmed_up_before_the_step(servers: list[Server], tmp_path: Path) -> None:
     done(servers, "update-index", tmp_path)
     before = [scans(server) for server in servers]

@@ -237,7 +237,7 @@ end
 
 -- What the threads of a load in slices share. They have nothing in common but the process and its environment.
 ffi.cdef [[
-typedef struct { double origin, slice, slice_ends; char barrier[64]; } rqps_shared;
+typedef struct { double origin, slice, slice_ends; int turn; char barrier[64]; } rqps_shared;
 void *calloc(size_t count, size_t size);
 int setenv(const char *name, const char *value, int overwrite);
 int pthread_barrier_init(void *barrier, const void *attributes, unsigned threads);
@@ -254,9 +254,29 @@ end
 
 local WARM, OVER = -1e9, 1e9 -- numbers of the first slice of the warm-up, and of none any more
 
--- Servers take turns: one has all the load for a slice, then the next one, and back again in reverse order, which is
--- a cycle. A slice ends with a transaction of every thread, however long that takes: they wait for each other, and the
--- first one decides for all. The time of a slice is that of its transactions, so that waiting costs no server anything.
+-- The turns of a cycle, two for each side: two sides there and back, so that each follows itself once, with warm caches.
+-- More sides come in two random orders in which none follows itself: there and back would favour the first and the last.
+local function turns_of_cycle(count, latest)
+   if count == 2 then
+      return {1, 2, 2, 1}
+   end
+   local turns = {}
+   for first = 0, count, count do
+      repeat
+         for number = 1, count do
+            local place = math.random(number)
+            turns[first + number] = turns[first + place]
+            turns[first + place] = number
+         end
+      until turns[first + 1] ~= latest
+      latest = turns[first + count]
+   end
+   return turns
+end
+
+-- Servers take turns: one has all the load for a slice, then another one. Two turns of each are a cycle. A slice ends
+-- with a transaction of every thread, however long that takes: they wait for each other, and the first one decides for
+-- all. The time of a slice is that of its transactions, so that waiting costs no server anything.
 local function run_in_slices(thread)
    local now, opt = measuring.now, sysbench.opt
    local shared = ffi.cast("rqps_shared *", tonumber(os.getenv("RQPS_SHARED")))
@@ -272,13 +292,12 @@ local function run_in_slices(thread)
    wait_for_all()
    local origin = shared.origin
    local end_ns = origin + opt.measured_seconds * 1e9
-   local turns, counters = {}, {}
-   for number, side in ipairs(sides) do
-      turns[number], turns[2 * #sides + 1 - number] = number, number
+   local cycle, counters = 2 * #sides, {}
+   for number in ipairs(sides) do
       counters[number] = measuring.counter(thread, tostring(number - 1), origin, -opt.warmup_seconds)
    end
 
-   local clock, clock_began, server_ns = nil, 0, 0
+   local turns, clock, clock_began, server_ns = nil, nil, 0, 0
    -- Between two slices: counts the CPU time of the server whose slice ended, and says which one begins.
    local function lead(number)
       if clock then
@@ -291,14 +310,18 @@ local function run_in_slices(thread)
          io.stdin:read() -- until the observer has read the counters of all servers
          at = now()
          end_ns = at + opt.measured_seconds * 1e9
-      elseif number > 0 and at >= end_ns and number % #turns == 0 then
+      elseif number > 0 and at >= end_ns and number % cycle == 0 then
          number = OVER
       end
       shared.slice, shared.slice_ends = number, at + opt.slice_us * 1e3
       if number < 0 then
          shared.slice_ends = math.min(shared.slice_ends, origin)
       end
-      clock = measuring.cpu_of(sides[turns[number % #turns + 1]].pid)
+      if not turns or number % cycle == 0 then
+         turns = turns_of_cycle(#sides, shared.turn)
+      end
+      shared.turn = turns[number % cycle + 1]
+      clock = measuring.cpu_of(sides[shared.turn].pid)
       clock_began = now(clock)
    end
    local function next_slice(number)
@@ -312,7 +335,7 @@ local function run_in_slices(thread)
 
    local lines, number = {}, next_slice(WARM)
    while number < OVER do
-      local turn = turns[number % #turns + 1]
+      local turn = shared.turn
       at_work = turn - 1
       local event, add, slice_ends = sides[turn].event, counters[turn].add, shared.slice_ends
       local latest = number < 0 and origin - 1 or math.huge -- what began in the warm-up belongs to it
