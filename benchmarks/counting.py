@@ -26,7 +26,7 @@ from rqps.workloads.sysbench.workload import Sysbench
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 STEPS = ("point-query", "range-covered-si", "update-index", "insert")
-DBMS = ("my5534.base", "my5614.base", "my5624.base", "my8033.base", "my8033.ps0", "my97.base")
+DBMS = ("my5534.common", "my5614.common", "my5624.common", "my8033.common", "my8033.ps0", "my97.common")
 
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--starts", type=int, default=3)

@@ -140,7 +140,7 @@ def main() -> None:
     asked = options.parse_args()
     parameters = SysbenchParameters(index_first=True, seconds=asked.seconds, warmup_seconds=0)
     found = {}
-    with serving("my8033.base", parameters) as (server, where, folder):
+    with serving("my8033.common", parameters) as (server, where, folder):
         cpus = where.client_cpus
         for name in [name for name in STOCK if not asked.step or name in asked.step]:
             step, stock = our_step(name, STOCK[name]), STOCK[name]

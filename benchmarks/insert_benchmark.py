@@ -174,8 +174,8 @@ def begin(server: Server) -> None:
 def serving(kind: placement.Kind | None) -> Iterator[tuple[Server, tuple[int, ...], Path]]:
     """The 8.0.33 of the study `ps-cost-insert`, the CPUs of its client, and a folder for logs."""
     where = placement.choose(kind, 1)
-    with started("ps-cost-insert", "my8033.base", where) as (server, folder):
-        print(f"my8033.base, {where.kind}: server {where.server_cpus}, client {where.client_cpus}\n")
+    with started("ps-cost-insert", "my8033.common", where) as (server, folder):
+        print(f"my8033.common, {where.kind}: server {where.server_cpus}, client {where.client_cpus}\n")
         yield server, where.client_cpus, folder
 
 

@@ -36,7 +36,7 @@ def sleep_until(moment_ns: int) -> None:
 
 
 halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
-with serving("my8033.base", parameters) as (server, where, folder):
+with serving("my8033.common", parameters) as (server, where, folder):
     device = device_of(server.directory)
     with Generator(
         (server,), find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"

@@ -19,7 +19,7 @@ options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 options.add_argument("--step", default="point-query")
-options.add_argument("--dbms", default="my8033.base", help="one of the study releases")
+options.add_argument("--dbms", default="my8033.common", help="one of the study releases")
 asked = options.parse_args()
 parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
 

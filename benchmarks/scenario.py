@@ -24,7 +24,7 @@ RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 GOAL_S = 2.0
 
 options = argparse.ArgumentParser(description=__doc__)
-options.add_argument("--dbms", default="my97.base", help="one of the study `releases`")
+options.add_argument("--dbms", default="my97.common", help="one of the study `releases`")
 options.add_argument("--times", type=int, default=5)
 asked = options.parse_args()
 

@@ -26,7 +26,7 @@ with tempfile.TemporaryDirectory(prefix="rqps-bench-") as name:
     (folder / "data").mkdir()
     runs = yaml.safe_load(RUNS_YAML.read_text())
     study = runs["studies"]["demo"]
-    study.update(dbms=["my8033.base"], base="my8033.base")
+    study.update(dbms=["my8033.common"], base="my8033.common")
     study["parameters"].update(seconds=asked.seconds, warmup_seconds=5)
     (folder / "runs.yaml").write_text(json.dumps(runs))  # JSON is YAML, and quotes the versions
     command = [sys.executable, "-m", "rqps.cli", "run", "demo", "--runs-yaml", str(folder / "runs.yaml")]

@@ -73,7 +73,7 @@ class Inserts(House):
 
 
 @contextmanager
-def empty_server(folder: Path, dbms: str = "my8033.base", *more: str) -> Iterator[Inserts]:
+def empty_server(folder: Path, dbms: str = "my8033.common", *more: str) -> Iterator[Inserts]:
     """A server with an empty database. `more` are arguments beside those of its config."""
     with server_of(run_of(dbms, asked(), workload="insert-benchmark"), folder, *more) as server:
         yield Inserts(server, folder)

@@ -63,7 +63,7 @@ def done(logged: dict[str, list[Logged]]) -> list[str]:
 
 
 @contextmanager
-def logging_server(folder: Path, dbms: str = "my8033.base") -> Iterator[Sysbenched]:
+def logging_server(folder: Path, dbms: str = "my8033.common") -> Iterator[Sysbenched]:
     """A server with loaded tables, its general log in the folder."""
     with server_of(run_of(dbms, asked("insert")), folder) as server:
         yield Sysbenched(server, folder)

@@ -17,7 +17,7 @@ from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS, Answer
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
-BUILDS = ["my5534.base", "my5614.base", "my5624.base", "my8033.base", "my97.base"]
+BUILDS = ["my5534.common", "my5614.common", "my5624.common", "my8033.common", "my97.common"]
 """One of every release."""
 
 every_build = pytest.mark.parametrize("dbms", BUILDS)

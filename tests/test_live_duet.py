@@ -60,7 +60,9 @@ studies:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
     with ExitStack() as running:
         yield [
-            running.enter_context(server_of(run_of(f"{build}.base", asked("insert")), tmp_path_factory.mktemp(build)))
+            running.enter_context(
+                server_of(run_of(f"{build}.common", asked("insert")), tmp_path_factory.mktemp(build))
+            )
             for build in BUILDS
         ]
 

@@ -215,7 +215,7 @@ def test_the_index_step_has_its_own_time(house: Inserts) -> None:
     assert longest <= said.columns["elapsed_s"]
 
 
-@pytest.mark.parametrize("dbms", ["my5534.base", "my5624.base", "my97.base"])
+@pytest.mark.parametrize("dbms", ["my5534.common", "my5624.common", "my97.common"])
 def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
     with empty_server(tmp_path, dbms) as house:
         parameters = asked(load_rows=2000)

@@ -155,7 +155,7 @@ def test_the_wait_ends_when_all_is_settled_or_when_it_was_published_to_end(house
 
 def test_looking_at_a_release_that_flushes_only_at_rest_does_not_keep_it_at_work(tmp_path: Path) -> None:
     parameters = asked(load_rows=50_000, write_rows=20_000)
-    with empty_server(tmp_path, "my5614.base") as old:
+    with empty_server(tmp_path, "my5614.common") as old:
         old.do_all(parameters, "l.i2")
         rows, warnings = settle(old.server, parameters, "qr100")
     assert warnings == []

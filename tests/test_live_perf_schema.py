@@ -27,7 +27,7 @@ from rqps.workloads.sysbench.steps import find
 
 pytestmark = pytest.mark.live
 
-VERSIONS = {"5.5.34": "my5534.base", "5.6.14": "my5614.base", "8.0.33": "my8033.base", "9.7": "my97.base"}
+VERSIONS = {"5.5.34": "my5534.common", "5.6.14": "my5614.common", "8.0.33": "my8033.common", "9.7": "my97.common"}
 QUICK = SysbenchParameters(steps=("point-query", "read-write"), table_rows=5000, seconds=1, warmup_seconds=1)
 
 

@@ -33,7 +33,7 @@ ON_MEMORY = KEYS | {"cover-force": "None ALL"}
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lookups]:
-    with serving("my8033.base", tmp_path_factory.mktemp("lookups")) as here:
+    with serving("my8033.common", tmp_path_factory.mktemp("lookups")) as here:
         yield here
 
 
@@ -107,7 +107,7 @@ def test_tables_hold_what_is_asked_for_on_both_engines(house: Lookups) -> None:
 def test_rows_of_the_memory_engine_are_there_again_after_a_start(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / str(number)).mkdir()
-        with serving("my5624.base", tmp_path / str(number)) as here:
+        with serving("my5624.common", tmp_path / str(number)) as here:
             assert here.ask("SELECT COUNT(*) FROM rqps_memory.foo WHERE j = i") == [(ROWS,)]
 
 
@@ -117,7 +117,7 @@ def test_instructions_are_counted_of_as_many_queries_on_every_server(house: Look
         assert answer.columns["operations"] == each * find(step).clients
 
 
-@pytest.mark.parametrize("dbms", ["my5534.base", "my8033.base", "my97.base"])
+@pytest.mark.parametrize("dbms", ["my5534.common", "my8033.common", "my97.common"])
 def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) -> None:
     """mysqlslap ends with success all the same, and tells a time."""
     with serving(dbms, tmp_path) as here:
@@ -173,8 +173,8 @@ def test_a_missing_storage_engine_is_reported(engine: str, words: str, house: Lo
 @pytest.mark.parametrize(
     ("dbms", "options", "engine", "words"),
     [
-        ("my5624.base", {}, "tokudb", "'tokudb': it has no such engine"),
-        ("my8033.base", {"disabled_storage_engines": "MEMORY"}, "memory", "'memory': its config disables it"),
+        ("my5624.common", {}, "tokudb", "'tokudb': it has no such engine"),
+        ("my8033.common", {"disabled_storage_engines": "MEMORY"}, "memory", "'memory': its config disables it"),
     ],
 )
 def test_a_disabled_storage_engine_is_reported(
@@ -195,7 +195,7 @@ def _is_refused(house: Lookups, engine: str, words: str) -> None:
 def test_a_memory_table_that_grows_too_large_is_reported(tmp_path: Path) -> None:
     parameters = asked(engines=["memory"], table_rows=128_000)
     with (
-        serving("my5624.base", tmp_path, parameters, {"max_heap_table_size": "1M"}, checked=False) as here,
+        serving("my5624.common", tmp_path, parameters, {"max_heap_table_size": "1M"}, checked=False) as here,
         pytest.raises(
             RqpsError, match=r"a table of 128000 rows could not be made with engine memory: .* full"
         ) as reported,
@@ -206,7 +206,7 @@ def test_a_memory_table_that_grows_too_large_is_reported(tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lookups]:
-    with serving("my5624.base", tmp_path_factory.mktemp("older"), asked(engines=["innodb"]), checked=False) as here:
+    with serving("my5624.common", tmp_path_factory.mktemp("older"), asked(engines=["innodb"]), checked=False) as here:
         yield here
 
 
@@ -274,7 +274,7 @@ def test_a_mysqlslap_that_is_killed_fails_the_step(house: Lookups) -> None:
 
 def test_a_server_that_dies_is_reported_before_mysqlslap_that_lost_it(tmp_path: Path) -> None:
     endless = asked(queries=10_000_000)
-    with serving("my5624.base", tmp_path) as here, here.at_work("innodb.pk@1", endless) as load:
+    with serving("my5624.common", tmp_path) as here, here.at_work("innodb.pk@1", endless) as load:
         os.kill(here.server.pid, signal.SIGKILL)
         with pytest.raises(RqpsError, match=r"innodb\.pk@1: the server \S+ ended in the middle of it, by SIGKILL"):
             load.wait_for_end()

@@ -89,17 +89,17 @@ def statements(connection: instance.Connection) -> int:
 
 def test_a_round_starts_from_the_same_bytes(short: Path) -> None:
     """Changes that one server made to its copy are not in the next one."""
-    build, translated, copied = prepared("my8033.base", short)
+    build, translated, copied = prepared("my8033.common", short)
     with instance.running(build, copied, arguments=translated.arguments, log=short / "1.err") as server:
         query(server.connect(), "DELETE FROM rqps.sbtest1 WHERE id <= 100")
     shutil.rmtree(copied)
-    _, _, copied = prepared("my8033.base", short)
+    _, _, copied = prepared("my8033.common", short)
     with instance.running(build, copied, arguments=translated.arguments, log=short / "2.err") as server:
         check_tables(server.connect(), QUICK)
 
 
 def test_a_server_that_does_not_start_shows_the_end_of_its_error_log(short: Path) -> None:
-    build, translated, copied = prepared("my8033.base", short)
+    build, translated, copied = prepared("my8033.common", short)
     arguments = (*translated.arguments, "--innodb-no-such-option=1")
     with pytest.raises(RqpsError, match=r"(?s)did not start.*unknown variable 'innodb-no-such-option=1'"):
         instance.start(build, copied, Start(short / "mysqld.err"), arguments)
@@ -108,7 +108,7 @@ def test_a_server_that_does_not_start_shows_the_end_of_its_error_log(short: Path
 
 @pytest.mark.parametrize("name", ["point-query", "insert"])
 def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name: str, short: Path) -> None:
-    build, translated, copied = prepared("my5624.base", short)
+    build, translated, copied = prepared("my5624.common", short)
     server = instance.start(build, copied, Start(short / "mysqld.err"), translated.arguments)
     step = find(name)
     with generator.Generator((server,), step, QUICK, seed=1, cpus=(), log=short / "sb.log") as load:
@@ -121,7 +121,7 @@ def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name
 
 
 def test_a_table_that_is_not_as_asked_fails_the_run(short: Path) -> None:
-    build, translated, copied = prepared("my5624.base", short)
+    build, translated, copied = prepared("my5624.common", short)
     with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
         connection = server.connect()
         query(connection, "DELETE FROM rqps.sbtest1 WHERE id = 7")
@@ -138,7 +138,7 @@ def test_the_server_of_a_killed_process_stops(short: Path) -> None:
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; import test_live_servers as live; from rqps.engines.mysql import instance\n"
         "from rqps.engines import Start\n"
-        "folder = Path(sys.argv[2]); build, translated, copied = live.prepared('my5624.base', folder)\n"
+        "folder = Path(sys.argv[2]); build, translated, copied = live.prepared('my5624.common', folder)\n"
         "server = instance.start(build, copied, Start(folder / 'mysqld.err'), translated.arguments)\n"
         "print('up', server.pid, flush=True); time.sleep(600)"
     )

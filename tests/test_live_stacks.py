@@ -83,7 +83,7 @@ def serving(dbms: str, folder: Path, build: Build | None = None) -> Iterator[Hou
 
 @pytest.fixture(scope="module")
 def running_5624(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with serving("my5624.base", tmp_path_factory.mktemp("server")) as house:
+    with serving("my5624.common", tmp_path_factory.mktemp("server")) as house:
         yield house
 
 
@@ -94,7 +94,7 @@ def house(running_5624: House) -> Iterator[House]:
     assert not list(running_5624.folder.glob("stacks-*"))
 
 
-@pytest.mark.parametrize("dbms", ["my5534.base", "my5624.base", "my8033.base", "my97.base"])
+@pytest.mark.parametrize("dbms", ["my5534.common", "my5624.common", "my8033.common", "my97.common"])
 def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: Path) -> None:
     with serving(dbms, short) as house:
         profile = house.profiled("point-query")
@@ -111,7 +111,7 @@ def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: 
     [whole] = completeness(sampled).to_dicts()
     assert whole["root"] + whole["repaired"] >= 0.98, whole
     # Debian's 9.7 is stripped: what remains are the names of functions that plugins may call.
-    assert whole["unnamed"] < (0.3 if dbms == "my97.base" else 0.05), whole
+    assert whole["unnamed"] < (0.3 if dbms == "my97.common" else 0.05), whole
     assert not profile.stacks.filter((pl.col("event") == CALLERS) & (pl.col("weight") != 0)).height
     [event] = set(profile.stacks["event"]) - {CALLERS}
     assert event in ("cpu-clock", "cycles")
@@ -122,11 +122,11 @@ def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: 
 
 
 def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(short: Path) -> None:
-    with serving("my8033.base", short) as house:
+    with serving("my8033.common", short) as house:
         usual = choose_sampling(house.server.build.program, len(house.where.server_cpus))
         profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=2)
     assert CALLERS not in set(profile.stacks["event"])
-    sampled = profile.stacks.with_columns(host=pl.lit("here"), dbms=pl.lit("my8033.base"))
+    sampled = profile.stacks.with_columns(host=pl.lit("here"), dbms=pl.lit("my8033.common"))
     [whole] = completeness(sampled).to_dicts()
     assert whole["samples"] > 50
     assert whole["root"] >= 0.95, whole
@@ -140,7 +140,7 @@ def test_writing_is_profiled_with_its_background_threads(house: House) -> None:
 
 
 def test_a_server_without_symbols_is_reported(short: Path) -> None:
-    prepared = prepare(run_of("my5624.base", QUICK), print)
+    prepared = prepare(run_of("my5624.common", QUICK), print)
     build = prepared.build
     stripped = short / "mysqld"
     content = bytearray(build.program.read_bytes())
@@ -148,7 +148,7 @@ def test_a_server_without_symbols_is_reported(short: Path) -> None:
     stripped.write_bytes(content)
     stripped.chmod(0o755)
     nameless = replace(build, program=stripped, argv=(str(stripped),))
-    with serving("my5624.base", short, nameless) as house:
+    with serving("my5624.common", short, nameless) as house:
         profile = house.profiled("point-query", seconds=1)
     assert any("mysqld has no symbols" in warning.text for warning in profile.warnings), profile.warnings
     assert set(profile.stacks["role"]) <= {"unknown", "main", "mysqld"}

@@ -20,7 +20,7 @@ ASKED = asked("insert")
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sysbenched]:
-    with logging_server(tmp_path_factory.mktemp("tables"), "my5624.base") as running:
+    with logging_server(tmp_path_factory.mktemp("tables"), "my5624.common") as running:
         yield running
 
 

@@ -8,10 +8,12 @@ import pytest
 import rqps
 from rqps.pages.flamegraph_breakdown.findings import Profile, profile_of
 from rqps.profile import completeness, instruction_costs, stack_costs
+from rqps.store.manifest import read_study_card
 from rqps.study import Mode
 
 DATA = Path(__file__).parent.parent / "data"
 STUDY = "where-did-it-go"
+CARD = read_study_card(DATA / f"sample/study={STUDY}")
 OTHER_AT_MOST, WHOLE_AT_LEAST, MET_AT_LEAST = 0.05, 0.98, 0.35
 
 MODES: tuple[Mode, ...] = ("stacks", "instructions")
@@ -32,7 +34,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
 
 @pytest.fixture(scope="module", params=MODES)
 def profile(request: pytest.FixtureRequest, costs: dict[str, pl.DataFrame]) -> Profile:
-    return profile_of(costs[request.param], "my5624.base", request.param)
+    return profile_of(costs[request.param], CARD.base, request.param)
 
 
 def comparisons(parts: pl.DataFrame) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
@@ -57,11 +59,10 @@ def test_next_to_nothing_belongs_nowhere(profile: Profile) -> None:
 
 def test_every_step_was_profiled_on_both_sides(profile: Profile) -> None:
     assert {cell for cell, _ in comparisons(profile.operations)} == {
-        (step, f"{build}.{config}")
+        (step, dbms)
         for step in ("point-query", "range-covered-si", "update-index", "insert")
-        for build in ("my5534", "my5624", "my8033", "my97")
-        for config in ("base", "ps0")
-        if (build, config) != ("my5624", "base")
+        for dbms in CARD.dbms
+        if dbms != CARD.base
     }
 
 

@@ -54,7 +54,7 @@ def arguments() -> argparse.Namespace:
     agree.add_argument("--duets", default="releases", help="a study measured by duets")
     agree.add_argument("--rounds", default="where-did-it-go", help="a study measured by rounds")
     agree.add_argument("--counted", default="where-did-it-go", help="a study with counted instructions")
-    agree.add_argument("--base", default="my8033.base")
+    agree.add_argument("--base", default="my8033.common")
     agree.add_argument("--step", default="point-query")
     agree.add_argument("--data", type=Path)
     picture = part("picture", "draw the picture of a duet for docs/verdicts.md")

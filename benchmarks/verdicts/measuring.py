@@ -46,7 +46,7 @@ from rqps.workloads.sysbench.parameters import SysbenchParameters
 HERE = Path(__file__).parent
 RUNS_YAML = HERE.parent.parent / "runs.yaml"
 BUILD = "my8033"
-BASE = f"{BUILD}.base"
+BASE = f"{BUILD}.common"
 SAME = tuple(f"{BUILD}.again{number}" for number in (1, 2, 3))
 """The base under other names: configs that extend its own and change nothing."""
 ME = SAME[0]
@@ -98,7 +98,7 @@ def runs(
 ) -> tuple[Run, ...]:
     """The runs of a study of one's own: the demo's, with other dbms, rounds and parameters."""
     runs_file = read_runs_file(RUNS_YAML, PARAMETERS)
-    configs = {name.partition(".")[2]: ConfigSpec(extends="base") for name in SAME}
+    configs = {name.partition(".")[2]: ConfigSpec(extends="common") for name in SAME}
     demo = runs_file.studies["demo"]
     asked = SysbenchParameters.model_validate(demo.parameters.model_dump() | parameters)
     changed = {"dbms": tuple(dbms), "base": dbms[0], "rounds": rounds, "method": method, "parameters": asked}

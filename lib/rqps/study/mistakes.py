@@ -105,7 +105,8 @@ def _study_problems(
             yield Problem(here, f"{dbms!r} is here twice; keep one")
         build, dot, config = dbms.partition(".")
         if not dot:
-            yield Problem(here, f"{dbms!r} is not a dbms; write build.config, such as '{dbms}.base'")
+            example = f"{dbms}.{next(iter(known['configs']), 'common')}"
+            yield Problem(here, f"{dbms!r} is not a dbms; write build.config, such as '{example}'")
             continue
         for kind, name in (("build", build), ("config", config)):
             there = known[f"{kind}s"]

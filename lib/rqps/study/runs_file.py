@@ -248,9 +248,9 @@ class StudySpec(Strict):
     """In a sentence; it heads the report."""
     workload: Annotated[str, Field(examples=["sysbench"])]
     """The load that is put on the servers."""
-    dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]
+    dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.common", "my8033.common"]])]
     """The servers to compare, each as build.config."""
-    base: Annotated[str, Field(examples=["my5624.base"])]
+    base: Annotated[str, Field(examples=["my5624.common"])]
     """The one of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=1, le=999, examples=[6])] | None = None
     """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these."""

@@ -48,8 +48,8 @@ class Run:
     question: str
     base: str
     run: str
-    """Its id, in its folder's name: `r01@my8033.base@HOST`, in a duet `r01@HOST/my8033.base`, and of the base with
-    itself `h01@HOST/my8033.base` and `h01@HOST/my8033.base.again`."""
+    """Its id, in its folder's name: `r01@my8033.common@HOST`, in a duet `r01@HOST/my8033.common`, and of the base
+    with itself `h01@HOST/my8033.common` and `h01@HOST/my8033.common.again`."""
     mode: Mode
     host: str
     dbms: str
