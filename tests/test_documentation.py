@@ -60,7 +60,7 @@ def test_the_study_of_the_readme_can_be_planned(tmp_path: Path) -> None:
     runs_file = read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
     (study,) = runs_file.studies
     assert ["plan", study] in [words[1:] for words in COMMANDS]
-    assert len(unfold(runs_file, study, "here")) == 3 * 6
+    assert len(unfold(runs_file, study, "here")) == 6 + 2  # duets, and those of the base with itself
 
 
 def test_the_example_in_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:

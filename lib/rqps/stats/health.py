@@ -27,7 +27,7 @@ _CELL = ["host", "step", "metric", "base", "dbms"]
 _LOG = pl.col("ratio").log()
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
-_COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32}
+_COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
 _VALUES = ("base_value", "me_value", "ratio", "difference", "error")
 _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fromkeys(_VALUES, pl.Float64))
 
