@@ -47,7 +47,7 @@ sample: $(STAMP)  ## measure the studies in data/sample again, for five hours, a
 	    ps-cost-insert insert-releases-cpu; do
 	  $(BIN)/rqps run $$study
 	  rm -rf data/sample/study=$$study data/sample/study=$$study-[0-9]
-	  (cd data/raw && find study=$$study $$(ls -d study=$$study-[0-9] 2>/dev/null) -mindepth 1 -maxdepth 2 \
+	  (cd data/raw && find study=$$study $$(ls -d study=$$study-[0-9] 2>/dev/null) -mindepth 1 -maxdepth 3 \
 	    \( -name '*.parquet' -o -name '*.json' -o -name levels.yaml \) -not -path '*/failed/*' -exec cp --parents '{}' ../sample \;)
 	done
 	$(BIN)/python tests/keep_checked_outputs.py notebooks/analysis/*.ipynb
