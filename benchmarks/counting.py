@@ -14,7 +14,7 @@ from statistics import median
 
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import prepare
+from rqps.engines.mysql import counted, prepare
 from rqps.engines.sources.programs import valgrind
 from rqps.observe import placement
 from rqps.observe.callgrind import Callgrind
@@ -41,7 +41,7 @@ def count(run: Run, folder: Path) -> dict[str, float]:
     began = time.monotonic()
     prepared = prepare(run, print)
     where = placement.choose(None, parameters.clients)
-    callgrind = Callgrind(valgrind(), folder / "callgrind", folder / "valgrind.log")
+    callgrind = Callgrind(valgrind(), folder / "callgrind", folder / "valgrind.log", counted)
     copy_folder(loaded_data(run, prepared, print), folder / "data")
     asked = Start(
         log=folder / "mysqld.err",

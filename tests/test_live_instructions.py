@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import polars as pl
@@ -12,10 +13,9 @@ import pytest
 import rqps
 from live_study import Place as StudyPlace
 from live_study import ended
+from rqps.engines import Counted, mysql
 from rqps.engines.mysql import PreparedServer
 from rqps.errors import RqpsError
-from rqps.observe import callgrind
-from rqps.observe.callgrind import is_counted
 from rqps.run.job import Job, make_ready, read_job
 from rqps.run.measure import measure
 from rqps.store import StudyCard, write_study_card
@@ -103,7 +103,7 @@ def test_every_instruction_of_every_statement_is_in_a_whole_stack(short: Path) -
     }
     assert steps["scan"]["operations"] == 5 * 2000
     counted = result.instructions.collect()
-    assert counted["frames"].list.first().map_elements(is_counted, return_dtype=pl.Boolean).all()
+    assert all(fnmatchcase(stack[0], mysql.counted.function) for stack in counted["frames"])
     assert (counted["frames"].list.len() == counted["modules"].list.len()).all()
     assert (counted["instructions"] > 0).all()
     # Statements that the client sent are calls of the function that counting begins with, exactly.
@@ -155,10 +155,9 @@ def test_what_does_not_start_under_callgrind_shows_both_logs(short: Path) -> Non
 
 def test_statements_that_callgrind_does_not_see(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that was stripped of its symbols."""
-    others = [option for option in callgrind.OPTIONS if "toggle" not in option]
-    monkeypatch.setattr(callgrind, "OPTIONS", (*others, "--toggle-collect=no_such_function(*)"))
+    monkeypatch.setattr(mysql, "counted", Counted("no_such_function(*)", "connection"))
     with pytest.raises(
-        RqpsError, match="point-query: not one instruction was counted: callgrind saw no call of disp"
+        RqpsError, match="point-query: not one instruction was counted: callgrind saw no call of no_such_function"
     ):
         Place(short, "my5624", "point-query").count()
     assert not list((short / "scratch").iterdir())

@@ -1,8 +1,7 @@
 """Engines, the things that are measured: the contract between a kind of engine and the rest of rqps.
 
-An engine is a folder beside this file with a catalogue of its releases; its package is an `Engine`. MySQL is the only
-one now: a server that is there before the load and after it. One that lives in the load generator's own process, as
-RocksDB does in db_bench, has no processes of its own; one that forks for each connection has several.
+An engine is a folder beside this file with a catalogue of its releases; its package is an `Engine`. MySQL is a server
+that is there before the load and after it. RocksDB lives in the process that puts the load, and ends with each step.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
@@ -80,7 +79,7 @@ class Opened(Protocol):
     def build(self) -> Build: ...
     @property
     def pids(self) -> tuple[int, ...]:
-        """Its processes now, the oldest first; none where the load generator is the engine."""
+        """Its processes now, the oldest first. An engine in the load generator has that one, while there is one."""
 
     @property
     def directory(self) -> Path:
@@ -135,11 +134,21 @@ class Prepared(Protocol):
         """Opens the build on `directory`, a copy of a loaded one."""
 
 
+class Counted(NamedTuple):
+    """The function that an engine spends on an operation: we count its instructions and of all that it calls."""
+
+    function: str
+    """As callgrind names it, in every release; `*` stands for anything."""
+    role: str
+    """The role of the threads that call it."""
+
+
 class Engine(Protocol):
     """A kind of thing that is measured: a package with these names."""
 
     title: str
     """Its name for people: `MySQL`."""
+    counted: Counted
     prepared: type[Prepared]
     """The dataclass that `prepare` gives, of plain values: it is written to a run's file and read from it."""
 

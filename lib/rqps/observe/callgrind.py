@@ -10,21 +10,19 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
+from rqps.engines import Counted
 from rqps.engines.sources.programs import Tool
 from rqps.errors import RqpsError
 from rqps.store.schemas import INSTRUCTIONS
 
 EVENT, UNKNOWN = "Ir", "???"
 """Callgrind's words for instructions, and for something without a name."""
-COUNTED = "dispatch_command"
-"""The server's function that serves a client's command, in every release: we count it and all that it calls."""
-ROLE = "connection"
-"""Only threads that serve a client call it."""
 STUB_INSTRUCTIONS = 3  # of one call, at most
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)(?: (\d+))?")
@@ -35,7 +33,6 @@ DEEPEST = 250
 """Callers that make a function a stack of its own. Stacks of servers have fifty frames; a longer one is a warning."""
 OPTIONS = (
     "--tool=callgrind",
-    f"--toggle-collect={COUNTED}(*)",  # not the parts that a compiler split off: they would switch it off again
     "--collect-atstart=no",
     "--instr-atstart=no",  # nothing is counted while it starts and reads its tables
     f"--separate-callers={DEEPEST}",
@@ -54,6 +51,7 @@ class Callgrind:
     folder: Path
     """Private to this server: callgrind's files, and the pipes through which it takes orders."""
     log: Path
+    counted: Counted
     start_patience_s: int = 900
     """Code runs fifty times slower when it is counted, and ten times when it is not."""
 
@@ -61,7 +59,7 @@ class Callgrind:
     def command(self) -> tuple[str, ...]:
         self.folder.mkdir(parents=True, exist_ok=True)
         files = (f"--callgrind-out-file={self.folder / 'callgrind.out'}", self._pipes, f"--log-file={self.log}")
-        return (*self.valgrind.argv, *OPTIONS, *files)
+        return (*self.valgrind.argv, *OPTIONS, f"--toggle-collect={self.counted.function}", *files)
 
     @property
     def _pipes(self) -> str:
@@ -223,18 +221,18 @@ def _key(names: dict[str, str], text: str) -> str:
     return key
 
 
-def instruction_rows(costs: Costs, step: str) -> pl.DataFrame:
+def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
     """One row per stack with the instructions of its last frame; they add up to all that was counted."""
     stubs = linker_stubs(costs)
     stacks: dict[tuple[tuple[str, str], ...], Cost] = defaultdict(Cost)
     for chain, cost in costs.items():
         others = tuple(each for each in chain if each not in stubs)
-        stack = tuple(_in_words(each) for each in from_counted(others or chain))
+        stack = tuple(_in_words(each) for each in from_counted(others or chain, counted))
         stacks[stack].add(cost.instructions, 0 if chain[0] in stubs else cost.calls)
     rows = [
         {
             "step": step,
-            "role": ROLE,
+            "role": counted.role,
             "frames": [name for name, _ in stack],
             "modules": [module for _, module in stack],
             "calls": cost.calls or None,  # callgrind began in the middle of it, and did not see the call
@@ -264,22 +262,18 @@ def linker_stubs(costs: Costs) -> set[Function]:
     return {each for each, cost in nameless.items() if cost.instructions <= STUB_INSTRUCTIONS * cost.calls}
 
 
-def from_counted(chain: Chain) -> Chain:
+def from_counted(chain: Chain, counted: Counted) -> Chain:
     """A stack from the counted function on, root first; the whole stack where that function is not in it.
 
     Callers above it depend on how the thread came to its connection, and nothing there is counted.
     """
-    outermost = max((place for place, each in enumerate(chain) if is_counted(each.name)), default=len(chain) - 1)
+    ours = (place for place, each in enumerate(chain) if fnmatchcase(each.name, counted.function))
+    outermost = max(ours, default=len(chain) - 1)
     return tuple(reversed(chain[: outermost + 1]))
 
 
-def is_counted(name: str) -> bool:
-    """True for the function that switches counting on, in any release's signature."""
-    return name.partition("(")[0] == COUNTED and name.endswith(")")
-
-
-def incomplete(rows: pl.DataFrame) -> float:
+def incomplete(rows: pl.DataFrame, counted: Counted) -> float:
     """Share of instructions whose stacks do not begin with the counted function."""
-    begins = rows["frames"].list.first().map_elements(is_counted, return_dtype=pl.Boolean)
+    begins = pl.Series((fnmatchcase(stack[0], counted.function) for stack in rows["frames"]), dtype=pl.Boolean)
     total, others = (int(part["instructions"].sum()) for part in (rows, rows.filter(~begins)))
     return others / total if total else 0.0

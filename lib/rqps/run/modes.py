@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from rqps.engines import Opened
+from rqps.engines import Opened, engine_of
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.observe import placement
-from rqps.observe.callgrind import COUNTED, Callgrind, incomplete, instruction_rows
+from rqps.observe.callgrind import Callgrind, incomplete, instruction_rows
 from rqps.observe.counters import differences, read_busy_s
 from rqps.observe.machine import device_of
 from rqps.observe.recording import choose_sampling
@@ -39,8 +39,9 @@ def mode_tools(job: Job) -> dict[str, str]:
         sampling = choose_sampling(job.prepared.build.program, len(job.placement.server_cpus))
         return {"perf": f"{perf().version}, {sampling.words}"}
     if job.run.mode == "instructions":
-        version = valgrind().version
-        return {"valgrind": f"{version}, callgrind, of {COUNTED} and all that it calls, without the kernel's"}
+        counted = engine_of(job.run.build_spec).counted.function.removesuffix("(*)")
+        words = f"{valgrind().version}, callgrind, of {counted} and all that it calls, without the kernel's"
+        return {"valgrind": words}
     return {}
 
 
@@ -84,7 +85,9 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
-    others_s = busy_s - (used[0]["client_cpu_s"] or 0) - sum(each["server_cpu_s"] or 0 for each in used)
+    in_the_load = load.pid in whose[0][0]  # an engine without a process of its own
+    client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
+    others_s = busy_s - client_s - sum(each["server_cpu_s"] or 0 for each in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
     found = []
     for serving, columns, sampler, (before, events), (after, later) in zip(
@@ -147,14 +150,15 @@ def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observ
     started_at = datetime.now(UTC)
     load.wait_for_end()
     last = read_counters(server.pids, load.pid, device)
-    rows = instruction_rows(callgrind.end(server.pids[0]), step)
+    counted = callgrind.counted
+    rows = instruction_rows(callgrind.end(server.pids[0]), step, counted)
     if rows.is_empty():
         raise RqpsError(
-            f"{step}: not one instruction was counted: callgrind saw no call of {COUNTED} in this server",
+            f"{step}: not one instruction was counted: callgrind saw no call of {counted.function} in this server",
             fix="take a build that has its symbols: one that was not stripped",
         )
-    share = incomplete(rows)
-    text = f"{share:.1%} of the instructions are in stacks that do not begin with {COUNTED}"
+    share = incomplete(rows, counted)
+    text = f"{share:.1%} of the instructions are in stacks that do not begin with {counted.function}"
     warning = Warning_(kind="instructions", text=text, step=step)
     return Observed(
         columns={"started_at": started_at, **used_between(first, last)},

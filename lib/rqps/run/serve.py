@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from rqps.engines import Opened, Start
+from rqps.engines import Opened, Start, engine_of
 from rqps.engines.cache import cache_dir, copy_folder
 from rqps.engines.sources.programs import valgrind
 from rqps.errors import RqpsError
@@ -65,7 +65,8 @@ def _serving(job: Job) -> Iterator[Serving]:
     job.notes.doing(f"starting {job.run.dbms}")
     scratch = _scratch()
     counts = job.run.mode == "instructions"
-    callgrind = Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log") if counts else None
+    counted = engine_of(job.run.build_spec).counted
+    callgrind = Callgrind(valgrind(), scratch / "callgrind", job.logs / "valgrind.log", counted) if counts else None
     server = _start_on_a_copy(job, scratch, callgrind)
     with ExitStack() as at_the_end:
         at_the_end.callback(server.close)

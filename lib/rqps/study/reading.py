@@ -13,7 +13,7 @@ from rqps.errors import RqpsError
 from rqps.study.document import Document, Place, Problem, all_at_once, instead, parse
 from rqps.study.mistakes import complete, mistakes
 from rqps.study.perf_schema import ScenarioSpec
-from rqps.study.runs_file import BuildSpec, ConfigSpec, RunsFile, StudySpec, Workloads, resolve
+from rqps.study.runs_file import ENGINES, BuildSpec, ConfigSpec, RunsFile, StudySpec, Workloads, resolve
 
 MAX_CONNECTIONS = "max_connections"
 DEFAULT_CONNECTIONS = 151
@@ -31,7 +31,7 @@ _DUE = {
     ),
 }
 _FORMS = {
-    "mysql": 'a version; write one such as "8.0.33" or "9.7"',
+    **dict.fromkeys(ENGINES, 'a version; write one such as "8.0.33" or "9.7"'),
     "path": "a path from the root or from ~; write all of it, such as /opt/mysql/my8040 or ~/mysql/my8040",
     "url": "an address; write one such as https://HOST/mysql-8.0.33-linux.tar.xz",
     "maven": "an archive of Maven; write group:artifact:version:type:classifier",
@@ -61,7 +61,7 @@ def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
                 place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
                 problems.append(Problem(place, _sentence(detail, place, document, workloads)))
     if runs_file is not None and not problems:  # only names that lead somewhere can be followed
-        problems += _too_many_clients(runs_file)
+        problems += [*_builds_of_another_kind(runs_file), *_too_many_clients(runs_file)]
     if problems or runs_file is None:
         raise all_at_once(str(path), _where_they_are_written(problems, document), document)
     return runs_file
@@ -80,11 +80,23 @@ def _text(path: Path) -> str:
 def _unquoted_versions(document: Document) -> Iterator[Problem]:
     """Also those that YAML leaves alone: who has learnt to quote 5.6.24 won't write 8.0 and get 8."""
     for place, word in document.words.items():
-        is_version = place[:1] == ("builds",) and place[2:] == ("mysql",)
+        is_version = place[:1] == ("builds",) and len(place) == 3 and place[2] in ENGINES
         if is_version and place not in document.quoted:
-            if not isinstance(document.value["builds"][place[1]]["mysql"], str):
+            if not isinstance(document.value["builds"][place[1]][place[2]], str):
                 continue  # the model refuses it
             yield Problem(place, f'write the version in quotes: "{word}"')
+
+
+def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
+    """The studies that compare builds which their load is not for, or which can't be compared."""
+    for name, study in runs_file.studies.items():
+        builds = {build: runs_file.builds[build] for build in (dbms.partition(".")[0] for dbms in study.dbms)}
+        others = [build for build, spec in builds.items() if spec.engine != study.parameters.engine]
+        if others:
+            text = f"{study.workload} is for builds of {study.parameters.engine}, and {', '.join(others)} is none"
+            yield Problem(("studies", name, "dbms"), f"{text}; name others, or another workload")
+        elif reason := study.parameters.refused(builds):
+            yield Problem(("studies", name, "dbms"), reason)
 
 
 def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:

@@ -197,8 +197,17 @@ class Parameters(Strict, ABC):
         """So that a study's identity stays the same when a workload gets a further parameter."""
         return {name: value for name, value in serialize(self).items() if value is not None}
 
-    sliced: ClassVar[bool] = False
-    """True where the load can change between servers in the middle of a step."""
+    engine: ClassVar[str] = ENGINES[0]
+    """The engine that the load is for."""
+
+    @property
+    def sliced(self) -> bool:
+        """True where the load can change between servers in the middle of a step."""
+        return False
+
+    def refused(self, builds: Mapping[str, BuildSpec]) -> str | None:  # noqa: ARG002 most take all of their engine
+        """The reason why these builds can't be compared under this load, if there is one."""
+        return None
 
     @property
     @abstractmethod

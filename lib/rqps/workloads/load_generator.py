@@ -32,7 +32,8 @@ Options = Mapping[str, str | int | float]
 
 
 class LoadGenerator:
-    """A running load generator and the lines that it has written so far. Its `with` block ends it.
+    """A running load generator and the lines that it has written so far. Its `with` block ends it. It has no servers
+    where it has in itself what is measured.
 
     A line `rqps MOMENT` says that it has come to a moment: now, or at the nanosecond of CLOCK_MONOTONIC that follows.
     One that begins by itself says in advance when, as `origin`. The others are `ready`, and wait for a line of ours.
@@ -166,8 +167,7 @@ class LoadGenerator:
 
     def _lost(self, within_s: float = 0) -> Server | None:
         """A server that has ended."""
-        each_s = within_s / len(self.servers)
-        return next((server for server in self.servers if server.ended(each_s)), None)
+        return next((server for server in self.servers if server.ended(within_s / len(self.servers))), None)
 
     def complaints(self) -> list[str]:
         """The last lines about an error."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pymysql
 
-from rqps.engines import Say, Start, Watch
+from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.mysql import data, events
 from rqps.engines.mysql.build import Build, known_version, locate, source
 from rqps.engines.mysql.data import Origin
@@ -23,6 +23,7 @@ from rqps.study.perf_schema import absent
 __all__ = [
     "MeasuredServer",
     "PreparedServer",
+    "counted",
     "known_version",
     "locate",
     "memory_bytes",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 title = "MySQL"
+counted = Counted("dispatch_command(*)", "connection")
+"""It serves a client's command. The brackets leave out parts that a compiler split off, which would end counting."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20

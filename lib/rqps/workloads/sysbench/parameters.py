@@ -57,8 +57,6 @@ StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "stri
 
 
 class SysbenchParameters(Parameters):
-    sliced = True
-
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
     )
@@ -113,6 +111,10 @@ class SysbenchParameters(Parameters):
                     "ask for more rows, or for a smaller range"
                 )
         return self
+
+    @property
+    def sliced(self) -> bool:
+        return True
 
     @property
     def measured(self) -> tuple[str, ...]:
