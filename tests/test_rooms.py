@@ -29,7 +29,7 @@ ROOMS = (
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 RIDDLES = {"apart", "told", "held", "bound", "twice", "ends"}
 RIDDLES |= {"keep", "leads", "doubts", "light", "mending", "dearest"}
-PLAYED_IN_EVERY_FOLDER = {"__init__", "parameters", "steps", "workload", "generator"}
+PLAYED_IN_EVERY_FOLDER = {"__init__", "build", "parameters", "steps", "workload", "generator"}
 PLAYED_IN_EVERY_FOLDER |= {"formulas", "tables", "charts", "sentences"}
 """Files that play the same part in sister folders."""
 MODULES = sorted(path for path in LIBRARY.rglob("*.py"))

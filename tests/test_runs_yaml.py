@@ -244,6 +244,7 @@ def test_the_schema_completes_steps_and_refuses_unknown_keys() -> None:
         "sysbench",
         "point-lookups",
         "insert-benchmark",
+        "db-bench",
     ]
     lookups = definitions["PointLookupsParameters"]["properties"]
     assert lookups["kinds"]["items"]["enum"] == ["pk", "pk-force", "cover-noforce", "nocover-force", "cover-force"]

@@ -109,7 +109,7 @@ def _with_what_it_extends(configs: Mapping[str, ConfigSpec], name: str) -> list[
 
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-ENGINES = ("mysql",)
+ENGINES = ("mysql", "rocksdb")
 """The keys of a build that promise a version, each called as its folder of `engines`."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
 
@@ -126,8 +126,11 @@ class BuildSpec(Strict):
     mysql: Version | None = None
     """The version: looked up in the catalogue where it stands alone, else what the source must turn out to be.
     `9.7` promises any 9.7.x."""
+    rocksdb: Version | None = None
+    """The same of a RocksDB library."""
     path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
-    """A directory with a server in it, absolute or below `~/`: an unpacked release or a build tree."""
+    """A directory with a server in it, absolute or below `~/`: an unpacked release or a build tree. Of RocksDB one
+    with a library, or a db_bench itself."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
     """A tarball or a zip; `sha256` must be given with it."""
     maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None
@@ -144,7 +147,8 @@ class BuildSpec(Strict):
     @property
     def engine(self) -> str:
         """The engine that it is a build of: a folder of `engines`."""
-        return next((key for key in ENGINES if getattr(self, key) is not None), ENGINES[0])
+        without = "rocksdb" if str(self.path).endswith("/db_bench") else ENGINES[0]
+        return next((key for key in ENGINES if getattr(self, key) is not None), without)
 
     @property
     def version(self) -> str | None:
@@ -257,9 +261,9 @@ class StudySpec(Strict):
     """In a sentence; it heads the report."""
     workload: Annotated[str, Field(examples=["sysbench"])]
     """The load that is put on the servers."""
-    dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.common", "my8033.common"]])]
+    dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]
     """The servers to compare, each as build.config."""
-    base: Annotated[str, Field(examples=["my5624.common"])]
+    base: Annotated[str, Field(examples=["my5624.base"])]
     """The one of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=1, le=999, examples=[6])] | None = None
     """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these."""

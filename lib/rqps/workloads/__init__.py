@@ -11,6 +11,7 @@ from typing import Any, NotRequired, Protocol, TypedDict, Unpack
 
 from rqps.store.manifest import Warning_
 from rqps.study import Parameters
+from rqps.workloads.db_bench.parameters import DbBenchParameters
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -19,6 +20,7 @@ PARAMETERS: dict[str, type[Parameters]] = {
     "sysbench": SysbenchParameters,
     "point-lookups": PointLookupsParameters,
     "insert-benchmark": InsertBenchmarkParameters,
+    "db-bench": DbBenchParameters,
 }
 
 
@@ -113,6 +115,7 @@ class Workload(Protocol):
 
 def workload(name: str) -> Workload:
     """A workload by its name. Its modules are imported only here: reading runs.yaml needs none of them."""
+    from rqps.workloads.db_bench.workload import DbBenchSteps
     from rqps.workloads.insert_benchmark.workload import InsertBenchmark
     from rqps.workloads.point_lookups.workload import PointLookups
     from rqps.workloads.sysbench.workload import Sysbench
@@ -121,5 +124,6 @@ def workload(name: str) -> Workload:
         "sysbench": Sysbench,
         "point-lookups": PointLookups,
         "insert-benchmark": InsertBenchmark,
+        "db-bench": DbBenchSteps,
     }
     return known[name]()

@@ -1,0 +1,208 @@
+"""RocksDB, a library without a server: the program that puts the load has it in its own process, step after step."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rqps.engines import Counted, Say, Start, Watch
+from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.rocksdb import flags
+from rqps.engines.rocksdb.build import Build, known_version, locate, source
+from rqps.engines.rocksdb.flags import Flags, plain
+from rqps.errors import RqpsError
+from rqps.study import Run
+
+__all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_bytes", "prepare", "prepared", "source"]
+__all__ += ["counted", "title"]
+
+title = "RocksDB"
+counted = Counted("one_operation", "client")
+"""The driver's function. A db_bench has none of that name."""
+USUAL_CACHE_BYTES = 1 << 30
+BESIDE_THE_CACHE_BYTES = 256 << 20
+"""Memtables, tables that are being read and written, the program."""
+_SECTION = re.compile(r'\[(\S+)(?: "(.*)")?\]')
+
+
+def memory_bytes(run: Run) -> int:
+    option = run.options.get("cache_size")
+    return BESIDE_THE_CACHE_BYTES + (int(plain(option.value)) if option else USUAL_CACHE_BYTES)
+
+
+def prepare(run: Run, say: Say) -> "PreparedLibrary":
+    """The dbms of a run, its build fetched if need be, its config checked against what that build has."""
+    build = locate(run.build, run.build_spec, say)
+    asked, left_out = flags.checked(run.options, build, run.dbms, build.db_bench)
+    return PreparedLibrary(run.dbms, run.config, build, asked, tuple(left_out))
+
+
+@dataclass(frozen=True)
+class PreparedLibrary:
+    """A dbms whose build is here, with the flags of its config."""
+
+    dbms: str
+    config: str
+    build: Build
+    options: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def in_words(self) -> Mapping[str, str]:
+        how = "its own db_bench" if self.build.db_bench else "the driver, which is the same for all releases"
+        return {
+            "load put by": how,
+            "built by": self.build.words,
+            "flags left out": ", ".join(self.left_out) or "none",
+        }
+
+    def loaded(self, name: str, load: Callable[["Database"], None], say: Say) -> Path:
+        """A database by its name, which says who wrote it and how: it is the same for whoever opens it."""
+
+        def make(work: Path) -> None:
+            (work / "data").mkdir()
+            load(Database(self, work / "data", Start(log=work / "load.log")))
+
+        return made_once(cache_dir() / "data" / f"rocksdb-{name}", make, say) / "data"
+
+    def open(self, directory: Path, asked: Start) -> "Database":
+        return Database(self, directory, asked)
+
+
+prepared = PreparedLibrary
+
+
+class _Watch:
+    """The database's account of a step comes with the load's own answer, since both are one process."""
+
+    def begin(self) -> Mapping[str, str]:
+        return {}
+
+    def end(self, transactions: int) -> Mapping[str, str]:  # noqa: ARG002 nothing is to be compared with it
+        return {}
+
+    def lost(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass
+class Database:
+    """A directory with the databases of a run. It is open as long as a step's process runs."""
+
+    prepared: PreparedLibrary
+    directory: Path
+    start: Start
+    pids: tuple[int, ...] = field(default=(), init=False)
+    """The process of the step that is under way: it has RocksDB in it."""
+
+    @property
+    def build(self) -> Build:
+        return self.prepared.build
+
+    @property
+    def name(self) -> str:
+        return self.prepared.dbms
+
+    @property
+    def version(self) -> str:
+        return self.build.version
+
+    @property
+    def version_comment(self) -> str:
+        return self.build.words
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        return {str(self.directory.parent): "<scratch>", str(self.build.directory): "<build>"}
+
+    def command(self, asked: Flags, *own: str) -> list[str]:
+        """The call of a step: flags of the config win over the step's, as later ones do in db_bench."""
+        return [*self.start.under, *self.build.command({**asked, **self.prepared.options}), *own]
+
+    def verify(self) -> list[tuple[str, str, str]]:
+        """Opens an empty database with the flags of the config, and compares what RocksDB wrote down of it."""
+        with tempfile.TemporaryDirectory(prefix="rqps-verify-", dir=self.directory.parent) as folder:
+            if self.build.db_bench:
+                own = ["--benchmarks=fillseq", "--num=1", f"--db={folder}"]
+            else:
+                own = ["create=1", f"db={folder}"]
+            call = [*self.build.command(self.prepared.options), *own]
+            done = subprocess.run(call, input="\n", capture_output=True, text=True, errors="replace", check=False)
+            if done.returncode != 0:
+                raise self.refused(done.stdout + done.stderr)
+            written = written_options(Path(folder))
+        verified, wrong = [("version", self.build.version, self.build.version)], []
+        for name, value in self.prepared.options.items():
+            flag, asked = flags.known()[name], flags.written(name, value, self.prepared.options)
+            called = flag.option or flag.table
+            if asked is None or called not in written:
+                continue
+            if not _same(asked, written[called]):
+                wrong.append(f"{name}: asked for {asked}, RocksDB has {written[called]}")
+            verified.append((name, asked, written[called]))
+        if wrong:
+            raise RqpsError(
+                f"{self.name}: RocksDB does not have what was asked for:\n  " + "\n  ".join(wrong),
+                fix=f"change config {self.prepared.config!r} in runs.yaml to what this release can do",
+            )
+        return verified
+
+    def refused(self, said: str) -> RqpsError:
+        """The error of a database that can't be opened."""
+        why = (
+            "\n".join(line for line in said.splitlines() if "rror" in line or "nvalid" in line)[-600:] or said[-300:]
+        )
+        fix = f"change config {self.prepared.config!r} in runs.yaml to what this release can do"
+        if "irect I/O" in why or "O_DIRECT" in why:
+            fix = "this file system has no O_DIRECT: set RQPS_SCRATCH to a folder on one that has, or leave iodir out"
+        return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
+
+    def settings(self) -> list[dict[str, Any]]:
+        """All options of the database that was opened last, as RocksDB wrote them down."""
+        found: dict[str, str] = {}
+        for folder in sorted(self.directory.glob("*/"), key=lambda each: each.stat().st_mtime):
+            found |= written_options(folder)
+        return [
+            {"kind": "variable", "name": name, "value": value, "timed": None} for name, value in sorted(found.items())
+        ]
+
+    def thread_names(self) -> Mapping[int, str]:
+        """The operating system has them: `client` and `writer` of the driver, `rocksdb:low` and `rocksdb:high`."""
+        return {}
+
+    @contextmanager
+    def watching(self, step: str) -> Iterator[Watch]:  # noqa: ARG002
+        yield _Watch()
+
+    def explaining(self, step: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
+
+    def close(self) -> None:
+        for folder in self.start.scratch:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def written_options(folder: Path) -> dict[str, str]:
+    """The options in the newest OPTIONS file of a database, of its default column family and its tables."""
+    written = sorted(folder.glob("OPTIONS-*[0-9]"))
+    found, section = {}, ""
+    for line in written[-1].read_text(errors="replace").splitlines() if written else ():
+        if heading := _SECTION.match(line.strip()):
+            section = heading[1]
+        elif section != "Version" and "=" in line:
+            name, _, value = line.strip().partition("=")
+            found[name] = value
+    return found
+
+
+def _same(asked: str, written: str) -> bool:
+    """True if two texts mean one value: 0.5 is 0.500000."""
+    try:
+        return float(asked) == float(written)
+    except ValueError:
+        return asked == written or asked.rpartition(":")[0] == written or written.startswith(f"{asked}:")

@@ -1,0 +1,203 @@
+"""A RocksDB build: a library with the driver that opens it, or a db_bench, and what each says of itself."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from rqps import engines
+from rqps.engines import Say
+from rqps.engines.cache import cache_dir, made_once, short_key
+from rqps.engines.rocksdb.flags import Flags, db_bench_arguments, driver_arguments
+from rqps.engines.sources import Sought, Source, catalogue, look_up
+from rqps.engines.sources.archives import sha256
+from rqps.engines.sources.programs import ask, library_environment
+from rqps.errors import RqpsError
+from rqps.study import BuildSpec
+
+DB_BENCH = "db_bench"
+LIBRARIES = ("librocksdbjni-linux64.so", "librocksdb.so")
+FACTS = "facts.json"
+COMPILERS = ("cc", "gcc", "clang")
+DRIVER_FLAGS = ("-O2", "-std=gnu11", "-fno-omit-frame-pointer", "-g1")
+_VERSION = re.compile(r"RocksDB version: (\d+\.\d+\.\d+)")
+_COMPILER = re.compile(rb"(GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
+_ASSERTION = re.compile(rb"rocksdb::Status rocksdb::DBImpl::\w+\(")
+"""The name of a function as assert() writes it; a release build has none of them."""
+
+
+@dataclass(frozen=True)
+class Build(engines.Build):
+    """A library and the driver that opens it, or a db_bench."""
+
+    words: str = ""
+    """The compiler that it was built by, and the compression libraries in it."""
+
+    @property
+    def db_bench(self) -> bool:
+        return self.program.name == DB_BENCH
+
+    def command(self, flags: Flags) -> list[str]:
+        """The call with these flags; the driver has further arguments of its own."""
+        if self.db_bench:
+            return [*self.argv, *db_bench_arguments(flags, self.number)]
+        return [*self.argv, *driver_arguments(flags, self.number)]
+
+
+def source(name: str, spec: BuildSpec) -> Source:
+    """The source of a build: the one that its spec names, or the one that the catalogue has for its version."""
+    if spec.source == "path" and Path(str(spec.path)).name == DB_BENCH:
+        folder = spec.model_copy(update={"path": str(Path(str(spec.path)).parent)})
+        return Source(folder, Sought(DB_BENCH, _db_bench_in, "rocksdb-tools"))
+    sought = Sought("librocksdb", _library_in, "librocksdb-dev")
+    if spec.source is not None:
+        return Source(spec, sought)
+    version = str(spec.version)
+    if not any(version == each or version.startswith(f"{each}.") for each in catalogue("rocksdb")):
+        near = min(catalogue("rocksdb"), key=lambda each: _distance(each, version))
+        raise RqpsError(
+            f"builds.{name}: rocksdb {version} is not in the catalogue; the nearest that is there is {near}",
+            fix="take one that `rqps servers` lists, or the path of a db_bench or a librocksdb.so of your own, as in "
+            f'{{path: ~/rocksdb/db_bench, rocksdb: "{version}"}}',
+        )
+    spec, entry = look_up(name, version, "rocksdb")
+    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
+
+
+def _distance(one: str, other: str) -> list[int]:
+    """The difference of two versions, its first number first."""
+    pairs = zip(one.split("."), other.split("."), strict=False)
+    return [abs(int(left) - int(right)) for left, right in pairs]
+
+
+def _library_in(tree: Path) -> Path | None:
+    places = (tree, tree / "lib", tree / "lib64", tree / "usr/lib/x86_64-linux-gnu", tree / "build")
+    return next((place / name for place in places for name in LIBRARIES if (place / name).is_file()), None)
+
+
+def _db_bench_in(tree: Path) -> Path | None:
+    program = tree / DB_BENCH
+    return program if program.is_file() and program.stat().st_mode & 0o111 else None
+
+
+def locate(name: str, spec: BuildSpec, say: Say) -> Build:
+    """The build that `spec` asks for: fetched if needed, its version checked against the promised one."""
+    origin = source(name, spec)
+    tree = origin.fetch(name, say)
+    program = origin.sought.in_tree(tree)
+    assert isinstance(program, Path)  # or fetching it had failed
+    argv = (str(program),) if program.name == DB_BENCH else (str(driver(say)), str(program))
+    facts = _facts(program, argv, say)
+    version = facts["version"]
+    if spec.rocksdb is not None and version != spec.rocksdb and not version.startswith(f"{spec.rocksdb}."):
+        raise RqpsError(
+            f"builds.{name}.rocksdb: {spec.rocksdb} was promised, but {origin.words} is {version}",
+            fix=f'write rocksdb: "{version}", or correct the source',
+        )
+    if facts["assertions"]:
+        raise RqpsError(
+            f"builds.{name}: {program.name} of {origin.words} was built with assertions, which cost 10 to 30 %",
+            fix="build it as a release: make DEBUG_LEVEL=0 db_bench, or cmake -DCMAKE_BUILD_TYPE=Release",
+        )
+    return Build(
+        name=name,
+        version=version,
+        source=origin.words,
+        directory=tree,
+        program=program,
+        argv=argv,
+        digest=facts["digest"],
+        words=facts["words"],
+        environment=library_environment(name, program, say) if program.name == DB_BENCH else {},
+    )
+
+
+def driver(say: Say) -> Path:
+    """The driver, compiled once by this machine's C compiler."""
+    text = (files(__package__) / "driver.c").read_bytes()
+    compiler = next((found for each in COMPILERS if (found := shutil.which(each))), None)
+    if compiler is None:
+        raise RqpsError(
+            f"RocksDB is loaded by a program in C, and this machine has no C compiler ({', '.join(COMPILERS)})",
+            fix="install one (Debian and Ubuntu: apt install gcc libc6-dev)",
+        )
+    version = ask([compiler, "--version"], {}).stdout.partition("\n")[0]
+    key = short_key(hashlib.sha256(text).hexdigest(), version, DRIVER_FLAGS)
+
+    def make(folder: Path) -> None:
+        say(f"compiling the driver for RocksDB by {version}")
+        (folder / "driver.c").write_bytes(text)
+        command = [compiler, *DRIVER_FLAGS, "-o", "driver", "driver.c", "-ldl", "-lpthread", "-lm"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RqpsError(
+                f"the driver for RocksDB can't be compiled by {version}:\n{done.stderr[-1000:].strip()}",
+                fix="install the C library's headers (Debian and Ubuntu: apt install libc6-dev)",
+            )
+
+    return made_once(cache_dir() / "tools" / f"rocksdb-driver-{key}", make, say) / "driver"
+
+
+def known_version(tree: Path) -> str | None:
+    """The version of the library or db_bench in a tree, if it was asked before."""
+    found = _db_bench_in(tree) or _library_in(tree)
+    facts = _facts_folder(found) / FACTS if found else None
+    return str(json.loads(facts.read_text())["version"]) if facts and facts.exists() else None
+
+
+def _facts_folder(program: Path) -> Path:
+    """The folder of the facts about this very file: one that was changed is another one."""
+    now = program.stat()
+    return cache_dir() / "facts" / short_key(str(program), now.st_size, now.st_mtime_ns, "rocksdb")
+
+
+def _facts(program: Path, argv: Sequence[str], say: Say) -> dict[str, str]:
+    """Version, digest and conditions of a build, found out once."""
+
+    def make(folder: Path) -> None:
+        content = program.read_bytes()
+        compilers = {found.decode() for found in _COMPILER.findall(content)}  # the C library's beginning has its own
+        newest = sorted(compilers, key=lambda each: [int(part) for part in each.split()[-1].split(".")])[-1:]
+        said, log = _asked(argv)
+        version = _VERSION.search(log)
+        if version is None:
+            raise RqpsError(
+                f"{program.name} does not open an empty database: {said[-400:].strip()}",
+                fix=f"make this work first: {' '.join(argv)}",
+            )
+        inside = [line.removeprefix("fact ") for line in said.splitlines() if line.startswith("fact ")]
+        checksum = "hardware" if re.search(r"Fast CRC32 supported: (1|Supported)", log) else "software"
+        facts = {
+            "version": version[1],
+            "digest": sha256(program),
+            "assertions": bool(_ASSERTION.search(content)) or "Assertions are enabled" in said,
+            "words": ", ".join([*newest, *inside, f"crc32c in {checksum}"]),
+        }
+        (folder / FACTS).write_text(json.dumps(facts, indent=1))
+
+    found: dict[str, str] = json.loads((made_once(_facts_folder(program), make, say) / FACTS).read_text())
+    return found
+
+
+def _asked(argv: Sequence[str]) -> tuple[str, str]:
+    """Its answers, and the LOG of an empty database that it opened."""
+    with tempfile.TemporaryDirectory(prefix="rqps-rocksdb-") as folder:
+        database = Path(folder) / "database"
+        if len(argv) == 1:
+            said = ask([*argv, "--benchmarks=fillseq", "--num=1", f"--db={database}"], {}).stdout
+        else:
+            facts = ask([*argv, "facts"], {})
+            if facts.returncode != 0:
+                raise RqpsError(
+                    f"{Path(argv[1]).name}: {facts.stdout.removeprefix('error: ').strip()}",
+                    fix="take a library with RocksDB's whole C API, of 5.18 or later",
+                )
+            said = facts.stdout + ask([*argv, f"db={database}", "create=1"], {}).stdout
+        log = database / "LOG"
+        return said, log.read_text(errors="replace") if log.exists() else ""

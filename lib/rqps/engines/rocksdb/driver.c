@@ -1,0 +1,632 @@
+/* The driver: puts the load of one db_bench step on a RocksDB library, by its C API alone.
+ *
+ * The library is loaded at run time, so that one program measures all releases, and what is compared is the library.
+ * Called as `driver LIBRARY facts`, or `driver LIBRARY NAME=VALUE...`: it opens the database, writes `rqps ready`,
+ * waits for a line, does the step and the chores after it, writes `rqps ended`, waits until its input ends, and then
+ * reports: a line of JSON for each second of each client and each slice, the database's own statistics as
+ * `stats| ...`, and facts about it as `status MOMENT NAME VALUE`.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUCKETS_PER_DOUBLING 32
+#define BUCKETS 1024
+#define MOST_THREADS 256
+#define MOST_BATCH 1024
+#define MOST_SIDES 64
+
+/* The C API. All of it has one form since 5.18; what came later is marked, and may be missing. */
+typedef void *Any;
+#define FUNCTIONS(F)                                                                                                  \
+    F(Any, options_create, (void))                                                                                    \
+    F(void, get_options_from_string, (Any, const char *, Any, char **))                                               \
+    F(void, options_set_create_if_missing, (Any, unsigned char))                                                      \
+    F(void, options_set_memtable_vector_rep, (Any))                                                                   \
+    F(void, options_set_block_based_table_factory, (Any, Any))                                                        \
+    F(Any, block_based_options_create, (void))                                                                        \
+    F(void, block_based_options_set_block_cache, (Any, Any))                                                          \
+    F(Any, open, (Any, const char *, char **))                                                                        \
+    F(void, close, (Any))                                                                                             \
+    F(Any, writeoptions_create, (void))                                                                               \
+    F(void, writeoptions_disable_WAL, (Any, int))                                                                     \
+    F(Any, readoptions_create, (void))                                                                                \
+    F(void, readoptions_set_verify_checksums, (Any, unsigned char))                                                   \
+    F(void, put, (Any, Any, const char *, size_t, const char *, size_t, char **))                                     \
+    F(Any, get_pinned, (Any, Any, const char *, size_t, char **))                                                     \
+    F(const char *, pinnableslice_value, (Any, size_t *))                                                             \
+    F(void, pinnableslice_destroy, (Any))                                                                             \
+    F(void, multi_get, (Any, Any, size_t, const char *const *, const size_t *, char **, size_t *, char **))           \
+    F(Any, create_iterator, (Any, Any))                                                                               \
+    F(void, iter_destroy, (Any))                                                                                      \
+    F(unsigned char, iter_valid, (Any))                                                                               \
+    F(void, iter_seek, (Any, const char *, size_t))                                                                   \
+    F(void, iter_next, (Any))                                                                                         \
+    F(void, iter_prev, (Any))                                                                                         \
+    F(const char *, iter_value, (Any, size_t *))                                                                      \
+    F(void, iter_get_error, (Any, char **))                                                                           \
+    F(Any, flushoptions_create, (void))                                                                               \
+    F(void, flush, (Any, Any, char **))                                                                               \
+    F(void, compact_range, (Any, const char *, size_t, const char *, size_t))                                         \
+    F(void, set_options, (Any, int, const char *const *, const char *const *, char **))                               \
+    F(char *, property_value, (Any, const char *))                                                                    \
+    F(int, property_int, (Any, const char *, uint64_t *))                                                             \
+    F(Any, livefiles, (Any))                                                                                          \
+    F(int, livefiles_count, (Any))                                                                                    \
+    F(int, livefiles_level, (Any, int))                                                                               \
+    F(size_t, livefiles_size, (Any, int))                                                                             \
+    F(void, livefiles_destroy, (Any))                                                                                 \
+    F(void, free, (void *))
+#define LATER(F) F(Any, cache_create_hyper_clock, (size_t, size_t)) /* 8.1; with 0 the automatic one, from 8.6 */
+
+#define DECLARE(type, name, arguments) type(*name) arguments;
+static struct {
+    FUNCTIONS(DECLARE) LATER(DECLARE)
+} rocks;
+
+/* Arguments. */
+static char **given;
+
+static const char *text(const char *name, const char *otherwise) {
+    size_t length = strlen(name);
+    for (char **each = given; *each; each++)
+        if (!strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
+    return otherwise;
+}
+
+static double number(const char *name, double otherwise) {
+    const char *value = text(name, NULL);
+    return value ? strtod(value, NULL) : otherwise;
+}
+
+static void say(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    vprintf(format, values);
+    va_end(values);
+    fflush(stdout);
+}
+
+static _Noreturn void fail(const char *what, const char *why) {
+    say("error: %s: %s\n", what, why);
+    _exit(1);
+}
+
+static void check(const char *what, char *error) {
+    if (error) fail(what, error);
+}
+
+/* Time, randomness, keys and values. */
+static uint64_t now_ns(clockid_t clock) {
+    struct timespec at;
+    clock_gettime(clock, &at);
+    return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
+}
+
+static uint64_t random_of(uint64_t *state) { /* splitmix64 */
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static size_t key_size, value_size;
+static uint64_t keys;
+
+static void make_key(char *key, uint64_t value) { /* as db_bench does: eight bytes, the highest first, then zeros */
+    for (int i = 7; i >= 0; i--, value >>= 8) key[i] = (char)(value & 0xff);
+    memset(key + 8, '0', key_size - 8);
+}
+
+#define VALUES_BYTES (1 << 20)
+#define PIECE 100
+static char *values;
+
+static void make_values(double compression_ratio) { /* pieces whose second part repeats the first, as db_bench's */
+    size_t raw = (size_t)(PIECE * compression_ratio);
+    uint64_t state = 301;
+    values = malloc(VALUES_BYTES + PIECE + value_size);
+    for (size_t at = 0; at < VALUES_BYTES + value_size; at += PIECE)
+        for (size_t i = 0; i < PIECE; i++)
+            values[at + i] = i < raw || raw == 0 ? (char)(' ' + random_of(&state) % 95) : values[at + i % raw];
+}
+
+/* Clients. */
+enum kind { FILL, OVERWRITE, READ, MULTIREAD, SEEK, NOTHING };
+
+struct second {
+    uint64_t operations, transactions, found;
+    double sum_us, max_us;
+    uint32_t buckets[BUCKETS];
+};
+
+struct slice {
+    uint32_t number;
+    uint64_t operations;
+    double busy_us, client_cpu_us, process_cpu_us;
+};
+
+struct client {
+    pthread_t thread;
+    int id;
+    const char *name;
+    enum kind kind;
+    uint64_t seed, next, last, done; /* keys in order from next to last; operations so far */
+    uint64_t most;                   /* operations, 0 for as long as there is time */
+    double bytes_per_s;
+    size_t value_at;
+    struct second *seconds;
+    size_t second_count;
+    struct slice *slices;
+    size_t slice_count, slice_room;
+    uint64_t cpu_ns, begin_ns, end_ns;
+    char key[64];
+    char (*batch_keys)[64];
+};
+
+static Any db, read_options, write_options;
+static int batch, nexts, reverse;
+static uint64_t origin_ns, end_ns_due;
+static atomic_int stop;
+static pthread_barrier_t at_the_begin;
+static volatile unsigned touched;
+
+static void put_one(struct client *me, uint64_t key) {
+    char *error = NULL;
+    if (me->value_at + value_size > VALUES_BYTES) me->value_at = 0;
+    make_key(me->key, key);
+    rocks.put(db, write_options, me->key, key_size, values + me->value_at, value_size, &error);
+    check("put", error);
+    me->value_at += value_size;
+}
+
+static uint64_t read_many(struct client *me) {
+    static _Thread_local const char *list[MOST_BATCH];
+    static _Thread_local size_t sizes[MOST_BATCH], lengths[MOST_BATCH];
+    static _Thread_local char *found[MOST_BATCH], *errors[MOST_BATCH];
+    uint64_t hits = 0;
+    for (int i = 0; i < batch; i++) {
+        make_key(me->batch_keys[i], random_of(&me->seed) % keys);
+        list[i] = me->batch_keys[i];
+        sizes[i] = key_size;
+    }
+    rocks.multi_get(db, read_options, (size_t)batch, list, sizes, found, lengths, errors);
+    for (int i = 0; i < batch; i++) {
+        check("multi_get", errors[i]);
+        hits += found[i] != NULL;
+        if (found[i]) rocks.free(found[i]);
+    }
+    return hits;
+}
+
+static uint64_t seek_one(struct client *me) {
+    char copy[4096], *error = NULL;
+    size_t length;
+    Any iterator = rocks.create_iterator(db, read_options);
+    make_key(me->key, random_of(&me->seed) % keys);
+    rocks.iter_seek(iterator, me->key, key_size);
+    uint64_t hit = rocks.iter_valid(iterator);
+    for (int i = 0; i < nexts && rocks.iter_valid(iterator); i++) {
+        const char *value = rocks.iter_value(iterator, &length);
+        memcpy(copy, value, length < sizeof copy ? length : sizeof copy);
+        touched += (unsigned char)copy[0];
+        (reverse ? rocks.iter_prev : rocks.iter_next)(iterator);
+    }
+    rocks.iter_get_error(iterator, &error);
+    check("iterator", error);
+    rocks.iter_destroy(iterator);
+    return hit;
+}
+
+/* One operation of a client, which a profile begins with and callgrind counts; gives the number of keys found. */
+__attribute__((noinline, noclone)) uint64_t one_operation(struct client *me) {
+    char *error = NULL;
+    size_t length;
+    switch (me->kind) {
+    case FILL:
+        put_one(me, me->next++);
+        return 1;
+    case OVERWRITE:
+        put_one(me, random_of(&me->seed) % keys);
+        return 1;
+    case READ: {
+        make_key(me->key, random_of(&me->seed) % keys);
+        Any slice = rocks.get_pinned(db, read_options, me->key, key_size, &error);
+        check("get", error);
+        if (!slice) return 0;
+        touched += (unsigned char)*rocks.pinnableslice_value(slice, &length);
+        rocks.pinnableslice_destroy(slice);
+        return 1;
+    }
+    case MULTIREAD:
+        return read_many(me);
+    case SEEK:
+        return seek_one(me);
+    case NOTHING:
+        break;
+    }
+    return 0;
+}
+
+static void record(struct client *me, uint64_t at_ns, double us, uint64_t found) {
+    size_t second = (at_ns - origin_ns) / 1000000000u;
+    if (second >= me->second_count) {
+        me->seconds = realloc(me->seconds, (second + 1) * sizeof *me->seconds);
+        memset(me->seconds + me->second_count, 0, (second + 1 - me->second_count) * sizeof *me->seconds);
+        me->second_count = second + 1;
+    }
+    struct second *row = me->seconds + second;
+    int bucket = us > 1 ? (int)(log2(us) * BUCKETS_PER_DOUBLING) : 0;
+    row->operations += me->kind == MULTIREAD ? (uint64_t)batch : 1;
+    row->transactions++;
+    row->found += found;
+    row->sum_us += us;
+    if (us > row->max_us) row->max_us = us;
+    row->buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
+}
+
+/* Turns that several drivers take, by a number in a file that all of them map. Two turns of each are a cycle. */
+static struct {
+    _Atomic uint32_t turn, over;
+} *shared;
+static uint32_t side, sides;
+static uint64_t slice_ns;
+
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value) {
+    struct timespec patience = {1, 0};
+    syscall(SYS_futex, word, operation, value, operation == FUTEX_WAIT ? &patience : NULL, NULL, 0);
+}
+
+/* Two sides go there and back. More come in two random orders, the same for all of us, in which none follows itself:
+ * there and back would favour the first and the last. */
+static uint32_t side_of(uint32_t turn) {
+    static uint32_t order[2 * MOST_SIDES], drawn;
+    static uint64_t state = 301;
+    if (sides == 2) return (turn + 1) / 2 % 2;
+    for (; drawn <= turn; drawn += sides) {
+        uint32_t *half = order + drawn % (2 * sides), latest = order[(drawn + 2 * sides - 1) % (2 * sides)];
+        do {
+            for (uint32_t number = 0; number < sides; number++) {
+                uint32_t place = (uint32_t)(random_of(&state) % (number + 1));
+                half[number] = half[place];
+                half[place] = number;
+            }
+        } while (drawn && half[0] == latest);
+    }
+    return order[turn % (2 * sides)];
+}
+
+/* Waits for our turn; false when all is over, which the first side decides at the begin of a cycle. */
+static int my_turn(void) {
+    for (;;) {
+        uint32_t turn = shared->turn;
+        if (shared->over) return 0;
+        if (side_of(turn) == side) {
+            if (turn % (2 * sides) || now_ns(CLOCK_MONOTONIC) < end_ns_due) return 1;
+            shared->over = 1;
+            futex(&shared->turn, FUTEX_WAKE, INT_MAX);
+            return 0;
+        }
+        futex(&shared->turn, FUTEX_WAIT, turn);
+    }
+}
+
+static void take_turns(struct client *me) {
+    while (my_turn()) {
+        if (me->slice_count == me->slice_room) {
+            me->slice_room = me->slice_room ? 2 * me->slice_room : 1024;
+            me->slices = realloc(me->slices, me->slice_room * sizeof *me->slices);
+        }
+        uint64_t thread_ns = now_ns(CLOCK_THREAD_CPUTIME_ID), process_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+        uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), last_ns = begin_ns, done = 0;
+        do {
+            uint64_t found = one_operation(me), at_ns = now_ns(CLOCK_MONOTONIC);
+            record(me, last_ns, (double)(at_ns - last_ns) / 1e3, found);
+            done += me->kind == MULTIREAD ? (uint64_t)batch : 1;
+            last_ns = at_ns;
+        } while (last_ns - begin_ns < slice_ns);
+        struct slice *row = me->slices + me->slice_count++;
+        row->number = shared->turn;
+        row->operations = done;
+        row->busy_us = (double)(last_ns - begin_ns) / 1e3;
+        row->client_cpu_us = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - thread_ns) / 1e3;
+        row->process_cpu_us = (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - process_ns) / 1e3;
+        shared->turn++;
+        futex(&shared->turn, FUTEX_WAKE, INT_MAX);
+    }
+}
+
+static void load(struct client *me) {
+    uint64_t last_ns = now_ns(CLOCK_MONOTONIC);
+    double bytes = (double)(key_size + value_size);
+    while (!stop && (!me->most || me->done < me->most) && (me->kind != FILL || me->next < me->last)) {
+        if (me->bytes_per_s > 0) { /* in pieces of a hundredth of a second, as db_bench's limiter does about */
+            double due_s = (double)me->done * bytes / me->bytes_per_s, late_s = (double)(last_ns - origin_ns) / 1e9 - due_s;
+            if (late_s < 0) {
+                usleep(10000);
+                last_ns = now_ns(CLOCK_MONOTONIC);
+                continue;
+            }
+        }
+        uint64_t found = one_operation(me), at_ns = now_ns(CLOCK_MONOTONIC);
+        record(me, last_ns, (double)(at_ns - last_ns) / 1e3, found);
+        me->done++;
+        last_ns = at_ns;
+        if (end_ns_due && at_ns >= end_ns_due) break;
+    }
+}
+
+static void *client_thread(void *argument) {
+    struct client *me = argument;
+    pthread_setname_np(pthread_self(), me->name);
+    pthread_barrier_wait(&at_the_begin); /* all are there: the step can be begun */
+    pthread_barrier_wait(&at_the_begin); /* it has begun */
+    uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    me->begin_ns = now_ns(CLOCK_MONOTONIC);
+    if (shared) take_turns(me);
+    else load(me);
+    me->end_ns = now_ns(CLOCK_MONOTONIC);
+    me->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+    return NULL;
+}
+
+/* The database. */
+static uint64_t property(const char *name) {
+    uint64_t value = 0;
+    return rocks.property_int(db, name, &value) ? 0 : value;
+}
+
+static void wait_for_background(double patience_s) {
+    uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
+    for (int quiet = 0; quiet < 3;) { /* what has ended may schedule more */
+        uint64_t left = property("rocksdb.num-running-compactions") + property("rocksdb.compaction-pending") +
+                        property("rocksdb.num-running-flushes") + property("rocksdb.mem-table-flush-pending");
+        if (property("rocksdb.background-errors")) return;
+        quiet = left ? 0 : quiet + 1;
+        if ((double)(now_ns(CLOCK_MONOTONIC) - begin_ns) / 1e9 > patience_s)
+            fail("waiting for compaction", "it did not come to its end in time");
+        usleep(10000);
+    }
+}
+
+static void flush(void) {
+    char *error = NULL;
+    rocks.flush(db, rocks.flushoptions_create(), &error);
+    check("flush", error);
+}
+
+static void set_trigger(const char *files) {
+    const char *name = "level0_file_num_compaction_trigger";
+    char *error = NULL;
+    rocks.set_options(db, 1, &name, &files, &error);
+    check("set_options", error);
+}
+
+/* Chores before or after the load, such as `flush,wait`. */
+static void chores(const char *list, double patience_s) {
+    char *copy = strdup(list), *rest = copy, *chore;
+    while ((chore = strsep(&rest, ","))) {
+        if (!*chore) continue;
+        if (!strcmp(chore, "flush")) flush();
+        else if (!strcmp(chore, "wait")) wait_for_background(patience_s);
+        else if (!strcmp(chore, "compact")) rocks.compact_range(db, NULL, 0, NULL, 0);
+        else if (!strcmp(chore, "compact0")) { /* level 0 alone: one file there is enough for a while */
+            set_trigger("1");
+            wait_for_background(patience_s);
+            set_trigger(text("level0_trigger", "4"));
+        } else fail("unknown chore", chore);
+    }
+    free(copy);
+}
+
+static void report_status(const char *moment) {
+    Any files = rocks.livefiles(db);
+    uint64_t count[16] = {0}, bytes[16] = {0};
+    for (int i = 0; i < rocks.livefiles_count(files); i++) {
+        int level = rocks.livefiles_level(files, i);
+        if (level < 0 || level > 15) continue;
+        count[level]++;
+        bytes[level] += rocks.livefiles_size(files, i);
+    }
+    rocks.livefiles_destroy(files);
+    for (int level = 0; level < 16; level++)
+        if (count[level])
+            say("status %s level%d_files %lu\nstatus %s level%d_kb %.1f\n", moment, level, count[level], moment, level,
+                (double)bytes[level] / 1024);
+    say("status %s estimated_keys %lu\n", moment, property("rocksdb.estimate-num-keys"));
+    say("status %s pending_compaction_kb %.1f\n", moment, (double)property("rocksdb.estimate-pending-compaction-bytes") / 1024);
+    say("status %s memtables_kb %.1f\n", moment, (double)property("rocksdb.cur-size-all-mem-tables") / 1024);
+    say("status %s block_cache_kb %.1f\n", moment, (double)property("rocksdb.block-cache-usage") / 1024);
+    say("status %s background_errors %lu\n", moment, property("rocksdb.background-errors"));
+    char *tables = rocks.property_value(db, "rocksdb.aggregated-table-properties");
+    const char *filter = tables ? strstr(tables, "filter block size=") : NULL;
+    if (filter) say("status %s filter_kb %.1f\n", moment, strtod(filter + strlen("filter block size="), NULL) / 1024);
+    if (tables) rocks.free(tables);
+}
+
+static void report_seconds(const struct client *me) {
+    for (size_t second = 0; second < me->second_count; second++) {
+        const struct second *row = me->seconds + second;
+        const char *comma = "";
+        printf("{\"client\": %d, \"kind\": \"%s\", \"second\": %zu, \"operations\": %lu, \"transactions\": %lu, "
+               "\"retries\": 0, \"found\": %lu, \"sum_us\": %.3f, \"max_us\": %.3f, \"buckets\": [",
+               me->id, me->name, second, row->operations, row->transactions, row->found, row->sum_us, row->max_us);
+        for (int bucket = 0; bucket < BUCKETS; bucket++)
+            if (row->buckets[bucket]) {
+                printf("%s[%d, %u]", comma, bucket, row->buckets[bucket]);
+                comma = ", ";
+            }
+        printf("]}\n");
+    }
+    for (size_t i = 0; i < me->slice_count; i++) {
+        const struct slice *row = me->slices + i;
+        printf("{\"slice\": %u, \"cycle\": %u, \"operations\": %lu, \"busy_us\": %.3f, \"client_cpu_us\": %.3f, "
+               "\"server_cpu_us\": %.3f}\n",
+               row->number, row->number / (2 * sides), row->operations, row->busy_us, row->client_cpu_us,
+               row->process_cpu_us);
+    }
+}
+
+static void report_stats(void) {
+    char *stats = rocks.property_value(db, "rocksdb.stats"), *rest = stats, *line;
+    while (rest && (line = strsep(&rest, "\n"))) printf("stats| %s\n", line);
+    if (stats) rocks.free(stats);
+}
+
+static void open_library(const char *path) {
+    Any library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) fail("the library can't be loaded", dlerror());
+#define FIND(type, name, arguments)                                                                                   \
+    *(void **)&rocks.name = dlsym(library, "rocksdb_" #name);                                                         \
+    if (!rocks.name) fail("the library lacks a function of the C API", "rocksdb_" #name);
+#define TRY(type, name, arguments) *(void **)&rocks.name = dlsym(library, "rocksdb_" #name);
+    FUNCTIONS(FIND) LATER(TRY)
+    const char *(*asked)(void);
+    const char *names[][2] = {{"zstd", "ZSTD_versionString"}, {"lz4", "LZ4_versionString"},
+                              {"zlib", "zlibVersion"}, {"bzip2", "BZ2_bzlibVersion"}};
+    if (!strcmp(given[0] ? given[0] : "", "facts")) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if ((*(void **)&asked = dlsym(library, names[i][1]))) {
+                const char *version = asked();
+                say("fact %s %.*s\n", names[i][0], (int)strcspn(version, ","), version);
+            }
+        exit(0);
+    }
+}
+
+static void open_database(void) {
+    char *error = NULL;
+    Any base = rocks.options_create(), tables = rocks.block_based_options_create(), options = rocks.options_create();
+    const char *cache = text("cache_type", "lru_cache");
+    if (strcmp(cache, "lru_cache")) { /* an LRU cache is described in the text of the options */
+        if (!rocks.cache_create_hyper_clock) fail("cache_type", "this library's C API has no hyper clock cache");
+        size_t entry = strcmp(cache, "auto_hyper_clock_cache") ? (size_t)number("block_size", 8192) : 0;
+        rocks.block_based_options_set_block_cache(tables, rocks.cache_create_hyper_clock((size_t)number("cache_size", 0), entry));
+    }
+    rocks.options_set_block_based_table_factory(base, tables);
+    rocks.options_set_create_if_missing(base, number("create", 0) != 0);
+    rocks.get_options_from_string(base, text("options", ""), options, &error);
+    check("options", error);
+    if (!strcmp(text("memtable", ""), "vector")) rocks.options_set_memtable_vector_rep(options);
+    db = rocks.open(options, text("db", "."), &error);
+    check("open", error);
+    write_options = rocks.writeoptions_create();
+    rocks.writeoptions_disable_WAL(write_options, number("disable_wal", 0) != 0);
+    read_options = rocks.readoptions_create();
+    rocks.readoptions_set_verify_checksums(read_options, number("verify_checksum", 1) != 0);
+}
+
+static enum kind kind_of(const char *name) {
+    const char *names[] = {"fill", "overwrite", "read", "multiread", "seek", "nothing"};
+    for (int i = 0; i < 6; i++)
+        if (!strcmp(name, names[i])) return (enum kind)i;
+    fail("unknown load", name);
+}
+
+static struct client clients[MOST_THREADS];
+
+int main(int count, char **arguments) {
+    if (count < 3) fail("usage", "driver LIBRARY facts, or driver LIBRARY NAME=VALUE...");
+    given = arguments + 2;
+    open_library(arguments[1]);
+    key_size = (size_t)number("key_size", 20);
+    value_size = (size_t)number("value_size", 400);
+    keys = (uint64_t)number("num", 1);
+    batch = (int)number("batch_size", 1);
+    nexts = (int)number("seek_nexts", 0);
+    reverse = number("reverse_iterator", 0) != 0;
+    int threads = (int)number("threads", 1), writer = number("benchmark_write_rate_limit", 0) > 0;
+    double seconds = number("duration", 0), patience_s = number("patience", 600);
+    uint64_t most = (uint64_t)number("writes", 0), warmup = (uint64_t)number("warmup", 0);
+    if (key_size < 8 || key_size > 64 || batch > MOST_BATCH || threads + writer > MOST_THREADS)
+        fail("out of range", "key_size is 8 to 64, batch_size up to 1024, threads up to 255");
+    make_values(number("compression_ratio", 0.5));
+    open_database();
+    chores(text("before", ""), patience_s);
+    report_status("before");
+    if (number("bloom_bits", 0) > 0 && number("expect_filter", 0) != 0 && strcmp(text("load", ""), "fill")) {
+        char *tables = rocks.property_value(db, "rocksdb.aggregated-table-properties");
+        const char *filter = tables ? strstr(tables, "filter block size=") : NULL;
+        if (filter && strtod(filter + strlen("filter block size="), NULL) == 0)
+            fail("bloom_bits", "the tables have no filter blocks, though a filter was asked for");
+    }
+
+    enum kind kind = kind_of(text("load", "nothing"));
+    int workers = kind == NOTHING ? 0 : threads + writer;
+    for (int i = 0; i < workers; i++) {
+        struct client *me = clients + i;
+        int writes_beside = i == threads;
+        me->id = i + 1;
+        me->name = writes_beside ? "writer" : "client";
+        me->kind = writes_beside ? OVERWRITE : kind;
+        me->seed = (uint64_t)number("seed", 1) * 1000003u + (uint64_t)i;
+        me->most = writes_beside ? 0 : (most + (uint64_t)threads - 1) / (uint64_t)threads;
+        me->bytes_per_s = writes_beside ? number("benchmark_write_rate_limit", 0) : 0;
+        me->next = keys * (uint64_t)i / (uint64_t)threads;
+        me->last = keys * (uint64_t)(i + 1) / (uint64_t)threads;
+        me->value_at = (size_t)i * 4096;
+        me->batch_keys = calloc((size_t)batch, sizeof *me->batch_keys);
+        for (uint64_t done = 0; done < warmup && !writes_beside; done++) one_operation(me);
+    }
+    if (text("turns", NULL)) {
+        int file = open(text("turns", NULL), O_RDWR);
+        side = (uint32_t)number("side", 0);
+        sides = (uint32_t)number("sides", 1);
+        slice_ns = (uint64_t)(number("slice_us", 20000) * 1000);
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (file < 0 || shared == MAP_FAILED) fail("turns", strerror(errno));
+        if (sides > MOST_SIDES) fail("turns", "too many sides");
+    }
+
+    pthread_barrier_init(&at_the_begin, NULL, (unsigned)workers + 1);
+    for (int i = 0; i < workers; i++) pthread_create(&clients[i].thread, NULL, client_thread, clients + i);
+    pthread_barrier_wait(&at_the_begin);
+    say("rqps ready\n");
+    if (getchar() == EOF) _exit(0); /* nobody wants it any more */
+    uint64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+    origin_ns = now_ns(CLOCK_MONOTONIC);
+    end_ns_due = seconds > 0 ? origin_ns + (uint64_t)(seconds * 1e9) : 0;
+    pthread_barrier_wait(&at_the_begin);
+    for (int i = 0; i < workers && i < threads; i++) pthread_join(clients[i].thread, NULL);
+    stop = 1;
+    if (workers > threads) pthread_join(clients[threads].thread, NULL);
+    uint64_t ended_ns = now_ns(CLOCK_MONOTONIC), ended_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID), ours_ns = 0;
+    for (int i = 0; i < workers; i++) ours_ns += clients[i].cpu_ns;
+    say("status after elapsed_s %.6f\n", (double)(ended_ns - origin_ns) / 1e9);
+    say("status after foreground_cpu_s %.6f\n", (double)ours_ns / 1e9);
+    say("status after background_cpu_s %.6f\n", (double)(ended_cpu_ns - cpu_ns - ours_ns) / 1e9);
+    chores(text("after", ""), patience_s);
+    say("status after settled_s %.6f\n", (double)(now_ns(CLOCK_MONOTONIC) - ended_ns) / 1e9);
+    say("status after settled_cpu_s %.6f\n", (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - ended_cpu_ns) / 1e9);
+    say("rqps ended\n");
+    while (getchar() != EOF) {}
+
+    for (int i = 0; i < workers; i++) report_seconds(clients + i);
+    report_stats();
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    say("status after rss_peak_kb %ld\n", used.ru_maxrss);
+    report_status("after");
+    if (property("rocksdb.background-errors")) fail("compaction", "a flush or compaction failed in the background; see LOG");
+    rocks.close(db);
+    say("closed\n");
+    fflush(stdout);
+    _exit(0); /* without the destructors of the library */
+}

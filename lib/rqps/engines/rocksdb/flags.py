@@ -1,0 +1,138 @@
+"""The flags of db_bench, which configs and steps have, and RocksDB's own options that they become."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+import yaml
+
+from rqps.engines import Build
+from rqps.errors import RqpsError
+from rqps.study import Option
+from rqps.study.document import instead
+
+UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
+_DIGITS = {"true": "1", "false": "0"}
+_SIZE = re.compile(r"(\d+)([KMGT])")
+Flags = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag, what it is to RocksDB itself, and the releases whose db_bench has it."""
+
+    option: str | None = None
+    table: str | None = None
+    cache: str | None = None
+    driver: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    since: str = "0"
+    new: str = "0"
+    default: str | None = None
+
+    def first(self, db_bench: bool) -> str | None:
+        """The first release that has it, in its db_bench or in itself; None if none has, since it is the other's."""
+        if db_bench:
+            return self.since
+        return self.new if self.option or self.table or self.cache or self.driver else None
+
+    def there(self, number: tuple[int, ...], db_bench: bool) -> bool:
+        first = self.first(db_bench)
+        return first is not None and tuple(map(int, first.split("."))) <= number
+
+
+@cache
+def known() -> Mapping[str, Flag]:
+    """All that there are, as flags.yaml describes them."""
+    described = yaml.safe_load((files(__package__) / "flags.yaml").read_text())
+    return {name: Flag(**each) for name, each in described.items()}
+
+
+def plain(value: str | int | float | bool) -> str:
+    """A value as db_bench takes it.
+
+    >>> plain("16M"), plain(True), plain("OFF"), plain(0.5)
+    ('16777216', 'true', 'false', '0.5')
+    """
+    text = str(value)
+    if size := _SIZE.fullmatch(text):
+        return str(int(size[1]) << UNITS[size[2]])
+    return {"true": "true", "on": "true", "false": "false", "off": "false"}.get(text.lower(), text)
+
+
+def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool) -> tuple[dict[str, str], list[str]]:
+    """The flags of a config for a build, and those that are optional and that it does not have."""
+    flags, left_out = {}, []
+    for name, option in asked.items():
+        flag, value = known().get(name), plain(option.value)
+        if flag is None:
+            raise RqpsError(
+                f"{dbms}: unknown flag {name!r}; {instead(name, known(), 'flags')}",
+                fix="configs of RocksDB have the flags of db_bench; correct it, or take it out of the config",
+            )
+        if flag.words and value not in flag.words:
+            fix = "take one of these"
+            raise RqpsError(f"{dbms}: {name}: {instead(value, flag.words, 'values')}, not {value!r}", fix=fix)
+        if flag.there(build.number, db_bench):
+            flags[name] = value
+        elif option.optional or value == flag.default:
+            left_out.append(name)
+        else:
+            first, whose = flag.first(db_bench), "db_bench" if db_bench else "library"
+            since = f"which is there from {first} on" if first else "which only db_bench has"
+            raise RqpsError(
+                f"{dbms}: the {whose} of {build.version} does not have {name}, {since}",
+                fix=f"take it out of the config, or write {name}? where it may be left out",
+            )
+    return flags, left_out
+
+
+def options_text(flags: Flags) -> str:
+    """RocksDB's options as one text, which every release reads.
+
+    >>> options_text({"write_buffer_size": "1000", "bloom_bits": "10", "format_version": "4", "cache_size": "64"})
+    'write_buffer_size=1000;block_based_table_factory={filter_policy=bloomfilter:10:false;format_version=4;block_cache={capacity=64;};};'
+    """
+    parts: dict[str, list[str]] = {"option": [], "table": [], "cache": []}
+    for name, value in flags.items():
+        flag = known()[name]
+        words = written(name, value, flags)
+        for kind, those in parts.items():
+            if words is not None and (called := getattr(flag, kind)):
+                those.append(f"{called}={words}")
+    if parts["cache"] and flags.get("cache_type", "lru_cache") == "lru_cache":
+        parts["table"].append(f"block_cache={{{';'.join(parts['cache'])};}}")
+    if parts["table"]:
+        parts["option"].append(f"block_based_table_factory={{{';'.join(parts['table'])};}}")
+    return "".join(f"{each};" for each in parts["option"])
+
+
+def written(name: str, value: str, flags: Flags) -> str | None:
+    """A value in RocksDB's words; None where it is the same as none."""
+    if name == "bloom_bits":
+        return f"bloomfilter:{value}:false" if value != "0" else None
+    if name != "min_level_to_compress":
+        return known()[name].words.get(value, value)
+    if value == "-1" or "num_levels" not in flags:
+        return None
+    words = known()["compression_type"].words
+    below = words[flags.get("compression_type", "none")]
+    return ":".join(words["none"] if level < int(value) else below for level in range(int(flags["num_levels"])))
+
+
+def driver_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
+    """The arguments of the driver for these flags; options that a release does not have yet are left out."""
+    flags = {name: value for name, value in flags.items() if known()[name].there(number, db_bench=False)}
+    yield f"options={options_text(flags)}"
+    for name, value in flags.items():
+        if called := known()[name].driver:
+            yield f"{called}={_DIGITS.get(value, value)}"
+
+
+def db_bench_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
+    """The arguments of a release's db_bench; flags that it does not have yet are left out."""
+    for name, value in flags.items():
+        if known()[name].there(number, db_bench=True):
+            yield f"--{name}={value}"

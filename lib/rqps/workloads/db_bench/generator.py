@@ -1,0 +1,224 @@
+"""The load of a step: the driver with a library in it, or a db_bench, and what each reports."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+from rqps.engines.rocksdb import Database
+from rqps.engines.rocksdb.flags import plain
+from rqps.errors import RqpsError
+from rqps.workloads import How
+from rqps.workloads.db_bench.parameters import OPERATIONS, DbBenchParameters
+from rqps.workloads.db_bench.steps import Setup, Step
+from rqps.workloads.load_generator import LoadGenerator
+
+PATIENCE_S = 600
+"""Beyond the time that a step should take, as in the published scripts: reverse scans of 6.10 and 6.11 can hang."""
+KEYS_PER_S_AT_LEAST = 2_000
+CALLGRIND_TIMES = 60
+WARMUP_SHARE = 10
+SLICE_MS = 20
+INTERVALS = "intervals.csv"
+OF_DB_BENCH = {
+    "statistics": 0,
+    "stats_per_interval": 1,
+    "stats_interval_seconds": 20,
+    "report_interval_seconds": 1,
+    "histogram": 1,
+    "progress_reports": False,
+}
+"""Flags for its report, as in the published scripts."""
+
+
+def folder_of(database: Database, setup: Setup) -> Path:
+    """The directory of the database of a set-up."""
+    return database.directory / setup.name
+
+
+class Driver(LoadGenerator):
+    """A running driver, which has opened the database and waits."""
+
+    program = "the driver"
+    begins_by_itself = False
+
+    def __init__(
+        self,
+        database: Database,
+        setup: Setup,
+        step: Step,
+        parameters: DbBenchParameters,
+        turns: "Turns | None" = None,
+        side: int = 0,
+        **how: Unpack[How],
+    ) -> None:
+        """Start it, alone or as one side of those that take turns."""
+        self.database, self.step = database, step
+        counted = how.get("counted", False)
+        self.patience_s = patience_s(setup, step, parameters) * (CALLGRIND_TIMES if counted else 1)
+        self.start_patience_s = self.patience_s
+        flags = parameters.flags_of(setup, step)
+        own: dict[str, Any] = {
+            "load": step.load,
+            "db": folder_of(database, setup),
+            "create": int(step.load == "fill"),
+            "before": step.before,
+            "after": step.after,
+            "patience": self.patience_s,
+            "level0_trigger": flags["level0_file_num_compaction_trigger"],
+            "expect_filter": 1,
+        }
+        if step.reads_only:
+            own["warmup"] = parameters.warmup_operations
+        if counted and step.lasts == "seconds":
+            operations = parameters.counted_operations or OPERATIONS
+            flags["writes"] = operations
+            own["warmup"] = max(1, parameters.warmup_operations, operations // WARMUP_SHARE)
+            flags.pop("duration")
+        if turns:
+            flags["duration"] = parameters.seconds * turns.sides
+            own |= {"turns": turns.file, "side": side, "sides": turns.sides}
+            own["slice_us"] = 1000 * (parameters.slice_ms or SLICE_MS)
+            self.patience_s *= turns.sides
+        texts = {name: plain(value) for name, value in (flags | {"seed": how["seed"]}).items()}
+        call = database.command(texts, *(f"{name}={value}" for name, value in own.items()))
+        environment = {**database.build.environment, **database.start.environment}
+        super().__init__((call, environment), (), f"{setup.name}.{step.name}", 1, how)
+        database.pids = (self.pid,)
+
+    def end(self) -> None:
+        super().end()
+        self.database.pids = ()
+
+
+class Turns:
+    """Drivers that take turns in slices, one for each database, by a number in a file that all of them map."""
+
+    def __init__(
+        self,
+        databases: Sequence[Database],
+        setup: Setup,
+        step: Step,
+        parameters: DbBenchParameters,
+        **how: Unpack[How],
+    ) -> None:
+        self.sides = len(databases)
+        self.file = databases[0].directory.parent / "turns"
+        self.file.write_bytes(bytes(8))
+        self.drivers: list[Driver] = []
+        log = how["log"]
+        try:
+            for side, each in enumerate(databases):
+                how["log"] = log.with_suffix(f".{side}.log") if side else log
+                self.drivers.append(Driver(each, setup, step, parameters, self, side, **how))
+        except BaseException:
+            self.end()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        return self.drivers[0].pid
+
+    def wait_for_begin(self) -> int:
+        return [each.wait_for_begin() for each in self.drivers][-1]
+
+    def wait_for_end(self) -> None:
+        """Let all begin, the first one last, since the first turn is its, and wait until all have ended."""
+        for each in reversed(self.drivers):
+            each.let_begin(1)
+        for each in self.drivers:
+            each.wait_for("ended", 1, each.patience_s)
+
+    def wait_until_gone(self) -> None:
+        for each in self.drivers:
+            each.wait_until_gone()
+
+    def end(self) -> None:
+        for each in self.drivers:
+            each.end()
+        self.file.unlink(missing_ok=True)
+
+
+class DbBench(LoadGenerator):
+    """A running db_bench, which begins by itself and ends by itself."""
+
+    program = "db_bench"
+
+    def __init__(
+        self, database: Database, setup: Setup, step: Step, parameters: DbBenchParameters, **how: Unpack[How]
+    ) -> None:
+        if how.get("counted"):
+            raise RqpsError(
+                "instructions are counted in the driver, and this build is a db_bench",
+                fix="set instructions_rounds of the study to 0, or take a library",
+            )
+        self.database, self.step = database, step
+        self.patience_s = patience_s(setup, step, parameters)
+        folder = folder_of(database, setup)
+        own: dict[str, Any] = {
+            "benchmarks": step.benchmarks,
+            "db": folder,
+            "wal_dir": folder,
+            "use_existing_db": step.load != "fill",
+        }
+        own["report_file"] = self.intervals = folder.parent / INTERVALS
+        flags = parameters.flags_of(setup, step) | OF_DB_BENCH | {"seed": how["seed"]}
+        if database.build.number < WITHOUT_WAITING and "waitforcompaction" in step.benchmarks:
+            own["benchmarks"] = "overwrite,stats" if step.writes else "stats"
+        given = database.prepared.options
+        texts = {name: given.get(name, plain(value)) for name, value in (flags | own).items() if name not in FOLDERS}
+        folders = (f"--{name}={own[name]}" for name in FOLDERS if name in own)
+        call = database.command(texts, *folders)
+        self._started_ns = time.monotonic_ns()
+        super().__init__((call, database.build.environment), (), f"{setup.name}.{step.name}", 1, how)
+        database.pids = (self.pid,)
+
+    def wait_for_begin(self) -> int:
+        self.origin_ns = self._started_ns
+        return self.origin_ns
+
+    def wait_for_end(self) -> None:
+        """Wait until it has ended; its counters can be read until it is waited for."""
+        deadline = time.monotonic() + self.patience_s
+        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() > deadline:
+                raise self.failure(f"did not end within {self.patience_s:.0f} s")
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        super().end()
+        self.database.pids = ()
+
+
+FOLDERS = ("benchmarks", "db", "wal_dir", "report_file")
+"""Arguments of db_bench that no config has."""
+WITHOUT_WAITING = (6, 19)
+"""The first release whose db_bench has flush, compact0 and waitforcompaction."""
+
+
+def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float:
+    """The longest time that a step may take."""
+    keys = parameters.keys_of(setup) * {"keys": 1.0, "writes": 0.1}.get(str(step.lasts), 0.0)
+    return PATIENCE_S + keys / KEYS_PER_S_AT_LEAST + parameters.seconds
+
+
+def statuses(lines: Sequence[str], step: str) -> Iterator[dict[str, Any]]:
+    """Rows of the table `status` out of a driver's lines."""
+    for line in lines:
+        if line.startswith("status "):
+            _, moment, name, value = line.split()
+            yield {"step": step, "moment": moment, "name": name, "value": value}
+
+
+def slices(lines: Sequence[str], step: str) -> list[dict[str, Any]]:
+    """Rows of the table `slices` out of a driver's lines."""
+    rows = (json.loads(line) for line in lines if line.startswith('{"slice"'))
+    return [{"step": step, **row, "client_cpu_us": None} for row in rows]

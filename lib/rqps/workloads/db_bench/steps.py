@@ -1,0 +1,83 @@
+"""The steps of db-bench and the set-ups that they are done on, as steps.yaml describes them: `byrx.readrandom`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import yaml
+
+ALL = "all"
+Values = Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A way to keep the database: its compression and its place in memory."""
+
+    name: str
+    does: str
+    flags: Values
+    cache: Literal["whole", "part"]
+    large: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that is done on a database."""
+
+    name: str
+    does: str
+    load: Literal["fill", "overwrite", "read", "multiread", "seek", "nothing"]
+    benchmarks: str
+    flags: Values = field(default_factory=dict)
+    lasts: Literal["keys", "seconds", "writes"] | None = None
+    before: str = ""
+    after: str = ""
+    writes: bool = False
+    measured: bool = True
+    unit: str = "query"
+
+    @property
+    def writes_beside(self) -> float:
+        """Bytes a second that another thread writes meanwhile."""
+        return float(self.flags.get("benchmark_write_rate_limit", 0))
+
+    @property
+    def reads_only(self) -> bool:
+        return self.load in ("read", "multiread", "seek") and not self.writes_beside
+
+
+@cache
+def steps() -> Mapping[str, Step]:
+    """All steps by their names, in their order."""
+    return {name: Step(name, **described) for name, described in _described()["steps"].items()}
+
+
+@cache
+def setups() -> Mapping[str, Setup]:
+    return {name: Setup(name, **described) for name, described in _described()["setups"].items()}
+
+
+def common() -> Values:
+    """The flags of every step."""
+    flags: Values = _described()["flags"]
+    return flags
+
+
+def find(name: str) -> tuple[Setup, Step]:
+    """The set-up and the step of a name.
+
+    >>> setup, step = find("iodir.readrandom")
+    >>> setup.flags["use_direct_reads"], step.load
+    (True, 'read')
+    """
+    setup, _, step = name.partition(".")
+    return setups()[setup], steps()[step]
+
+
+@cache
+def _described() -> dict[str, Any]:
+    described: dict[str, Any] = yaml.safe_load((files(__package__) / "steps.yaml").read_text())
+    return described

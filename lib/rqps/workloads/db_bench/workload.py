@@ -1,0 +1,179 @@
+"""db_bench: its steps on each set-up of a database."""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any, Unpack
+
+from rqps.engines.rocksdb import Database, PreparedLibrary, locate
+from rqps.errors import RqpsError
+from rqps.store.manifest import Warning_
+from rqps.store.schemas import STEPS
+from rqps.study import BuildSpec
+from rqps.terminal import megabytes
+from rqps.workloads import Answer, Checked, How
+from rqps.workloads.answers import Second, interval_rows, latency_rows, read_seconds, step_columns, together, total
+from rqps.workloads.db_bench import db_bench_output
+from rqps.workloads.db_bench.database_stats import read_stats
+from rqps.workloads.db_bench.generator import DbBench, Driver, Turns, folder_of, slices, statuses
+from rqps.workloads.db_bench.parameters import BYTES_OF_A_ROW, DbBenchParameters
+from rqps.workloads.db_bench.steps import Step, find, setups, steps
+
+CLIENT, WRITER = "client", "writer"
+WRITES = "writes"
+"""The kind of what is written beside a step, in tables by second."""
+RATE_HELD = 0.95
+WRITER_SEED = 20_240_229
+"""The seed of a database that one release writes for all."""
+WRITTEN_FOR_ALL = {"format_version": "4", "checksum_type": "3", "max_background_jobs": "2"}
+"""Every release from 6.0 on reads it."""
+FILES, SMALLEST_FILE_BYTES = 512, 65536
+"""A database of a load is as many files, about, whatever its size."""
+ROOM = 2.5
+"""Times the size of its rows that a database takes while it is written and compacted."""
+NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
+"""Load and engine are one process, whose counters are the server's."""
+
+
+class DbBenchSteps:
+    countable = True
+
+    def data_name(self, parameters: DbBenchParameters) -> str:
+        """The name says who wrote them: they do not depend on who reads them."""
+        if parameters.written_by is None:
+            return "empty"
+        keys = ("x".join((name, str(parameters.keys_of(setups()[name])))) for name in parameters.setups)
+        return f"{'-'.join(keys)}-by-{parameters.written_by}"
+
+    def load(self, server: Database, parameters: DbBenchParameters) -> None:
+        """The databases of all set-ups, where one release writes them for all; else the first step makes its own."""
+        if parameters.written_by is None:
+            return
+        build = locate("written_by", BuildSpec(rocksdb=parameters.written_by), print)
+        for setup in (setups()[name] for name in parameters.setups):
+            size = str(max(SMALLEST_FILE_BYTES, parameters.keys_of(setup) * BYTES_OF_A_ROW // FILES))
+            sizes = {"write_buffer_size": size, "target_file_size_base": size}
+            options = {**WRITTEN_FOR_ALL, **sizes, "max_bytes_for_level_base": str(4 * int(size))}
+            writer = replace(server, prepared=PreparedLibrary(f"written by {build.version}", "", build, options))
+            folder_of(writer, setup).mkdir()
+            for step in (steps()["fillseq"], replace(steps()["settle"], before="wait,compact,wait")):
+                how: How = {"seed": WRITER_SEED, "cpus": (), "log": server.start.log}
+                with Driver(writer, setup, step, parameters, **how) as load:
+                    load.wait_for_begin()
+                    load.wait_for_end()
+                    load.wait_until_gone()
+
+    def prepare(self, server: Database, parameters: DbBenchParameters) -> None:
+        """See that the largest database has room."""
+        keys = max(parameters.keys_of(setups()[name]) for name in parameters.setups)
+        needed, free = int(ROOM * keys * BYTES_OF_A_ROW), shutil.disk_usage(server.directory).free
+        if needed > free:
+            raise RqpsError(
+                f"{keys:,} keys need about {megabytes(needed)} while they are written and compacted, and the disk "
+                f"has {megabytes(free)} left",
+                fix="ask for fewer keys, or set RQPS_SCRATCH to a folder on a larger disk",
+            )
+
+    def steps(self, parameters: DbBenchParameters) -> Sequence[str]:
+        return parameters.measured
+
+    def clients(self, step: str, parameters: DbBenchParameters) -> int:  # noqa: ARG002 the same in all steps
+        return parameters.threads
+
+    def check(self, server: Database, step: str, parameters: DbBenchParameters) -> Checked:  # noqa: ARG002
+        return Checked()
+
+    @contextmanager
+    def generating(
+        self, servers: Sequence[Database], step: str, parameters: DbBenchParameters, **how: Unpack[How]
+    ) -> Iterator[Driver | DbBench | Turns]:
+        """The load of a step, after the steps before it that give no number."""
+        setup, described = find(step)
+        if parameters.written_by is not None:
+            for server in servers:
+                if server.build.db_bench:
+                    raise RqpsError(
+                        f"{server.name}: a db_bench can't stop for others, nor is it given a database of another",
+                        fix="take written_by out of the parameters, or a library",
+                    )
+        if len(servers) > 1:
+            with Turns(servers, setup, described, parameters, **how) as turns:
+                yield turns
+            return
+        (database,) = servers
+        kind = DbBench if database.build.db_bench else Driver
+        for number, each in enumerate(parameters.before(step)):
+            log = how["log"].with_suffix(f".before{number}.log")
+            preceding: How = {"seed": how["seed"] + number + 1, "cpus": how["cpus"], "log": log}
+            with kind(database, setup, each, parameters, **preceding) as before:
+                before.wait_for_begin()
+                before.wait_for_end()
+                before.wait_until_gone()
+        if described.load == "fill":
+            for old in database.directory.iterdir():
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
+            folder_of(database, setup).mkdir()
+        with kind(database, setup, described, parameters, **how) as load:
+            yield load
+
+    def answers(self, step: str, parameters: DbBenchParameters, load: Driver | DbBench | Turns) -> Sequence[Answer]:
+        setup, described = find(step)
+        columns: dict[str, Any] = {
+            "kind": described.name,
+            "clients": 1 if described.load == "fill" else parameters.threads,
+            "group": setup.name,
+            "table_position": parameters.measured.index(step),
+            "writes": described.writes or described.writes_beside > 0,
+            "unit": described.unit,
+            "warmup_s": 0.0,
+            **dict.fromkeys(NOT_OURS),
+        }
+        if isinstance(load, DbBench):
+            return [db_bench_output.answer(step, columns, load)]
+        drivers = load.drivers if isinstance(load, Turns) else [load]
+        return [_answer(step, described, dict(columns), each, isinstance(load, Turns)) for each in drivers]
+
+    def tools(self, parameters: DbBenchParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
+        text = (files("rqps.engines.rocksdb") / "driver.c").read_bytes()
+        return {"driver of RocksDB": hashlib.sha256(text).hexdigest()[:12]}
+
+
+def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, sliced: bool) -> Answer:
+    seconds = read_seconds(load.lines)
+    status = list(statuses(load.lines, step))
+    elapsed_s = float(next(row["value"] for row in status if row["name"] == "elapsed_s"))
+    stats = (line.removeprefix("stats| ") for line in load.lines if line.startswith("stats| "))
+    status += [
+        {"step": step, "moment": "after", "name": name, "value": value} for name, value in read_stats(stats).items()
+    ]
+    whole, written = total(seconds, CLIENT), total(seconds, WRITER)
+    if sliced:
+        elapsed_s = whole.sum_us / 1e6
+    if whole.found != whole.operations:
+        raise RqpsError(
+            f"{step}: {whole.operations - whole.found:,} of {whole.operations:,} keys were not found",
+            fix="the database lost them: see its LOG, and tell whoever makes this release",
+        )
+    columns |= step_columns(whole, elapsed_s, whole.operations, 0)
+    warnings = []
+    if described.writes_beside:
+        target, done = described.writes_beside / BYTES_OF_A_ROW, written.operations / elapsed_s
+        columns |= {"target_per_s": target, "target_held": done >= RATE_HELD * target}
+        if done < RATE_HELD * target:
+            text = f"{done:,.0f} rows/s were written beside it instead of {target:,.0f}"
+            warnings.append(Warning_(kind="target", text=text, step=step))
+    named = _by_second(seconds, described.name)
+    more = {"status": status} | ({"slices": slices(load.lines, step)} if sliced else {})
+    return Answer(columns, interval_rows(step, named), latency_rows(step, named), tuple(warnings), more)
+
+
+def _by_second(seconds: Sequence[Second], name: str) -> list[Second]:
+    """Each second of all clients together, by the kind of what was done."""
+    parts: dict[tuple[str, int], list[Second]] = {}
+    for each in seconds:
+        parts.setdefault((each.kind, each.second), []).append(each)
+    kinds = {CLIENT: name, WRITER: WRITES}
+    return [together(kinds[kind], second, of) for (kind, second), of in sorted(parts.items())]

@@ -1,0 +1,256 @@
+"""Real RocksDB libraries of several releases under the driver: every step, what is recorded, and what goes wrong."""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from child import until
+from live_study import Place
+from rqps.engines import Start
+from rqps.engines.rocksdb import Database, locate, prepare
+from rqps.errors import RqpsError
+from rqps.run.job import make_ready, read_job
+from rqps.run.measure import measure
+from rqps.stats import relate
+from rqps.study import BuildSpec, Run, read_runs_file, unfold
+from rqps.workloads import PARAMETERS, How
+from rqps.workloads.db_bench.generator import Driver, folder_of
+from rqps.workloads.db_bench.parameters import DbBenchParameters
+from rqps.workloads.db_bench.steps import find
+from rqps.workloads.db_bench.workload import DbBenchSteps
+
+pytestmark = [pytest.mark.live, pytest.mark.measures]
+
+OLD, NEW = "6.11.4", "9.7.3"
+RUNS = f"""
+builds:
+  old: {{rocksdb: "{OLD}"}}
+  new: {{rocksdb: "{NEW}"}}
+configs:
+  small: {{write_buffer_size: 100K, target_file_size_base: 100K, max_bytes_for_level_base: 400K, CONFIG}}
+studies:
+  small:
+    question: Does it work?
+    workload: db-bench
+    dbms: [DBMS]
+    base: old.small
+    rounds: ROUNDS
+    parameters: {{keys: 20000, cache_mb: 64, seconds: 1, PARAMETERS}}
+"""
+
+
+def written(
+    parameters: str = "threads: 1",
+    dbms: str = "old.small, new.small",
+    config: str = "checksum_type: 3",
+    rounds: int = 1,
+) -> str:
+    text = RUNS.replace("PARAMETERS", parameters).replace("DBMS", dbms).replace("CONFIG", config)
+    return text.replace("ROUNDS", str(rounds))
+
+
+@pytest.fixture
+def short(short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run's own process keeps off the CPUs of what it measures, for as long as the test."""
+    (short / "scratch").mkdir()
+    monkeypatch.setenv("RQPS_SCRATCH", str(short / "scratch"))
+    before = os.sched_getaffinity(0)
+    yield short
+    os.sched_setaffinity(0, before)
+
+
+def runs_of(folder: Path, text: str) -> list[Run]:
+    (folder / "runs.yaml").write_text(text)
+    return list(unfold(read_runs_file(folder / "runs.yaml", PARAMETERS), "small", "test"))
+
+
+def opened(folder: Path, config: str = "checksum_type: 3", release: str = "old") -> Database:
+    """The database of a dbms, on an empty folder."""
+    text = written(config=config, dbms="old.small, new.small")
+    run = next(run for run in runs_of(folder, text) if run.build == release)
+    data = folder / "scratch" / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    return prepare(run, print).open(data, Start(log=folder / "log"))
+
+
+def how(folder: Path) -> How:
+    return {"seed": 1, "cpus": (), "log": folder / "step.log"}
+
+
+def do(database: Database, step: str, folder: Path, parameters: DbBenchParameters | None = None) -> Driver:
+    """A step from its begin to its end."""
+    asked = parameters or DbBenchParameters(keys=20_000, cache_mb=64, seconds=1)
+    setup, described = find(step)
+    folder_of(database, setup).mkdir(exist_ok=True)
+    with Driver(database, setup, described, asked, **how(folder)) as load:
+        load.wait_for_begin()
+        load.wait_for_end()
+        load.wait_until_gone()
+    return load
+
+
+def test_all_steps_on_two_releases(short: Path) -> None:
+    place = Place(short, written("setups: [byrx, iodir]"))
+    place.run()
+    study = rqps.load("small", data=short / "data")
+    asked = DbBenchParameters(setups=("byrx", "iodir"))
+    assert study.steps.sort("position").filter(dbms="old.small")["step"].to_list() == list(asked.measured)
+    assert dict(study.runs.select("dbms", "version").rows()) == {"old.small": OLD, "new.small": NEW}
+    assert study.runs["version_comment"].str.contains(r"GCC: \(GNU\) 7\.3\.1, zstd 1\..*crc32c in software").all()
+    assert (study.steps["operations"] > 0).all()
+    assert (study.steps["server_cpu_s"] > 0).all()
+    assert study.steps["client_cpu_s"].null_count() == study.steps.height  # load and engine are one process
+    assert study.steps.filter(kind="fillseq")["operations"].to_list() == 4 * [20_000]
+    assert study.steps.filter(pl.col("latency_p50_us") > pl.col("latency_max_us")).is_empty()
+
+    by_second = study.intervals.filter(kind="readrandom").group_by("run", "step").agg(pl.col("operations").sum())
+    whole = study.steps.filter(kind="readrandom").select("run", "step", "operations")
+    assert by_second.collect().sort("run", "step").rows() == whole.sort("run", "step").rows()
+
+    status = study.status.collect()
+    numbers = status.with_columns(pl.col("value").cast(pl.Float64))
+    assert set(status["moment"]) == {"before", "after"}
+    filled = numbers.filter(step="byrx.readrandom", moment="before")
+    assert (filled.filter(name="filter_kb")["value"] > 0).all()
+    levels = filled.filter(pl.col("name").str.starts_with("level"), pl.col("name").str.ends_with("_kb"))
+    assert (levels.group_by("run").agg(pl.col("value").sum())["value"] > 20_000 * 400 / 1024).all()
+    cpu = numbers.filter(moment="after").pivot("name", index=["run", "step"], values="value")
+    assert (cpu.filter(pl.col("step").str.contains("overwrite|fillseq"))["background_cpu_s"] > 0).all()
+    assert cpu["stall_percent"].null_count() == 0
+
+    settings = dict(study.settings.filter(dbms="new.small").select("name", "value").collect().rows())
+    assert (settings["write_buffer_size"], settings["checksum"]) == (str(100 << 10), "kxxHash64")
+    assert settings["use_direct_reads"] == "true"  # of iodir, which was the last
+    direct = study.status.filter(step="iodir.readrandom").collect()
+    assert not direct.is_empty()
+    assert not list((short / "scratch").glob("*")) if (short / "scratch").exists() else True
+
+
+def test_releases_take_turns_on_equal_files(short: Path) -> None:
+    reads = f'written_by: "{OLD}", steps: [readrandom, fwdrange], warmup_operations: 5000'
+    place = Place(short, written(reads, rounds=2))
+    place.run()
+    study = rqps.load("small", data=short / "data")
+    assert set(study.steps["step"]) == {"byrx.readrandom", "byrx.fwdrange"}
+    slices = study.slices.collect()
+    of_steps = study.steps.select("run", "step", "operations")
+    summed = slices.group_by("run", "step").agg(pl.col("operations").sum())
+    assert summed.sort("run", "step").rows() == of_steps.sort("run", "step").rows()
+    per_cycle = slices.group_by("run", "step", "cycle").len()
+    assert set(per_cycle["len"]) == {2}
+    both = slices.group_by("step", "round", "slice").agg(pl.col("dbms").n_unique())
+    assert set(both["dbms"]) == {1}, "a slice is of one release"
+    trees = study.status.filter(pl.col("moment") == "before", pl.col("name").str.starts_with("level")).collect()
+    assert trees.group_by("name").agg(pl.col("value").n_unique())["value"].to_list() == trees["name"].n_unique() * [1]
+    _, compared = relate(study)
+    assert compared.filter(metric="operations_per_s").height == 2
+
+
+def test_instructions_of_a_read_are_the_same_again(short: Path) -> None:
+    asked = f'written_by: "{OLD}", steps: [readrandom], counted_operations: 5000, warmup_operations: 20000'
+    text = written(asked, dbms="old.small").replace("rounds: 1", "rounds: 1\n    instructions_rounds: 1")
+    (run,) = (run for run in runs_of(short, text) if run.mode == "instructions")
+    counted: list[int] = []
+    for again in ("first", "second"):
+        job = make_ready([run], print)[run.dbms].job(run, short / again, None)
+        measure(read_job(job.write()))
+        rows = pl.read_parquet(job.folder / "instructions.parquet")
+        assert set(rows["role"]) == {"client"}
+        assert {stack[0] for stack in rows["frames"]} == {"one_operation"}
+        named = rows.filter(pl.col("frames").list.last().str.contains("rocksdb::"))
+        assert int(named["instructions"].sum()) > 0.5 * int(rows["instructions"].sum())
+        counted.append(int(rows["instructions"].sum()))
+    assert counted[0] / 5000 == pytest.approx(13_700, rel=0.2)  # of the reference, on a tree of another size
+    # Not the very same: the block cache's hash tables depend on the numbers that the file system gives to files.
+    assert counted[0] == pytest.approx(counted[1], rel=5e-4)
+
+
+def test_a_library_without_a_function_of_the_c_api(tmp_path: Path) -> None:
+    program = tmp_path / "librocksdb.so"
+    (tmp_path / "empty.c").write_text("int rocksdb_options_create(void) { return 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", program, tmp_path / "empty.c"], check=True)
+    with pytest.raises(RqpsError, match=r"lacks a function of the C API: rocksdb_get_options_from_string"):
+        locate("mine", BuildSpec(path=str(tmp_path), rocksdb="9.7.3"), print)
+
+
+def test_another_version_than_promised(tmp_path: Path) -> None:
+    library = locate("old", BuildSpec(rocksdb=OLD), print).program
+    (tmp_path / "librocksdb.so").symlink_to(library)
+    with pytest.raises(RqpsError, match=rf"9\.7\.3 was promised, but directory .* is {OLD}"):
+        locate("mine", BuildSpec(path=str(tmp_path), rocksdb="9.7.3"), print)
+
+
+def test_a_database_of_a_newer_release(short: Path) -> None:
+    do(opened(short, "format_version: 6", "new"), "byrx.fillseq", short)
+    with pytest.raises(
+        RqpsError, match=r"(?s)byrx\.readrandom: the driver ended with code 1.*(format_version|version|footer)"
+    ):
+        do(opened(short), "byrx.readrandom", short)
+
+
+def test_a_filter_that_is_not_there(short: Path) -> None:
+    do(opened(short, "bloom_bits: 0"), "byrx.fillseq", short)
+    with pytest.raises(RqpsError, match="no filter blocks, though a filter was asked for"):
+        do(opened(short), "byrx.readrandom", short)
+
+
+def test_what_a_config_asks_for_is_verified(short: Path) -> None:
+    verified = {name: (asked, found) for name, asked, found in opened(short, "block_size: 4K").verify()}
+    assert verified["block_size"] == ("4096", "4096")
+    assert verified["version"] == (OLD, OLD)
+
+
+def test_a_value_that_rocksdb_refuses(short: Path) -> None:
+    with pytest.raises(RqpsError, match=r"old\.small: RocksDB 6\.11\.4 does not open: .*"):
+        opened(short, "format_version: 99").verify()
+
+
+def test_a_driver_that_is_killed_in_the_middle(short: Path) -> None:
+    database = opened(short)
+    setup, step = find("byrx.fillseq")
+    folder_of(database, setup).mkdir()
+    asked = DbBenchParameters(keys=50_000_000, cache_mb=64)
+    with Driver(database, setup, step, asked, **how(short)) as load:
+        load.wait_for_begin()
+        threading.Timer(0.5, lambda: os.kill(load.pid, signal.SIGKILL)).start()
+        with pytest.raises(RqpsError, match=r"byrx\.fillseq: the driver ended with code -9"):
+            load.wait_for_end()
+    assert database.pids == ()
+
+
+def test_a_step_that_hangs(short: Path) -> None:
+    database = opened(short)
+    do(database, "byrx.fillseq", short)
+    setup, step = find("byrx.readrandom")
+    with Driver(database, setup, step, DbBenchParameters(keys=20_000, seconds=60), **how(short)) as load:
+        load.patience_s = 0.5
+        load.wait_for_begin()
+        with pytest.raises(RqpsError, match=r"did not get to 'ended' within 0 s"):
+            load.wait_for_end()
+
+
+def test_more_keys_than_the_disk_has_room_for(short: Path) -> None:
+    keys = shutil.disk_usage(short).total // 400
+    with pytest.raises(RqpsError, match=r"keys need about .* and the disk has"):
+        DbBenchSteps().prepare(opened(short), DbBenchParameters(keys=keys))
+
+
+def test_nothing_is_left_of_a_run_that_is_interrupted(short: Path) -> None:
+    place = Place(short, written("steps: [fillseq, settle, readrandom]").replace("seconds: 1", "seconds: 60"))
+    started = place.start()
+    with closing(started.stdout):  # type: ignore[type-var]
+        place.wait("the step", lambda: "readrandom" in place.doing(), started)
+        time.sleep(1)
+        os.killpg(started.pid, signal.SIGINT)
+        until(lambda: started.poll() is not None, patience_s=60, why=lambda: "still running")
+    assert started.returncode == 130
+    assert not list((short / "scratch").iterdir())
