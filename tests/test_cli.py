@@ -11,6 +11,7 @@ import pytest
 from house import House
 from rqps.overview import status_text, summary
 from rqps.run.state import this_host
+from synthetic import write_study
 
 COMMANDS = ("doctor", "servers", "plan", "run", "status", "report")
 RQPS = (sys.executable, "-m", "rqps.cli")
@@ -214,3 +215,21 @@ def test_a_closed_pipe_ends_it_quietly(house: House) -> None:
     assert command.stderr.read() == ""
     command.stderr.close()
     assert command.wait(timeout=60) == 141
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("report synthetic --out /proc/nowhere", "/proc/nowhere: No such file or directory"),
+        ("report synthetic --out README", "README: File exists"),
+        (f"report {'n' * 300}", "File name too long"),
+    ],
+)
+def test_what_the_system_refuses_is_no_traceback(words: str, said: str, tmp_path: Path) -> None:
+    write_study(tmp_path / "data", rounds=1)
+    (tmp_path / "README").touch()
+    done = rqps(*words.split(), cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "what to do: " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -13,7 +13,7 @@ from rqps.published import read
 from rqps.published.beside import Beside, beside, what_differs
 from rqps.published.figures import Published
 from rqps.published.versions import Pair, Server, nearest, pairs_of, server
-from rqps.store import read_study_card, write_study_card
+from rqps.store import read_manifest, read_study_card, write_manifest, write_study_card
 from synthetic import Shape, write_study
 
 HOSTS = ("beelink", "pn53", "socket2", "dell32", "ax162-s")
@@ -34,11 +34,9 @@ def numbers() -> Published:
 def study_of(data: Path, **versions: str) -> Path:
     """A made-up study whose builds report these versions."""
     write_study(data, Shape(steps=STEPS))
-    for manifest in data.glob("raw/*/run=*/manifest.json"):
-        text = manifest.read_text()
-        for build, version in versions.items():
-            text = text.replace(f'"{build.removeprefix("my")}.0.0"', f'"{version}"')
-        manifest.write_text(text)
+    for run in data.glob("raw/*/run=*"):
+        facts = read_manifest(run)
+        write_manifest(run, facts.model_copy(update={"version": versions.get(facts.build, facts.version)}))
     return data
 
 
@@ -124,8 +122,10 @@ def test_every_study_of_the_workload_stands_there_the_asked_one_first(numbers: P
 
 def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers: Published, tmp_path: Path) -> None:
     data = study_of(tmp_path, my1="8.0.28", my2="8.0.40")
-    manifest = data / "raw/study=synthetic/run=r02@my2.base@here/manifest.json"
-    manifest.write_text(manifest.read_text().replace('"same-cpu"', '"free"'))
+    run = data / "raw/study=synthetic/run=r02@my2.base@here"
+    facts = read_manifest(run)
+    free = facts.placement.model_copy(update={"kind": "free"})
+    write_manifest(run, facts.model_copy(update={"placement": free}))
     found = beside(numbers, "synthetic", data)
     assert not found.ours
     (said, nothing) = [*what_differs(found)]

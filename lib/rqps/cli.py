@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rqps import __version__, commands
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, of_the_system
 
 BAD_INPUT = 2
 STOPPED = 130
@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--budget": {"metavar": "TIME", "help": BUDGET},
     "--runs-yaml": {"type": Path, "metavar": "FILE", "help": RUNS_YAML},
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
+    "--check": {"action": "store_true", "help": "read every byte of what was measured, and compare its digest"},
     "--archive": {"action": "store_true", "help": "set what was measured before aside"},
     "--out": {
         "type": Path,
@@ -87,8 +88,12 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "status",
         "show what is done, failed or missing",
         {"study": {**STUDY, "nargs": "?", "help": "its name in runs.yaml; every study if not given"}},
-        ("--runs-yaml", "--data"),
-        ("rqps status       one line per study", "rqps status demo  each of its runs"),
+        ("--check", "--runs-yaml", "--data"),
+        (
+            "rqps status          one line per study",
+            "rqps status demo     each of its runs",
+            "rqps status --check  is all that was measured as it was, to the last byte?",
+        ),
     ),
     (
         "report",
@@ -122,6 +127,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's own flush at exit complains
         return PIPE_CLOSED
+    except OSError as error:
+        print(of_the_system(error), file=sys.stderr)
     return code
 
 

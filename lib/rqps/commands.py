@@ -191,10 +191,20 @@ def status(arguments: argparse.Namespace) -> Call:
     from rqps.run.state import state
 
     _, runs_file, data = _asked(arguments)
-    if arguments.study is not None:
-        return lambda: _print(status_text(state(runs_file, arguments.study, data)))
-    every = (state(runs_file, study, data) for study in runs_file.studies)
-    return lambda: _print("\n".join(summary(states) for states in every))
+
+    def call() -> int:
+        code = 0
+        for study in [arguments.study] if arguments.study else runs_file.studies:
+            try:
+                states = state(runs_file, study, data, thorough=arguments.check)
+            except RqpsError as error:  # the others are shown all the same
+                code = FAILED
+                _say(f"{study}: {error}")
+            else:
+                print(status_text(states) if arguments.study else summary(states))
+        return code
+
+    return call
 
 
 def report(arguments: argparse.Namespace) -> Call:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
-from rqps.store.manifest import MANIFEST, finished_runs, leaves, read_manifest
+from rqps.store.manifest import MANIFEST, check_files, finished, leaves, read_manifest
 from rqps.study import MODES, Mode, Run, RunsFile, There, unfold
 
 PARTIAL = ".partial"
@@ -80,9 +80,13 @@ class RunState:
     last_error: str | None = None
 
 
-def state(runs_file: RunsFile, study: str, data: Path, host: str | None = None) -> tuple[RunState, ...]:
-    """Every run of a study, in the order to run them."""
+def state(
+    runs_file: RunsFile, study: str, data: Path, host: str | None = None, *, thorough: bool = False
+) -> tuple[RunState, ...]:
+    """Every run of a study, in the order to run them. What is there has to be as it was measured, to the last byte if
+    `thorough`."""
     folder = StudyFolder.of(data, study)
+    check_files(finished(folder.path), thorough=thorough)
     host = host or this_host()
     return tuple(run_state(folder, run) for run in unfold(runs_file, study, host, folder.duets(host)))
 
@@ -110,8 +114,8 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run]) -> None:
     count = 0
     ways = ("one after the other", "in turns")
     in_turns = any("/" in run.run for run in runs)
-    for path in finished_runs(folder.path):
-        manifest = read_manifest(path)
+    check_files(there := finished(folder.path))
+    for path, manifest in there:
         run = asked.get(manifest.dbms)
         if run and manifest.identity != run.identity:
             count += 1

@@ -1,13 +1,15 @@
 """The folder of a study with its card, and the manifest of each run, written last: without it, no run happened."""
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.errors import RqpsError
 from rqps.study import Mode
@@ -18,10 +20,20 @@ SET_ASIDE = ".until-"
 """In the name of a study's folder that was set aside, before the time; no study's name has a dot."""
 SCHEMA_VERSION = 2
 """Version 1 had of a step its name and threads only; upgrade.py reads it."""
+SEAL = "digest_of_this"
+LONGEST_REASON = 500
+"""Characters of the reason why a file can't be read."""
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Sealed(_Frozen):
+    """Facts in a file of their own, with a digest of all others, so that no change goes unnoticed."""
+
+    digest_of_this: str | None = None
+    """None where it was written before this was kept."""
 
 
 class Warning_(_Frozen):
@@ -42,7 +54,15 @@ class Placement(_Frozen):
     observer_cpus: tuple[int, ...]
 
 
-class Manifest(_Frozen):
+class File(_Frozen):
+    """A file beside the manifest, as it was when that was written."""
+
+    size_bytes: int
+    modified_ns: int
+    sha256: str
+
+
+class Manifest(_Sealed):
     schema_version: int = SCHEMA_VERSION
     study: str
     run: str
@@ -81,9 +101,11 @@ class Manifest(_Frozen):
     outcome: Literal["ok", "failed"]
     error: str | None = None
     warnings: tuple[Warning_, ...] = Field(default=())
+    files: dict[str, File] = Field(default_factory=dict)
+    """The tables and all that was asked for, by name; none where it was written before these were kept."""
 
 
-class StudyCard(_Frozen):
+class StudyCard(_Sealed):
     """`study.json` beside a study's runs: its question, so that the data needs no runs.yaml."""
 
     study: str
@@ -102,22 +124,38 @@ class StudyCard(_Frozen):
     """Reasons by dbms, where a version lacks what its config asks for: those of `dbms` that have no runs."""
 
 
+Sealed = TypeVar("Sealed", bound=_Sealed)
+
+
 def read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    try:
-        facts = json.loads(path.read_bytes())
-        right_version(path, facts["schema_version"])  # one of another version may have other keys
-        return Manifest.model_validate(facts)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise damaged(path, str(error)) from error
+    return _unsealed(folder / MANIFEST, Manifest)
 
 
 def read_study_card(folder: Path) -> StudyCard:
-    path = folder / CARD
+    return _unsealed(folder / CARD, StudyCard)
+
+
+def sealed(facts: _Sealed) -> str:
+    """The text of a manifest or card, with its digest."""
+    plain = json.loads(facts.model_dump_json())
+    return json.dumps({**plain, SEAL: _digest(plain)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _unsealed(path: Path, kind: type[Sealed]) -> Sealed:
     try:
-        return StudyCard.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        facts = dict(json.loads(path.read_bytes()))
+        if kind is Manifest:
+            right_version(path, facts["schema_version"])  # one of another version may have other keys
+        if facts.get(SEAL, digest := _digest(facts)) != digest:
+            raise ValueError("it was changed after it was written")
+        return kind.model_validate(facts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path, str(error)) from error
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    others = {name: value for name, value in facts.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
 def right_version(path: Path, version: object) -> None:
@@ -129,10 +167,9 @@ def right_version(path: Path, version: object) -> None:
 
 
 def damaged(path: Path, why: str) -> RqpsError:
-    return RqpsError(
-        f"{path}: can't be read: {why}",
-        fix=f"move {path.parent} away and run the study again: only what is missing is measured",
-    )
+    what = "it" if path.name == CARD else path.parent
+    fix = f"put a whole copy of it there, or move {what} away and run the study again: only what is missing is made"
+    return RqpsError(f"{path}: can't be read: {why[:LONGEST_REASON]}", fix=fix)
 
 
 def study_folder(study: str, data: str | Path | None = None) -> Path:
@@ -178,6 +215,48 @@ def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
     """The folders of a study's runs that have a manifest, in the order of their names; or those below `failed`."""
     found = (path.parent for form in ("run=*", "run=*/*") for path in (folder / failed).glob(f"{form}/{MANIFEST}"))
     return tuple(sorted(found))
+
+
+def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
+    """The finished runs of a study. Refuses a folder that is not the one of the run that its manifest names: a copy
+    would count as one more round."""
+    found = tuple((path, read_manifest(path)) for path in finished_runs(folder))
+    studies = Counter(manifest.study for _, manifest in found)
+    for path, manifest in found:
+        own = folder / f"run={manifest.run}"
+        if own != path or manifest.study != studies.most_common(1)[0][0]:
+            as_well = f", which is in {own} as well" if own != path and (own / MANIFEST).is_file() else ""
+            raise RqpsError(
+                f"{path}: its manifest is that of run {manifest.run} of study {manifest.study}{as_well}",
+                fix="move it out of the study's folder: a run counts in its own place, and once",
+            )
+    return found
+
+
+def check_files(runs: Iterable[tuple[Path, Manifest]], names: Iterable[str] = (), *, thorough: bool = False) -> None:
+    """Refuses files that are not as they were measured: those of other size, and those with another digest where the
+    time of the last change is another one, or of all if `thorough`. `names` limits it to some."""
+    chosen = set(names)
+    for folder, manifest in runs:
+        for name, was in manifest.files.items():
+            if not chosen or name in chosen:
+                _check_file(folder / name, was, thorough)
+
+
+def _check_file(path: Path, was: File, thorough: bool) -> None:
+    try:
+        now = path.stat()
+        if now.st_size != was.size_bytes:
+            raise damaged(path, f"it has {now.st_size:,} bytes, and was measured with {was.size_bytes:,}")
+        if (thorough or now.st_mtime_ns != was.modified_ns) and sha256(path) != was.sha256:
+            raise damaged(path, "its bytes are not those that were measured")
+    except OSError as error:
+        raise damaged(path, str(error)) from error
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 from polars.io.plugins import register_io_source
 
 from rqps.store.manifest import (
@@ -16,8 +16,10 @@ from rqps.store.manifest import (
     SCHEMA_VERSION,
     Manifest,
     StudyCard,
+    check_files,
     damaged,
     data_folder,
+    finished,
     finished_runs,
     leaves,
     read_manifest,
@@ -99,7 +101,8 @@ def load(study: str, data: str | Path | None = None, mode: Mode | None = "throug
     closely (`stacks`, `instructions`), since they were slower; None reads all, to list them.
     """
     folder = study_folder(study, data)
-    return _study(read_study_card(folder), folder, finished_runs(folder), finished_runs(folder, "failed"), mode)
+    runs = [(path, manifest) for path, manifest in finished(folder) if mode in (None, manifest.mode)]
+    return _study(read_study_card(folder), folder, runs, finished_runs(folder, "failed"))
 
 
 def load_levels(study: str, data: str | Path | None = None, mode: Mode = "throughput") -> tuple[Study, ...]:
@@ -117,22 +120,22 @@ def load_run(folder: str | Path) -> Study:
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
     members = tuple(sorted(path.parent for path in (*folder.glob(MANIFEST), *folder.glob(f"*/{MANIFEST}"))))
-    dbms = tuple(dict.fromkeys(read_manifest(each).dbms for each in members))
+    runs = [(each, read_manifest(each)) for each in members]
+    dbms = tuple(dict.fromkeys(manifest.dbms for _, manifest in runs))
     card = read_study_card(above).model_copy(update={"dbms": dbms, "rounds": 1})
-    return _study(card, above, members, (), None)
+    return _study(card, above, runs, ())
 
 
-def _study(card: StudyCard, folder: Path, runs: Sequence[Path], failed: Sequence[Path], mode: Mode | None) -> Study:
-    ok = [(path, manifest) for path in runs if mode in (None, (manifest := read_manifest(path)).mode)]
+def _study(card: StudyCard, folder: Path, runs: _Runs, failed: Sequence[Path]) -> Study:
     return Study(
         card=card,
         folder=folder,
-        runs=_runs_frame(ok),
+        runs=_runs_frame(runs),
         failed=_runs_frame([(path, read_manifest(path)) for path in failed]),
-        conditions=_conditions_frame([manifest for _, manifest in ok]),
-        warnings=_warnings_frame([manifest for _, manifest in ok]),
-        steps=_rows("steps", ok).collect(),
-        **{name: _table(name, ok) for name in TABLES if name != "steps"},
+        conditions=_conditions_frame([manifest for _, manifest in runs]),
+        warnings=_warnings_frame([manifest for _, manifest in runs]),
+        steps=_collected("steps", runs, _rows("steps", runs)),
+        **{name: _table(name, runs) for name in TABLES if name != "steps"},
     )
 
 
@@ -145,9 +148,24 @@ def _table(name: str, runs: _Runs) -> pl.LazyFrame:
         found = _rows(name, runs)
         found = found if condition is None else found.filter(condition)
         found = found if columns is None else found.select(columns)
-        yield (found if limit is None else found.head(limit)).collect()
+        yield _collected(name, runs, found if limit is None else found.head(limit))
 
     return register_io_source(rows, schema={**IDENTITY, **TABLES[name]}, is_pure=True)
+
+
+def _collected(name: str, runs: _Runs, rows: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return rows.collect()
+    except (OSError, PolarsError, PanicException) as error:
+        check_files(runs, [f"{name}.parquet"], thorough=True)
+        for path in (folder / f"{name}.parquet" for folder, _ in runs):
+            try:
+                pl.read_parquet(path, hive_partitioning=False)
+            except FileNotFoundError:
+                continue
+            except (OSError, PolarsError, PanicException) as why:
+                raise damaged(path, str(why)) from error
+        raise
 
 
 def _rows(name: str, runs: _Runs) -> pl.LazyFrame:
@@ -174,6 +192,9 @@ def _rows(name: str, runs: _Runs) -> pl.LazyFrame:
 
 def _metadata(path: Path, manifest: Manifest) -> Mapping[str, str] | None:
     """The metadata of a run's table; None where the run may be without its file."""
+    if manifest.files and path.name not in manifest.files:
+        return None
+    check_files([(path.parent, manifest)], [path.name])
     try:
         metadata = pl.read_parquet_metadata(path)
     except (OSError, PolarsError) as error:

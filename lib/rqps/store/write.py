@@ -9,7 +9,7 @@ import polars as pl
 from polars.exceptions import SchemaError
 
 from rqps.errors import RqpsError
-from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, Manifest, StudyCard
+from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, File, Manifest, StudyCard, sealed, sha256
 from rqps.store.schemas import TABLES
 
 VERSION_KEY = "rqps_schema_version"
@@ -30,13 +30,19 @@ def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Write the manifest, after everything else: from then on the run has happened."""
-    return _write_text(folder / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+    """Write the manifest, with the digests of the files beside it, after everything else: from then on the run has
+    happened."""
+    files = {}
+    for path in sorted(folder.glob("*.*")):
+        if path.suffix in (".parquet", ".json") and path.name != MANIFEST:
+            now = path.stat()
+            files[path.name] = File(size_bytes=now.st_size, modified_ns=now.st_mtime_ns, sha256=sha256(path))
+    return _write_text(folder / MANIFEST, sealed(manifest.model_copy(update={"files": files})))
 
 
 def write_study_card(folder: Path, card: StudyCard) -> Path:
     """Write the card of a study beside its runs; `folder` is `data/raw/study=NAME`."""
-    return _write_text(folder / CARD, card.model_dump_json(indent=2) + "\n")
+    return _write_text(folder / CARD, sealed(card))
 
 
 def _write_text(path: Path, text: str) -> Path:

@@ -1,0 +1,171 @@
+"""Data that are not as they were measured are refused by name: copied runs, cut files, flipped bits, edited words."""
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from house import House
+from rqps.cli import main
+from rqps.errors import RqpsError
+from rqps.store import write_manifest
+from rqps.store.manifest import CARD, MANIFEST, check_files, finished, read_manifest, read_study_card
+from rqps.store.schemas import TABLES
+from synthetic import write_duets, write_study
+
+FLIPS = 300
+"""Bits that are flipped, one after the other, over all files of a run."""
+
+
+@pytest.fixture(params=["rounds", "duets"])
+def study(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The folder of a study with two rounds, by rounds or by duets."""
+    (write_duets if request.param == "duets" else write_study)(tmp_path, rounds=2)
+    return tmp_path / "raw/study=synthetic"
+
+
+def first_run(study: Path) -> Path:
+    return min(study.glob("run=*"))
+
+
+def files_of(run: Path) -> list[Path]:
+    return sorted(path for path in run.rglob("*") if path.is_file())
+
+
+def numbers(study: Path) -> list[pl.DataFrame]:
+    """All that anybody can read of a study."""
+    found = rqps.load(study.name.removeprefix("study="), data=study.parents[1])
+    return [found.runs, found.conditions, found.warnings, *(getattr(found, name).lazy().collect() for name in TABLES)]
+
+
+def flip(path: Path, bit: int, *, unnoticed: bool = False) -> None:
+    content, before = bytearray(path.read_bytes()), path.stat()
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    if unnoticed:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("name", ["run=copy", "run=r07@my1.base@here", "run=r02@here.copy"])
+def test_a_copied_run_is_no_further_round(study: Path, name: str) -> None:
+    run = first_run(study)
+    shutil.copytree(run, study / name)
+    with pytest.raises(RqpsError) as caught:
+        numbers(study)
+    assert name in caught.value.message
+    assert f"which is in {run}" in caught.value.message
+    shutil.rmtree(run)
+    with pytest.raises(RqpsError, match=name):
+        finished(study)
+
+
+def test_a_run_of_another_study_is_none_of_this_one(study: Path) -> None:
+    manifests = sorted(first_run(study).rglob(MANIFEST))
+    facts = read_manifest(manifests[0].parent).model_copy(update={"study": "another"})
+    write_manifest(manifests[0].parent, facts)
+    with pytest.raises(RqpsError, match="of study another"):
+        numbers(study)
+
+
+def test_run_and_status_refuse_a_copied_run(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    assert house.run()[0] == 0
+    shutil.copytree(house.study / "run=r01@my1.base@here", house.study / "run=r02@my1.base@here")
+    code, words = house.run()
+    assert code == 1
+    assert "run=r02@my1.base@here: its manifest is that of run r01@my1.base@here" in words
+    with pytest.raises(RqpsError, match="which is in"):
+        house.states()
+
+
+def test_run_and_status_refuse_a_cut_file(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    assert house.run()[0] == 0
+    cut = house.study / "run=r01@my1.base@here/asked.json"
+    os.truncate(cut, cut.stat().st_size - 1)
+    code, words = house.run()
+    assert (code, len(house.folders())) == (1, 2)
+    assert f"{cut}: can't be read: it has " in words
+    with pytest.raises(RqpsError, match="was measured with"):
+        house.states()
+
+
+def test_status_goes_on_with_the_other_studies_and_reads_every_byte_where_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    house = House(tmp_path)
+    assert house.run()[0] == 0
+    text = (house.path / "runs.yaml").read_text()
+    (house.path / "runs.yaml").write_text(f"{text}  other: {{extends: demo, rounds: 3}}\n")
+    flip(house.study / "run=r01@my1.base@here/asked.json", 99, unnoticed=True)
+    ask = ["status", "--runs-yaml", str(house.path / "runs.yaml")]
+    assert main(ask) == 0
+    assert main([*ask, "--check"]) == 1
+    said = capsys.readouterr()
+    assert "asked.json: can't be read: its bytes are not those that were measured" in said.err
+    assert said.out.splitlines()[-1] == "other: 6 runs, 6 missing"
+
+
+def test_a_copy_of_a_whole_study_is_as_good(study: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere/raw" / study.name
+    shutil.copytree(study, copy, copy_function=shutil.copy)  # with other times
+    runs = [path for path, _ in finished(copy)]
+    assert len(runs) == 6
+    for one, other in zip(numbers(study)[1:], numbers(copy)[1:], strict=True):
+        assert one.equals(other)
+
+
+def test_no_flipped_bit_changes_a_number(study: Path) -> None:
+    """Each is refused by name, or is one that says nothing, such as a blank between two keys."""
+    chance, right = random.Random(16), numbers(study)
+    files = [study / CARD, *files_of(first_run(study))]
+    refused = 0
+    for _ in range(FLIPS):
+        path = chance.choice(files)
+        content = path.read_bytes()
+        flip(path, chance.randrange(8 * len(content)))
+        words, found = "", right
+        try:
+            found = numbers(study)
+        except RqpsError as error:
+            refused += 1
+            words = str(error)
+        assert all(one.equals(other) for one, other in zip(found, right, strict=True))
+        assert not words or str(path) in words
+        assert len(words) < 2000
+        path.write_bytes(content)
+    assert refused > FLIPS // 2
+
+
+def test_a_flipped_bit_that_left_the_time_alone_is_found_by_its_digest(study: Path) -> None:
+    chance, runs = random.Random(17), finished(study)
+    for path in files_of(first_run(study)):
+        if path.suffix == ".parquet":
+            content, before = path.read_bytes(), path.stat()
+            flip(path, chance.randrange(8 * len(content)), unnoticed=True)
+            with pytest.raises(RqpsError, match=f"{path.name}: can't be read: its bytes"):
+                check_files(runs, thorough=True)
+            path.write_bytes(content)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    check_files(runs, thorough=True)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_a_cut_or_missing_table_is_named(study: Path, name: str) -> None:
+    path = next(first_run(study).rglob(f"{name}.parquet"))
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(RqpsError, match=rf"{name}\.parquet: can't be read: it has"):
+        check_files(finished(study))
+    path.unlink()
+    with pytest.raises(RqpsError, match=rf"{name}\.parquet: can't be read"):
+        check_files(finished(study))
+
+
+def test_a_changed_card_is_refused(study: Path) -> None:
+    card = study / CARD
+    card.write_text(card.read_text().replace('"looks": 1', '"looks": 9'))
+    with pytest.raises(RqpsError, match=r"study\.json: can't be read: it was changed after it was written"):
+        read_study_card(study)
