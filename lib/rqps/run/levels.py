@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from rqps.engines import Say
+from rqps.engines.cache import short_key
 from rqps.profile.instructions import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.study import RunsFile, read_runs_file
-from rqps.study.document import parse
+from rqps.study.document import parse, read_text
 from rqps.study.mistakes import complete
 from rqps.study.perf_schema import class_of, classes
+from rqps.study.runs_file import LONGEST_NAME
 from rqps.workloads import PARAMETERS
 
 FILE = "levels.yaml"
@@ -69,7 +71,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     parts = _parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data)
     if not parts:
         return None
-    described = parse((file if file.is_file() else runs_yaml).read_text(encoding="utf-8")).value
+    described = parse(read_text(file if file.is_file() else runs_yaml)).value
     described["studies"] = complete(described["studies"])
     first = described["studies"][study]
     build, _, config = str(first["base"]).partition(".")
@@ -109,4 +111,8 @@ def _config(base: str, patterns: Patterns) -> tuple[str, dict[str, Any]]:
     consumers = {name: True for kind in kinds for name in classes().instruments[kind].consumers}
     more = f"-and-{len(patterns) - 1}-more" if len(patterns) > 1 else ""
     name = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in patterns[0].removesuffix("/%"))
-    return name + more, {"extends": base, "perf_schema": {"instruments": instruments, "consumers": consumers}}
+    whole = name + more
+    if len(whole) > LONGEST_NAME:
+        digest = short_key(whole)
+        whole = f"{whole[: LONGEST_NAME - len(digest) - 1]}-{digest}"
+    return whole, {"extends": base, "perf_schema": {"instruments": instruments, "consumers": consumers}}

@@ -18,6 +18,8 @@ _START = ("daemonize", "defaults_file", "initialize", "initialize_insecure", "no
 OURS = frozenset((*_PLACES, *_NETWORK, *_START))
 """Options that keep a server private and let it be found and stopped: rqps sets them, the same for all."""
 KEY = "perf_schema"
+LONGEST_CHAIN = 20
+"""Configs or studies that extend one another."""
 _WRITE_BELOW = {
     "performance_schema_instrument": 'instruments: {"wait/io/%": timed}',
     "performance_schema_consumer_": "consumers: {events_waits_current: on}",
@@ -73,7 +75,10 @@ def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any])
     if isinstance(parent, str) and parent not in known:
         yield Problem(place, f"unknown {kind} {parent!r}; {instead(parent, known, section)}")
     chain = _with_those_it_extends(name, known)
-    if known[chain[-1]].get("extends") == name:
+    if len(chain) > LONGEST_CHAIN:
+        text = f"extends {parent!r}, which extends another one, and so on: {LONGEST_CHAIN} are the most in a row"
+        yield Problem(place, text)
+    elif known[chain[-1]].get("extends") == name:
         circle = " -> ".join([*chain, name])
         yield Problem(place, f"goes in a circle: {circle}; a {kind} can't extend itself")
 
@@ -81,7 +86,12 @@ def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any])
 def _with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
     """The name of a config or study, then those it extends, the nearest first, as far as they are known."""
     chain: list[str] = []
-    while isinstance(name, str) and isinstance(known.get(name), dict) and name not in chain:
+    while (
+        isinstance(name, str)
+        and isinstance(known.get(name), dict)
+        and name not in chain
+        and len(chain) <= LONGEST_CHAIN
+    ):
         chain.append(name)
         name = known[name].get("extends")
     return chain

@@ -3,14 +3,14 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rqps.errors import RqpsError
-from rqps.study.document import Document, Place, Problem, all_at_once, instead, parse
+from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, instead, parse, read_text
 from rqps.study.mistakes import complete, mistakes
 from rqps.study.perf_schema import ScenarioSpec
 from rqps.study.runs_file import ENGINES, BuildSpec, ConfigSpec, RunsFile, StudySpec, Workloads, resolve
@@ -44,20 +44,21 @@ _FORMS = {
 
 def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
     """The builds, configs and studies of a runs.yaml."""
-    document = parse(_text(path))
+    document = parse(read_text(path))
     problems = list(document.problems)
     if document.value is None and not problems:
         problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
     runs_file = None
     if document.value is not None:
-        problems += [*mistakes(document.value, workloads), *_unquoted_versions(document)]
+        problems += islice(mistakes(document.value, workloads), MOST_PROBLEMS + 1)
+        problems += _unquoted_versions(document)
         if isinstance(document.value, dict) and isinstance(document.value.get("studies"), dict):
             document.value["studies"] = complete(document.value["studies"])
         try:
             # As JSON, since a strict model takes its lists and words for tuples and paths only from there.
             runs_file = RunsFile.model_validate_json(json.dumps(document.value), context=workloads)
         except ValidationError as error:
-            for detail in error.errors():
+            for detail in error.errors()[: MOST_PROBLEMS + 1]:
                 place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
                 problems.append(Problem(place, _sentence(detail, place, document, workloads)))
     if runs_file is not None and not problems:  # only names that lead somewhere can be followed
@@ -65,16 +66,6 @@ def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
     if problems or runs_file is None:
         raise all_at_once(str(path), _where_they_are_written(problems, document), document)
     return runs_file
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        fix = "go to the folder that has it, or name a file with --runs-yaml"
-        raise RqpsError(f"{path}: can't be read: {error.strerror}", fix=fix) from None
-    except UnicodeDecodeError as error:
-        raise RqpsError(f"{path}: byte {error.start} is not UTF-8 text", fix="save the file as UTF-8") from None
 
 
 def _unquoted_versions(document: Document) -> Iterator[Problem]:
@@ -156,6 +147,8 @@ def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads:
             return f"is {_shown(value, written)}; it has to be {words} {context[bound]}"
     if kind in ("too_short", "string_too_short"):
         return "is empty; it needs at least one"
+    if kind == "string_too_long":
+        return f"has {len(value)} characters; {context['max_length']} are the most that fit in a folder's name"
     return _wrong_type(kind, value, written)
 
 

@@ -28,7 +28,9 @@ from pydantic import (
 from rqps.study.perf_schema import PerfSchema, Scenario, Strict, Version, scenario
 from rqps.terminal import seconds
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+LONGEST_NAME = 80
+"""With it, `.run=r001@BUILD.CONFIG@HOST.partial` still is a file's name, of 255 characters at most."""
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=LONGEST_NAME)]
 """A build's, a config's or a study's. It becomes part of a folder's name, and `.` parts build from config."""
 
 
@@ -282,7 +284,7 @@ class StudySpec(Strict):
     """The workload's parameters: its steps, sizes and times."""
     placement: Literal["same-cpu", "split", "free"] | None = None
     """The CPUs of server and load generator: shared, split or free; chosen for the host if not given."""
-    seed: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Sets the random order; follows from the study's name if not given."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
     """One of `dbms`: after the study, the parts of what the performance schema records there are measured by

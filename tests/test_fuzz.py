@@ -1,0 +1,140 @@
+"""Whatever stands in a file, reading it gives values or an error for people: no traceback, and nothing endless."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rqps.engines.sources.archives import unpack
+from rqps.errors import RqpsError
+from rqps.store.manifest import CARD, MANIFEST, SEAL, read_manifest, read_study_card, sealed
+from synthetic import card, manifest
+from test_archive import ELF, regular, symlink, tarball, zipped
+from test_runs_yaml import GOOD, WITH_A_SCENARIO, read
+
+TOKENS = [
+    *(
+        "*a",
+        "&a ",
+        "<<: ",
+        "? ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ": ",
+        "\n",
+        "\n  ",
+        "#",
+        "!!int ",
+        "!x ",
+        "|",
+        ">",
+        "%",
+        "---\n",
+    ),
+    *(
+        "0x",
+        "1e999",
+        ".inf",
+        "1_000",
+        "1:30",
+        "~",
+        "null",
+        "on",
+        "'",
+        '"',
+        "\\",
+        "\0",
+        "\u2028",
+        "9" * 25,
+        "9" * 5000,
+    ),
+    *("extends: demo", "rounds: -1", "dbms: []", "studies:", "parameters:", "perf_schema: {instruments: {x: timed}}"),
+]
+MUCH = settings(max_examples=300, deadline=None)
+
+
+def read_or_refused(read: Callable[[], Any]) -> tuple[Any, str]:
+    """What was read, or the words of the error."""
+    try:
+        return read(), ""
+    except RqpsError as error:
+        return None, str(error)
+
+
+@st.composite
+def edited(draw: st.DrawFn, text: str) -> str:
+    """A text with a few things put in, taken out or put elsewhere."""
+    for _ in range(draw(st.integers(1, 5))):
+        begin, length = draw(st.integers(0, len(text))), draw(st.integers(0, 40))
+        there = draw(st.integers(0, len(text)))
+        new = draw(st.sampled_from(TOKENS) | st.text(max_size=5) | st.just(text[there : there + length]))
+        text = text[:begin] + new + text[begin + draw(st.sampled_from([0, length])) :]
+    return text
+
+
+@st.composite
+def damaged(draw: st.DrawFn, content: bytes) -> bytes:
+    """Bytes with some of them changed, or cut off."""
+    found = bytearray(content)
+    for _ in range(draw(st.integers(1, 4))):
+        found[draw(st.integers(0, len(found) - 1))] = draw(st.integers(0, 255))
+    return bytes(found[: draw(st.just(len(found)) | st.integers(0, len(found)))])
+
+
+@MUCH
+@given(st.sampled_from([GOOD, WITH_A_SCENARIO]).flatmap(edited))
+def test_any_runs_yaml(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found, words = read_or_refused(lambda: read(text.encode("utf-8", "replace").decode(), Path(folder)))
+    assert found or f"{folder}/runs.yaml:" in words
+
+
+SEALED = sealed(manifest("my1.base", 1))
+UNSEALED = json.dumps({name: value for name, value in json.loads(SEALED).items() if name != SEAL})
+
+
+@MUCH
+@given(st.sampled_from([SEALED, UNSEALED]).flatmap(edited))
+def test_any_manifest(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / MANIFEST).write_bytes(text.encode("utf-8", "replace"))
+        found, words = read_or_refused(lambda: read_manifest(Path(folder)))
+    assert found or f"{folder}/{MANIFEST}: " in words
+
+
+@MUCH
+@given(edited(sealed(card())))
+def test_any_card_with_a_digest_says_what_it_said(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / CARD).write_bytes(text.encode("utf-8", "replace"))
+        found, words = read_or_refused(lambda: read_study_card(Path(folder)))
+    assert f"{folder}/{CARD}: " in words or found.model_copy(update={SEAL: None}) == card()
+
+
+def packed(kind: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"a{kind}"
+        if kind == ".zip":
+            zipped(path, "bin/mysqld", ELF + bytes(3000))
+        else:
+            tarball(path, regular("bin/mysqld", ELF + bytes(3000)), symlink("bin/mysql", "mysqld"))
+        return path.read_bytes()
+
+
+@MUCH
+@given(st.sampled_from([".tar", ".tar.gz", ".tar.xz", ".zip"]).flatmap(lambda kind: damaged(packed(kind))))
+def test_any_archive(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        archive, tree = Path(folder) / "archive", Path(folder) / "in" / "tree"
+        archive.write_bytes(content)
+        tree.mkdir(parents=True)
+        _, words = read_or_refused(lambda: unpack(archive, tree))
+        assert not words or archive.name in words
+        assert {path.name for path in Path(folder).iterdir()} == {"archive", "in"}
+        assert [path.name for path in tree.parent.iterdir()] == ["tree"]
