@@ -36,6 +36,7 @@ tests: $(STAMP)  # live tests wait more than they compute
 	$(BIN)/pytest --numprocesses 3 --dist loadfile
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
+	@$(BIN)/jupyter trust notebooks/*/*.ipynb >/dev/null  # or it leaves out the programs of flame graphs
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md

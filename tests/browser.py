@@ -25,7 +25,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 LAUNCH = "import os, sys; a = sys.argv; os.dup2(int(a[1]), 3); os.dup2(int(a[2]), 4); os.execv(a[3], a[3:])"
@@ -175,6 +175,13 @@ class Tab:
 @contextmanager
 def opened(browser: Browser, page: Path, width: int, *, scripts: bool = True, fragment: str = "") -> Iterator[Tab]:
     """A page in a tab of its own, loaded."""
+    with visited(browser, page.resolve().as_uri() + fragment, width, scripts=scripts) as tab:
+        yield tab
+
+
+@contextmanager
+def visited(browser: Browser, address: str, width: int, *, scripts: bool = True) -> Iterator[Tab]:
+    """An address in a tab of its own, loaded."""
     target = browser.call("Target.createTarget", url="about:blank")["targetId"]
     tab = Tab(browser, browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
     for domain in ("Page", "Runtime", "Network", "Log"):
@@ -182,8 +189,8 @@ def opened(browser: Browser, page: Path, width: int, *, scripts: bool = True, fr
     phone = width < 600
     tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=phone)
     tab.call("Emulation.setScriptExecutionDisabled", value=not scripts)
-    tab.call("Page.navigate", url=page.resolve().as_uri() + fragment)
-    tab.wait_for("document.readyState === 'complete' && location.protocol === 'file:'")
+    tab.call("Page.navigate", url=address)
+    tab.wait_for("document.readyState === 'complete' && location.protocol !== 'about:'")
     try:
         yield tab
     finally:

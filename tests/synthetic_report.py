@@ -49,7 +49,7 @@ def notebook_of(shown: list[Any]) -> nbformat.NotebookNode:
     """A notebook as it is after its run: prose, code, charts, text, and an error in colours."""
     cells = [new_markdown_cell(f"# A run of {HOSTILE}\n\nProse with {HOSTILE} and `code`.\n\n## Charts")]
     for chart in shown:
-        data = bundle(chart.to_dict())
+        data, _ = bundle(chart.to_dict())
         data["image/png"] = base64.encodebytes(data["image/png"]).decode()
         cells.append(new_code_cell("chart", outputs=[new_output("execute_result", data)]))
     said = new_output("stream", name="stdout", text=f"{HOSTILE}\n\x1b[31mred\x1b[0m\n")

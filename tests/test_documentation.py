@@ -1,11 +1,14 @@
 """All that the README shows exists and works: commands, links, the study it writes out, tables, words."""
 
+import ast
+import inspect
 import re
 import subprocess
 from pathlib import Path
 
 import polars as pl
 import pytest
+import rqps
 from rqps.cli import _parser
 from rqps.engines.sources import catalogue
 from rqps.store.schemas import TABLES
@@ -65,13 +68,24 @@ def test_the_study_of_the_readme_can_be_planned(tmp_path: Path) -> None:
 
 def test_the_example_in_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQPS_DATA", str(ROOT / "data"))
-    (example,) = blocks("python")
+    (example,) = (block for block in blocks("python") if "rqps.load" in block)
     *first, last = example.strip().splitlines()
     names: dict[str, object] = {}
     exec("\n".join(first), names)
     shown = eval(last, names)
     assert isinstance(shown, pl.DataFrame)
     assert shown.height > 0
+
+
+def test_the_what_ifs_of_the_readme_name_what_is_there() -> None:
+    (examples,) = (block for block in blocks("python") if "rqps.what_if" in block)
+    study = rqps.load("where-did-it-go", ROOT / "data")
+    calls = [each for each in ast.walk(ast.parse(examples)) if isinstance(each, ast.Call)]
+    for call in calls:
+        given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        assert given["step"] in set(study.steps["step"])
+        assert given.get("base", study.card.base) in study.card.dbms
+        assert given.keys() <= set(inspect.signature(rqps.what_if).parameters)
 
 
 def test_the_table_of_files_has_every_table_and_no_other_column() -> None:

@@ -21,7 +21,7 @@ ROOMS = (
     ("published",),
     ("pages",),
     ("report",),
-    ("overview",),
+    ("overview", "experiment"),
     ("commands",),
     ("cli",),
 )

@@ -1,15 +1,16 @@
 """The cost of a database change: relative queries per second, measured on real servers.
 
-`rqps.load("demo")` reads a study's frames; the command `rqps` measures one.
+`rqps.load("demo")` reads a study's frames; the command `rqps` measures one, and `rqps.what_if` one change more.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rqps.experiment import what_if
     from rqps.store.read import Study, load, load_levels, load_run
 
 __version__ = "0.1.0"
-__all__ = ["Study", "__version__", "load", "load_levels", "load_run"]
+__all__ = ["Study", "__version__", "load", "load_levels", "load_run", "what_if"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from rqps.store import read
 
         return getattr(read, name)
+    if name == "what_if":
+        from rqps import experiment
+
+        return experiment.what_if
     raise AttributeError(f"module 'rqps' has no attribute {name!r}")

@@ -96,11 +96,34 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         ),
     ),
     (
+        "show",
+        "show the answer of a study in the terminal: each step's ratio, interval and verdict",
+        {
+            "study": {**STUDY, "help": "measured here, or one that came with the checkout"},
+            "--steps": {"nargs": "+", "metavar": "STEP", "help": "only these; * stands for anything"},
+            "--all": {"action": "store_true", "help": "also CPU and instructions, and whatever is undecided"},
+        },
+        ("--data",),
+        ("rqps show demo", "rqps show sysbench-releases --steps 'read-*' scan --all"),
+    ),
+    (
         "report",
         "render a study to pages that work offline",
         {"study": {**STUDY, "help": "measured here, or one that came with the checkout"}},
         ("--out", "--data"),
         ("rqps report demo", "rqps report demo --out /tmp/demo"),
+    ),
+    (
+        "investigate",
+        "look into one regression, in JupyterLab: the step and dbms that differ most, if none is named",
+        {
+            "study": {**STUDY, "help": "measured here, or one that came with the checkout"},
+            "step": {"nargs": "?", "metavar": "STEP", "help": "one of its steps"},
+            "dbms": {"nargs": "?", "metavar": "DBMS", "help": "one of its dbms"},
+            "--page": {"action": "store_true", "help": "only write the page, which needs no JupyterLab"},
+        },
+        ("--data",),
+        ("rqps investigate where-did-it-go", "rqps investigate demo point-query my8033.base --page"),
     ),
 )
 """Name, what it does, its own arguments, its options, examples."""
@@ -109,6 +132,10 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
 def main(argv: Sequence[str] | None = None) -> int:
     """Does one command; its exit code."""
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     arguments = parser.parse_args(argv)
     if arguments.command is None:
         parser.print_help(sys.stderr)
@@ -142,7 +169,8 @@ def _parser() -> argparse.ArgumentParser:
         shown = "\n".join(["examples:", *(f"  {example}" for example in examples)])
         command = every.add_parser(name, help=does, description=about, epilog=shown, formatter_class=as_written)
         for argument, settings in (own | {option: ARGUMENTS[option] for option in options}).items():
-            command.add_argument(argument, **settings)
+            made = command.add_argument(argument, **settings)
+            made.completer = commands.known_studies if argument == "study" else None  # type: ignore[attr-defined]
     return parser
 
 

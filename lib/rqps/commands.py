@@ -6,7 +6,8 @@ Imports are inside the functions: `rqps --help` must not wait for polars.
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,20 @@ def _data(arguments: argparse.Namespace, runs_yaml: Path | None) -> Path:
 
     named = arguments.data or os.environ.get("RQPS_DATA")
     return (data_folder(named) if named else (runs_yaml or Path("runs.yaml")).absolute().parent / "data").absolute()
+
+
+def known_studies(**_: object) -> list[str]:
+    """The studies that can be named here, for a shell that completes words."""
+    from rqps.store.manifest import data_folder, studies
+    from rqps.study import read_runs_file
+    from rqps.workloads import PARAMETERS
+
+    found: list[str] = []
+    with suppress(RqpsError):
+        found += read_runs_file(_nearest() or Path("runs.yaml"), PARAMETERS).studies
+    with suppress(RqpsError):
+        found += studies(data_folder())
+    return sorted(set(found))
 
 
 def doctor(arguments: argparse.Namespace) -> Call:
@@ -111,12 +126,16 @@ def plan(arguments: argparse.Namespace) -> Call:
     sources = _sources(runs_file, arguments.study)
 
     def call() -> int:
-        servers = {}
-        for build, origin in sources.items():
-            fetched = runs_file.builds[build].source not in ("path", "on_path")
-            absent = ", to be fetched" if fetched else ", which is not there yet"
-            servers[build] = origin.words + ("" if origin.present() else absent)
-        return _print(plan_text(state(runs_file, arguments.study, data), servers))
+        from rqps.run.job import foresee
+
+        states = state(runs_file, arguments.study, data)
+        absent = {build for build, origin in sources.items() if not origin.present()}
+        fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
+        servers = {build: origin.words + ", to be fetched" * (build in fetched) for build, origin in sources.items()}
+        fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
+        mistakes = foresee([each.run for each in states if each.state not in ("done", "absent")])
+        _print(plan_text(states, servers, fetch_bytes, [str(each) for each in mistakes]))
+        return FAILED if mistakes else 0
 
     return call
 
@@ -150,9 +169,12 @@ def run(arguments: argparse.Namespace) -> Call:
         from rqps.run.levels import run_levels
 
         code = measure(runs_file, arguments.study)
-        if code or arguments.rounds is not None or runs_file.studies[arguments.study].measure_parts_of is None:
-            return code
-        return run_levels(runs_yaml, arguments.study, data, measure, _say)
+        last = runs_file.studies[arguments.study].measure_parts_of is None or arguments.rounds is not None
+        if not code and not last:
+            code = run_levels(runs_yaml, arguments.study, data, measure, _say)
+        with suppress(RqpsError):  # where nothing was measured there is nothing to show
+            _show(arguments.study, data)
+        return code
 
     return call
 
@@ -187,7 +209,7 @@ def _budget(runs_file: "RunsFile", study: str, data: Path, seconds: int) -> "Bud
 
 
 def status(arguments: argparse.Namespace) -> Call:
-    from rqps.overview import status_text, summary
+    from rqps.overview import reportable_text, status_text, summary
     from rqps.run.state import state
 
     _, runs_file, data = _asked(arguments)
@@ -202,9 +224,27 @@ def status(arguments: argparse.Namespace) -> Call:
                 _say(f"{study}: {error}")
             else:
                 print(status_text(states) if arguments.study else summary(states))
+        if reportable := reportable_text(data, arguments.study):
+            print(reportable)
         return code
 
     return call
+
+
+def show(arguments: argparse.Namespace) -> Call:
+    from rqps.store.manifest import study_folder
+
+    data = _data(arguments, _nearest())
+    study_folder(arguments.study, data)
+    return lambda: _show(arguments.study, data, arguments.steps or (), arguments.all)
+
+
+def _show(study: str, data: Path, steps: Sequence[str] = (), every: bool = False) -> int:
+    from rqps import stats, view
+    from rqps.store import load
+
+    _, compared = stats.relate(load(study, data))
+    return _print(view.answer_text(compared, steps, every))
 
 
 def report(arguments: argparse.Namespace) -> Call:
@@ -217,6 +257,33 @@ def report(arguments: argparse.Namespace) -> Call:
         from rqps.report import build
 
         return _print(f"the page: {build(arguments.study, data, arguments.out)}")
+
+    return call
+
+
+def investigate(arguments: argparse.Namespace) -> Call:
+    from rqps.store import load
+    from rqps.study.document import instead
+
+    data = _data(arguments, _nearest())
+    study = load(arguments.study, data)
+    question = {"step": arguments.step, "me": arguments.dbms}
+    for column, name in (("step", arguments.step), ("dbms", arguments.dbms)):
+        known = study.steps[column].unique(maintain_order=True).to_list()
+        if name is not None and name not in known:
+            fix = f"name a {column} of the study"
+            raise RqpsError(f"{arguments.study}: no {column} {name!r}; {instead(name, known, f'{column}s')}", fix=fix)
+
+    def call() -> int:
+        from rqps.report.site import investigate
+
+        given = {key: value for key, value in question.items() if value is not None}
+        notebook, page = investigate(arguments.study, data, given)
+        print(f"the page: {page}", flush=True)
+        if not arguments.page:
+            words = ["--allow-root"] if os.geteuid() == 0 else []
+            os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *words, str(notebook)])
+        return 0
 
     return call
 

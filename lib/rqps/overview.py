@@ -1,11 +1,13 @@
 """The plan of a study, and its progress, as text for a terminal."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from rqps.engines import engine_of
 from rqps.run.state import Estimate, RunState
+from rqps.store.manifest import finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, in_words
 from rqps.terminal import duration, megabytes
 from rqps.workloads import workload
@@ -17,13 +19,26 @@ STATES = {
 }
 
 
-def plan_text(states: Sequence[RunState], servers: Mapping[str, str]) -> str:
-    """A study's servers (in words, by build), their options, the runs in order, and the time that they take."""
+def plan_text(
+    states: Sequence[RunState], servers: Mapping[str, str], fetch_bytes: int = 0, mistakes: Iterable[str] = ()
+) -> str:
+    """The time that a study takes, what would stop it, its servers (in words, by build), their options, and the runs
+    in order."""
     runs = [each.run for each in states]
     members = [each for run in runs for each in run.members]
     width = max(map(len, servers))
     sources = ["servers", *(f"  {build:{width}}  {words}" for build, words in servers.items())]
-    parts = [_head(runs), sources, _options(members), _absent(runs), _order(states), _time(states)]
+    wrong = [f"  {line}" for each in mistakes for line in each.splitlines()]
+    stopped = ["to be mended first, or `rqps run` stops at it", *wrong] if wrong else []
+    parts = [
+        _time(states, fetch_bytes),
+        stopped,
+        _head(runs),
+        sources,
+        _options(members),
+        _absent(runs),
+        _order(states),
+    ]
     return "\n\n".join(text for part in parts if (text := "\n".join(part)))
 
 
@@ -54,15 +69,26 @@ def summary(states: Sequence[RunState]) -> str:
     """The progress of a study, in one line."""
     counts = Counter[str](each.state for each in states)
     counted = ", ".join(f"{counts[state]} {words}" for state, words in STATES.items() if counts[state])
-    return f"{states[0].run.study}: {len(states)} runs, {counted}"
+    return f"{states[0].run.study}: {_count(len(states), 'run')}, {counted}"
+
+
+def reportable_text(data: Path, study: str | None = None) -> str:
+    """The studies that can be shown and reported now, those that were measured here and the samples."""
+    kinds: dict[str, list[str]] = {}
+    for name in studies(data):
+        if study in (None, name) and finished_runs(folder := study_folder(name, data)):
+            kinds.setdefault(folder.parent.name, []).append(name)
+    words = {"raw": "measured here", "sample": "samples"}
+    found = [f"  {words[kind]}: {', '.join(kinds[kind])}" for kind in words if kind in kinds]
+    return "\n".join(["can be reported now, by `rqps show` and `rqps report`", *found]) if found else ""
 
 
 def _head(runs: Sequence[Run]) -> Iterator[str]:
     run = runs[0]
     dbms = dict.fromkeys(each.dbms for unit in runs for each in unit.members)
     rounds = Counter(each.mode for each in runs if run.base in {member.dbms for member in each.members})
-    of_mode = {mode: "rounds" if mode == "throughput" else f"{mode} rounds" for mode in rounds}
-    each_dbms = ", ".join(f"{count} {of_mode[mode]}" for mode, count in rounds.items())
+    of_mode = {mode: "round" if mode == "throughput" else f"{mode} round" for mode in rounds}
+    each_dbms = ", ".join(_count(number, of_mode[mode]) for mode, number in rounds.items())
     how = " in turns" if any(each.beside for each in runs) else ""
     parameters = run.parameters.model_dump(mode="json")
     named = ", ".join(parameters.pop("steps", ()))
@@ -70,7 +96,7 @@ def _head(runs: Sequence[Run]) -> Iterator[str]:
         steps = workload(run.workload).steps(run.parameters)
         named = f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
     yield f"{run.study}: {run.question}"
-    yield f"  {len(dbms)} dbms{how} × {each_dbms} = {len(runs)} runs on {run.host}; base is {run.base}"
+    yield f"  {len(dbms)} dbms{how} × {each_dbms} = {_count(len(runs), 'run')} on {run.host}; base is {run.base}"
     yield f"  {run.workload}: {named}"
     yield "  " + ", ".join(f"{name} {_word(value, ('true', 'false'))}" for name, value in parameters.items())
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
@@ -133,13 +159,14 @@ def _cell(dbms: str, state: str) -> str:
     return dbms if state == "missing" else f"{dbms} ({STATES[state]})"
 
 
-def _time(states: Sequence[RunState]) -> Iterator[str]:
+def _time(states: Sequence[RunState], fetch_bytes: int) -> Iterator[str]:
     todo = [each.run for each in states if each.state not in ("done", "absent")]
     yield summary(states)
     if todo:
         left = Estimate.of(todo).left_s()
         under_load = duration(sum(each.estimated_seconds for each in todo))
-        yield f"  about {duration(left)} for what is not done, {under_load} of it under load; fetching comes on top"
+        fetching = f", and fetching {megabytes(fetch_bytes)}" if fetch_bytes else ""
+        yield f"  about {duration(left)} for what is not done, {under_load} of it under load{fetching}"
     if any(each.state == "other" for each in states):
         yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"
 
@@ -152,3 +179,11 @@ def _run_line(state: RunState, width: int) -> str:
     if state.state == "absent":
         return f"{line}: {state.run.absent}"
     return line if state.run.unit == state.run.run else f"{line}: {state.run.who}"
+
+
+def _count(number: int, word: str) -> str:
+    """
+    >>> _count(1, "run"), _count(6, "run")
+    ('1 run', '6 runs')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"

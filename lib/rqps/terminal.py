@@ -15,7 +15,10 @@ class Terminal:
         self.stream = stream or sys.stdout
         if isinstance(self.stream, io.TextIOWrapper):
             self.stream.reconfigure(errors="replace")  # a word that it can't write is no reason to end
-        self.is_live = self.stream.isatty() and os.environ.get("TERM") != "dumb"
+        is_terminal = self.stream.isatty() and os.environ.get("TERM") != "dumb"
+        self.is_live = is_terminal or type(self.stream).__module__.startswith(
+            "ipykernel"
+        )  # a notebook draws over, too
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
         from tqdm import tqdm  # the library's words need none

@@ -162,6 +162,9 @@ class Engine(Protocol):
     def memory_bytes(self, run: "Run") -> int:
         """The memory that the dbms of a run takes while it is open, about, by its options."""
 
+    def foresee(self, run: "Run") -> None:
+        """Refuses what `prepare` would refuse, as far as that shows without fetching or starting anything."""
+
     def prepare(self, run: "Run", say: Say) -> Prepared:
         """The dbms of a run; an error names everything that the build can't do."""
 

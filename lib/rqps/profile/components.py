@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+import polars as pl
 import yaml
 
 KERNEL_MARK = "_[k]"
@@ -34,6 +35,8 @@ class Component(NamedTuple):
     server: Sequence[str] = ()
     library: Sequence[str] = ()
     kernel: Sequence[str] = ()
+    layer: str = "SQL layer"
+    """The part of the server that a reader asks for first."""
     last_resort: bool = False
     """Takes only what no other component claims in all of a stack."""
 
@@ -48,6 +51,12 @@ def renames() -> Renames:
     for each in table["alike"]:
         new_name |= {each["before"].replace("*", word): each["now"].replace("*", word) for word in each["words"]}
     return Renames(new_name, new_class, table["starts"], table["layers"], table["passed"])
+
+
+def in_layers(costs: pl.DataFrame) -> pl.DataFrame:
+    """Costs with the layer of each component in its place."""
+    layers = {each.name: each.layer for each in components()}
+    return costs.with_columns(pl.col("component").replace(layers))
 
 
 @cache

@@ -7,6 +7,7 @@ import polars as pl
 
 from rqps.store.read import Study
 from rqps.terminal import duration
+from rqps.view import rounds_of
 
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
@@ -19,12 +20,16 @@ def facts_of(study: Study) -> list[tuple[str, str]]:
     card, runs = study.card, study.runs
     parameters = "; ".join(f"{name} {_listed(value)}" for name, value in card.parameters.items())
     finished = f"{runs.height} of {len(card.dbms) * card.rounds} runs finished"
-    failed = f", {study.failed.height} tries failed" if study.failed.height else ""
+    failed = (
+        f", {study.failed.height} {'try' if study.failed.height == 1 else 'tries'} failed"
+        if study.failed.height
+        else ""
+    )
     facts = [
         ("when", _when(runs)),
         ("compared", f"{', '.join(card.dbms)}; base is {card.base}"),
         ("load", f"{card.workload}: {parameters}"),
-        ("runs", f"{card.rounds} rounds planned; {finished}{failed}"),
+        ("runs", f"{rounds_of([card.rounds])} planned; {finished}{failed}"),
     ]
     for (host,), _ in runs.group_by("host", maintain_order=True):
         facts.append((f"machine {host}", _machine(study.conditions.filter(host=host))))

@@ -27,6 +27,7 @@ from rqps.study import in_words
 from rqps.terminal import Terminal, duration
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
+INVESTIGATE = NOTEBOOKS.parent / "investigate" / "one_regression.ipynb"
 TICK_S = 0.5
 NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
 
@@ -88,6 +89,28 @@ def build(
             target.rename(folder.with_name("old"))
         folder.rename(target)
     return target / "index.html"
+
+
+def investigate(study: str, data: Path, question: dict[str, str], out: Path | None = None) -> tuple[Path, Path]:
+    """One regression: the notebook as executed for a question, signed so that JupyterLab trusts it, and its page."""
+    from nbformat import read as read_notebook
+    from nbformat.sign import NotebookNotary
+
+    folder = out or data / "investigate" / study
+    folder.mkdir(parents=True, exist_ok=True)
+    parameters = {"study": study, "data": str(data), "step": "", "me": "", "base": "", **question}
+    check_parameters(INVESTIGATE, parameters)
+    progress = Progress(NOTEBOOK_S)
+    _execute(INVESTIGATE, folder, parameters, progress)
+    progress.terminal.close()
+    notebook, page = folder / "notebook.ipynb", folder / "one_regression.html"
+    NotebookNotary().sign(read_notebook(notebook, as_version=4))
+    lead = load(study, data).card.question
+    _, html = notebook_page(
+        notebook, study=study, lead=lead, home=page.name, made=f"Rendered by rqps {rqps.__version__}."
+    )
+    page.write_text(html, encoding="utf-8")
+    return notebook, page
 
 
 def analysis_notebooks(folder: Path) -> Sequence[Path]:
@@ -172,7 +195,7 @@ def _analysis_page(report: _Report, notebook: Path) -> tuple[str, str]:
 
 
 def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:
-    (place / LOGS).mkdir()
+    (place / LOGS).mkdir(exist_ok=True)
     execution = Execution(notebook, place, parameters)
     try:
         while not execution.wait(TICK_S):

@@ -4,9 +4,10 @@ Names of runs.yaml are looked up, builds found and options translated once, by t
 """
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,18 +140,47 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
         sampled_event()
     if "instructions" in modes:
         valgrind(say)
-        if not load.countable:
-            raise RqpsError(
-                f"{one.workload}: its steps can't be done a number of times, so their instructions can't be counted",
-                fix=f"set instructions_rounds of study {one.study!r} to 0",
-            )
-    clients = [load.clients(step, one.parameters) for step in load.steps(one.parameters)]
-    cpus = placement.by_clients(one.placement, clients)
+    refuse_uncountable(runs)
+    cpus = cpus_of(one)
     ready = {}
     for dbms, run in {each.dbms: each for unit in runs for each in unit.members}.items():
         prepared = engine_of(run.build_spec).prepare(run, say)
         ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
     return ready
+
+
+def foresee(runs: Sequence[Run]) -> list[RqpsError]:
+    """The errors that `make_ready` would end with, as far as they show without fetching or starting anything."""
+    if not runs:
+        return []
+    dbms = {each.dbms: each for unit in runs for each in unit.members}.values()
+    checks: list[Callable[[], object]] = [partial(refuse_without_memory, runs), partial(refuse_uncountable, runs)]
+    checks += [partial(cpus_of, runs[0]), *(partial(engine_of(each.build_spec).foresee, each) for each in dbms)]
+    found: list[RqpsError] = []
+    for check in checks:
+        try:
+            check()
+        except RqpsError as error:
+            if str(error) not in map(str, found):
+                found.append(error)
+    return found
+
+
+def cpus_of(run: Run) -> dict[int, Placement]:
+    """The CPUs for each number of clients that a step of a run has."""
+    load = workload(run.workload)
+    clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
+    return placement.by_clients(run.placement, clients)
+
+
+def refuse_uncountable(runs: Sequence[Run]) -> None:
+    """Refuses to count instructions of a load that can't be done a number of times."""
+    run = next((each for each in runs if each.mode == "instructions"), None)
+    if run and not workload(run.workload).countable:
+        raise RqpsError(
+            f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
+            fix=f"set instructions_rounds of study {run.study!r} to 0",
+        )
 
 
 def refuse_without_memory(runs: Sequence[Run]) -> None:

@@ -39,6 +39,7 @@ from rqps.stats.meaning import SIDES, side_by_side
 from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy, usable, version_order
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
+from rqps.stats.status_counters import status_changes
 
 __all__ = ["SIDES", "side_by_side"]
 __all__ += ["absolute", "compare", "estimated", "in_tables", "most_changed", "relate", "strongest", "verdict"]
@@ -47,4 +48,4 @@ __all__ += ["Health", "health"]
 __all__ += ["MEDIAN", "STUDENT", "Looks", "Statistic", "with_warnings"]
 __all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]
 __all__ += ["counters_over_time", "latencies_of_steps", "throughput_over_time"]
-__all__ += ["comparable", "rounds", "rounds_of_pairs", "rounds_within_build", "where_from"]
+__all__ += ["comparable", "rounds", "rounds_of_pairs", "rounds_within_build", "status_changes", "where_from"]

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.errors import RqpsError
 from rqps.study import Mode
+from rqps.study.document import instead
 
 CARD = "study.json"
 MANIFEST = "manifest.json"
@@ -180,10 +181,8 @@ def study_folder(study: str, data: str | Path | None = None) -> Path:
         if (folder / CARD).is_file():
             return folder
     there = studies(root)
-    raise RqpsError(
-        f"{root}: there is no study {study!r}",
-        fix=f"give one of: {', '.join(there)}" if there else f"measure it: rqps run {study}",
-    )
+    hint = f"; {instead(study, there, 'studies there')}" if there else ""
+    raise RqpsError(f"{root}: there is no study {study!r}{hint}", fix=f"name one that is there, or: rqps run {study}")
 
 
 def studies(root: Path) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ PAIRS_FOR_A_HEALTH_DUET = 10
 """Pairs of base and me for each duet of the base with itself."""
 ROUNDS_WITH_HEALTH, LEAST_HEALTH = 4, 2
 """A study of so many rounds has at least so many health duets, however few its pairs are."""
+BUDGET_WITH_HEALTH_S = 300
+"""A shorter budget is for a look at one thing, and has time for nothing else."""
 MOST_ROUNDS = 999
 
 
@@ -202,6 +204,7 @@ def _health_duets(spec: StudySpec, rounds: int, pairs: int) -> int:
     the rounds, so that they are spread among them, and further rounds leave the earlier ones where they are."""
     least = min(rounds * LEAST_HEALTH // ROUNDS_WITH_HEALTH, LEAST_HEALTH)
     few = spec.rounds is not None and spec.rounds < ROUNDS_WITH_HEALTH
+    few = few or (spec.budget_s is not None and spec.budget_s < BUDGET_WITH_HEALTH_S)
     return max(pairs // PAIRS_FOR_A_HEALTH_DUET, 0 if few else least)
 
 

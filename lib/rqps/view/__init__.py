@@ -15,6 +15,7 @@ import sys
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 from rqps.view import renderer
+from rqps.view.answer import answer_text
 from rqps.view.duet import duet
 from rqps.view.heatmap import heatmap
 from rqps.view.lines import counters, over_releases, throughput
@@ -51,6 +52,7 @@ from rqps.view.words import (
     SIGNS,
     Row,
     Sentences,
+    Text,
     by_host,
     coverage_of,
     in_order,
@@ -62,7 +64,7 @@ from rqps.view.words import (
     verdict_words,
 )
 
-__all__ = ["counters", "duet", "heatmap", "over_releases", "throughput"]
+__all__ = ["answer_text", "counters", "duet", "heatmap", "over_releases", "throughput"]
 __all__ += ["ROW_PX", "bars", "dots", "interval_ticks", "latencies", "on_rows", "room"]
 __all__ += ["row_axis", "row_labels", "slim", "verdict_colour", "with_rows"]
 __all__ += [
@@ -79,7 +81,7 @@ __all__ += [
 ]
 __all__ += ["Column", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "table", "two_lines"]
 __all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
-__all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "by_host", "coverage_of", "in_order", "interval_of"]
+__all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order", "interval_of"]
 __all__ += ["legend_of", "number_of", "rounds_of", "signs_of", "verdict_words"]
 
 renderer.enable()

@@ -1,6 +1,7 @@
-"""Output of a chart in a notebook: its specification for a page that can draw it, a picture for everything else.
+"""Output of a chart in a notebook: its specification for JupyterLab and for a page, a picture for everything else.
 
-JupyterLab shows the picture whether or not the notebook is trusted, and asks for nothing from the network.
+JupyterLab brings Vega-Lite 5.6 and draws what is of version 5, whether or not the notebook is trusted, and asks for
+nothing from the network. A page draws the same with a Vega-Lite of its own.
 """
 
 import struct
@@ -13,8 +14,11 @@ import vl_convert
 
 from rqps.view.theme import PICTURE_WIDTH_PX
 
-MIME = "application/vnd.vegalite.v6+json"
+MIME = "application/vnd.vegalite.v5+json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 VEGALITE = "6.4"
+"""The version that draws pages and pictures. JupyterLab's is older: nothing newer than 5.6 may stand in a chart."""
+EMBEDDED = {"embed_options": {"actions": False, "renderer": "svg"}}
 SHARP, PLAIN = 1.5, 1.0
 TALL_PX = 900
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -27,16 +31,17 @@ def enable() -> None:
     alt.theme.enable("rqps")
 
 
-def bundle(spec: dict[str, Any], **_options: Any) -> dict[str, Any]:
-    """The MIME bundle of one chart."""
-    return {MIME: spec, "image/png": png(spec), "text/plain": spec.get("description", "a chart")}
-
-
-def png(spec: dict[str, Any]) -> bytes:
-    """A picture of a chart, at the width that a page has on a desktop."""
-    fixed = deepcopy(spec)
-    if fixed.get("width") == "container":
+def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The MIME bundle of one chart, and its metadata."""
+    fixed = deepcopy(spec) | {"$schema": SCHEMA}
+    if fixed.get("width") == "container":  # which JupyterLab takes for none at all; a page has it again
         fixed["width"] = PICTURE_WIDTH_PX
+        fixed.setdefault("usermeta", {}).setdefault("rqps", {})["fluid"] = True
+    return {MIME: fixed, "image/png": png(fixed), "text/plain": spec.get("description", "a chart")}, {MIME: EMBEDDED}
+
+
+def png(fixed: dict[str, Any]) -> bytes:
+    """A picture of a chart."""
     # A tall picture at full sharpness would weigh more than all the rest of its page.
     height = fixed.get("height")
     tall = isinstance(height, int | float) and height > TALL_PX

@@ -39,6 +39,16 @@ class Sentences:
         return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in self.sentences)}</ul>"
 
 
+class Text(str):
+    """Lines of text that keep their columns: in a notebook and on a page they scroll instead of being broken."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre class='text' style='white-space:pre;overflow-x:auto'>{escape(self)}</pre>"
+
+
 @dataclass(frozen=True)
 class Folded:
     """Texts below headings that open them on a page; as lines elsewhere. What is in them stays text."""
@@ -52,7 +62,7 @@ class Folded:
     def _repr_html_(self) -> str:
         parts = [
             f"<details class='long' style='margin:4px 0'><summary>{escape(heading)}</summary>"
-            f"<pre class='text' style='overflow-x:auto'>{escape(text)}</pre></details>"
+            f"{Text(text)._repr_html_()}</details>"
             for heading, text in self.texts.items()
         ]
         return f"<p>{escape(self.note)}</p>{''.join(parts)}"

@@ -24,6 +24,7 @@ __all__ = [
     "MeasuredServer",
     "PreparedServer",
     "counted",
+    "foresee",
     "known_version",
     "locate",
     "memory_bytes",
@@ -46,6 +47,19 @@ def memory_bytes(run: Run) -> int:
     option = run.options.get(BUFFER_POOL)
     pool = canonical(option.value) if option else ""
     return BESIDE_IT_BYTES + (int(pool) if pool.isdecimal() else USUAL_BUFFER_POOL_BYTES)
+
+
+def foresee(run: Run) -> None:
+    """Refuses what `prepare` would, as far as that shows without fetching or starting anything: a directory without a
+    server, an option that the version does not have, or no version that was ever asked here."""
+    origin = source(run.build, run.build_spec)
+    if origin.kind in ("path", "on_path"):
+        origin.fetch(run.build, lambda _: None)
+    tree = origin.present()
+    version = (known_version(tree) if tree else None) or run.build_spec.version
+    its_own = data.known_before(version) if version else {}
+    if variables := its_own or data.known_before(None):
+        translate(run.options, variables, dbms=run.dbms, version=version if its_own and version else "of any version")
 
 
 def prepare(run: Run, say: Say) -> "PreparedServer":

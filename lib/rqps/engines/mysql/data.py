@@ -65,6 +65,14 @@ def known(source: Origin, say: Say) -> Known:
     return _KNOWN.validate_json((_empty(source, say) / FILE).read_bytes())
 
 
+def known_before(version: str | None) -> dict[str, str]:
+    """The variables of servers of a version, or of all versions, as far as one was asked on this machine before."""
+    variables: dict[str, str] = {}
+    for file in (cache_dir() / "data").glob(f"*-{version or '*'}-*/initialised/{FILE}"):
+        variables |= _KNOWN.validate_json(file.read_bytes()).variables
+    return variables
+
+
 def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) -> Path:
     """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
     start_from = _empty(source, say)

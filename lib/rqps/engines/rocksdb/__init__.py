@@ -19,7 +19,7 @@ from rqps.errors import RqpsError
 from rqps.study import Run
 
 __all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_bytes", "prepare", "prepared", "source"]
-__all__ += ["counted", "title"]
+__all__ += ["counted", "foresee", "title"]
 
 title = "RocksDB"
 counted = Counted("one_operation", "client")
@@ -33,6 +33,16 @@ _SECTION = re.compile(r'\[(\S+)(?: "(.*)")?\]')
 def memory_bytes(run: Run) -> int:
     option = run.options.get("cache_size")
     return BESIDE_THE_CACHE_BYTES + (int(plain(option.value)) if option else USUAL_CACHE_BYTES)
+
+
+def foresee(run: Run) -> None:
+    """Refuses what `prepare` would, as far as that shows without fetching or making anything: a path without a
+    library, and flags that db_bench does not have."""
+    origin = source(run.build, run.build_spec)
+    if origin.kind in ("path", "on_path"):
+        origin.fetch(run.build, lambda _: None)
+    for name in run.options:
+        flags.flag_of(name, run.dbms)
 
 
 def prepare(run: Run, say: Say) -> "PreparedLibrary":

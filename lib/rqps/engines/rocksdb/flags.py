@@ -62,16 +62,21 @@ def plain(value: str | int | float | bool) -> str:
     return {"true": "true", "on": "true", "false": "false", "off": "false"}.get(text.lower(), text)
 
 
+def flag_of(name: str, dbms: str) -> Flag:
+    """A flag by its name; RqpsError if there is none."""
+    if name not in known():
+        raise RqpsError(
+            f"{dbms}: unknown flag {name!r}; {instead(name, known(), 'flags')}",
+            fix="configs of RocksDB have the flags of db_bench; correct it, or take it out of the config",
+        )
+    return known()[name]
+
+
 def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool) -> tuple[dict[str, str], list[str]]:
     """The flags of a config for a build, and those that are optional and that it does not have."""
     flags, left_out = {}, []
     for name, option in asked.items():
-        flag, value = known().get(name), plain(option.value)
-        if flag is None:
-            raise RqpsError(
-                f"{dbms}: unknown flag {name!r}; {instead(name, known(), 'flags')}",
-                fix="configs of RocksDB have the flags of db_bench; correct it, or take it out of the config",
-            )
+        flag, value = flag_of(name, dbms), plain(option.value)
         if flag.words and value not in flag.words:
             fix = "take one of these"
             raise RqpsError(f"{dbms}: {name}: {instead(value, flag.words, 'values')}, not {value!r}", fix=fix)

@@ -5,7 +5,9 @@
     const figure = document.getElementById(data.dataset.chart);
     const place = figure.querySelector(".chart");
     const spec = JSON.parse(data.textContent);
-    const { axes, panel } = spec.usermeta?.rqps ?? {};
+    const { axes, panel, fluid } = spec.usermeta?.rqps ?? {};
+    delete spec.$schema;  // of JupyterLab's Vega-Lite
+    if (fluid) spec.width = "container";
     const room = () => Math.max(160, place.clientWidth - axes);
     const panels = () => Math.max(1, Math.floor(place.clientWidth / panel));
     delete spec.title;  // the caption says it, and wraps
@@ -14,8 +16,8 @@
     drawing.style.width = "100%";
     place.append(drawing);
     const draw = () => {
-      if (panel) spec.vconcat.forEach((each) => { each.columns = panels(); });
-      return vegaEmbed(drawing, spec, { actions: false, renderer: "svg" });
+      if (panel) spec.vconcat?.forEach((each) => { each.columns = panels(); });
+      return vegaEmbed(drawing, spec, { actions: false, renderer: "svg", mode: "vega-lite" });
     };
     const { view } = await draw();
     place.querySelector("img").remove();

@@ -1,8 +1,19 @@
-"""Differential flame graphs, and an explorer of many of them; drawn by a small program that each page carries."""
+"""Differential flame graphs, an explorer of many of them, and questions to choose from; a small program that each
+page carries draws and chooses."""
 
-from rqps.view.flame.explorer import explorer
-from rqps.view.flame.graph import Drawing, flame_graph, flame_svg, script_element, without_program
+from rqps.view.flame.explorer import explorer, parts_table
+from rqps.view.flame.frames import tree_of
+from rqps.view.flame.graph import (
+    Drawing,
+    claim_of,
+    figure_of,
+    flame_graph,
+    flame_svg,
+    how_of,
+    script_element,
+    without_program,
+)
 from rqps.view.flame.picture import figure, with_error
 
 __all__ = ["Drawing", "explorer", "flame_graph", "flame_svg", "script_element", "without_program"]
-__all__ += ["figure", "with_error"]
+__all__ += ["claim_of", "figure", "figure_of", "how_of", "parts_table", "tree_of", "with_error"]

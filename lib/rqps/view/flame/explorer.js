@@ -98,7 +98,7 @@ function keyOf(hash) {
 
 for (const figure of document.querySelectorAll(".rqps-flame:not([data-drawn])")) {
   figure.dataset.drawn = "waits";
-  const around = figure.closest(".rqps-cell") || figure;
+  const around = figure.closest(".rqps-cell, .rqps-question") || figure;
   for (const part of around.querySelectorAll(".rqps-component, .rqps-function")) link(part, figure);
   inView.observe(figure);
 }

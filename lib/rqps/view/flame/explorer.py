@@ -17,7 +17,7 @@ STYLE = """
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
 .rqps-map th[scope=row] { position: sticky; left: 0; background: #fff; }
 .rqps-map td { padding: 0; text-align: center; }
-.rqps-map a { display: block; padding: 4px 5px; color: inherit; text-decoration: none; white-space: nowrap; }
+.rqps-map a { display: block; padding: 4px 5px; text-decoration: none; white-space: nowrap; }
 .rqps-map a:hover { text-decoration: underline; }
 .rqps-map a[aria-current=true] { outline: 3px solid #0b5c8a; }
 .rqps-map small { display: block; font-size: 11px; }
@@ -83,7 +83,7 @@ def address(step: str, dbms: str, by: str = "") -> str:
     return "#" + urlencode(asked, quote_via=quote)
 
 
-def _parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
+def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
     """One row per part, the greatest difference first, with a bar to either side. `what` is component or function."""
     rows = parts.sort(pl.col("median").abs(), descending=True, maintain_order=True)
     most = float(rows["median"].abs().max() or 1.0)  # type: ignore[arg-type]
@@ -138,9 +138,11 @@ def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
     as_ratio = row["base_median"] / row["me_median"] if row["me_median"] else 1.0
     marks = "rqps-to rqps-first" if is_first else "rqps-to"
     count = "" if rounds else f" · n={row['n']}"
+    paper, href = colour_of(as_ratio), escape(address(row["step"], row["dbms"], by))
     return (
-        f'<td style="background:{colour_of(as_ratio)};color:{ink_on(colour_of(as_ratio))}">'
-        f'<a class="{marks}" href="{escape(address(row["step"], row["dbms"], by))}">'
+        f'<td style="background:{paper}">'
+        # Inline, since JupyterLab has a colour of its own for links.
+        f'<a class="{marks}" style="color:{ink_on(paper)}" href="{href}">'
         f"<b>{COST_SIGNS[row['verdict']]} {_difference(row)}</b>"
         f"<small>{figure(row['base_median'])} → {figure(row['me_median'])}{count}</small></a></td>"
     )
@@ -157,7 +159,7 @@ def _section(row: Row, by: str, folded: str, tree: pl.DataFrame, parts: pl.DataF
     of_all = f"{most.height} of {functions.height} " if functions.height > most.height else ""
     table = (
         f"<details><summary>The {of_all}functions whose own cost changed most, as a table</summary>"
-        f"{_parts_table(most, 'function', **sides)}</details>"
+        f"{parts_table(most, 'function', **sides)}</details>"
     )
     drawn = figure_of(read, table, claim_of(read, **sides), rounds, title=row["step"], **sides)
     # Without scripts the address leads to this id, and the browser opens what it is in.
@@ -165,5 +167,5 @@ def _section(row: Row, by: str, folded: str, tree: pl.DataFrame, parts: pl.DataF
         f'<details class="rqps-cell" data-key="{escape(where)}">'
         f"<summary>{escape(row['step'])}: {escape(row['dbms'])} against {escape(row['base'])}</summary>"
         f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>'
-        f"{_parts_table(parts, 'component', **sides)}{drawn}</div></details>"
+        f"{parts_table(parts, 'component', **sides)}{drawn}</div></details>"
     )

@@ -16,7 +16,7 @@ from rqps.view.words import Sentences
 
 # Of a picture nobody can zoom into, thinner boxes say nothing.
 PICTURE_NARROWEST_PX, FILE_NARROWEST_PX = 3.0, 0.3
-PROGRAM = ("tree.js", "draw.js", "graph.js", "explorer.js")
+PROGRAM = ("tree.js", "draw.js", "graph.js", "explorer.js", "questions.js")
 HOW = (
     "Below a function stand those that it calls. A box is as wide as its cost in {unit}, the mean of both sides, so "
     "that what is new and what is gone are there too. Its colour is the difference: orange with an edge above costs "

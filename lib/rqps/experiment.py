@@ -1,0 +1,191 @@
+"""One more build or config, measured against a dbms of a study in a short duet, to find the source of a cost."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from rqps import stats
+from rqps.engines.cache import short_key
+from rqps.errors import RqpsError
+from rqps.run.budget import Budget
+from rqps.run.run_study import Here, run_study
+from rqps.run.state import StudyFolder
+from rqps.store.manifest import StudyCard, data_folder, read_study_card, study_folder
+from rqps.store.read import load
+from rqps.study import RunsFile, StudySpec, read_runs_file
+from rqps.study.document import instead
+from rqps.study.mistakes import mistakes
+from rqps.study.runs_file import BuildSpec, ConfigSpec
+from rqps.view import Text, answer_text
+from rqps.workloads import PARAMETERS
+from rqps.workloads.sysbench.parameters import CLIENTS
+
+Value = str | int | float | bool
+Model = TypeVar("Model", bound=BaseModel)
+QUESTION = "What if: "
+SECONDS, WARMUP_SECONDS, BUDGET_S = 4, 1, 100
+LENGTHS = ("seconds", "write_seconds", "warm_seconds", "warmup_seconds", "flush_seconds")
+LONGEST_NAME = 60
+ROOT = Path(__file__).parents[2]
+
+
+def what_if(
+    study: str,
+    *,
+    step: str,
+    build: str | None = None,
+    config: Mapping[str, Value] | None = None,
+    base: str | None = None,
+    data: str | Path | None = None,
+    runs_yaml: str | Path | None = None,
+) -> Text:
+    """Measures one step of a study's base, or of another `base`, against the same with another build or other
+    options: a duet of the two, for less than two minutes. `build` is one of runs.yaml, or the directory of a server.
+
+    Interrupt it at any time: the same call goes on where it was. What keeps it from being measured is shown in place
+    of the answer.
+    """
+    try:
+        return _measured(study, step, build, dict(config or {}), base, data, runs_yaml)
+    except RqpsError as error:
+        return Text(str(error))
+
+
+def _measured(
+    study: str,
+    step: str,
+    build: str | None,
+    config: dict[str, Value],
+    base: str | None,
+    data: str | Path | None,
+    runs_yaml: str | Path | None,
+) -> Text:
+    root = data_folder(data).resolve()
+    card = read_study_card(study_folder(study, root))
+    places = (root.parent, Path.cwd(), *Path.cwd().parents)
+    found = next((each for at in places if (each := at / "runs.yaml").is_file()), None)
+    file = Path(runs_yaml) if runs_yaml else found
+    if file is None:
+        raise RqpsError(f"{root.parent}: no runs.yaml beside the data", fix="name one: runs_yaml='PATH'")
+    name, asked = _asked(read_runs_file(file, PARAMETERS), card, step, build, config, base or card.base)
+    notebooks = file.absolute().parent / "notebooks"
+    runner = Here(notebooks if (notebooks / "run").is_dir() else ROOT / "notebooks", file)
+    spec = asked.studies[name]
+    looks = stats.Looks(name, root, spec.base, 1, [step])
+    code = run_study(asked, name, data=root, runner=runner, budget=Budget(spec.budget_s or BUDGET_S, looks))
+    tried = load(name, root)
+    lines = [f"{spec.question} ({name})", *(["It was stopped; the same call goes on."] if code > 1 else [])]
+    if tried.runs["dbms"].n_unique() > 1:
+        lines += ["", answer_text(stats.relate(tried)[1], every=True)]
+    elif code == 1:
+        lines += ["It could not be measured.", *_why_not(StudyFolder.of(root, name))]
+    return Text("\n".join(lines))
+
+
+def _asked(
+    runs_file: RunsFile, card: StudyCard, step: str, build: str | None, config: Mapping[str, Value], base: str
+) -> tuple[str, RunsFile]:
+    """The name of the study that measures the change, and runs.yaml with it."""
+    if not build and not config:
+        fix = "give build= or config={…}, such as config={'performance_schema': 'OFF'}"
+        raise RqpsError("there is nothing to try: neither a build nor a config", fix=fix)
+    if base not in card.dbms:
+        fix = "name one of the study's dbms as base="
+        raise RqpsError(f"{card.study}: no dbms {base!r}; {instead(base, card.dbms, 'dbms')}", fix=fix)
+    its_build, _, its_config = base.partition(".")
+    builds, configs = dict(runs_file.builds), dict(runs_file.configs)
+    if its_config not in configs and (now := _renamed(runs_file, card, base)):
+        configs[its_config] = ConfigSpec(extends=now)
+    for kind, name, known in (("build", its_build, builds), ("config", its_config, configs)):
+        if name not in known:
+            fix = f"add the {kind}s of the study {card.study}"
+            raise RqpsError(f"runs.yaml has no {kind} {name!r}, which {base} is of", fix=fix)
+    new_build = _add_build(builds, build) if build else its_build
+    new_config = _add_config(configs, its_config, config) if config else its_config
+    me = f"{new_build}.{new_config}"
+    if me == base:
+        raise RqpsError(f"{base} is that already", fix="give another build or other options")
+    parameters = _parameters(card, step)
+    changes = [f"{option} = {value}" for option, value in config.items()]
+    changes += [f"build {new_build}"] if new_build != its_build else []
+    described = {
+        "question": f"{QUESTION}{', '.join(changes)}",
+        "workload": card.workload,
+        "dbms": [base, me],
+        "base": base,
+        "budget": f"{BUDGET_S}s",
+        "parameters": parameters,
+    }
+    spec = _valid(StudySpec, described, f"step={step!r}")
+    name = _as_name(f"{card.study}-if-{step}-{me}-{short_key(step, base, me, parameters)[:4]}")
+    return name, runs_file.model_copy(update={"builds": builds, "configs": configs, "studies": {name: spec}})
+
+
+def _add_build(builds: dict[str, BuildSpec], build: str) -> str:
+    """The name of a build that may be a directory, which is added to the others."""
+    if "/" in build:
+        tree = Path(build).expanduser().resolve()
+        builds[name := _as_name(tree.name)] = _valid(BuildSpec, {"path": str(tree)}, f"build={build!r}")
+        return name
+    if build not in builds:
+        fix = "name one of runs.yaml, or give the directory of a server, with a / in it"
+        raise RqpsError(f"unknown build {build!r}; {instead(build, builds, 'builds')}", fix=fix)
+    return build
+
+
+def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str, Value]) -> str:
+    """The name of a config that is added to the others: the base's with other options."""
+    at, written = f"config={dict(options)!r}", {"extends": base, **options}
+    if wrong := next(mistakes({"configs": {base: {}, "new": written}}, PARAMETERS), None):
+        raise RqpsError(f"{at}: {wrong.text}", fix="leave it out, or write it as it says")
+    name = _as_name("-".join([base, *(f"{option}-{value}" for option, value in options.items())]))
+    if len(name) > LONGEST_NAME:
+        name = f"{name[:LONGEST_NAME]}-{short_key(dict(options))[:4]}"
+    configs[name] = _valid(ConfigSpec, written, at)
+    return name
+
+
+def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
+    """The study's parameters for that step alone, and for a short time."""
+    name, _, clients = step.partition(CLIENTS)
+    parameters = {key: value for key, value in card.parameters.items() if key not in LENGTHS}
+    parameters |= {"steps": [name], "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
+    parameters |= {"threads": [int(clients)]} if clients else {}
+    if not _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").sliced:
+        raise RqpsError(
+            f"{card.workload}: its steps can't be sliced, so there are no duets", fix="take another study"
+        )
+    return parameters
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "-", text)
+
+
+def _renamed(runs_file: RunsFile, card: StudyCard, dbms: str) -> str | None:
+    """The config that a study's dbms has in runs.yaml now, where it had another name when the study was measured."""
+    spec, place = runs_file.studies.get(card.study), card.dbms.index(dbms)
+    now = spec.dbms[place] if spec and len(spec.dbms) == len(card.dbms) else ""
+    build, _, config = now.partition(".")
+    return config if build == dbms.partition(".")[0] else None
+
+
+def _valid(model: type[Model], values: Mapping[str, object], at: str) -> Model:
+    try:
+        return model.model_validate_json(json.dumps(values), context=PARAMETERS)
+    except ValidationError as error:
+        raise RqpsError(f"{at}: {error.errors()[0]['msg'].removeprefix('Value error, ')}", fix="change it") from None
+
+
+def _why_not(folder: StudyFolder) -> tuple[str, ...]:
+    """The error of the last try that failed, as its server or its notebook said it."""
+    errors = sorted((folder.path / "failed").glob("*/failure.json"), key=os.path.getmtime)
+    if not errors:
+        return ()
+    said = json.loads(errors[-1].read_text(encoding="utf-8"))["error"].strip()
+    return said, f"  logs: {errors[-1].parent / 'logs'}"

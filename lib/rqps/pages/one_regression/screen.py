@@ -1,0 +1,288 @@
+"""The screen: every question of a study behind four lists, of which one is open."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+import polars as pl
+
+from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
+from rqps.pages.one_regression.next_steps import next_steps
+from rqps.stats import THROUGHPUTS
+from rqps.stats.status_counters import CERTAIN
+from rqps.view import Row, Sentences, interval_of, number_of, rounds_of, signs_of, verdict_words
+from rqps.view.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
+from rqps.view.words import sized
+
+TITLES = {
+    "operations_per_s": "throughput, operations/s",
+    "server_cpu_us_per_operation": "server CPU, µs/operation",
+    "client_cpu_us_per_operation": "client CPU, µs/operation",
+    "server_instructions_per_operation": "instructions by the CPU's counters",
+    "instructions_per_operation": "instructions, counted",
+}
+"""The measures, in the order in which they are shown."""
+STYLE = """
+.rqps-questions table.plain { font-size: 12.5px; font-variant-numeric: tabular-nums; margin: 0; }
+.rqps-questions table.plain th, .rqps-questions table.plain td { padding: 2px 10px 2px 0; text-align: left; }
+.rqps-questions table.plain .number { text-align: right; white-space: nowrap; }
+.rqps-questions table.plain td:first-child { overflow-wrap: anywhere; min-width: 90px; }
+.rqps-questions .table { margin: 2px 0 6px; }
+.rqps-questions p { margin: 3px 0; }
+.rqps-choose { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 8px 0; }
+.rqps-choose[hidden] { display: none; }
+.rqps-choose select { font: inherit; max-width: 260px; }
+.rqps-question > summary { font-weight: 600; font-size: 17px; margin: 6px 0; }
+.rqps-claim { font-size: 15px; }
+"""
+MOST_COUNTERS, MOST_FUNCTIONS, FEW_SETTINGS, LONGEST, LONGEST_WARNING = 12, 15, 8, 24, 60
+EVENT = "perf_schema/"
+"""In front of the names of events, among the status counters of a study with scenarios of the performance schema."""
+NO_PROFILE = "No profile of both sides: the stacks of a round that is sampled, or counted instructions, would tell."
+
+
+def screen(evidence: Evidence) -> Drawing | Sentences:
+    """Every question of a study, chosen by step, dbms, base and measure, without a kernel; the first one is open."""
+    questions = evidence.questions
+    sections = "".join(_section(evidence, each, each == evidence.first) for each in questions)
+    claim = _claim(evidence, evidence.first)
+    how = f"{len(questions)} questions: {evidence.study.card.question}"
+    html = f'<div class="rqps-questions"><style>{STYLE}</style>{_lists(questions, evidence)}{sections}</div>'
+    return Drawing(claim, how, html)
+
+
+def _lists(questions: Sequence[Question], evidence: Evidence) -> str:
+    """The four lists; the program shows them, since without it they can't choose."""
+    first = evidence.first
+    measures = [name for name in TITLES if name in set(evidence.compared["metric"])]
+    choices = {
+        "step": [(each, each) for each in dict.fromkeys(each.step for each in questions)],
+        "dbms": [(each, each) for each in dict.fromkeys(each.me for each in questions)],
+        "base": [(each, each) for each in dict.fromkeys(each.base for each in questions)],
+        "measure": [(name, TITLES[name]) for name in measures],
+    }
+    hosts = list(dict.fromkeys(each.host for each in questions))
+    choices |= {"host": [(each, each) for each in hosts]} if len(hosts) > 1 else {}
+    chosen = {"step": first.step, "dbms": first.me, "base": first.base, "host": first.host, "measure": measures[0]}
+    labels = "".join(
+        f'<label>{escape(name)} <select name="{name}">'
+        + "".join(
+            f'<option value="{escape(value)}"{" selected" * (value == chosen[name])}>{escape(title)}</option>'
+            for value, title in every
+        )
+        + "</select></label>"
+        for name, every in choices.items()
+    )
+    return f'<form class="rqps-choose" hidden>{labels}</form><p class="rqps-note" role="status"></p>'
+
+
+def _section(evidence: Evidence, question: Question, is_first: bool) -> str:
+    compared = evidence.of(question, evidence.compared)
+    is_event = pl.col("name").str.starts_with(EVENT)
+    changed = evidence.of(question, evidence.status)
+    events = changed.filter(is_event).with_columns(pl.col("name").str.strip_prefix(EVENT))
+    steps = "".join(f"<p>{each}</p>" for each in next_steps(evidence, question))
+    panels = [
+        _panel("The verdict", _measures(compared)),
+        _panel("What if", _what_ifs(evidence, question) + steps),
+        _panel("What it is made of", _made_of(evidence, question) + _flame(evidence, question), wide=True),
+        _panel("Round by round", _rounds(evidence, question)),
+        _panel("Over the releases", _course(evidence, question)),
+        _panel("Status counters per operation, the most unlikely change first", _counters(changed.filter(~is_event))),
+        _panel("Settings that differ", _settings(evidence, question)),
+        *([_panel("Waits, stages and other events per operation", _counters(events))] if events.height else []),
+    ]
+    head = f"{question.step}: {question.me} against {question.base}"
+    names = {"step": question.step, "dbms": question.me, "base": question.base, "host": question.host}
+    keys = "".join(f' data-{name}="{escape(value)}"' for name, value in names.items())
+    return (
+        f'<details class="rqps-question"{keys}{" open" * is_first}><summary>{escape(head)}</summary>'
+        f'<p class="rqps-claim"><strong>{escape(_claim(evidence, question))}</strong></p>'
+        f'<div class="rqps-panels" style="display:grid;gap:6px 26px;'
+        f'grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr))">{"".join(panels)}</div></details>'
+    )
+
+
+def _claim(evidence: Evidence, question: Question) -> str:
+    rows = evidence.of(question, evidence.compared)
+    row = rows.filter(pl.col("metric").is_in(THROUGHPUTS)).row(0, named=True)
+    word = verdict_words(row["metric"])[row["verdict"]]
+    needs = f"; it takes {row['needs']}" if row["needs"] else ""
+    return f"{question.step}: {question.me} does {number_of(row)} of {question.base}: {word}{needs}."
+
+
+def _panel(title: str, html: str, *, wide: bool = False) -> str:
+    style = f"min-width:0{';grid-column:1/-1' * wide}"
+    return f'<section style="{style}"><h4 style="margin:8px 0 2px">{escape(title)}</h4>{html}</section>'
+
+
+def _plain(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), more: str = ""
+) -> str:
+    """A small table; its cells are HTML."""
+    mark = [' class="number"' if place in numbers else "" for place in range(len(heads))]
+    head = "".join(f'<th scope="col"{mark[place]}>{escape(each)}</th>' for place, each in enumerate(heads))
+    body = "".join(
+        "<tr>" + "".join(f"<td{mark[place]}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>" for row in rows
+    )
+    below = f"<p><small>{escape(more)}</small></p>" if more else ""
+    return (
+        f'<div class="table" style="overflow-x:auto"><table class="plain"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{below}"
+    )
+
+
+def _ratio(row: Row) -> str:
+    return f"{row['median']:.3f} ({interval_of(row, '.3f')})"
+
+
+def _verdict(row: Row) -> str:
+    metric = row["metric"]
+    return f"{signs_of(metric)[row['verdict']]} {verdict_words(metric)[row['verdict']]}"
+
+
+def _measures(compared: pl.DataFrame) -> str:
+    rows = {row["metric"]: row for row in compared.iter_rows(named=True)}
+    cells = [
+        (
+            escape(TITLES[name]),
+            sized(rows[name]["base_median"]),
+            sized(rows[name]["me_median"]),
+            _ratio(rows[name]),
+            _verdict(rows[name]),
+            str(rows[name]["n"]),
+        )
+        for name in TITLES
+        if name in rows
+    ]
+    kinds = sorted({kind for row in rows.values() for kind in row["warnings"] or []})
+    warned = f"⚠ Warnings of these runs: {', '.join(kinds)}." if kinds else ""
+    heads = ("measure", "base", "me", "me / base, 95 %", "verdict", "rounds")
+    return _plain(heads, cells, numbers=(1, 2, 3, 5), more=warned)
+
+
+def _rounds(evidence: Evidence, question: Question) -> str:
+    found = evidence.of(question, evidence.rounds).sort("round")
+    tables: list[str] = []
+    for name in (each for each in TITLES if each in set(found["metric"])):
+        cells = []
+        for row in found.filter(metric=name).iter_rows(named=True):
+            text = disturbed(evidence, question, row)
+            mark = f'<span title="{escape(text)}">⚠ {escape(_cut(text, LONGEST_WARNING))}</span>' if text else ""
+            values = (sized(row["base_value"]), sized(row["me_value"]), f"{row['ratio']:.4f}")
+            cells.append((str(row["round"]), *values, mark))
+        table = _plain(("round", "base", "me", "me / base", "disturbed by"), cells, numbers=(0, 1, 2, 3))
+        tables.append(
+            f'<div data-measure="{name}"{" hidden" * bool(tables)}><p>{escape(TITLES[name])}</p>{table}</div>'
+        )
+    return "".join(tables)
+
+
+def _made_of(evidence: Evidence, question: Question) -> str:
+    layers, components, functions = (
+        evidence.of(question, frame) for frame in (evidence.layers, evidence.components, evidence.functions)
+    )
+    if layers.is_empty():
+        return f"<p>{NO_PROFILE}</p>"
+    sides = {"base": question.base, "me": question.me, "unit": layers["unit"][0]}
+    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("median").abs())
+    folded = {
+        "components": parts_table(components, "component", **sides),
+        f"the {most.height} functions that changed most": parts_table(most, "function", **sides),
+    }
+    below = "".join(f"<details><summary>{escape(title)}</summary>{html}</details>" for title, html in folded.items())
+    return parts_table(layers, "component", **sides) + below
+
+
+def _flame(evidence: Evidence, question: Question) -> str:
+    tree = evidence.of(question, evidence.trees)
+    if tree.is_empty():
+        return ""
+    read = tree_of(tree)
+    unit = evidence.of(question, evidence.layers)["unit"][0]
+    sides = {"base": question.base, "me": question.me, "unit": unit}
+    how = f"<details><summary>How to read a flame graph</summary><p>{escape(how_of(unit))}</p></details>"
+    drawn = figure_of(read, "", claim_of(read, **sides), "", title=question.step, **sides)
+    return drawn + how
+
+
+def _course(evidence: Evidence, question: Question) -> str:
+    """The step in every dbms against the study's base."""
+    own = evidence.study.card.base
+    rows = evidence.compared.filter(host=question.host, step=question.step, base=own)
+    tables: list[str] = []
+    for name in (each for each in TITLES if each in set(rows["metric"])):
+        cells = []
+        for row in rows.filter(metric=name).iter_rows(named=True):
+            label = escape(row["dbms"])
+            is_me = row["dbms"] in (question.me, question.base)
+            cells.append((f"<b>{label}</b>" if is_me else label, _ratio(row), _verdict(row)))
+        table = _plain(("dbms", f"/ {own}", "verdict"), cells, numbers=(1,))
+        tables.append(f'<div data-measure="{name}"{" hidden" * bool(tables)}>{table}</div>')
+    return "".join(tables)
+
+
+def _counters(rows: pl.DataFrame) -> str:
+    if rows.is_empty():
+        return "<p>One round, or none with counters, says nothing of chance.</p>"
+    changed = rows.filter(pl.col("base_value") != pl.col("me_value"))
+    cells = [
+        (
+            escape(row["name"]),
+            sized(row["base_value"]),
+            sized(row["me_value"]),
+            _chance(row["chance"]),
+        )
+        for row in changed.head(MOST_COUNTERS).iter_rows(named=True)
+    ]
+    more = f"{len(cells)} of {changed.height} that changed; means of {rounds_of(rows['n'])}. The frame has them all."
+    return _plain(("counter", "base", "me", "chance"), cells, numbers=(1, 2, 3), more=more)
+
+
+def _chance(share: float) -> str:
+    return f"< {CERTAIN:.2%}" if share < CERTAIN else f"{share:.2%}" if share < 0.1 else f"{share:.0%}"
+
+
+def _settings(evidence: Evidence, question: Question) -> str:
+    rows = evidence.settings.filter(host=question.host, base=question.base, dbms=question.me)
+    if rows.is_empty():
+        return "<p>None of those that both servers have.</p>"
+    cells = [
+        (escape(row["name"]), *_values(row["base_value"], row["value"]), "asked for" if row["asked"] else "")
+        for row in rows.iter_rows(named=True)
+    ]
+    heads = ("variable", "base", "me", "")
+    if len(cells) <= FEW_SETTINGS:
+        return _plain(heads, cells)
+    rest = (
+        f"<details><summary>{len(cells) - FEW_SETTINGS} more</summary>{_plain(heads, cells[FEW_SETTINGS:])}</details>"
+    )
+    return _plain(heads, cells[:FEW_SETTINGS]) + rest
+
+
+def _values(base: str, me: str) -> Iterator[str]:
+    """Two values as HTML; of lists of flags, such as optimizer_switch, those that differ."""
+    flags = [each.split(",") for each in (base, me)]
+    if all("=" in part for each in flags for part in each):
+        only = [[part for part in each if part not in other] for each, other in (flags, flags[::-1])]
+        base, me = (", ".join(each) or "–" for each in only)
+    for value in (base, me):
+        yield f'<span title="{escape(value)}">{escape(_cut(value))}</span>' if value else "(empty)"
+
+
+def _cut(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _what_ifs(evidence: Evidence, question: Question) -> str:
+    found = evidence.what_ifs
+    if found.is_empty():
+        return "<p>Nothing was tried yet.</p>"
+    asked = found.filter(pl.col("base").is_in([question.base, question.me]), step=question.step)
+    asked = asked.filter(pl.col("metric").is_in(list(TITLES)))
+    cells = [
+        (escape(row["change"]), escape(TITLES[row["metric"]]), _ratio(row), _verdict(row), str(row["n"]))
+        for row in asked.iter_rows(named=True)
+    ]
+    if not cells:
+        return "<p>Nothing was tried for this step yet.</p>"
+    return _plain(("change", "measure", "changed / unchanged", "verdict", "rounds"), cells, numbers=(2, 4))

@@ -1,0 +1,157 @@
+"""Notebooks in a real JupyterLab: charts answer the pointer, maps can be read, text keeps its columns."""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import rqps
+from browser import DESKTOP, Browser, Tab, visited
+from child import until
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from rqps import view
+from rqps.view.renderer import MIME
+from test_charts import all_charts
+from test_flame_page import explorer_of
+
+pytestmark = pytest.mark.page
+
+WIDE = ("a step with a long name", *(f"col-{number}  0.70 (0.70–0.70) ▼ n=6" for number in range(12)))
+CONTRAST = """(() => {
+  const part = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => {
+    const [r, g, b] = colour.match(/[0-9.]+/g).slice(0, 3).map((v) => part(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  return [...document.querySelectorAll('.rqps-map td a')].map((link) => {
+    const ink = light(getComputedStyle(link).color);
+    const paper = light(getComputedStyle(link.parentElement).backgroundColor);
+    return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+  });
+})()"""
+
+
+def output_of(shown: Any) -> nbformat.NotebookNode:
+    """An output as the kernel makes it."""
+    if hasattr(shown, "_repr_mimebundle_"):
+        found = shown._repr_mimebundle_()
+        data, metadata = found if isinstance(found, tuple) else (found, {})
+    else:
+        data, metadata = {"text/html": shown._repr_html_(), "text/plain": repr(shown)}, {}
+    data = {kind: base64.encodebytes(of).decode() if isinstance(of, bytes) else of for kind, of in data.items()}
+    made: nbformat.NotebookNode = new_output("execute_result", data, metadata=metadata, execution_count=1)
+    return made
+
+
+@pytest.fixture(scope="module")
+def notebooks(tmp_path_factory: pytest.TempPathFactory, study: rqps.Study) -> Path:
+    """A folder with one notebook, twice: as it comes, and trusted."""
+    folder = tmp_path_factory.mktemp("lab")
+    shown = {
+        **all_charts(study),
+        "map": explorer_of("µs/operation", ""),
+        "text": view.Text("\n".join(["  ".join(WIDE)] * 3)),
+    }
+    cells = [new_markdown_cell("# A notebook")]
+    cells += [new_code_cell(name, execution_count=1, outputs=[output_of(each)]) for name, each in shown.items()]
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+    for name in ("as-it-comes", "trusted"):
+        nbformat.write(notebook, folder / f"{name}.ipynb")
+        notebook.metadata["name"] = name  # another one, so that the signature is not of both
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lab(notebooks: Path) -> Iterator[str]:
+    """The address of a JupyterLab of this folder alone, with nothing of the user's."""
+    own = {name: str(notebooks / "own" / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
+    environment = os.environ | own | {"JUPYTER_RUNTIME_DIR": str(notebooks / "own/runtime")}
+    sign = "import nbformat, sys; from nbformat.sign import NotebookNotary as N; "
+    sign += "N().sign(nbformat.read(sys.argv[1], as_version=4))"
+    subprocess.run([sys.executable, "-c", sign, str(notebooks / "trusted.ipynb")], env=environment, check=True)
+    words = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--IdentityProvider.token=", f"--notebook-dir={notebooks}"]
+    words += [
+        "--allow-root",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    with (notebooks / "lab.log").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *words], env=environment, stderr=log, stdout=log
+        )
+    try:
+        address: list[str] = []
+
+        def listening() -> bool:
+            address[:] = re.findall(r"http://127\.0\.0\.1:\d+", (notebooks / "lab.log").read_text())
+            return bool(address)
+
+        until(listening, patience_s=120, why=lambda: (notebooks / "lab.log").read_text())
+        yield address[0]
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+@contextmanager
+def shown(browser: Browser, lab: str, name: str) -> Iterator[Tab]:
+    """A notebook in JupyterLab, all of it drawn."""
+    with visited(browser, f"{lab}/lab/workspaces/{name}/tree/{name}.ipynb?reset", DESKTOP) as tab:
+        tab.call(
+            "Emulation.setDeviceMetricsOverride", width=DESKTOP, height=12_000, deviceScaleFactor=1, mobile=False
+        )
+        tab.wait_for("document.querySelectorAll('.jp-Notebook .jp-CodeCell').length > 3")
+        tab.wait_for("document.querySelectorAll('.jp-OutputArea-output').length > 3")
+        yield tab
+
+
+CHARTS = "document.querySelectorAll('.jp-OutputArea-output .vega-embed svg').length"
+
+
+@pytest.mark.parametrize("name", ["as-it-comes", "trusted"])
+def test_charts_are_drawings_that_answer_the_pointer(
+    name: str, browser: Browser, lab: str, notebooks: Path, study: rqps.Study
+) -> None:
+    content = json.loads((notebooks / f"{name}.ipynb").read_text())
+    charts = sum(MIME in output.get("data", {}) for c in content["cells"] for output in c.get("outputs", ()))
+    assert charts == len(all_charts(study))
+    with shown(browser, lab, name) as tab:
+        tab.wait_for(f"{CHARTS} === {charts}")
+        assert not [said for said in tab.complaints() if "Vega" in said or "vega" in said]
+        mark = "document.querySelector('.vega-embed .mark-rect path')"
+        box = tab.box(mark)
+        assert box["width"] > 20
+        tab.mouse(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, "mouseMoved")
+        tab.wait_for("document.querySelector('#vg-tooltip-element.visible')?.textContent.includes('verdict')")
+        assert tab.requests() == [
+            each for each in tab.requests() if each.startswith((lab, lab.replace("http", "ws")))
+        ]
+
+
+@pytest.mark.parametrize("name", ["as-it-comes", "trusted"])
+def test_text_keeps_its_columns(name: str, browser: Browser, lab: str) -> None:
+    with shown(browser, lab, name) as tab:
+        pre = "document.querySelector('pre.text')"
+        tab.wait_for(f"!!{pre}")
+        assert (
+            tab.run(f"getComputedStyle({pre}).whiteSpaceCollapse + getComputedStyle({pre}).textWrapMode")
+            == "preservenowrap"
+        )
+        assert tab.run(f"{pre}.scrollWidth > {pre}.clientWidth"), "it scrolls"
+        lines = tab.run(f"{pre}.getBoundingClientRect().height / parseFloat(getComputedStyle({pre}).lineHeight)")
+        assert lines < 5
+
+
+@pytest.mark.parametrize("name", ["as-it-comes", "trusted"])
+def test_the_map_of_flame_graphs_can_be_read(name: str, browser: Browser, lab: str) -> None:
+    with shown(browser, lab, name) as tab:
+        tab.wait_for("!!document.querySelector('.rqps-map td a')")
+        assert min(tab.run(CONTRAST)) >= 4.5
