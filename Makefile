@@ -40,7 +40,7 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
-	@for benchmark in observation generator profiling relating differing counting scenario folding flame_page insert_benchmark wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
+	@for benchmark in observation generator profiling relating packing differing counting scenario folding flame_page insert_benchmark wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
 
 sample: $(STAMP)  ## measure the studies in data/sample again, for five hours, and put their tables there
 	for study in releases sysbench-releases point-lookups where-did-it-go \
@@ -48,8 +48,7 @@ sample: $(STAMP)  ## measure the studies in data/sample again, for five hours, a
 	    ps-cost-insert insert-releases-cpu; do
 	  $(BIN)/rqps run $$study
 	  rm -rf data/sample/study=$$study data/sample/study=$$study-[0-9]
-	  (cd data/raw && find study=$$study $$(ls -d study=$$study-[0-9] 2>/dev/null) -mindepth 1 -maxdepth 3 \
-	    \( -name '*.parquet' -o -name '*.json' -o -name levels.yaml \) -not -path '*/failed/*' -exec cp --parents '{}' ../sample \;)
+	  $(BIN)/rqps pack $$study --out data/sample
 	done
 	$(BIN)/python tests/keep_checked_outputs.py notebooks/analysis/*.ipynb
 

@@ -17,7 +17,7 @@ from rqps.overview import status_text, summary
 from rqps.run.state import this_host
 from synthetic import write_study
 
-COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "investigate")
+COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "investigate", "pack")
 RQPS = (sys.executable, "-m", "rqps.cli")
 
 
@@ -66,6 +66,9 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("report demo", "there is no study 'demo'"),
         ("show demo", "there is no study 'demo'"),
         ("investigate demo", "there is no study 'demo'"),
+        ("report demo.rqps", "demo.rqps: there is no study"),
+        ("pack demo", "there is no study 'demo'"),
+        ("pack demo.rqps --unpack", "demo.rqps: there is no study"),
         ("servers fetch", "fetch takes the name of one build or version"),
         ("servers fetch my3", "unknown build 'my3'; did you mean"),
         ("servers list my1", "list takes none"),

@@ -78,23 +78,24 @@ def test_a_duet_finds_the_ratios_that_it_was_made_with_whatever_the_machine_does
         assert row["verdict"] == "slower"
 
 
-def test_a_ratio_leads_to_its_file_and_to_the_slices_that_it_is_from(study: Study) -> None:
+def test_a_ratio_leads_to_its_run_and_to_the_slices_that_it_is_from(study: Study) -> None:
     rounds, _ = relate(study)
-    traced = where_from(rounds, study.runs, "update-index", "my2.ps0")
-    assert traced["me_file"][0] == "run=r01@here/my2.ps0/steps.parquet"
+    traced = where_from(rounds, "update-index", "my2.ps0")
+    assert traced["me_run"][0] == "r01@here/my2.ps0"
     for row in traced.to_dicts():
         rates = []
         for side in ("me", "base"):
-            of_step = pl.read_parquet(study.folder / row[f"{side}_file"]).filter(pl.sql_expr(row["row"]))
+            folder = Path(study.place, f"run={row[f'{side}_run']}")
+            of_step = pl.read_parquet(folder / "steps.parquet").filter(pl.sql_expr(row["row"]))
             assert of_step["operations_per_s"].item() == row[f"{side}_value"]
-            slices = pl.read_parquet(study.folder / row[f"{side}_slices"]).filter(pl.sql_expr(row["row"]))
+            slices = pl.read_parquet(folder / "slices.parquet").filter(pl.sql_expr(row["row"]))
             cycles = slices.group_by("cycle", maintain_order=True).agg(pl.col("operations", "busy_us").sum())
             rates.append(cycles["operations"] / cycles["busy_us"])
         assert len(rates[0]) == row["cycles"]
         assert (rates[0] / rates[1]).median() == pytest.approx(row["ratio"])
     # What an update leaves behind is done in other slices: its CPU is that of the whole step.
-    assert "me_slices" not in where_from(rounds, study.runs, "update-index", "my2.ps0", CPU).columns
-    assert "me_slices" in where_from(rounds, study.runs, "point-query", "my2.ps0", CPU).columns
+    assert "cycles" not in where_from(rounds, "update-index", "my2.ps0", CPU).columns
+    assert "cycles" in where_from(rounds, "point-query", "my2.ps0", CPU).columns
 
 
 def test_what_is_of_all_servers_together_is_not_taken_for_one(study: Study) -> None:
@@ -120,7 +121,7 @@ def test_a_second_of_a_duet_counts_the_time_that_the_server_had(study: Study) ->
 
 
 def test_counters_of_the_host_stand_once_for_all_servers_of_a_duet(study: Study) -> None:
-    unit = rqps.load_run(study.folder / "run=r01@here")
+    unit = rqps.load_run(Path(study.place, "run=r01@here"))
     series = counters_over_time(unit.counters, unit.steps)
     busy = series.filter(measure="CPUs busy").group_by("who").len()
     assert {who for who in busy["who"] if who.startswith("server")} == {f"server {dbms}" for dbms in DBMS}

@@ -228,9 +228,9 @@ def test_every_column_can_be_followed_to_its_rows(study: Study) -> None:
     assert set(published_columns.PUBLISHED) <= set(published_columns.SOURCES)
     rows = published_columns.rounds_of_column(study, "qr100", OTHER, "cpupq")
     assert rows.height == 6
-    assert rows["file"][0] == "run=r01@my2.base@here/counters.parquet"
-    for name in rows["file"]:
-        assert (study.folder / name).is_file()
+    assert rows.select("run", "file").row(0) == ("r01@my2.base@here", "counters.parquet")
+    for run, name in rows.select("run", "file").iter_rows():
+        assert Path(study.place, f"run={run}", name).is_file()
 
 
 rates_of_dbms = st.lists(st.tuples(st.floats(1, 1e6), st.sampled_from([None, True, False])), min_size=1, max_size=9)

@@ -334,10 +334,10 @@ def test_a_build_is_listed_with_the_options_that_not_all_have_alike(study: Study
 
 def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
     ratios = relative(study)
-    traced = where_from(ratios, study.runs, "update-index", "my2.ps0")
+    traced = where_from(ratios, "update-index", "my2.ps0")
     assert traced["round"].to_list() == [1, 2, 3, 4, 5, 6]
     for row in traced.iter_rows(named=True):
-        raw = pl.read_parquet(study.folder / row["me_file"]).filter(pl.sql_expr(row["row"]))
+        raw = pl.read_parquet(Path(study.place, f"run={row['me_run']}/steps.parquet")).filter(pl.sql_expr(row["row"]))
         assert (raw["operations"] / raw["elapsed_s"]).to_list() == pytest.approx([row["me_value"]])
     assert strongest(compare(ratios))[1] == "my2.base"
 

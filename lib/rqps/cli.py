@@ -26,6 +26,8 @@ exit codes: 0 all well, 1 something failed, 2 bad input, 130 stopped by Ctrl-C
 """
 
 STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "its name in runs.yaml"}
+PLACE = "its name: measured here, or came with the checkout; or its folder, its packed file, its URL"
+PACKED = "a file that ends in .rqps, or the folder for study=STUDY; STUDY.rqps if not given, or data/raw to unpack"
 ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from them"
 BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
@@ -109,9 +111,24 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
     (
         "report",
         "render a study to pages that work offline",
-        {"study": {**STUDY, "help": "measured here, or one that came with the checkout"}},
+        {"study": {**STUDY, "help": PLACE}},
         ("--out", "--data"),
-        ("rqps report demo", "rqps report demo --out /tmp/demo"),
+        ("rqps report demo", "rqps report demo --out /tmp/demo", "rqps report demo.rqps --out /tmp/demo"),
+    ),
+    (
+        "pack",
+        "make a few files of a study's many, to send or to keep, or make folders of them again",
+        {
+            "study": {**STUDY, "help": PLACE},
+            "--unpack": {"action": "store_true", "help": "make folders of runs from a packed study"},
+            "--out": {"type": Path, "metavar": "PLACE", "help": PACKED},
+        },
+        ("--data",),
+        (
+            "rqps pack demo                      all of it in one file, demo.rqps",
+            "rqps pack demo --out /mnt/studies   one parquet file a table, in /mnt/studies/study=demo",
+            "rqps pack demo.rqps --unpack        into data/raw, where `rqps run` goes on from it",
+        ),
     ),
     (
         "investigate",

@@ -232,10 +232,10 @@ def status(arguments: argparse.Namespace) -> Call:
 
 
 def show(arguments: argparse.Namespace) -> Call:
-    from rqps.store.manifest import study_folder
+    from rqps.store.read import place_of
 
     data = _data(arguments, _nearest())
-    study_folder(arguments.study, data)
+    place_of(arguments.study, data)
     return lambda: _show(arguments.study, data, arguments.steps or (), arguments.all)
 
 
@@ -248,15 +248,30 @@ def _show(study: str, data: Path, steps: Sequence[str] = (), every: bool = False
 
 
 def report(arguments: argparse.Namespace) -> Call:
-    from rqps.store.manifest import study_folder
+    from rqps.store.read import place_of
 
     data = _data(arguments, _nearest())
-    study_folder(arguments.study, data)
+    place_of(arguments.study, data)
 
     def call() -> int:
         from rqps.report import build
 
-        return _print(f"the page: {build(arguments.study, data, arguments.out)}")
+        # A packed file needs no data folder around it.
+        return _print(f"the page: {build(arguments.study, data if data.is_dir() else Path(), arguments.out)}")
+
+    return call
+
+
+def pack(arguments: argparse.Namespace) -> Call:
+    from rqps.store.packing import pack, unpack
+    from rqps.store.read import place_of
+
+    data = _data(arguments, _nearest())
+    place = place_of(arguments.study, data)
+
+    def call() -> int:
+        made = unpack(place, arguments.out or data / "raw") if arguments.unpack else pack(place, arguments.out)
+        return _print("\n".join(map(str, made)))
 
     return call
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rqps.engines import engine_of
 from rqps.run.state import Estimate, RunState
-from rqps.store.manifest import finished_runs, studies, study_folder
+from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, in_words
 from rqps.terminal import duration, megabytes
 from rqps.workloads import workload
@@ -76,7 +76,10 @@ def reportable_text(data: Path, study: str | None = None) -> str:
     """The studies that can be shown and reported now, those that were measured here and the samples."""
     kinds: dict[str, list[str]] = {}
     for name in studies(data):
-        if study in (None, name) and finished_runs(folder := study_folder(name, data)):
+        if study not in (None, name):
+            continue
+        folder = study_folder(name, data)
+        if (folder / PACKED_RUNS).is_file() or finished_runs(folder):
             kinds.setdefault(folder.parent.name, []).append(name)
     words = {"raw": "measured here", "sample": "samples"}
     found = [f"  {words[kind]}: {', '.join(kinds[kind])}" for kind in words if kind in kinds]

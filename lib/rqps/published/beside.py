@@ -150,7 +150,8 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
         if data:
             raise
         return  # a checkout in which nothing was measured yet
-    for name in sorted(there, key=lambda name: name != first):
+    given = (first,) if "/" in first else ()  # the place of a study, which need not be among them
+    for name in (*given, *sorted(there, key=lambda name: name != first)):
         study = load(name, data)
         if study.card.workload == WORKLOAD and study.runs.height:
             yield study

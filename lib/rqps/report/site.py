@@ -54,6 +54,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Report:
+    asked: str  # the study's name, or its place
     study: Study
     runs: pl.DataFrame  # those of every mode
     links: Links
@@ -66,23 +67,27 @@ class _Report:
 def build(
     study: str, data: Path | str | None = None, out: Path | str | None = None, notebooks: Path = NOTEBOOKS
 ) -> Path:
-    """Render a study to `out/STUDY/` and return its index. `out` is `report` in the data folder if not given."""
+    """Render a study, by its name or place, to `out/STUDY/` and return its index.
+
+    `out` is `report` in the data folder if not given."""
     root = data_folder(data).resolve()
-    read, every = load(study, root), load(study, root, mode=None).runs
+    read = load(study, root)
+    name, study = read.card.study, study if study == read.card.study else read.place
+    every = load(study, root, mode=None).runs
     found = analysis_notebooks(notebooks)
     analyses = [path for path in found if _applies(path, every, read)]
     profiles = next((path.stem for path in found if "modes" in asked_by(path)), None)
-    target = (Path(out) if out else root / "report").resolve() / study
+    target = (Path(out) if out else root / "report").resolve() / name
     target.parent.mkdir(parents=True, exist_ok=True)
     runs = every.height + read.failed.height
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}.") as unfinished:
-        folder = Path(unfinished) / study
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}.") as unfinished:
+        folder = Path(unfinished) / name
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
         links = links_to_profiles(study, root, profiles, target.parent)
         now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
         made = f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."
-        report = _Report(read, every, links, root, folder, made, progress)
+        report = _Report(study, read, every, links, root, folder, made, progress)
         _write_index(report, analyses)
         progress.terminal.close()
         if target.exists():
@@ -129,7 +134,7 @@ def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     of which the study has several values, or ask for a study with levels. One that names nothing is for all.
     """
     only = asked_by(notebook)
-    if "levels" in only and only["levels"] != (len(load_levels(study.card.study, study.folder.parents[1])) > 1):
+    if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
         return False
     options = study.conditions.filter(kind="option")
     if "options" in only and options.filter(pl.col("name").is_in(only["options"])).is_empty():
@@ -177,7 +182,7 @@ def _in_short(study: Study) -> tuple[Any, str]:
 
 def _analysis_page(report: _Report, notebook: Path) -> tuple[str, str]:
     """Execute a notebook for this study and render it; its file and title."""
-    parameters = {"study": report.study.card.study, "data": str(report.data)}
+    parameters = {"study": report.asked, "data": str(report.data)}
     check_parameters(notebook, parameters)
     with tempfile.TemporaryDirectory(prefix="rqps-report-") as place:
         _execute(notebook, Path(place), parameters, report.progress)

@@ -15,6 +15,7 @@ from rqps.engines.cache import short_key
 from rqps.profile.instructions import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
+from rqps.store.manifest import LEVELS
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import parse, read_text
 from rqps.study.mistakes import complete
@@ -22,14 +23,13 @@ from rqps.study.perf_schema import class_of, classes
 from rqps.study.runs_file import LONGEST_NAME
 from rqps.workloads import PARAMETERS
 
-FILE = "levels.yaml"
 MOST_LEVELS = 5
 NOT_OF_A_LEVEL = ("extends", "measure_parts_of")
 
 
 def levels_file(data: Path, study: str) -> Path:
     """The file with the configs and studies of a study's levels."""
-    return data / "raw" / f"study={study}" / FILE
+    return data / "raw" / f"study={study}" / LEVELS
 
 
 def file_of_level(data: Path, study: str) -> Path | None:

@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
-from rqps.store.manifest import MANIFEST, check_files, finished, leaves, read_manifest
+from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, check_files, finished, leaves, read_manifest
 from rqps.study import MODES, Mode, Run, RunsFile, There, unfold
 
 PARTIAL = ".partial"
-ASKED = "asked.json"
 FAILURE = "failure.json"
 FIRST_GUESS_S = 10.0
 
@@ -32,7 +31,13 @@ class StudyFolder:
 
     @classmethod
     def of(cls, data: Path, study: str) -> "StudyFolder":
-        return cls(data / "raw" / f"study={study}")
+        folder = cls(data / "raw" / f"study={study}")
+        if (folder.path / PACKED_RUNS).is_file():
+            raise RqpsError(
+                f"{folder.path}: this study is packed, and no run is added to a packed one",
+                fix=f"make folders of it first: rqps pack {folder.path} --unpack",
+            )
+        return folder
 
     def whole(self, run: str) -> Path:
         return self.path / f"run={run}"

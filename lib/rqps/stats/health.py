@@ -92,7 +92,7 @@ def health(study: Study) -> Health:
 def _itself(study: Study) -> pl.DataFrame:
     """Rounds of the base against itself, in which the other base has a name of its own."""
     try:
-        found = load(study.card.study, study.folder.parents[1], "health")
+        found = load(study.place, mode="health")
         again = pl.when(pl.col("run").str.ends_with(AGAIN)).then(pl.col("dbms") + AGAIN).otherwise("dbms")
         runs, steps = (frame.with_columns(again.alias("dbms")) for frame in (found.runs, found.steps))
         return rounds(measured(replace(found, runs=runs, steps=steps), METRICS), runs, study.card.base)

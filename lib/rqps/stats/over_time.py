@@ -19,29 +19,34 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     rows inserted where there are no queries. In a duet a server has a share of each second only: the time that its
     transactions took, over the clients, stands for the second.
     """
-    keys = ["host", "step", "dbms"]
+    line, of_run = ["host", "step", "dbms"], ["run", "step"]
+    known = steps.select(*line, "run", "elapsed_s", "clients", duet=IN_DUET)
     is_whole = pl.col("second") + 1 <= pl.col("elapsed_s") + CLOCKS_DIFFER_S
-    of_clients = pl.col("latency_mean_us") * pl.col("transactions") / 1e6 / pl.col("clients")
-    intervals = (
-        intervals.join(steps.lazy().select("run", "step", "elapsed_s", "clients"), on=["run", "step"])
-        .filter(is_whole | IN_DUET)
-        .with_columns(lasted_s=pl.when(IN_DUET).then(of_clients).otherwise(1.0))
+    rows = (
+        intervals.filter(pl.col("step").is_in(steps["step"].unique().implode()), pl.col("second") >= 0)
+        .select(*of_run, "second", "operations", "transactions", "latency_mean_us", beside=_BESIDE)
+        .join(known.lazy(), on=of_run)
+        .filter(is_whole | pl.col("duet"))
     )
-    piece_s = ((pl.col("second").max() + MOST_POINTS_A_LINE) // MOST_POINTS_A_LINE).cast(pl.Int32)
-    seconds = (
-        intervals.filter(pl.col("second") >= 0, _BESIDE.min().over("step") == _BESIDE)
-        .group_by(*keys, "run", "second")
+    # Twice from the files rather than once and kept: of a long study there are more rows than memory holds.
+    lasts = rows.group_by(*of_run, "beside").agg(pl.col("second").max()).collect()
+    piece_s = (pl.col("second").max() + MOST_POINTS_A_LINE) // MOST_POINTS_A_LINE
+    pieces = (
+        known.join(lasts, on=of_run)
+        .filter(pl.col("beside") == pl.col("beside").min().over("step"))
+        .select(*of_run, "beside", piece_s=piece_s.over(line).cast(pl.Int32))
+    )
+    lasted_s = pl.col("latency_mean_us") * pl.col("transactions") / 1e6 / pl.col("clients")
+    of_piece = (
+        rows.join(pieces.lazy(), on=[*of_run, "beside"])
+        .group_by(*line, "run", pl.col("second") // pl.col("piece_s") * pl.col("piece_s"))
         .agg(
-            pl.col("operations").sum(),
-            pl.col("lasted_s").sum() / pl.when(IN_DUET.first()).then(1).otherwise(pl.len()),
+            pl.col("operations").sum()
+            / pl.when(pl.col("duet").first()).then(lasted_s.sum()).otherwise(pl.col("second").n_unique())
         )
-        .with_columns(piece_s.over(*keys).alias("piece_s"))
-        .with_columns((pl.col("second") // pl.col("piece_s") * pl.col("piece_s")).alias("second"))
-        .group_by(*keys, "run", "second")
-        .agg(pl.col("operations").sum() / pl.col("lasted_s").sum())
         .filter(pl.col("operations").is_finite())
     )
-    return seconds.group_by(*keys, "second").agg(_spread("operations")).sort(*keys, "second").collect()
+    return of_piece.group_by(*line, "second").agg(_spread("operations")).sort(*line, "second").collect()
 
 
 def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) -> pl.DataFrame:

@@ -102,24 +102,14 @@ def comparable(runs: pl.DataFrame) -> None:
                     )
 
 
-def where_from(
-    rounds: pl.DataFrame, runs: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s"
-) -> pl.DataFrame:
-    """The rounds behind one number: both values, and the row of `steps.parquet` that each is in; where the ratio is
-    the median of a duet's `cycles`, also the `slices.parquet` of both, whose rows of one cycle make a ratio."""
-    folders = {row["run"]: row["folder"][row["folder"].rindex("run=") :] for row in runs.iter_rows(named=True)}
+def where_from(rounds: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s") -> pl.DataFrame:
+    """The rounds behind one number: both values, and the row of `steps` that each is in, by its run and its step.
+    Where the ratio is the median of a duet's `cycles`, the rows of `slices` of one cycle make a ratio of it."""
     found = rounds.filter(step=step, dbms=dbms, metric=metric)
-    sliced = found["cycles"].is_not_null().any()
-    files = [
-        pl.format("{}/{}", pl.col(run).replace_strict(folders, return_dtype=pl.String), pl.lit(file)).alias(name)
-        for file, names in (
-            ("steps.parquet", ("me_file", "base_file")),
-            ("slices.parquet", ("me_slices", "base_slices")),
-        )
-        for name, run in zip(names, ("run", "base_run"), strict=True)
-    ]
+    cycles = ["cycles"] if found["cycles"].is_not_null().any() else []
     return found.select(
-        *("host", "round", "me_value", "base_value", "ratio", *(["cycles"] if sliced else [])),
-        *(files if sliced else files[:2]),
+        *("host", "round", "me_value", "base_value", "ratio", *cycles),
+        pl.col("run").alias("me_run"),
+        "base_run",
         pl.format("step = '{}'", "step").alias("row"),
     )

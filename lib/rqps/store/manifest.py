@@ -17,6 +17,12 @@ from rqps.study.document import instead
 
 CARD = "study.json"
 MANIFEST = "manifest.json"
+ASKED = "asked.json"
+"""Beside a manifest: all that was asked for."""
+PACKED_RUNS = "runs.parquet"
+"""The file of a packed study that has all its manifests, and is written last."""
+LEVELS = "levels.yaml"
+"""Beside the runs of a study whose parts are measured: the levels of it."""
 SET_ASIDE = ".until-"
 """In the name of a study's folder that was set aside, before the time; no study's name has a dot."""
 SCHEMA_VERSION = 2
@@ -159,7 +165,7 @@ def _digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
-def right_version(path: Path, version: object) -> None:
+def right_version(path: Path | str, version: object) -> None:
     if str(version) not in map(str, range(1, SCHEMA_VERSION + 1)):
         raise RqpsError(
             f"{path}: schema version {version}, and this rqps reads 1 to {SCHEMA_VERSION}",

@@ -27,13 +27,14 @@ FEWEST = 3
 """Releases, the base among them, that can show a course."""
 
 
-def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
-    """Operations/s by second, one panel per step: the median of the rounds in a band from lowest to highest."""
+def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
+    """Operations/s by second, one panel per step: the median of the rounds in a band from lowest to highest.
+
+    `of_steps` is the number of all steps, where these were chosen from more."""
     if series.is_empty():
         return Sentences(["The load generator of this workload does not report each second."])
     series = by_host(series)
-    shown = (steps or in_order(series["step"]))[:MOST_STEPS]
-    lines = series.filter(pl.col("step").is_in(shown))
+    lines = series.filter(pl.col("step").is_in(in_order(series["step"])[:MOST_STEPS]))
     if lines.group_by("step", "dbms").len()["len"].max() == 1:
         return Sentences(["Each step was measured for a second only, which has no course."])
     dbms = in_order(lines["dbms"])
@@ -56,7 +57,7 @@ def throughput(series: pl.DataFrame, steps: list[str] | None = None) -> Any:
     how = f"Median of {rounds_of(lines['n'])}, in a band from the lowest to the highest; the warm-up is left out."
     if lines["n"].max() == 1:
         how = "Measured seconds only, the warm-up is left out; n is one run, so there is no band."
-    some = shown_of(lines["step"].n_unique(), series["step"].n_unique())
+    some = shown_of(lines["step"].n_unique(), of_steps or series["step"].n_unique())
     return _panels(panel, "step", in_order(lines["step"]), claim, how + some)
 
 

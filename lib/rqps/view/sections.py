@@ -109,16 +109,16 @@ def sampled(run: Study) -> Any:
 
 
 def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
-    """The rounds behind the number that is farthest from 1, with the rows of files that they come from."""
+    """The rounds behind the number that is farthest from 1, with the runs whose rows they come from."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     step, dbms = stats.strongest(compared, metric)
-    found = stats.where_from(rounds, study.runs, step, dbms, metric)
+    found = stats.where_from(rounds, step, dbms, metric)
     note = f"{step}, {dbms} against {study.card.base}: the mean of `ratio`, by its logarithm, is the number above."
     if "cycles" in found.columns:
         note += (
-            " A round's ratio is the median of its cycles' ratios: a cycle is the rows with its number in both files "
-            "of slices. Rounds that their cycles tell more exactly weigh more."
+            " A round's ratio is the median of its cycles' ratios: a cycle is the rows of `slices` with its number, "
+            "of both runs. Rounds that their cycles tell more exactly weigh more."
         )
     return table(found, name="trace", note=note)
 

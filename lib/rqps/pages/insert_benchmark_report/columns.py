@@ -1,7 +1,6 @@
 """The columns of the published report, better numbers for those that it has wrong, and the raw rows of each."""
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 import polars as pl
@@ -100,12 +99,10 @@ def column_rounds(study: Study, compared: pl.DataFrame, column: str) -> list[Any
 
 
 def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.DataFrame:
-    """The rounds behind a column of one step and dbms, and the file that each value is calculated from."""
-    folders = {row["run"]: PurePath(row["folder"]).name for row in study.runs.iter_rows(named=True)}
+    """The rounds behind a column of one step and dbms, and the run and file that each value is calculated from."""
     file, how = SOURCES[column]
-    path = pl.format("{}/{}", pl.col("run").replace_strict(folders, return_dtype=pl.String), pl.lit(file))
     found = columns(study).filter(step=step, dbms=dbms, metric=column)
-    return found.select("host", "round", "value", path.alias("file"), pl.lit(how).alias("calculated"))
+    return found.select("host", "round", "value", "run", pl.lit(file).alias("file"), pl.lit(how).alias("calculated"))
 
 
 def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:

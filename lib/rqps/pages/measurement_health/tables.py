@@ -1,7 +1,6 @@
 """Tables of a study's health: the base against itself, steps, rounds, drift, and the machine."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -10,7 +9,7 @@ from great_tables import GT
 from rqps.observe.finding import HEADINGS, machine_findings
 from rqps.pages.measurement_health.sentences import percent
 from rqps.stats import Health
-from rqps.store import Study, read_manifest
+from rqps.store import Manifest, Study
 from rqps.view import Column, Row, Sentences, dots, interval_of, rounds_of, spread, table, two_lines
 
 METRICS = {"operations_per_s": "throughput", "server_cpu_us_per_operation": "server CPU/o"}
@@ -108,7 +107,8 @@ def machine(study: Study) -> GT | Sentences:
     """Findings of the doctor on the machine as the first run of each host found it, without those that are fine."""
     rows = []
     for (host,), runs in study.runs.group_by("host", maintain_order=True):
-        first = read_manifest(Path(runs["folder"][0]))
+        [text] = study.manifests.filter(folder=runs["folder"][0]).collect()["manifest"]
+        first = Manifest.model_validate_json(text)
         cpus = {*first.placement.server_cpus, *first.placement.client_cpus, *first.placement.observer_cpus}
         # A run described itself when it was on its own CPU already.
         allowed = max(first.machine.get("cpus_allowed", 0), len(cpus))

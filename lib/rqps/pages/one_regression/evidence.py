@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -210,7 +211,7 @@ def _settings(study: Study, pairs: list[tuple[str, str]]) -> pl.DataFrame:
 def _what_ifs(study: Study) -> pl.DataFrame:
     """Studies that were measured to find out more about this one: their tidy frames, with the `change`."""
     begin = f"{study.card.study}{WHAT_IF}"
-    data = study.folder.parents[1]
+    data = Path(study.place).parents[1]
     found = []
     for name in studies(data):
         if not name.startswith(begin):

@@ -28,8 +28,10 @@ def summary(compared: pl.DataFrame) -> Iterator[GT]:
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
     """Throughput of each second, and the latencies, of the steps that changed most."""
-    seconds = stats.throughput_over_time(study.intervals, study.steps)
-    yield view.throughput(seconds, stats.most_changed(compared, MOST_IN_THROUGHPUT))
+    every = view.in_order(study.steps["step"])
+    shown = stats.most_changed(compared, MOST_IN_THROUGHPUT) or every[:MOST_IN_THROUGHPUT]
+    seconds = stats.throughput_over_time(study.intervals, study.steps.filter(pl.col("step").is_in(shown)))
+    yield view.throughput(seconds, of_steps=len(every))
     yield view.latencies(stats.latencies_of_steps(study.steps), stats.most_changed(compared, MOST_IN_LATENCY))
 
 

@@ -1,0 +1,172 @@
+"""Packed studies: one parquet file a table, with the rows of all runs, and one of the runs with their manifests.
+
+They lie in a folder, below a URL that polars reads, or in one file (`releases.rqps`, a zip file of such folders).
+"""
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from rqps.errors import RqpsError
+from rqps.store.manifest import PACKED_RUNS, StudyCard, right_version, sha256
+from rqps.store.run_frames import FACT, RUNS, WARNING, in_order
+from rqps.store.run_tables import MANIFESTS, deferred
+from rqps.store.schemas import IDENTITY, TABLES
+from rqps.store.write import VERSION_KEY
+from rqps.study import Mode
+
+SUFFIX = ".rqps"
+CARD_KEY, FILES_KEY = "rqps_study", "rqps_files"
+"""In its metadata: the study's card, and size and SHA-256 of each of the other files."""
+PACKED_COLUMNS = {
+    **RUNS,
+    "conditions": pl.List(pl.Struct(FACT)),
+    "warnings": pl.List(pl.Struct(WARNING)),
+    **{name: kind for name, kind in MANIFESTS.items() if name not in RUNS},
+}
+FAILED = "failed/"
+"""Before the folder's name of a run that failed."""
+_REFUSED = re.compile(r"\b40[13]\b|Forbidden|Access ?Denied|Permission ?denied|SignatureDoesNotMatch|Unauth", re.I)
+_CREDENTIALS = (
+    "see that your credentials may read it: polars takes them from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from "
+    "~/.aws, or as the store's other clients do"
+)
+_ROWS_AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The files of a packed study."""
+
+    place: str
+    source: Callable[[str], str | Path | bytes]
+    """A path, URL or bytes that polars reads a file from, by its name."""
+    card: StudyCard
+    files: dict[str, tuple[int, str]]
+
+    def frames(self, mode: Mode | None) -> dict[str, Any]:
+        """The frames of a study, of runs of that mode; None is all."""
+        with _reading(self.place, PACKED_RUNS):
+            every = pl.scan_parquet(self.source(PACKED_RUNS)).drop("manifest", "asked").collect()
+        failed = pl.col("folder").str.starts_with(FAILED)
+        ok = every.filter(~failed, True if mode is None else pl.col("mode") == mode)
+        found: dict[str, Any] = {
+            "runs": in_order(ok.select(*RUNS)),
+            "failed": in_order(every.filter(failed).select(*RUNS)),
+            "conditions": _rows_in(ok, "conditions"),
+            "warnings": _rows_in(ok, "warnings"),
+            "manifests": pl.scan_parquet(self.source(PACKED_RUNS)).select(*MANIFESTS),
+        }
+        found |= {name: self._table(name, ok["run"], every) for name in TABLES}
+        with _reading(self.place, "steps.parquet"):
+            return found | {"steps": found["steps"].collect()}
+
+    def check(self) -> None:
+        """Refuses files that are not as they were packed."""
+        for name, (_, digest) in self.files.items():
+            source = self.source(name)
+            if isinstance(source, str):  # an object store keeps digests of its own
+                continue
+            found = hashlib.sha256(source).hexdigest() if isinstance(source, bytes) else sha256(source)
+            if found != digest:
+                raise damaged(f"{self.place}/{name}", f"its SHA-256 is {found}, and was {digest} when it was packed")
+
+    def _table(self, name: str, runs: pl.Series, every: pl.DataFrame) -> pl.LazyFrame:
+        schema = {**IDENTITY, **TABLES[name]}
+        file = f"{name}.parquet"
+        if file not in self.files:
+            return pl.LazyFrame(schema=schema)
+        has_rows = every.filter(pl.col("tables").list.contains(name))["run"]
+        # Rows of a hundred million need not be looked at one by one where all of them are wanted.
+        wanted = True if has_rows.is_in(runs.implode()).all() else pl.col("run").is_in(runs.implode())
+
+        def parts() -> Iterator[pl.LazyFrame]:
+            with _reading(self.place, file):
+                rows = pl.scan_parquet(self.source(file))
+                height = rows.select(pl.len()).collect().item()
+            yield from (rows.slice(at, _ROWS_AT_ONCE) for at in range(0, height, _ROWS_AT_ONCE))
+
+        in_one_file = SUFFIX in self.place
+        rows = deferred(schema, parts) if in_one_file else pl.scan_parquet(self.source(file))
+        return rows.select(*schema).filter(wanted)
+
+
+def packed_at(place: str) -> Packed | None:
+    """The packed study at a path or URL; None where none lies."""
+    if "://" in place:
+        if place.endswith(SUFFIX):
+            fix = "download the file and load that, or upload the folder that `rqps pack --out FOLDER` makes"
+            raise RqpsError(f"{place}: a packed file is read from a disk only", fix=fix)
+        try:
+            return _opened(place, lambda name: f"{place}/{name}")
+        except FileNotFoundError:
+            return None
+    path = Path(place)
+    file = next((each for each in (path, *path.parents) if each.suffix == SUFFIX and each.is_file()), None)
+    if file is not None:
+        return _in_file(file, path.relative_to(file).as_posix())
+    if not (path / PACKED_RUNS).is_file():
+        return None
+    packed = _opened(place, lambda name: path / name)
+    for name, (size, _) in packed.files.items():
+        there = (path / name).stat().st_size if (path / name).is_file() else 0
+        if there != size:
+            raise damaged(f"{path / name}", f"it has {there:,} bytes, and had {size:,} when it was packed")
+    return packed
+
+
+def _in_file(file: Path, folder: str) -> Packed | None:
+    with _reading(file.parent, file.name), zipfile.ZipFile(file) as archive:
+        folders = [Path(name).parent.as_posix() for name in archive.namelist() if Path(name).name == PACKED_RUNS]
+    chosen = folders[0] if folders and folder == "." else folder
+    if chosen not in folders:
+        return None
+
+    def source(name: str) -> bytes:
+        with _reading(file.parent, file.name), zipfile.ZipFile(file) as archive:
+            return archive.read(f"{chosen}/{name}")
+
+    return _opened(f"{file}/{chosen}", source)
+
+
+def _opened(place: str, source: Callable[[str], str | Path | bytes]) -> Packed:
+    with _reading(place, PACKED_RUNS):
+        metadata = pl.read_parquet_metadata(source(PACKED_RUNS))
+    right_version(f"{place}/{PACKED_RUNS}", metadata.get(VERSION_KEY))
+    with _reading(place, PACKED_RUNS):
+        files: dict[str, tuple[int, str]] = json.loads(metadata[FILES_KEY])
+        return Packed(place, source, StudyCard.model_validate_json(metadata[CARD_KEY]), files)
+
+
+def _rows_in(runs: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The rows that each run has in a column of lists."""
+    some = runs.filter(pl.col(column).list.len() > 0).select(*IDENTITY, column)
+    return some.explode(column).unnest(column)
+
+
+def damaged(place: str, why: str) -> RqpsError:
+    reach = "see that the store can be reached and the file there is whole: AWS_ENDPOINT_URL, AWS_REGION, …"
+    fix = reach if "://" in place else "copy it again from where it was packed"
+    return RqpsError(f"{place}: can't be read: {why}", fix=fix)
+
+
+@contextmanager
+def _reading(place: str | Path, file: str) -> Iterator[None]:
+    """Says what to do where a file of a packed study can't be read; that there is none is for others to say."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (PolarsError, OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+        if "://" in str(place) and _REFUSED.search(str(error)):
+            raise RqpsError(f"{place}/{file}: no permission to read it", fix=_CREDENTIALS) from error
+        raise damaged(f"{place}/{file}", str(error)) from error

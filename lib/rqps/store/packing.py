@@ -1,0 +1,152 @@
+"""A study's run folders as one file a table, and back again."""
+
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from rqps.errors import RqpsError
+from rqps.store.manifest import ASKED, LEVELS, PACKED_RUNS, SCHEMA_VERSION, Manifest, sha256
+from rqps.store.packed import CARD_KEY, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
+from rqps.store.read import Study, load_levels
+from rqps.store.run_frames import FACT, WARNING
+from rqps.store.schemas import TABLES
+from rqps.store.write import VERSION_KEY, flush, write_manifest, write_study_card, write_table
+
+_ROWS_IN_A_GROUP = 2**19
+_COMPRESSION_LEVEL = 10
+_RUNS_AT_ONCE = 50
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # in a zip file, so that the same study gives the same bytes
+
+
+def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[Path]:
+    """Packs a study and its levels, without notebooks and logs: into the file `to` where its name ends in .rqps, else
+    into a folder for each of them below it. The file is STUDY.rqps if not given."""
+    levels = load_levels(study, data, mode=None)
+    if not levels:
+        raise RqpsError(f"{study}: no run has finished, so there is nothing to pack", fix=f"rqps run {study}")
+    to = to or Path(f"{levels[0].card.study}{SUFFIX}")
+    if to.suffix != SUFFIX:
+        return [_pack_into(to / f"study={each.card.study}", each) for each in levels]
+    with _replacing(to) as unfinished:
+        folders = [_pack_into(unfinished.parent / f"study={each.card.study}", each) for each in levels]
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
+            for path in (path for folder in folders for path in sorted(folder.iterdir())):
+                info = zipfile.ZipInfo(f"{path.parent.name}/{path.name}", _EPOCH)
+                with path.open("rb") as file, archive.open(info, "w", force_zip64=True) as copy:
+                    shutil.copyfileobj(file, copy)
+    return [to]
+
+
+def unpack(study: str, to: Path, data: Path | None = None) -> list[Path]:
+    """Makes folders of runs below `to` from a packed study and its levels."""
+    return [_unpack_into(to / f"study={each.card.study}", each) for each in load_levels(study, data, mode=None)]
+
+
+def _pack_into(folder: Path, study: Study) -> Path:
+    with _replacing(folder) as unfinished:
+        unfinished.mkdir()
+        for name in TABLES:
+            path = unfinished / f"{name}.parquet"
+            rows: pl.LazyFrame = getattr(study, name).lazy()
+            rows.sink_parquet(
+                path,
+                compression="zstd",
+                compression_level=_COMPRESSION_LEVEL,
+                row_group_size=_ROWS_IN_A_GROUP,
+                metadata={VERSION_KEY: str(SCHEMA_VERSION)},
+            )
+            if not pl.scan_parquet(path).select(pl.len()).collect().item():
+                path.unlink()
+        write_study_card(unfinished, study.card)
+        if (levels := Path(study.place) / LEVELS).is_file():
+            shutil.copyfile(levels, unfinished / LEVELS)
+        files = {path.name: (path.stat().st_size, sha256(path)) for path in sorted(unfinished.iterdir())}
+        metadata = {CARD_KEY: study.card.model_dump_json(), FILES_KEY: json.dumps(files)}
+        _runs(study).write_parquet(
+            unfinished / PACKED_RUNS,
+            compression="zstd",
+            compression_level=_COMPRESSION_LEVEL,
+            metadata={VERSION_KEY: str(SCHEMA_VERSION), **metadata},
+        )
+    return folder
+
+
+def _runs(study: Study) -> pl.DataFrame:
+    """The runs with their conditions, warnings and manifests."""
+    runs = study.runs
+    for column, rows, values in (("conditions", study.conditions, FACT), ("warnings", study.warnings, WARNING)):
+        of_run = rows.group_by("run").agg(pl.struct(*values).alias(column))
+        runs = runs.join(of_run, on="run", how="left")
+    every = pl.concat([runs, study.failed], how="diagonal")
+    found = study.manifests.collect().join(every, on="folder", how="left", maintain_order="left")
+    in_study = pl.col("folder").str.strip_prefix(f"{study.place}/")
+    return found.with_columns(in_study, pl.col("conditions", "warnings").fill_null([])).select(*PACKED_COLUMNS)
+
+
+def _unpack_into(folder: Path, study: Study) -> Path:
+    packed = packed_at(study.place)
+    if packed is None:
+        raise RqpsError(f"{study.place}: this study is not packed", fix="leave out --unpack to pack it")
+    packed.check()
+    manifests = study.manifests.collect()
+    names = dict(study.runs.select("folder", "run").iter_rows())
+    with _replacing(folder) as unfinished:
+        for some in manifests.filter(~pl.col("folder").str.starts_with(FAILED)).iter_slices(_RUNS_AT_ONCE):
+            for name in TABLES:
+                where = some.filter(pl.col("tables").list.contains(name))["folder"].to_list()
+                runs = [names[each] for each in where]
+                rows = getattr(study, name).lazy().filter(pl.col("run").is_in(runs)).select("run", *TABLES[name])
+                found = rows.collect().partition_by("run", as_dict=True, include_key=False)
+                for run, each in zip(runs, where, strict=True):
+                    write_table(unfinished / each, name, found.get((run,), pl.DataFrame(schema=TABLES[name])))
+        for row in manifests.iter_rows(named=True):
+            run = unfinished / row["folder"]
+            run.mkdir(parents=True, exist_ok=True)
+            if row["asked"]:
+                (run / ASKED).write_text(row["asked"], encoding="utf-8")
+            write_manifest(run, Manifest.model_validate_json(row["manifest"]))
+        if LEVELS in packed.files:
+            levels = packed.source(LEVELS)
+            (unfinished / LEVELS).write_bytes(levels if isinstance(levels, bytes) else Path(levels).read_bytes())
+        write_study_card(unfinished, study.card)
+    return folder
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """Gives a name to write to; what was written takes the place of `target` when it is whole.
+
+    Folders of runs are never replaced: they are all that there is of a measurement.
+    """
+    if target.is_dir() and not (target / PACKED_RUNS).is_file():
+        raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
+    with _beside(target) as scratch:
+        yield scratch / "new"
+        for path in (*(scratch / "new").rglob("*"), scratch / "new"):
+            flush(path)
+        if target.exists():
+            target.rename(scratch / "old")
+        (scratch / "new").rename(target)
+        flush(target.parent)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A hidden folder beside `target`, removed in the end."""
+    scratch = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        scratch.mkdir(parents=True)
+        yield scratch
+    except OSError as error:
+        raise RqpsError(
+            f"{target}: could not be written: {error.strerror or error}",
+            fix="see that the disk has room and the folder is yours, then run the same command again",
+        ) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,95 @@
+"""Manifests as frames: the runs, their conditions and their warnings."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rqps.store.manifest import Manifest, leaves
+from rqps.store.schemas import IDENTITY, Columns
+
+Runs = Sequence[tuple[Path, Manifest]]
+"""Folders of runs, each with its manifest."""
+
+_OF_MANIFEST: Columns = {
+    "mode": pl.String,
+    "position": pl.Int32,
+    "seed": pl.Int64,
+    **dict.fromkeys(("workload", "identity", "version", "version_comment"), pl.String),
+    **dict.fromkeys(("build_source", "build_digest", "rqps_version", "git_revision"), pl.String),
+    **dict.fromkeys(("started_at", "ended_at"), pl.Datetime("ms", "UTC")),
+    "elapsed_s": pl.Float64,
+    "measured_s": pl.Float64,
+    "outcome": pl.String,
+    "error": pl.String,
+}
+RUNS: Columns = {
+    **IDENTITY,
+    **_OF_MANIFEST,
+    "placement": pl.String,
+    "parameters": pl.String,  # as JSON with sorted keys, so that equal ones are equal
+    "folder": pl.String,  # of a packed study: its name in the study's folder
+}
+FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
+WARNING: Columns = dict.fromkeys(("kind", "step", "text"), pl.String)
+
+
+def runs_frame(runs: Runs) -> pl.DataFrame:
+    """One row per run, in the order in which they were made."""
+    rows = [
+        {
+            **{name: getattr(manifest, name) for name in (*IDENTITY, *_OF_MANIFEST)},
+            "placement": manifest.placement.kind,
+            "parameters": json.dumps(manifest.parameters, sort_keys=True),
+            "folder": str(folder),
+        }
+        for folder, manifest in runs
+    ]
+    return in_order(pl.DataFrame(rows, schema=RUNS))
+
+
+def in_order(runs: pl.DataFrame) -> pl.DataFrame:
+    return runs.sort("host", "position", "run")
+
+
+def conditions_frame(runs: Runs) -> pl.DataFrame:
+    """One row per run and fact; a nested fact has its path as its name: `cpu.model`."""
+    rows = [
+        (*identity(manifest).values(), kind, name, _text(value))
+        for _, manifest in runs
+        for kind, facts in _facts(manifest).items()
+        for name, value in leaves(facts)
+    ]
+    return pl.DataFrame(rows, schema={**IDENTITY, **FACT}, orient="row")
+
+
+def warnings_frame(runs: Runs) -> pl.DataFrame:
+    rows = [{**identity(manifest), **warning.model_dump()} for _, manifest in runs for warning in manifest.warnings]
+    return pl.DataFrame(rows, schema={**IDENTITY, **WARNING})
+
+
+def identity(manifest: Manifest) -> dict[str, Any]:
+    """The columns that say which run a row is from."""
+    return {name: getattr(manifest, name) for name in IDENTITY}
+
+
+def _facts(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    by_clients = {
+        f"with {number} client{'' if number == 1 else 's'}": placed.model_dump()
+        for number, placed in manifest.placements.items()
+    }
+    return {
+        "option": manifest.options,
+        "parameter": manifest.parameters,
+        "placement": manifest.placement.model_dump() | by_clients,
+        "machine": manifest.machine,
+        "tool": {"rqps": manifest.rqps_version, "revision": manifest.git_revision, **manifest.tools},
+    }
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return None if value is None else str(value)

@@ -1,0 +1,135 @@
+"""Tables in the folders of runs, as one frame each that is read only when rows are asked for."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+from polars.io.plugins import register_io_source
+
+from rqps.store.manifest import ASKED, MANIFEST, SCHEMA_VERSION, Manifest, check_files, damaged, right_version
+from rqps.store.run_frames import Runs, identity
+from rqps.store.schemas import IDENTITY, MODE_TABLES, TABLES, WORKLOAD_TABLES, Columns
+from rqps.store.upgrade import LATER_TABLES, upgraded
+from rqps.store.write import VERSION_KEY
+
+_FILE = "file"
+_AT_ONCE_BYTES = 16 * 1024**2
+"""Files that are read together: of a study that is larger than memory, so much is in memory at a time."""
+MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
+
+
+def run_table(name: str, runs: Runs) -> pl.LazyFrame:
+    """The files of all runs as one frame. Each is opened only when rows are asked for: a study may have thousands."""
+    return deferred({**IDENTITY, **TABLES[name]}, lambda: _rows(name, runs), partial(_collected, name, runs))
+
+
+def manifests(runs: Runs) -> pl.LazyFrame:
+    """The manifest of each run as it was written, what was asked of it, and the tables that it has."""
+
+    def rows() -> Iterator[pl.LazyFrame]:
+        yield pl.LazyFrame([_manifest_row(folder) for folder, _ in runs], schema=MANIFESTS)
+
+    return deferred(MANIFESTS, rows)
+
+
+def deferred(
+    schema: Columns,
+    parts: Callable[[], Iterator[pl.LazyFrame]],
+    collected: Callable[[pl.LazyFrame], pl.DataFrame] = pl.LazyFrame.collect,
+) -> pl.LazyFrame:
+    """A frame of parts, which are made and collected one after the other when rows are asked for."""
+
+    def rows(
+        columns: list[str] | None, condition: pl.Expr | None, limit: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        left = limit
+        for part in chain([pl.LazyFrame(schema=schema)], parts()):
+            found = part if condition is None else part.filter(condition)
+            found = found if columns is None else found.select(columns)
+            frame = collected(found if left is None else found.head(left))
+            yield frame
+            left = None if left is None else left - frame.height
+            if left == 0:
+                return
+
+    return register_io_source(rows, schema=schema, is_pure=True)
+
+
+def _collected(name: str, runs: Runs, rows: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return rows.collect()
+    except (OSError, PolarsError, PanicException) as error:
+        check_files(runs, [f"{name}.parquet"], thorough=True)
+        for path in (folder / f"{name}.parquet" for folder, _ in runs):
+            try:
+                pl.read_parquet(path, hive_partitioning=False)
+            except FileNotFoundError:
+                continue
+            except (OSError, PolarsError, PanicException) as why:
+                raise damaged(path, str(why)) from error
+        raise
+
+
+def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
+    """The rows of all files, those of an older version brought up to date. Some files that are alike are one scan."""
+    alike: dict[tuple[str, str, str], list[tuple[Path, Manifest]]] = {}
+    for folder, manifest in runs:
+        path = folder / f"{name}.parquet"
+        if MODE_TABLES.get(name, manifest.mode) != manifest.mode or (metadata := _metadata(path, manifest)) is None:
+            continue
+        form = str(metadata.get(VERSION_KEY)), manifest.workload, metadata.get("ARROW:schema", str(path))
+        alike.setdefault(form, []).append((path, manifest))
+    for (version, workload, _), files in alike.items():
+        for some in _at_once(files):
+            rows = pl.scan_parquet([path for path, _ in some], glob=False, include_file_paths=_FILE)
+            if version != str(SCHEMA_VERSION):
+                rows = upgraded(name, rows, workload)
+            whose: list[dict[str, Any]] = [{_FILE: str(path), **identity(manifest)} for path, manifest in some]
+            known = pl.LazyFrame(whose, schema={_FILE: pl.String, **IDENTITY})
+            joined = rows.join(known, on=_FILE, how="left", maintain_order="left")
+            yield joined.select(*IDENTITY, *TABLES[name].names())
+
+
+def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path, Manifest]]]:
+    some: list[tuple[Path, Manifest]] = []
+    size = 0
+    for path, manifest in files:
+        some.append((path, manifest))
+        size += path.stat().st_size
+        if size >= _AT_ONCE_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _metadata(path: Path, manifest: Manifest) -> Mapping[str, str] | None:
+    """The metadata of a run's table; None where the run may be without its file."""
+    if manifest.files and path.name not in manifest.files:
+        return None
+    check_files([(path.parent, manifest)], [path.name])
+    try:
+        metadata = pl.read_parquet_metadata(path)
+    except (OSError, PolarsError) as error:
+        of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
+        no_duet = path.stem == "slices" and "/" not in manifest.run
+        older = manifest.schema_version < SCHEMA_VERSION and path.stem in LATER_TABLES
+        if (manifest.outcome == "failed" or of_another or no_duet or older) and not path.exists():
+            return None
+        raise damaged(path, str(error)) from error
+    right_version(path, str(metadata.get(VERSION_KEY)))
+    return metadata
+
+
+def _manifest_row(folder: Path) -> dict[str, Any]:
+    asked = folder / ASKED
+    return {
+        "folder": str(folder),
+        "tables": [name for name in TABLES if (folder / f"{name}.parquet").is_file()],
+        "manifest": (folder / MANIFEST).read_text(encoding="utf-8"),
+        "asked": asked.read_text(encoding="utf-8") if asked.is_file() else None,
+    }
