@@ -17,7 +17,9 @@ from child import until
 from live_study import Place
 from rqps.engines import Start
 from rqps.engines.rocksdb import Database, locate, prepare
+from rqps.engines.rocksdb.flags import plain
 from rqps.errors import RqpsError
+from rqps.profile import stack_costs
 from rqps.run.job import make_ready, read_job
 from rqps.run.measure import measure
 from rqps.stats import relate
@@ -240,7 +242,7 @@ def test_a_step_that_hangs(short: Path) -> None:
 
 def test_more_keys_than_the_disk_has_room_for(short: Path) -> None:
     keys = shutil.disk_usage(short).total // 400
-    with pytest.raises(RqpsError, match=r"keys need about .* and the disk has"):
+    with pytest.raises(RqpsError, match=r"old\.small: a database of this size needs about .* and the disk has"):
         DbBenchSteps().prepare(opened(short), DbBenchParameters(keys=keys))
 
 
@@ -254,3 +256,47 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(short: Path) -> None:
         until(lambda: started.poll() is not None, patience_s=60, why=lambda: "still running")
     assert started.returncode == 130
     assert not list((short / "scratch").iterdir())
+
+
+def on_a_disk(database: Database, setup: str, folder: Path, *disk: str) -> "subprocess.CompletedProcess[str]":
+    """The driver filling a database on a file system of its own, which goes with it."""
+    asked = DbBenchParameters(setups=(setup,), keys=100_000, cache_mb=64)
+    flags = {name: plain(value) for name, value in asked.flags_of(*find(f"{setup}.fillseq")).items()}
+    (folder / "disk").mkdir()
+    command = database.command(flags, "load=fill", "create=1", "after=flush,wait", f"db={folder}/disk/db")
+    mounted = ["unshare", "-rm", "sh", "-c", 'mount "$1" "$2" none "$0" && shift 2 && exec "$@"']
+    return subprocess.run(
+        [*mounted, str(folder / "disk"), *disk, *command], input="\n", capture_output=True, text=True
+    )
+
+
+def test_a_disk_that_fills(short: Path) -> None:
+    done = on_a_disk(opened(short), "byrx", short, "-ttmpfs", "-osize=16m")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "No space left on device" in done.stdout
+
+
+def test_a_file_system_without_o_direct(short: Path) -> None:
+    done = on_a_disk(opened(short), "iodir", short, "-tramfs", "-osize=64m")
+    assert done.returncode == 1, done.stdout + done.stderr
+    error = opened(short).refused(done.stdout)
+    assert "this file system has no O_DIRECT" in error.fix
+
+
+def test_where_the_time_goes(short: Path) -> None:
+    text = written("steps: [fillseq, settle, readrandom, overwrite]", dbms="old.small")
+    place = Place(short, text.replace("rounds: 1", "rounds: 1\n    stacks_rounds: 1"))
+    place.run()
+    study = rqps.load("small", data=short / "data", mode="stacks")
+    roles = {role.rstrip("0123456789") for role in study.threads.collect()["role"]}
+    assert {"client", "rocksdb:low", "rocksdb:high"} <= roles
+    costs = stack_costs(study.stacks, study.steps)
+    by_step = costs.group_by("step", "component").agg(pl.col("cost").sum())
+    shares = by_step.with_columns((pl.col("cost") / pl.col("cost").sum().over("step")).alias("share"))
+    other = (
+        shares.filter(pl.col("component").is_in(["other", "libraries"])).group_by("step").agg(pl.col("share").sum())
+    )
+    assert (other["share"] < 0.25).all(), other
+    reading = set(shares.filter(step="byrx.readrandom")["component"])
+    assert {"RocksDB block cache", "RocksDB index", "RocksDB filter", "RocksDB data blocks"} <= reading
+    assert "RocksDB flush and compaction" in set(shares.filter(step="byrx.overwrite")["component"])

@@ -1,6 +1,7 @@
 """RocksDB: flags and releases, reading what db_bench of any release prints, and studies that make no sense."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from rqps.engines.rocksdb import build, flags
 from rqps.engines.rocksdb.build import Build, source
 from rqps.engines.sources import catalogue
 from rqps.errors import RqpsError
+from rqps.overview import plan_text
+from rqps.run.state import state
 from rqps.study import BuildSpec, Option, read_runs_file
 from rqps.workloads import PARAMETERS
 from rqps.workloads.db_bench.database_stats import read_stats
@@ -115,7 +118,8 @@ def test_stalls_of_old_and_new_releases() -> None:
         "l0-file-count-limit-delays: 2, total-stops: 3"
     )
     assert read_stats([old])["stalls"] == "5"
-    assert read_stats([new])["stalls"] == "2"
+    of_all = "Write Stall (count): write-buffer-manager-limit-stops: 0"
+    assert read_stats([new, of_all])["stalls"] == "2"
 
 
 def test_steps_that_give_no_number_come_before_the_next_one() -> None:
@@ -163,6 +167,17 @@ def test_builds_that_can_t_be_compared(tmp_path: Path, workload: str, dbms: str,
     (tmp_path / "runs.yaml").write_text(RUNS.replace("WORKLOAD", workload).replace("DBMS", dbms))
     with pytest.raises(RqpsError, match=f"studies.tried.dbms: {reason}"):
         read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
+
+
+def test_a_plan_says_where_the_disk_is_too_small(tmp_path: Path) -> None:
+    text = RUNS.replace("WORKLOAD", "db-bench").replace("DBMS", "rx.small")
+    text = text.replace("rounds: 1", "rounds: 1\n    parameters: {keys: KEYS}")
+    keys = {"small": 1000, "large": shutil.disk_usage(tmp_path).total // 400}
+    for size, many in keys.items():
+        (tmp_path / "runs.yaml").write_text(text.replace("KEYS", str(many)))
+        runs_file = read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
+        said = plan_text(state(runs_file, "tried", tmp_path), {"rx": "maven"}, 0, [])
+        assert ("not enough room: a run needs about" in said) == (size == "large")
 
 
 @pytest.mark.parametrize(

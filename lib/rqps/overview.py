@@ -1,11 +1,14 @@
 """The plan of a study, and its progress, as text for a terminal."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from shutil import disk_usage
 
 from rqps.engines import engine_of
+from rqps.engines.cache import cache_dir
 from rqps.run.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, in_words
@@ -170,8 +173,18 @@ def _time(states: Sequence[RunState], fetch_bytes: int) -> Iterator[str]:
         under_load = duration(sum(each.estimated_seconds for each in todo))
         fetching = f", and fetching {megabytes(fetch_bytes)}" if fetch_bytes else ""
         yield f"  about {duration(left)} for what is not done, {under_load} of it under load{fetching}"
+        yield from _room(todo)
     if any(each.state == "other" for each in states):
         yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"
+
+
+def _room(runs: Sequence[Run]) -> Iterator[str]:
+    """A warning where the disk has less room than one run needs."""
+    scratch = Path(os.environ.get("RQPS_SCRATCH") or cache_dir()).absolute()
+    there = next(folder for folder in (scratch, *scratch.parents) if folder.is_dir())
+    needed, free = max(run.parameters.disk_bytes * len(run.members) for run in runs), disk_usage(there).free
+    if needed > free:
+        yield f"  not enough room: a run needs about {megabytes(needed)}, and {there} has {megabytes(free)} left"
 
 
 def _run_line(state: RunState, width: int) -> str:

@@ -211,6 +211,11 @@ class Parameters(Strict, ABC):
         """True where the load can change between servers in the middle of a step."""
         return False
 
+    @property
+    def disk_bytes(self) -> int:
+        """The room on the disk that a run needs, where its load knows that; else 0."""
+        return 0
+
     def refused(self, builds: Mapping[str, BuildSpec]) -> str | None:  # noqa: ARG002 most take all of their engine
         """The reason why these builds can't be compared under this load, if there is one."""
         return None

@@ -32,6 +32,7 @@
 #define MOST_THREADS 256
 #define MOST_BATCH 1024
 #define MOST_SIDES 64
+#define WRITER "writer"
 
 /* The C API. All of it has one form since 5.18; what came later is marked, and may be missing. */
 typedef void *Any;
@@ -184,8 +185,8 @@ struct client {
 static Any db, read_options, write_options;
 static int batch, nexts, reverse;
 static uint64_t origin_ns, end_ns_due;
-static atomic_int stop;
-static pthread_barrier_t at_the_begin;
+static atomic_int clients_left;
+static pthread_barrier_t all_of_us;
 static volatile unsigned touched;
 
 static void put_one(struct client *me, uint64_t key) {
@@ -356,7 +357,7 @@ static void take_turns(struct client *me) {
 static void load(struct client *me) {
     uint64_t last_ns = now_ns(CLOCK_MONOTONIC);
     double bytes = (double)(key_size + value_size);
-    while (!stop && (!me->most || me->done < me->most) && (me->kind != FILL || me->next < me->last)) {
+    while (clients_left && (!me->most || me->done < me->most) && (me->kind != FILL || me->next < me->last)) {
         if (me->bytes_per_s > 0) { /* in pieces of a hundredth of a second, as db_bench's limiter does about */
             double due_s = (double)me->done * bytes / me->bytes_per_s, late_s = (double)(last_ns - origin_ns) / 1e9 - due_s;
             if (late_s < 0) {
@@ -376,14 +377,17 @@ static void load(struct client *me) {
 static void *client_thread(void *argument) {
     struct client *me = argument;
     pthread_setname_np(pthread_self(), me->name);
-    pthread_barrier_wait(&at_the_begin); /* all are there: the step can be begun */
-    pthread_barrier_wait(&at_the_begin); /* it has begun */
+    pthread_barrier_wait(&all_of_us); /* all are there: the step can be begun */
+    pthread_barrier_wait(&all_of_us); /* it has begun */
     uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
     me->begin_ns = now_ns(CLOCK_MONOTONIC);
     if (shared) take_turns(me);
     else load(me);
     me->end_ns = now_ns(CLOCK_MONOTONIC);
+    if (strcmp(me->name, WRITER)) clients_left--; /* the last of them ends what is written beside */
     me->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+    pthread_barrier_wait(&all_of_us); /* it has ended */
+    pthread_barrier_wait(&all_of_us); /* the threads' counters have been read */
     return NULL;
 }
 
@@ -574,7 +578,7 @@ int main(int count, char **arguments) {
         struct client *me = clients + i;
         int writes_beside = i == threads;
         me->id = i + 1;
-        me->name = writes_beside ? "writer" : "client";
+        me->name = writes_beside ? WRITER : "client";
         me->kind = writes_beside ? OVERWRITE : kind;
         me->seed = (uint64_t)number("seed", 1) * 1000003u + (uint64_t)i;
         me->most = writes_beside ? 0 : (most + (uint64_t)threads - 1) / (uint64_t)threads;
@@ -595,18 +599,17 @@ int main(int count, char **arguments) {
         if (sides > MOST_SIDES) fail("turns", "too many sides");
     }
 
-    pthread_barrier_init(&at_the_begin, NULL, (unsigned)workers + 1);
+    clients_left = workers < threads ? workers : threads;
+    pthread_barrier_init(&all_of_us, NULL, (unsigned)workers + 1);
     for (int i = 0; i < workers; i++) pthread_create(&clients[i].thread, NULL, client_thread, clients + i);
-    pthread_barrier_wait(&at_the_begin);
+    pthread_barrier_wait(&all_of_us);
     say("rqps ready\n");
     if (getchar() == EOF) _exit(0); /* nobody wants it any more */
     uint64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     origin_ns = now_ns(CLOCK_MONOTONIC);
     end_ns_due = seconds > 0 ? origin_ns + (uint64_t)(seconds * 1e9) : 0;
-    pthread_barrier_wait(&at_the_begin);
-    for (int i = 0; i < workers && i < threads; i++) pthread_join(clients[i].thread, NULL);
-    stop = 1;
-    if (workers > threads) pthread_join(clients[threads].thread, NULL);
+    pthread_barrier_wait(&all_of_us);
+    pthread_barrier_wait(&all_of_us);
     uint64_t ended_ns = now_ns(CLOCK_MONOTONIC), ended_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID), ours_ns = 0;
     for (int i = 0; i < workers; i++) ours_ns += clients[i].cpu_ns;
     say("status after elapsed_s %.6f\n", (double)(ended_ns - origin_ns) / 1e9);
@@ -617,6 +620,7 @@ int main(int count, char **arguments) {
     say("status after settled_cpu_s %.6f\n", (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - ended_cpu_ns) / 1e9);
     say("rqps ended\n");
     while (getchar() != EOF) {}
+    pthread_barrier_wait(&all_of_us);
 
     for (int i = 0; i < workers; i++) report_seconds(clients + i);
     report_stats();

@@ -31,7 +31,7 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
             hours, minutes, seconds, percent = map(float, stall.groups())
             found |= {"stall_s": f"{3600 * hours + 60 * minutes + seconds:g}", "stall_percent": f"{percent:g}"}
         elif counts := _COUNTS.match(line):
-            found["stalls"] = str(_stalls(counts[1]))
+            found.setdefault("stalls", str(_stalls(counts[1])))  # another line has those of all databases together
         elif written := _WRITTEN.match(line):
             found |= {"compaction_written_gb": written[1], "compaction_read_gb": written[2]}
         elif flushed := _FLUSHED.match(line):

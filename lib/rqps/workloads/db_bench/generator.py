@@ -33,6 +33,10 @@ OF_DB_BENCH = {
 """Flags for its report, as in the published scripts."""
 
 
+WITH_WAITING = (6, 19)
+"""The first release whose db_bench has flush, compact0 and waitforcompaction."""
+
+
 def folder_of(database: Database, setup: Setup) -> Path:
     """The directory of the database of a set-up."""
     return database.directory / setup.name
@@ -70,7 +74,7 @@ class Driver(LoadGenerator):
             "level0_trigger": flags["level0_file_num_compaction_trigger"],
             "expect_filter": 1,
         }
-        if step.reads_only:
+        if step.load in ("read", "multiread", "seek"):
             own["warmup"] = parameters.warmup_operations
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
@@ -162,21 +166,15 @@ class DbBench(LoadGenerator):
             )
         self.database, self.step = database, step
         self.patience_s = patience_s(setup, step, parameters)
-        folder = folder_of(database, setup)
-        own: dict[str, Any] = {
-            "benchmarks": step.benchmarks,
-            "db": folder,
-            "wal_dir": folder,
-            "use_existing_db": step.load != "fill",
-        }
-        own["report_file"] = self.intervals = folder.parent / INTERVALS
-        flags = parameters.flags_of(setup, step) | OF_DB_BENCH | {"seed": how["seed"]}
-        if database.build.number < WITHOUT_WAITING and "waitforcompaction" in step.benchmarks:
-            own["benchmarks"] = "overwrite,stats" if step.writes else "stats"
-        given = database.prepared.options
-        texts = {name: given.get(name, plain(value)) for name, value in (flags | own).items() if name not in FOLDERS}
-        folders = (f"--{name}={own[name]}" for name in FOLDERS if name in own)
-        call = database.command(texts, *folders)
+        folder, benchmarks = folder_of(database, setup), step.benchmarks
+        self.intervals = database.directory / INTERVALS
+        if database.build.number < WITH_WAITING and "waitforcompaction" in benchmarks:
+            benchmarks = "overwrite,stats" if step.writes else "stats"
+        flags = parameters.flags_of(setup, step) | OF_DB_BENCH
+        flags |= {"seed": how["seed"], "use_existing_db": step.load != "fill"}
+        own = {"benchmarks": benchmarks, "db": folder, "wal_dir": folder, "report_file": self.intervals}
+        texts = {name: plain(value) for name, value in flags.items()}
+        call = database.command(texts, *(f"--{name}={value}" for name, value in own.items()))
         self._started_ns = time.monotonic_ns()
         super().__init__((call, database.build.environment), (), f"{setup.name}.{step.name}", 1, how)
         database.pids = (self.pid,)
@@ -196,12 +194,6 @@ class DbBench(LoadGenerator):
     def end(self) -> None:
         super().end()
         self.database.pids = ()
-
-
-FOLDERS = ("benchmarks", "db", "wal_dir", "report_file")
-"""Arguments of db_bench that no config has."""
-WITHOUT_WAITING = (6, 19)
-"""The first release whose db_bench has flush, compact0 and waitforcompaction."""
 
 
 def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float:

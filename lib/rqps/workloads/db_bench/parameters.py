@@ -15,6 +15,8 @@ BEGIN_S = 1.0
 ROWS_PER_S = 200_000
 """That one client writes in order, about."""
 BYTES_OF_A_ROW = 420
+ROOM = 2.5
+"""Times the size of its rows that a database takes while it is written and compacted."""
 OPERATIONS = 20_000
 """The same number in a step whose instructions are counted."""
 
@@ -133,6 +135,10 @@ class DbBenchParameters(Parameters):
                 "time: such a ratio says nothing; take libraries only, or db_benchs only"
             )
         return None
+
+    @property
+    def disk_bytes(self) -> int:
+        return round(ROOM * max(self.keys_of(setups()[name]) for name in self.setups) * BYTES_OF_A_ROW)
 
     @property
     def connections(self) -> Connections:

@@ -15,7 +15,7 @@ from rqps.store.schemas import STEPS
 from rqps.study import BuildSpec
 from rqps.terminal import megabytes
 from rqps.workloads import Answer, Checked, How
-from rqps.workloads.answers import Second, interval_rows, latency_rows, read_seconds, step_columns, together, total
+from rqps.workloads.answers import by_second, interval_rows, latency_rows, read_seconds, step_columns, total
 from rqps.workloads.db_bench import db_bench_output
 from rqps.workloads.db_bench.database_stats import read_stats
 from rqps.workloads.db_bench.generator import DbBench, Driver, Turns, folder_of, slices, statuses
@@ -32,8 +32,6 @@ WRITTEN_FOR_ALL = {"format_version": "4", "checksum_type": "3", "max_background_
 """Every release from 6.0 on reads it."""
 FILES, SMALLEST_FILE_BYTES = 512, 65536
 """A database of a load is as many files, about, whatever its size."""
-ROOM = 2.5
-"""Times the size of its rows that a database takes while it is written and compacted."""
 NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
 """Load and engine are one process, whose counters are the server's."""
 
@@ -68,12 +66,11 @@ class DbBenchSteps:
 
     def prepare(self, server: Database, parameters: DbBenchParameters) -> None:
         """See that the largest database has room."""
-        keys = max(parameters.keys_of(setups()[name]) for name in parameters.setups)
-        needed, free = int(ROOM * keys * BYTES_OF_A_ROW), shutil.disk_usage(server.directory).free
+        needed, free = parameters.disk_bytes, shutil.disk_usage(server.directory).free
         if needed > free:
             raise RqpsError(
-                f"{keys:,} keys need about {megabytes(needed)} while they are written and compacted, and the disk "
-                f"has {megabytes(free)} left",
+                f"{server.name}: a database of this size needs about {megabytes(needed)} while it is written and "
+                f"compacted, and the disk has {megabytes(free)} left",
                 fix="ask for fewer keys, or set RQPS_SCRATCH to a folder on a larger disk",
             )
 
@@ -165,15 +162,7 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, s
         if done < RATE_HELD * target:
             text = f"{done:,.0f} rows/s were written beside it instead of {target:,.0f}"
             warnings.append(Warning_(kind="target", text=text, step=step))
-    named = _by_second(seconds, described.name)
+    kinds = {CLIENT: described.name, WRITER: WRITES}
+    named = [replace(each, kind=kinds[each.kind]) for each in by_second(seconds)]
     more = {"status": status} | ({"slices": slices(load.lines, step)} if sliced else {})
     return Answer(columns, interval_rows(step, named), latency_rows(step, named), tuple(warnings), more)
-
-
-def _by_second(seconds: Sequence[Second], name: str) -> list[Second]:
-    """Each second of all clients together, by the kind of what was done."""
-    parts: dict[tuple[str, int], list[Second]] = {}
-    for each in seconds:
-        parts.setdefault((each.kind, each.second), []).append(each)
-    kinds = {CLIENT: name, WRITER: WRITES}
-    return [together(kinds[kind], second, of) for (kind, second), of in sorted(parts.items())]
