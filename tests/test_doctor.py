@@ -28,6 +28,7 @@ from rqps.observe.counters import read_process
 from rqps.observe.doctor import disk_room, examine, file_system, open_files, program_findings, socket_path
 from rqps.observe.finding import LEVELS, Finding, machine_findings, render, worst
 from rqps.observe.noise import measure_noise, summarise
+from rqps.scratch import PREFIX
 
 CPUS = sorted(os.sched_getaffinity(0))
 MS_NS = 1_000_000
@@ -185,7 +186,7 @@ def test_missing_programs_are_findings(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -> None:
     """Anything that is called like our mysqld will do."""
-    private = tmp_path / "rqps-abcdefgh"
+    private = tmp_path / f"{PREFIX}abcdefgh"
     private.mkdir()
     argv = [sys.executable, "-c", "import time; time.sleep(60)", f"--socket={private}/mysqld.sock"]
     alone = subprocess.Popen(argv)

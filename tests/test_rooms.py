@@ -9,7 +9,8 @@ ROOT = Path(__file__).parent.parent
 LIBRARY = ROOT / "lib/rqps"
 ROOMS = (
     ("errors",),
-    ("terminal", "notebook"),
+    ("terminal", "scratch"),
+    ("notebook",),
     ("study",),
     ("store",),
     ("engines",),

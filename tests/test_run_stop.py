@@ -1,11 +1,13 @@
 """Ctrl-C and its kin at any moment: nothing is left running, nothing half-done stays, nothing earlier is lost."""
 
 import fcntl
+import json
 import os
 import pty
 import re
 import signal
 import socket
+import stat
 import struct
 import termios
 import time
@@ -16,6 +18,7 @@ import pytest
 from house import House, end
 from rqps.run.run_folder import clear_stale
 from rqps.run.state import StudyFolder
+from rqps.scratch import PREFIX
 
 
 @pytest.fixture
@@ -178,3 +181,35 @@ def test_half_done_folders_of_the_living_and_of_other_hosts_are_left_alone(tmp_p
     clear_stale(folder, said.append)
     assert {path.name for path in folder.partials()} == {".run=living.partial", ".run=elsewhere.partial"}
     assert len(said) == 2
+
+
+def private_folder(house: House, temporary: Path) -> Path:
+    """The folder through which rqps talks to the kernel that measures now."""
+    house.until(lambda: is_measuring(house))
+    [found] = [path.parent for path in temporary.glob(f"{PREFIX}*/kernel.json")]
+    return found
+
+
+def test_a_kernel_and_rqps_talk_where_nobody_else_may_listen(
+    small_house: House, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(short))
+    process = small_house.start()
+    private = private_folder(small_house, short)
+    assert json.loads((private / "kernel.json").read_text())["transport"] == "ipc"
+    assert private.stat().st_mode & 0o077 == 0
+    assert stat.S_IMODE((private / "kernel.json").stat().st_mode) == 0o600
+    assert end(process, signal.SIGINT)[0] == 130
+    assert not private.exists()
+
+
+def test_the_next_command_sweeps_what_a_killed_one_left_in_temporary_folders(
+    small_house: House, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(short))
+    process = small_house.start()
+    private = private_folder(small_house, short)
+    end(process, signal.SIGKILL)
+    small_house.script({})
+    assert small_house.run()[0] == 0
+    assert not private.exists()

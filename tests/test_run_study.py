@@ -61,6 +61,7 @@ def test_the_order_of_steps_across_runs_with_a_failed_one(house: House) -> None:
 
 SAID = {
     "kill": "the notebook's kernel was killed by SIGKILL",
+    "crash": "the notebook's kernel was killed by SIGSEGV",
     "raise": "ValueError: the third wheel came off",
     "refuse": "my.cnf: no such option",
     "dies at once": "the notebook's kernel ended with exit code 3",
@@ -93,7 +94,7 @@ def test_the_study_goes_on_after_failures_and_its_exit_code_says_so(story: Story
     assert story.code == 1
     assert len([line for line in story.house.noted() if line.startswith("prepare")]) == len(FAULTS)
     assert story.words.splitlines()[-1].startswith("demo: 2 runs measured in ")
-    assert story.words.splitlines()[-1].endswith(", 8 failed; next: rqps run demo")
+    assert story.words.splitlines()[-1].endswith(f", {len(SAID)} failed; next: rqps run demo")
     assert story.house.partials() == []
     assert "Traceback" not in story.words
 
@@ -114,6 +115,10 @@ def test_a_failure_is_reported_at_once_and_at_the_end_and_kept(story: Story, fau
     record = json.loads((folder / "failure.json").read_text())
     assert (record["run"], said in record["error"]) == (failed.run.run, True)
     assert (folder / "manifest.json").exists() == (fault == "says failed")
+
+
+def test_what_a_kernel_says_when_it_dies_is_shown(story: Story) -> None:
+    assert "was killed by SIGSEGV before the notebook's end; its last words:\n" in story.words
 
 
 def test_our_own_errors_are_shown_as_they_are(story: Story) -> None:
@@ -215,3 +220,26 @@ def test_a_data_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert code == 1
     assert "Traceback" not in words
     assert str(tmp_path / "data") in words
+
+
+def test_a_run_whose_folder_is_removed_meanwhile_fails_for_that_reason_and_the_study_goes_on(house: House) -> None:
+    house.script({house.first(): "vanish"})
+    code, words = house.run()
+    assert code == 1
+    assert "failed at " in words
+    assert "its folder was removed, or emptied, while it was measured" in words
+    assert sorted(each.state for each in house.states()) == ["done", "failed"]
+    house.script({})
+    assert house.run()[0] == 0
+
+
+def test_a_study_whose_folder_is_removed_meanwhile_ends_for_that_reason(house: House) -> None:
+    house.script({house.first(): "vanish with all"})
+    code, words = house.run()
+    assert code == 1
+    assert f"{house.study}: was removed or renamed while " in words
+    assert "room" not in words
+    assert house.partials() == []
+    house.script({})
+    assert house.run()[0] == 0
+    assert [each.state for each in house.states()] == ["done", "done"]

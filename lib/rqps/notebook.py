@@ -1,4 +1,7 @@
-"""Executes a notebook: papermill in a thread of ours, its kernel in a process that certainly ends."""
+"""Executes a notebook: papermill in a thread of ours, its kernel in a process that certainly ends.
+
+They talk through sockets in a folder that nobody else may read, so that no two kernels choose one port.
+"""
 
 import ast
 import json
@@ -19,16 +22,20 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from rqps.errors import RqpsError
+from rqps.scratch import Scratch
 
 if TYPE_CHECKING:
     from jupyter_client.manager import AsyncKernelManager
 
 LOGS = "logs"
 RESULT = "notebook.ipynb"
+KERNEL_LOG = "kernel.log"
 PIDS = "pids.txt"
 """File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
-QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start of what does not matter on a loopback
+QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start of what does not matter here
+LAST_LINES, LONGEST_WORDS = 5, 1000
+"""The lines and characters that are shown of what a kernel said before it died."""
 
 
 class Execution:
@@ -65,7 +72,7 @@ class Execution:
         # A full disk may be the very error.
         with suppress(OSError), (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error))
-        return _explain(error, self._kernel.poll() if self._kernel else None)
+        return _explain(error, self._kernel.poll() if self._kernel else None, self.folder / LOGS / KERNEL_LOG)
 
     def remains(self) -> set[psutil.Process]:
         """Processes of the notebook that are still there."""
@@ -74,7 +81,8 @@ class Execution:
     def _execute(self, parameters: dict[str, str]) -> None:
         import papermill
 
-        with _logged(self.folder / LOGS / "papermill.log"):
+        with _logged(self.folder / LOGS / "papermill.log"), (scratch := Scratch()) as private:
+            scratch.socket("kernel-ipc-5")  # the longest of those that Jupyter makes beside its file
             papermill.execute_notebook(
                 # papermill fills in braces
                 *(str(path).replace("{", "{{").replace("}", "}}") for path in (self.notebook, self.folder / RESULT)),
@@ -84,14 +92,14 @@ class Execution:
                 progress_bar=False,
                 autosave_cell_every=0,  # saving while a step is measured would disturb it
                 kernel_manager_class=_kernel_class(
-                    self.notebook.parent, self.folder / LOGS / "kernel.log", self._started
+                    self.notebook.parent, private, self.folder / LOGS / KERNEL_LOG, self._started
                 ),
             )
 
     def _started(self, kernel: "subprocess.Popen[bytes]") -> None:
-        with (self.folder / PIDS).open("a") as pids:
-            pids.write(f"{kernel.pid}\n")
         self._kernel = kernel
+        with suppress(FileNotFoundError), (self.folder / PIDS).open("a") as pids:  # the folder may be gone
+            pids.write(f"{kernel.pid}\n")
         if self._stopping.is_set():  # asked to stop while it was starting
             kernel.kill()
 
@@ -177,15 +185,16 @@ def names_of(processes: Iterable[psutil.Process]) -> str:
 
 
 def _kernel_class(
-    cwd: Path, log: Path, started: Callable[["subprocess.Popen[bytes]"], None]
+    cwd: Path, private: Path, log: Path, started: Callable[["subprocess.Popen[bytes]"], None]
 ) -> "type[AsyncKernelManager]":
     """A kernel manager for papermill, which makes its own and takes nothing but a class: this very Python, in a
-    session of its own, its words in a log."""
+    session of its own, its sockets and their key in a private folder, its words in a log."""
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
     class Kernel(AsyncKernelManager):
         async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+            self.transport, self.connection_file = "ipc", str(private / "kernel.json")
             spec = self.kernel_spec
             assert spec is not None
             # A kernel named python3 in the user's home may be another Python.
@@ -200,7 +209,7 @@ def _kernel_class(
     return Kernel
 
 
-def _explain(error: BaseException, kernel_code: int | None) -> str:
+def _explain(error: BaseException, kernel_code: int | None, kernel_log: Path) -> str:
     """The reason why papermill did not finish a notebook, without its page of traceback."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -214,7 +223,10 @@ def _explain(error: BaseException, kernel_code: int | None) -> str:
         if kernel_code is not None and kernel_code < 0:
             memory = " (short of memory? dmesg would say so)" if -kernel_code == signal.SIGKILL else ""
             ended = f"was killed by {signal.Signals(-kernel_code).name}{memory}"
-        return f"the notebook's kernel {ended} before the notebook's end"
+        said = ""
+        with suppress(OSError):
+            said = "\n".join(kernel_log.read_text(errors="replace").splitlines()[-LAST_LINES:])[-LONGEST_WORDS:]
+        return f"the notebook's kernel {ended} before the notebook's end" + f"; its last words:\n{said}" * bool(said)
     return f"{type(error).__name__}: {error}"
 
 

@@ -1,7 +1,9 @@
 """What the scripted notebook does: a run without servers that goes wrong as it is told to."""
 
+import faulthandler
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,6 +68,13 @@ class Act:
             raise RqpsError("my.cnf: no such option", fix="leave it out")
         if self.fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "crash":
+            faulthandler.enable()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self.fault == "vanish":
+            shutil.rmtree(self.folder)
+        if self.fault == "vanish with all":
+            shutil.rmtree(self.folder.parents[1])
         if self.fault in ("sleep", "hold on"):
             deadline = time.monotonic() + 600
             while time.monotonic() < deadline:

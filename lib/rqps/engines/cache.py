@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, no_room
 
 
 def cache_dir() -> Path:
@@ -77,13 +77,15 @@ def _disk_trouble_explained() -> Iterator[None]:
         ) from error
 
 
-def copy_folder(source: Path, target: Path) -> None:
-    """A copy that shares its blocks with the original where the file system can."""
+def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:
+    """A copy that shares its blocks with the original where the file system can; `place` is the variable that names
+    the folder to copy to."""
     command = ["cp", "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shutil.rmtree(target, ignore_errors=True)
+        first = next(iter(done.stderr.splitlines()), f"cp ended with code {done.returncode}")
         raise RqpsError(
-            f"{target}: could not be copied: {done.stderr.strip()}",
-            fix="make room there, or set RQPS_CACHE to a directory on a larger disk",
+            f"{target}: could not be copied: {no_room(done.stderr) or first}",
+            fix=f"make room on the disk of {target.parent}, or set {place} to a directory on a larger one",
         )

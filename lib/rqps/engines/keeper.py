@@ -13,6 +13,7 @@ every step. It lets the program run on its CPUs alone, and does one of two thing
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import select
@@ -20,10 +21,12 @@ import shutil
 import signal
 import sys
 import time
-from typing import Any
+from typing import IO, Any
 
 PR_SET_PDEATHSIG = 1
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+IN_USE = "in-use"
+"""The file of `rqps.scratch` whose lock says that a folder is somebody's."""
 
 
 def command(
@@ -77,6 +80,7 @@ def _ended(child: int) -> int | None:
 
 
 def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: float) -> None:
+    locks = [_in_use(folder) for folder in scratch]
     asked_to_stop: list[int] = []
     wakeup, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -101,7 +105,17 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
             time.sleep(0.02)
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
+    del locks
     _report(f"exit {code}")
+
+
+def _in_use(folder: str) -> IO[bytes] | None:
+    """Takes part in the use of a folder, so that nobody sweeps it while the program stops."""
+    with contextlib.suppress(FileNotFoundError):
+        lock = open(f"{folder}/{IN_USE}", "rb")  # noqa: SIM115, PTH123 it stays open; pathlib takes long to import
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return lock
+    return None
 
 
 def _report(line: str) -> None:

@@ -12,10 +12,11 @@ import psutil
 from rqps.observe.counters import cpu_ns, read_host
 from rqps.observe.finding import Finding
 from rqps.observe.noise import Noise, measure_noise
+from rqps.scratch import PREFIX
 
 WATCH_S = 1.0
 SPIN_S = 1.5
-OUR_SOCKET = re.compile(r"--socket=\S*/rqps-[^/]+/mysqld\.sock")
+OUR_SOCKET = re.compile(rf"--socket=\S*/{re.escape(PREFIX)}[^/]+/mysqld\.sock")
 KEEPER = "keeper.py"
 
 

@@ -11,15 +11,15 @@ from typing import NamedTuple
 import psutil
 
 from rqps.engines.cache import cache_dir
-from rqps.engines.mysql.instance import SOCKET_PATH_LIMIT
 from rqps.observe.activity import activity_findings
 from rqps.observe.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.observe.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
 from rqps.observe.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused
+from rqps.scratch import PREFIX, SOCKET_PATH_LIMIT
 
 LEAST_DISK_GB, ENOUGH_DISK_GB = 3, 10
 FILES_OF_A_SERVER = 5000
-PRIVATE_SOCKET = "rqps-abcdefgh/mysqld.sock"
+PRIVATE_SOCKET = f"{PREFIX}abcdefgh/mysqld.sock"
 
 
 def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> list[Finding]:

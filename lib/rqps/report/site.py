@@ -1,7 +1,6 @@
 """A study as a folder of pages: an index, the analysis notebooks, and the notebook of every run."""
 
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,12 @@ from markupsafe import Markup
 import rqps
 from rqps import stats
 from rqps.errors import RqpsError
-from rqps.notebook import LOGS, Execution, check_parameters
+from rqps.notebook import LOGS, RESULT, Execution, check_parameters
 from rqps.pages import measurement_health
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import notebook_page, render
+from rqps.scratch import Scratch
 from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
@@ -80,8 +80,8 @@ def build(
     target = (Path(out) if out else root / "report").resolve() / name
     target.parent.mkdir(parents=True, exist_ok=True)
     runs = every.height + read.failed.height
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}.") as unfinished:
-        folder = Path(unfinished) / name
+    with Scratch(target.parent) as unfinished:
+        folder = unfinished / name
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
         links = links_to_profiles(study, root, profiles, target.parent)
@@ -184,23 +184,23 @@ def _analysis_page(report: _Report, notebook: Path) -> tuple[str, str]:
     """Execute a notebook for this study and render it; its file and title."""
     parameters = {"study": report.asked, "data": str(report.data)}
     check_parameters(notebook, parameters)
-    with tempfile.TemporaryDirectory(prefix="rqps-report-") as place:
-        _execute(notebook, Path(place), parameters, report.progress)
-        title, html = notebook_page(
-            Path(place) / "notebook.ipynb",
-            study=report.study.card.study,
-            lead=report.study.card.question,
-            home="index.html",
-            made=report.made,
-            profiled=Markup("") if "modes" in asked_by(notebook) else report.links.cells,
-        )
+    place = report.folder.with_name(f"executed-{notebook.stem}")
+    _execute(notebook, place, parameters, report.progress)
+    title, html = notebook_page(
+        place / RESULT,
+        study=report.study.card.study,
+        lead=report.study.card.question,
+        home="index.html",
+        made=report.made,
+        profiled=Markup("") if "modes" in asked_by(notebook) else report.links.cells,
+    )
     report.progress.done(NOTEBOOK_S)
     (report.folder / f"{notebook.stem}.html").write_text(html, encoding="utf-8")
     return f"{notebook.stem}.html", title
 
 
 def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:
-    (place / LOGS).mkdir(exist_ok=True)
+    (place / LOGS).mkdir(parents=True, exist_ok=True)
     execution = Execution(notebook, place, parameters)
     try:
         while not execution.wait(TICK_S):

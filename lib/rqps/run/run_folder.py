@@ -18,7 +18,7 @@ from rqps.errors import RqpsError
 from rqps.notebook import LOGS, PIDS, listed, names_of, wait_until_gone
 from rqps.run.state import FAILURE, StudyFolder, write_asked
 from rqps.run.watch import DOING
-from rqps.store.manifest import MANIFEST, read_manifest
+from rqps.store.manifest import CARD, MANIFEST, read_manifest
 from rqps.store.write import flush
 from rqps.study import Run
 
@@ -119,9 +119,11 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     partial = folder.partial(run.unit)
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
-    failure = Failure(run.words, error, _set_aside(folder, run, partial))
+    partial.mkdir(exist_ok=True)  # somebody may have removed it
+    place = _set_aside(folder, run, partial)
+    failure = Failure(run.words, error.replace(str(partial), str(place)), place)
     facts = {"run": run.unit, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
-    text = json.dumps({**facts, "doing": doing, "error": error}, indent=2)
+    text = json.dumps({**facts, "doing": doing, "error": failure.error}, indent=2)
     (failure.folder / FAILURE).write_text(text + "\n", encoding="utf-8")
     return failure
 
@@ -132,6 +134,11 @@ def now() -> str:
 
 def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
     """The reason why a run failed; None if its own manifests, not papermill, say that it went well."""
+    if not _owner(folder).is_file():
+        if not (folder.parent / CARD).is_file():
+            fix = "leave the folders of a study alone while it is measured; then run the same command again"
+            raise RqpsError(f"{folder.parent}: was removed or renamed while {run.words} was measured", fix=fix)
+        return "its folder was removed, or emptied, while it was measured"
     reasons = (_why_failed(member_folder(folder, each), each, error) for each in run.members)
     return next((reason for reason in reasons if reason), None)
 
@@ -154,7 +161,9 @@ def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 
 def clear_stale(folder: StudyFolder, say: Say) -> None:
-    """Removes the half-done runs of an rqps that was killed, once its processes have ended."""
+    """Removes the half-done runs of an rqps that was killed, once its processes have ended, and half a card."""
+    for half in folder.path.glob(f".{CARD}.*"):
+        half.unlink(missing_ok=True)
     for partial in folder.partials():
         of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()
         if of_another_host or listed(_owner(partial)):

@@ -1,7 +1,5 @@
 """Measures the runs of a study that are missing, on a runner: one after the other, each whole or not at all."""
 
-import errno
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rqps.engines import Say
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, no_room
 from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
 from rqps.run import run_folder
 from rqps.run.budget import OF_DUETS, Budget
@@ -25,7 +23,6 @@ from rqps.study import Run, RunsFile, StudySpec, unfold
 from rqps.terminal import duration
 
 POLL_S = 0.5
-NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 AGAIN = "then run the same command again: what was measured before is whole"
 
 
@@ -217,8 +214,9 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
             raise Stopped
         reason = run_folder.why_failed(partial, run, error)
         # When the disk is full, the notebook may be cut off even if the manifest is whole.
-        if any(words in f"{error} {reason}" for words in NO_ROOM):
-            raise RqpsError(f"{run.words}: {reason or error}", fix=f"make room for {folder.path}, {AGAIN}")
+        if no_room(f"{error} {reason}"):
+            what = f"{run.words}: {reason or error}"
+            raise RqpsError(what, fix=AGAIN if "make room" in what else f"make room for {folder.path}, {AGAIN}")
         watcher.end(ok=reason is None)
         if reason is None:
             whole = run_folder.publish(folder, run)

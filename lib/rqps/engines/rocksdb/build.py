@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,6 +18,7 @@ from rqps.engines.sources import Sought, Source, catalogue, look_up
 from rqps.engines.sources.archives import sha256
 from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
+from rqps.scratch import Scratch
 from rqps.study import BuildSpec
 
 DB_BENCH = "db_bench"
@@ -187,8 +187,8 @@ def _facts(program: Path, argv: Sequence[str], say: Say) -> dict[str, str]:
 
 def _asked(argv: Sequence[str]) -> tuple[str, str]:
     """Its answers, and the LOG of an empty database that it opened."""
-    with tempfile.TemporaryDirectory(prefix="rqps-rocksdb-") as folder:
-        database = Path(folder) / "database"
+    with Scratch() as folder:
+        database = folder / "database"
         if len(argv) == 1:
             said = ask([*argv, "--benchmarks=fillseq", "--num=1", f"--db={database}"], {}).stdout
         else:

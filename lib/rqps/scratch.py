@@ -1,0 +1,78 @@
+"""Folders for a while, which nobody else may read; those that a killed process left, the next one removes.
+
+Whoever uses a folder holds a shared lock of the file `in-use` in it. The kernel lets go of it when the process ends,
+however it ends, so a folder whose lock is free is nobody's.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from rqps.errors import RqpsError
+
+PREFIX = ".rqps-"
+IN_USE = "in-use"
+SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
+YOUNG_S = 60.0
+"""A folder without a lock is only just being made, or its maker was killed at that."""
+
+
+class Scratch:
+    """A folder below `base`, or the system's temporary directory. It goes with its `with` block, or by `remove`."""
+
+    def __init__(self, base: Path | None = None) -> None:
+        base = base or Path(tempfile.gettempdir())
+        base.mkdir(parents=True, exist_ok=True)
+        sweep(base)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        unlocked = self.path / f".{IN_USE}"
+        self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        unlocked.rename(self.path / IN_USE)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+    def socket(self, name: str) -> Path:
+        """The path of a socket in it; one that is too long for any is an error."""
+        path = self.path / name
+        if len(str(path)) > SOCKET_PATH_LIMIT:
+            self.remove()
+            raise RqpsError(
+                f"{path}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(path))}",
+                fix="set TMPDIR to a shorter directory",
+            )
+        return path
+
+    def remove(self) -> None:
+        """Removes it with all that is in it; once more does nothing."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            os.close(self._lock)
+        self._lock = -1
+
+
+def sweep(base: Path) -> None:
+    """Removes the folders below `base` that nobody uses any more."""
+    for folder in base.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # another one was faster
+            if folder.stat().st_uid == os.getuid() and not _is_used(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_used(folder: Path) -> bool:
+    try:
+        with (folder / IN_USE).open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return time.time() - folder.stat().st_mtime < YOUNG_S
+    except BlockingIOError:
+        return True
+    return False
