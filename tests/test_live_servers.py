@@ -19,6 +19,7 @@ from rqps.engines.mysql.options import Translated, mismatches
 from rqps.errors import RqpsError
 from rqps.observe.step_counters import read_counters, used_between
 from rqps.run.job import loaded_data
+from rqps.scratch import PREFIX
 from rqps.workloads.answers import total
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -103,7 +104,7 @@ def test_a_server_that_does_not_start_shows_the_end_of_its_error_log(short: Path
     arguments = (*translated.arguments, "--innodb-no-such-option=1")
     with pytest.raises(RqpsError, match=r"(?s)did not start.*unknown variable 'innodb-no-such-option=1'"):
         instance.start(build, copied, Start(short / "mysqld.err"), arguments)
-    assert not list(Path(os.environ["TMPDIR"]).glob("rqps-????????/mysqld*"))
+    assert not list(Path(os.environ["TMPDIR"]).glob(f"{PREFIX}*/mysqld*"))
 
 
 @pytest.mark.parametrize("name", ["point-query", "insert"])

@@ -108,10 +108,10 @@ class Opened(Protocol):
         """A watch from before a step until after it."""
 
     def explaining(self, step: str) -> AbstractContextManager[None]:
-        """Turns an error that comes of the engine's end into one that says how it ended."""
+        """Turns an error of the engine into one that says so, or how it ended."""
 
-    def close(self) -> None:
-        """Stops it in order; its scratch folders go with it."""
+    def close(self) -> str:
+        """Stops it; its scratch folders go with it. The way it ended, in words, where that was out of order."""
 
 
 class Prepared(Protocol):

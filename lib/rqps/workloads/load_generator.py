@@ -1,6 +1,7 @@
 """Load generators as processes: started on their CPUs, read while they run, and never outliving us."""
 
 import math
+import re
 import subprocess
 import threading
 import time
@@ -27,7 +28,8 @@ DONE_AGAIN = "1213,1205,1020"
 """Errors after which a transaction is done again: a deadlock, a lock wait that took too long, a row that changed
 meanwhile. sysbench's own choice, and the published one."""
 LONGEST_LINE = 600
-"""The longest part of a line in an error: sysbench repeats the statement, which may have thousands of rows."""
+STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
+"""The statement that sysbench repeats in an error, with all its rows: its first words will do."""
 Options = Mapping[str, str | int | float]
 
 
@@ -171,7 +173,7 @@ class LoadGenerator:
 
     def complaints(self) -> list[str]:
         """The last lines about an error."""
-        return [line.rstrip()[:LONGEST_LINE] for line in self.lines if "FATAL" in line or "rror" in line][-5:]
+        return complaints(self.lines)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -182,6 +184,16 @@ class LoadGenerator:
                 self.moments_ns[name].append(int(at_ns[0]) if at_ns else time.monotonic_ns())
             self.failed = self.failed or line.startswith("FATAL")
             self._heard.set()
+
+
+def complaints(lines: Sequence[str]) -> list[str]:
+    """The last lines about an error, without the rows of a statement.
+
+    >>> complaints(["FATAL: error 2013 (Lost connection) for query 'INSERT INTO sbtest1(k) VALUES (501),(7)'"])
+    ["FATAL: error 2013 (Lost connection) for query 'INSERT INTO sbtest1…"]
+    """
+    found = [line.rstrip() for line in lines if "FATAL" in line or "rror" in line]
+    return [STATEMENT.sub(r"\1…", line)[:LONGEST_LINE] for line in found[-5:]]
 
 
 def run_to_its_end(

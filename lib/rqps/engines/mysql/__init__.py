@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.mysql import data, events
 from rqps.engines.mysql.build import Build, known_version, locate, source
@@ -172,15 +170,6 @@ class MeasuredServer(Server):
         scenario = self.prepared.scenario
         with events.unrecorded(self) if scenario else closing(self.connect()) as connection:
             yield events.StepWatch(connection, scenario, step)
-
-    @contextmanager
-    def explaining(self, step: str) -> Iterator[None]:
-        try:
-            yield
-        except pymysql.err.Error:
-            if self.ended(within_s=1):
-                raise self.end_of(step) from None
-            raise
 
     def _variable(self, name: str) -> str:
         with closing(self.connect()) as connection:

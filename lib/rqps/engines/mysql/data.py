@@ -83,9 +83,10 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
     def make(work: Path) -> None:
         say(f"{source.build.name}: loading {name}")
         copy_folder(start_from / "data", work / "data")
-        log = work / "load.err"
+        log = source.folder / f"{name}.err"  # which stays where this fails
         with running(source.build, work / "data", arguments=(*arguments, "--skip-log-bin"), log=log) as server:
             load(server)
+        log.unlink(missing_ok=True)
         _forget_redo_log(source.build, work / "data")
 
     return made_once(source.folder / name, make, say) / "data"
@@ -106,12 +107,13 @@ def _empty(source: Origin, say: Say) -> Path:
             for schema in ("mysql", "test"):
                 (data / schema).mkdir(parents=True)
             _call(source.build, work, ["--bootstrap"], sql=_system_tables(source.build))
-        arguments, log = ("--loose-performance-schema=ON",), work / "first.err"
+        arguments, log = ("--loose-performance-schema=ON",), source.folder / "initialised.err"
         with (
             running(source.build, data, arguments=arguments, log=log) as server,
             closing(server.connect()) as connection,
         ):
             (work / FILE).write_bytes(_KNOWN.dump_json(read_known(connection), indent=1))
+        log.unlink(missing_ok=True)
         _forget_redo_log(source.build, data)
 
     return made_once(source.folder / "initialised", make, say)

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -17,13 +16,16 @@ import pymysql
 from rqps.engines import Start, keeper
 from rqps.engines.mysql.build import Build
 from rqps.errors import RqpsError
+from rqps.scratch import Scratch
 
 START_PATIENCE_S = 180
 GREETING_PATIENCE_S = 5
 LAST_LINES = 15
+SEE_THE_LOG = "look in its error log for what ended it; if memory ran out, the kernel's log says so"
+LONGEST_WORDS = 300
+"""Characters of a server's own words on a statement, which may repeat all its rows."""
 GOODBYE_PATIENCE_S = 10
 Connection: TypeAlias = "pymysql.Connection[Any]"
-SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
 
 
 class _ConnectionForControl(pymysql.Connection):
@@ -50,6 +52,8 @@ class Server:
     socket: Path
     directory: Path
     error_log: Path
+    private: Scratch
+    """The folder of its socket."""
     keeper: "subprocess.Popen[bytes]"
     connections: "WeakSet[Connection]" = field(default_factory=WeakSet, repr=False, compare=False)
     """That were given out."""
@@ -86,12 +90,15 @@ class Server:
             return False
         return True
 
-    def close(self) -> None:
-        """Asks the server to shut down and waits for it; the keeper kills it if it does not."""
+    def close(self) -> str:
+        """Asks the server to shut down and waits for it; the keeper kills it if it does not. The way it ended, in
+        words, where that was out of order."""
         for connection in list(self.connections):  # a server gives those that are connected two seconds to go
             if connection.open:
                 connection.close()
-        self.keeper.communicate()
+        code, how = self._end()
+        self.private.remove()
+        return "" if code == 0 else f"{self.name}: the server did not stop in order, it ended {how}"
 
     def ended(self, within_s: float = 0) -> bool:
         """True if it has ended; its keeper reports that a moment later than a broken connection does."""
@@ -101,17 +108,45 @@ class Server:
             return False
         return True
 
+    def _end(self) -> tuple[int, str]:
+        """The code of its end, and that in words; waits for it."""
+        reported = self.keeper.communicate()[0].split()
+        code = int(reported[-1]) if reported else self.keeper.returncode
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        return code or self.keeper.returncode, how if reported else f"with its keeper, which ended {how}"
+
     def end_of(self, what: str) -> RqpsError:
         """The error for something that the server did not live through, with the code or signal that ended it."""
-        assert self.keeper.stdout is not None
-        reported = self.keeper.stdout.read().split()
-        code = int(reported[-1]) if reported else -signal.SIGKILL
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        return RqpsError(
-            f"{what}: the server {self.name} ended in the middle of it, {how}; "
-            f"the end of its error log:\n{self.last_words()}",
-            fix="look for what ended it there; if memory ran out, the kernel's log says so",
+        how = f"the server {self.name} ended in the middle of it, {self._end()[1]}"
+        return RqpsError(f"{what}: {how}; {self._in_its_log()}", fix=SEE_THE_LOG)
+
+    def no_start(self, patience_s: float) -> RqpsError:
+        """The error for a server that never answered."""
+        how = (
+            f"did not start, it ended {self._end()[1]}" if self.ended() else f"did not answer within {patience_s:g} s"
         )
+        return RqpsError(f"{self.build.name} ({self.build.version}) {how}; {self._in_its_log()}", fix=SEE_THE_LOG)
+
+    def _in_its_log(self) -> str:
+        said = self.last_words()
+        return (
+            f"the end of its error log, {self.error_log}:\n{said}" if said else "it wrote nothing into its error log"
+        )
+
+    @contextmanager
+    def explaining(self, what: str) -> Iterator[None]:
+        """Turns an error of a statement into one that says so, or how the server ended."""
+        try:
+            yield
+        except (pymysql.err.Error, RqpsError) as error:
+            if self.ended(within_s=1):
+                raise self.end_of(what) from None
+            if isinstance(error, RqpsError):
+                raise
+            words = ", ".join(map(str, error.args))[:LONGEST_WORDS]
+            raise RqpsError(
+                f"{what}: the server {self.name} refused a statement: {words}", fix=f"see {self.error_log}"
+            ) from None
 
     def last_words(self) -> str:
         """The errors in its log or else its end, or that of what it wrote before it had one."""
@@ -133,41 +168,39 @@ def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def running(build: Build, data: Path, *, arguments: tuple[str, ...] = (), log: Path) -> Iterator[Server]:
-    """A server on `data` for as long as the block lasts."""
-    with closing(start(build, data, Start(log), arguments)) as server:
+    """A server on `data` for as long as the block lasts, which has to stop in order."""
+    server = start(build, data, Start(log), arguments)
+    with closing(server), server.explaining(f"making data of {build.name}"):
         yield server
+    if disorder := server.close():
+        raise RqpsError(disorder, fix=f"read its error log, {log}; then run the same command again")
 
 
 def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = ()) -> Server:
     """Starts a server and waits until it answers."""
-    private = Path(tempfile.mkdtemp(prefix="rqps-"))
-    socket = private / "mysqld.sock"
-    if len(str(socket)) > SOCKET_PATH_LIMIT:
-        private.rmdir()
-        raise RqpsError(
-            f"{socket}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(socket))}",
-            fix="set TMPDIR to a shorter directory",
-        )
+    private = Scratch()
+    socket = private.socket("mysqld.sock")
     argv = [
         *(*asked.under, *mysqld(build, data)),
-        *(f"--socket={socket}", f"--pid-file={private / 'mysqld.pid'}", f"--log-error={asked.log}"),
+        *(f"--socket={socket}", f"--pid-file={private.path / 'mysqld.pid'}", f"--log-error={asked.log}"),
         *("--skip-networking", "--loose-mysqlx=OFF", f"--tmpdir={data.parent}"),
         *arguments,  # those of the config come after those of the package, which may differ
     ]
-    folders = tuple(str(folder) for folder in (private, *asked.scratch))
+    folders = tuple(str(folder) for folder in (private.path, *asked.scratch))
     process = subprocess.Popen(
         keeper.command("guard", argv, cpus=asked.cpus, scratch=folders),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=asked.log.with_suffix(".out").open("ab"),
         env={"PATH": "/usr/bin:/bin", **build.environment, **asked.environment},
-        cwd=private,
+        cwd=private.path,
+        bufsize=0,  # or what its keeper says of its end may be read with the beginning
         start_new_session=True,  # a Ctrl-C in the terminal is for us: the keeper stops the server when we say so
     )
     asked.started(process.pid)
     assert process.stdout is not None
     reported = process.stdout.readline().split()
-    server = Server(build, int(reported[1]) if reported else 0, socket, data, asked.log, process)
+    server = Server(build, int(reported[1]) if reported else 0, socket, data, asked.log, private, process)
     try:
         _wait_until_it_answers(server, asked.patience_s or START_PATIENCE_S)
     except BaseException:
@@ -193,8 +226,4 @@ def _wait_until_it_answers(server: Server, patience_s: float) -> None:
             return
         except pymysql.err.OperationalError:
             time.sleep(0.05)
-    problem = "did not start" if server.ended() else f"did not answer within {patience_s:g} s"
-    raise RqpsError(
-        f"{server.build.name} ({server.build.version}) {problem}; the end of its error log:\n{server.last_words()}",
-        fix=f"read the whole log, {server.error_log.name}",
-    )
+    raise server.no_start(patience_s)

@@ -192,9 +192,10 @@ class Database:
     def explaining(self, step: str) -> AbstractContextManager[None]:  # noqa: ARG002
         return nullcontext()
 
-    def close(self) -> None:
+    def close(self) -> str:
         for folder in self.start.scratch:
             shutil.rmtree(folder, ignore_errors=True)
+        return ""
 
 
 def written_options(folder: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from rqps.workloads.load_generator import (
     READY_S,
     LoadGenerator,
     Options,
+    complaints,
     run_to_its_end,
     switch,
     sysbench_call,
@@ -112,10 +113,9 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
     options = {**_on(parameters, seed), "index-first": switch(parameters.index_first), "threads": 1}
     done = run_to_its_end(*sysbench_call(LUA / "load.lua", (server,), options))
     if done.returncode != 0:
-        raise RqpsError(
-            f"{server.build.name}: the tables could not be loaded:\n{done.stdout[-2000:]}",
-            fix=f"the last lines of the server's error log:\n{server.last_words()}",
-        )
+        said = "\n".join(complaints(done.stdout.splitlines()))
+        fix = f"read the server's error log, {server.error_log}"
+        raise RqpsError(f"{server.build.name}: the tables could not be loaded:\n{said}", fix=fix)
 
 
 def read_seconds(

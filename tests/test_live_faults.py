@@ -1,0 +1,111 @@
+"""Servers and keepers killed at the worst moment: the error says by what, points to a log, and shows no rows."""
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from child import until
+from live_study import Place, ended
+from rqps.engines import Start
+from rqps.engines.mysql import data, instance
+from rqps.engines.mysql.instance import Server, query
+from rqps.errors import RqpsError
+from rqps.scratch import PREFIX
+from test_live_servers import prepared
+from test_live_study import RUNS
+
+pytestmark = pytest.mark.live
+
+
+def kill_server(keeper: int) -> None:
+    until(lambda: psutil.Process(keeper).children())
+    psutil.Process(keeper).children()[0].kill()
+
+
+def kill_keeper(keeper: int) -> None:
+    psutil.Process(keeper).kill()
+
+
+@pytest.mark.parametrize(
+    ("kill", "how"),
+    [(kill_server, "it ended by SIGKILL"), (kill_keeper, "it ended with its keeper, which ended by SIGKILL")],
+)
+def test_one_that_is_killed_before_it_answers(kill: Callable[[int], None], how: str, short: Path) -> None:
+    build, translated, copied = prepared("my5624.base", short)
+    with pytest.raises(RqpsError) as caught:
+        instance.start(build, copied, Start(short / "mysqld.err", started=kill), translated.arguments)
+    said = caught.value.message
+    assert f"my5624 (5.6.24) did not start, {how}; " in said
+    assert "it wrote nothing into its error log" in said or f"{short}/mysqld.err:\n" in said
+    assert not list(Path(os.environ["TMPDIR"]).glob(f"{PREFIX}*/mysqld*"))
+
+
+def kill(server: Server) -> None:
+    os.kill(server.pid, signal.SIGKILL)
+
+
+def killed_while_loading(server: Server) -> None:
+    with server.connect() as connection:
+        query(connection, "CREATE DATABASE d")
+        query(connection, "CREATE TABLE d.t (a VARCHAR(100))")
+        kill(server)
+        until(lambda: not psutil.pid_exists(server.pid))
+        query(connection, "INSERT INTO d.t VALUES ('secret'), ('rows')")
+
+
+def test_one_that_is_killed_while_its_tables_are_loaded_keeps_its_log_and_shows_no_rows(short: Path) -> None:
+    build, _, _ = prepared("my5624.base", short)
+    name, source = f"killed-{os.getpid()}", data.Origin(build, {})
+    try:
+        with pytest.raises(RqpsError) as caught:
+            data.loaded(source, name, killed_while_loading, print)
+        assert (
+            "making data of my5624: the server my5624 ended in the middle of it, by SIGKILL" in caught.value.message
+        )
+        assert "secret" not in str(caught.value)
+        [log] = re.findall(r"error log, (/\S+):", caught.value.message)
+        assert Path(log).is_file()
+    finally:
+        (source.folder / f"{name}.err").unlink(missing_ok=True)
+    assert not list(source.folder.glob(f"*{name}*.partial"))
+
+
+def test_a_statement_that_is_refused_is_an_error_for_people(short: Path) -> None:
+    build, translated, copied = prepared("my5624.base", short)
+    log = short / "mysqld.err"
+    with (
+        pytest.raises(RqpsError, match="making data of my5624: the server my5624 refused a statement: 1146, Table"),
+        instance.running(build, copied, arguments=translated.arguments, log=log) as server,
+    ):
+        query(server.connect(), "SELECT * FROM rqps.nothing")
+
+
+def test_tables_whose_server_did_not_stop_in_order_are_not_kept(short: Path) -> None:
+    build, _, _ = prepared("my5624.base", short)
+    name, source = f"unclean-{os.getpid()}", data.Origin(build, {})
+    try:
+        with pytest.raises(RqpsError, match="the server did not stop in order, it ended by SIGKILL"):
+            data.loaded(source, name, kill, print)
+    finally:
+        (source.folder / f"{name}.err").unlink(missing_ok=True)
+    assert not (source.folder / name).exists()
+
+
+@pytest.mark.measures
+def test_a_keeper_that_is_killed_while_its_server_stops_fails_the_run(tmp_path: Path) -> None:
+    place = Place(tmp_path, RUNS)
+    process = place.start()
+    place.wait("the end of the first run", lambda: place.doing().startswith("stopping"), process)
+    pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
+    for each in map(psutil.Process, pids):
+        if "keeper.py" in " ".join(each.cmdline()):
+            each.kill()
+    said = ended(process, 1)
+    assert "the server did not stop in order, it ended with its keeper, which ended by SIGKILL" in said
+    assert len(list(place.study.glob("failed/run=*"))) == 1
+    place.run()
+    assert len(list(place.study.glob("run=*"))) == 2
