@@ -100,3 +100,11 @@ def test_the_table_of_files_has_every_table_and_no_other_column() -> None:
 
 def test_every_version_of_the_catalogue_is_named() -> None:
     assert [version for version in catalogue() if version not in README] == []
+
+
+def test_each_promise_has_a_test_of_that_name() -> None:
+    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", (ROOT / "docs/promises.md").read_text())
+    assert named
+    assert [
+        f"{file}::{name}" for file, name in named if f"def {name}(" not in (ROOT / "tests" / file).read_text()
+    ] == []

@@ -15,8 +15,9 @@ from nbconvert.filters import ansi2html, strip_ansi
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
-from nbformat import NotebookNode
+from nbformat import NotebookNode, ValidationError
 
+from rqps.errors import RqpsError
 from rqps.view.flame import script_element, without_program
 from rqps.view.renderer import MIME, VEGALITE
 
@@ -38,7 +39,11 @@ def notebook_page(
 
     `profiled` lists, as JSON, the steps and dbms that have a profile, and its page.
     """
-    content = content_of(nbformat.read(notebook, as_version=4))
+    try:
+        content = content_of(nbformat.read(notebook, as_version=4))
+    except (OSError, ValueError, KeyError, AttributeError, ValidationError) as error:
+        fix = "put a whole copy of it there, or move it away: the report is made without its page"
+        raise RqpsError(f"{notebook}: can't be read as a notebook: {str(error)[:300]}", fix=fix) from error
     content.heading = content.heading or notebook.stem
     words = {"title": f"{content.heading} · {study}", "lead": lead, "study": study, "home": home, "made": made}
     scripts = {"vega": _vega() if content.specs else "", "js": _asset("page.js"), "profiled": profiled}
