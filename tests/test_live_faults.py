@@ -35,7 +35,7 @@ def kill_keeper(keeper: int) -> None:
     [(kill_server, "it ended by SIGKILL"), (kill_keeper, "it ended with its keeper, which ended by SIGKILL")],
 )
 def test_one_that_is_killed_before_it_answers(kill: Callable[[int], None], how: str, short: Path) -> None:
-    build, translated, copied = prepared("my5624.base", short)
+    build, translated, copied = prepared("my5624.common", short)
     with pytest.raises(RqpsError) as caught:
         instance.start(build, copied, Start(short / "mysqld.err", started=kill), translated.arguments)
     said = caught.value.message
@@ -58,7 +58,7 @@ def killed_while_loading(server: Server) -> None:
 
 
 def test_one_that_is_killed_while_its_tables_are_loaded_keeps_its_log_and_shows_no_rows(short: Path) -> None:
-    build, _, _ = prepared("my5624.base", short)
+    build, _, _ = prepared("my5624.common", short)
     name, source = f"killed-{os.getpid()}", data.Origin(build, {})
     try:
         with pytest.raises(RqpsError) as caught:
@@ -75,7 +75,7 @@ def test_one_that_is_killed_while_its_tables_are_loaded_keeps_its_log_and_shows_
 
 
 def test_a_statement_that_is_refused_is_an_error_for_people(short: Path) -> None:
-    build, translated, copied = prepared("my5624.base", short)
+    build, translated, copied = prepared("my5624.common", short)
     log = short / "mysqld.err"
     with (
         pytest.raises(RqpsError, match="making data of my5624: the server my5624 refused a statement: 1146, Table"),
@@ -85,7 +85,7 @@ def test_a_statement_that_is_refused_is_an_error_for_people(short: Path) -> None
 
 
 def test_tables_whose_server_did_not_stop_in_order_are_not_kept(short: Path) -> None:
-    build, _, _ = prepared("my5624.base", short)
+    build, _, _ = prepared("my5624.common", short)
     name, source = f"unclean-{os.getpid()}", data.Origin(build, {})
     try:
         with pytest.raises(RqpsError, match="the server did not stop in order, it ended by SIGKILL"):
