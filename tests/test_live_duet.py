@@ -258,10 +258,10 @@ def test_servers_that_want_to_lock_the_same_file_are_refused_with_the_way_out(tm
 
 
 def test_a_disk_with_room_for_one_server_only_fails_the_duet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def copied(source: Path, target: Path) -> None:
+    def copied(source: Path, target: Path, place: str) -> None:
         if source == job.beside[0].data:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
-        copy_folder(source, target)
+        copy_folder(source, target, place)
 
     job = job_of(tmp_path, RUNS)
     monkeypatch.setattr(serve, "copy_folder", copied)

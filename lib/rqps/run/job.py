@@ -3,6 +3,7 @@
 Names of runs.yaml are looked up, builds found and options translated once, by the command.
 """
 
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -94,7 +95,7 @@ class Job(BaseModel):
             yield
         except RqpsError as error:
             name = self.run.dbms
-            if "/" not in self.run.run or name in error.message:
+            if "/" not in self.run.run or re.search(rf"(?<!/){re.escape(name)}", error.message):  # not in a path
                 raise
             message, fix = f"{name}: {error.message}", error.fix
             if any(words in error.message for words in TAKEN):
