@@ -25,6 +25,7 @@ from rqps.run.measure import measure
 from rqps.run.run_folder import begin
 from rqps.run.serve import serving
 from rqps.run.state import StudyFolder
+from rqps.store.manifest import read_manifest
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS, Answer
@@ -325,3 +326,20 @@ def test_whatever_ends_a_duet_stops_all_its_servers(fault: str, place: Place) ->
         assert "killed" in ended(process, 1).lower()
     assert place.servers() == []
     assert not list(place.study.glob("run=*"))
+
+
+@pytest.mark.measures
+@pytest.mark.usefixtures("any_cpu")
+def test_point_lookups_in_turns_are_kept_with_the_generator_that_asked(tmp_path: Path) -> None:
+    *above, _ = RUNS.replace("sysbench", "point-lookups").splitlines()
+    asked_of = "{engines: [memory], kinds: [pk, cover-force], clients: [4], table_rows: 2000}"
+    job = job_of(tmp_path, "\n".join([*above, f"    parameters: {asked_of}"]))
+    measure(job)
+    for each in job.members:
+        assert {"sysbench", "mysqlslap"} & read_manifest(each.tables).tools.keys() == {"sysbench"}
+        steps, slices = (pl.read_parquet(each.tables / f"{name}.parquet") for name in ("steps", "slices"))
+        assert steps["step"].to_list() == ["memory.pk@4", "memory.cover-force@4"]
+        assert steps["errors"].to_list() == [0, 0]
+        assert steps["client_context_switches"].is_null().all(), "the generator worked for both"
+        summed = slices.group_by("step", maintain_order=True).agg(pl.sum("operations"))
+        assert summed["operations"].to_list() == steps["operations"].to_list()

@@ -56,6 +56,46 @@ def test_each_client_does_the_published_query_and_nothing_else(kind: str, house:
     assert whole == [coming_and_going], "mysqlslap's own"
 
 
+@pytest.fixture(scope="module")
+def pair(house: Lookups, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lookups, Lookups]]:
+    with serving("my5624.common", tmp_path_factory.mktemp("beside")) as other:
+        yield house, other
+
+
+@pytest.mark.parametrize("step", ["innodb.pk@1", "innodb.cover-force@4", "memory.pk@4", "memory.cover-force@32"])
+def test_servers_in_turns_answer_the_published_query_as_often_as_they_count(
+    step: str, pair: tuple[Lookups, Lookups], tmp_path: Path
+) -> None:
+    workload, parameters, described = PointLookups(), asked(slice_ms=5), find(step)
+    servers = [here.server for here in pair]
+    selects = "SHOW GLOBAL STATUS LIKE 'Com_select'"
+    with (
+        pair[0].logging() as entries,
+        workload.generating(servers, step, parameters, seed=1, cpus=(), log=tmp_path / "log") as load,
+    ):
+        load.wait_for_begin()
+        before = [int(here.ask(selects)[0][1]) for here in pair]
+        load.wait_for_end()
+        load.wait_until_gone()
+        done = [int(here.ask(selects)[0][1]) - count for here, count in zip(pair, before, strict=True)]
+    answers = workload.answers(step, parameters, load)
+    slices = [answer.more["slices"] for answer in answers]
+    assert [sum(row["operations"] for row in rows) for rows in slices] == done
+    assert [answer.columns["operations"] for answer in answers] == done
+    assert all(row["operations"] >= described.clients for rows in slices for row in rows), "a query of each client"
+    assert len(slices[0]) == len(slices[1]) > 2
+    said = Counter((entry.command, entry.statement) for entry in entries)
+    assert said["Query", described.kind.query] == done[0], "as text, and not prepared"
+    for answer in answers:
+        columns = answer.columns
+        assert (columns["kind"], columns["storage_engine"]) == (described.kind.name, described.engine)
+        assert (columns["clients"], columns["errors"]) == (described.clients, 0)
+        assert 0 < columns["latency_p50_us"] <= columns["latency_p99_us"]
+        assert columns["client_cpu_s"] > 0
+    assert list(workload.tools(parameters, servers=2)) == ["sysbench"]
+    assert list(workload.tools(parameters, servers=1)) == ["mysqlslap"]
+
+
 def test_mysqlslap_creates_nothing_and_drops_nothing(house: Lookups) -> None:
     tables = "SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2"
     before = house.ask(tables)
@@ -261,7 +301,7 @@ def test_a_mysqlslap_that_is_too_old_for_the_server_is_reported(house: Lookups) 
     with pytest.raises(
         RqpsError, match=r"mysqlslap 5\.5\.34 can't put load on MySQL 8\.0\.33: mysqlslap: Error"
     ) as reported:
-        PointLookups().prepare(house.server, asked(engines=["innodb"], mysqlslap="5.5.34"))
+        house.do("innodb.pk@1", asked(mysqlslap="5.5.34", warmup_queries=1))
     assert "give another mysqlslap in the study's parameters" in str(reported.value.fix)
 
 

@@ -26,6 +26,7 @@ VERSIONS = {"my5534": "5.5.34", "my5624": "5.6.24-log"}
 KINDS = {"pk": 1.0, "cover-noforce": 1.5, "cover-force": 2.0}
 STEPS = [(engine, kind, clients) for engine in ("innodb", "memory") for clients in (1, 4) for kind in KINDS]
 ROUNDS = 6
+CYCLES = 4
 
 
 def elapsed_s(dbms: str, engine: str, kind: str, round_: int) -> float:
@@ -34,9 +35,10 @@ def elapsed_s(dbms: str, engine: str, kind: str, round_: int) -> float:
     return 1000 * DBMS[dbms] * scan * (1 + 0.001 * round_) / 1e6
 
 
-def write(data: Path, rounds: int = ROUNDS, **changes: Any) -> Path:
+def write(data: Path, rounds: int = ROUNDS, duet: bool = False, **changes: Any) -> Path:
     folder = data / "raw/study=lookups"
-    parameters = {"engines": ["innodb", "memory"], "queries": 1000, "table_rows": 64000}
+    parameters = {"engines": ["innodb", "memory"], "table_rows": 64000, **({} if duet else {"queries": 1000})}
+    tools = {"sysbench": "1.0.20"} if duet else {"mysqlslap": "8.0.33 (sha256 0123456789ab)"}
     study: dict[str, Any] = {"study": "lookups", "workload": "point-lookups", "parameters": parameters}
     write_study_card(folder, card(**study, base="my5534.base", dbms=tuple(DBMS), rounds=rounds))
     for round_ in range(1, rounds + 1):
@@ -48,7 +50,8 @@ def write(data: Path, rounds: int = ROUNDS, **changes: Any) -> Path:
                 **{name: changes[name] for name in ("placement", "placements") if name in changes},
                 version=VERSIONS[dbms.partition(".")[0]],
                 options={"performance_schema": "OFF" if dbms.endswith("ps0") else "ON"},
-                tools={"mysqlslap": "8.0.33 (sha256 0123456789ab)"},
+                tools=tools,
+                run=f"r{round_:02}@here/{dbms}" if duet else f"r{round_:02}@{dbms}@here",
                 position=position,
                 warnings=tuple(
                     Warning_(kind="plan", text="by xj, not by xjk", step=f"{engine}.{kind}@{clients}")
@@ -61,7 +64,7 @@ def write(data: Path, rounds: int = ROUNDS, **changes: Any) -> Path:
 
 
 def _write_run(folder: Path, facts: Manifest, dbms: str, round_: int, changes: dict[str, Any]) -> None:
-    rows, plans = [], []
+    rows, plans, slices = [], [], list[dict[str, Any]]()
     for position, (engine, kind, clients) in enumerate(STEPS):
         seconds = elapsed_s(dbms, engine, kind, round_)
         step = f"{engine}.{kind}@{clients}"
@@ -75,15 +78,28 @@ def _write_run(folder: Path, facts: Manifest, dbms: str, round_: int, changes: d
         }
         usual |= {"server_cpu_s": 0.75 * seconds, "client_cpu_s": 0.25 * seconds}
         rows.append(usual | (changes.get(step) or {}))
+        if "/" in facts.run:
+            slices += _slices(step, clients * seconds * 1e6, usual)
         key = {"pk": "PRIMARY", "cover-noforce": "xj", "cover-force": "xjk"}[kind]
         plans.append({"step": step, "statement": f"select {kind}", "access": "ref", "key": key, "rows": 1})
     add_step_columns("point-lookups", rows)
-    write_rows(folder, facts, {"steps": rows, "plans": plans})
+    write_rows(folder, facts, {"steps": rows, "plans": plans, "slices": slices})
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> rqps.Study:
-    return rqps.load("lookups", data=write(tmp_path / "data"))
+def _slices(step: str, busy_us: float, of_step: dict[str, Any]) -> list[dict[str, Any]]:
+    """The slices of a step, while the machine is slow in every other cycle, for all servers."""
+    count = 2 * CYCLES
+    return [
+        {"step": step, "slice": number, "cycle": number // 2, "operations": of_step["operations"] // count}
+        | {"busy_us": busy_us / count * (0.5 + number // 2 % 2)}
+        | {f"{who}_cpu_us": of_step[f"{who}_cpu_s"] * 1e6 / count for who in ("server", "client")}
+        for number in range(count)
+    ]
+
+
+@pytest.fixture(params=["rounds", "duet"])
+def study(tmp_path: Path, request: pytest.FixtureRequest) -> rqps.Study:
+    return rqps.load("lookups", data=write(tmp_path / "data", duet=request.param == "duet"))
 
 
 def with_steps(study: rqps.Study, steps: pl.DataFrame) -> rqps.Study:
@@ -231,7 +247,10 @@ def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study)
         (f"5.6 {without}", "1.04 (1.04–1.05)", "1.25 (1.25–1.25)", "my5624.base / my5624.ps0", 6),
     ]
     said = " ".join(lookups_differ(figures, study))
-    for words in ("5.5.34, 5.6.24", "40 hyperthread cores", "mysqlslap 8.0.33 (sha256 0123456789ab)"):
+    sliced = not study.slices.collect().is_empty()
+    load = "1,000 or fewer, all by mysqlslap 8.0.33 (sha256 0123456789ab)"
+    load = "those of 1 s, by sysbench 1.0.20" if sliced else load
+    for words in ("5.5.34, 5.6.24", "40 hyperthread cores", f"ours {load}"):
         assert words in said
     assert any("--number-of-queries" in each for each in lookups_contradictions(figures))
 

@@ -51,7 +51,8 @@ def test_the_table_is_made_as_published() -> None:
 
 def test_published_sizes_are_what_is_asked_for_if_nothing_is() -> None:
     usual = asked()
-    assert (usual.queries, usual.table_rows, usual.clients) == (100_000, 64_000, (1, 4, 32))
+    assert (usual.table_rows, usual.clients, usual.program) == (64_000, (1, 4, 32), "8.0.33")
+    assert [usual.warmup_of(scans=scans) for scans in (False, True)] == [1000, 1]
     assert [usual.queries_of(clients, scans=scans) for clients in (1, 32) for scans in (False, True)] == [100_000] * 4
     assert len(usual.steps) == 2 * 3 * 5
 
@@ -75,6 +76,10 @@ def test_kinds_are_neighbours_then_clients_then_engines() -> None:
         ({"clients": [0]}, "Input should be greater than or equal to 1"),
         ({"clients": []}, "is empty; it needs at least one"),
         ({"engines": ["InnoDB"]}, "'InnoDB' can't be an engine; write its name in small letters, such as innodb or"),
+        (
+            {"seconds": 2, "slice_ms": 1001},
+            "slice_ms is 1001: each server has two slices of a cycle, and a step of 2 s no room for them; write 1000",
+        ),
         (
             {"mysqlslap": "newest"},
             "'newest' is neither a version, such as \"8.0.33\", nor a path, such as /opt/mysql",
@@ -102,6 +107,8 @@ def test_more_work_is_estimated_to_take_longer() -> None:
     capped = asked(scan_queries=10)
     assert capped.estimated_seconds < asked().estimated_seconds, "where each query reads all rows, these take most"
     assert asked(kinds=["pk"]).estimated_seconds < asked(kinds=["cover-force"], scan_queries=None).estimated_seconds
+    short, long = asked(queries=1, seconds=2), asked(queries=1000, seconds=3, warmup_seconds=1)
+    assert long.estimated_duet_seconds - short.estimated_duet_seconds == 2 * len(short.steps), "whatever the queries"
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10_000), st.integers(1, 10**12))

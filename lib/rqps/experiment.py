@@ -156,10 +156,8 @@ def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     parameters = {key: value for key, value in card.parameters.items() if key not in LENGTHS}
     parameters |= {"steps": [name], "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
     parameters |= {"threads": [int(clients)]} if clients else {}
-    if not _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").sliced:
-        raise RqpsError(
-            f"{card.workload}: its steps can't be sliced, so there are no duets", fix="take another study"
-        )
+    if reason := _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").not_sliced:
+        raise RqpsError(f"{card.workload}: no duets: {reason}", fix="take another study")
     return parameters
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from rqps.published.beside import THROUGHPUT, machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
-from rqps.stats import compare, config_changes, measured, rounds_of_pairs, tidy, usable
+from rqps.stats import compare, config_changes, measured, rounds_of_pairs
 from rqps.stats.conditions import asked_options
 from rqps.store import Study
 
@@ -40,8 +40,8 @@ class _Printed(NamedTuple):
 
 def response_time_values(study: Study) -> pl.DataFrame:
     """Tidy values of the response time of a query in µs: each client waits for its answer before it asks again."""
-    us = pl.col("clients") * pl.col("elapsed_s") * 1e6 / pl.col("operations")
-    return tidy(usable(study.steps).with_columns(us.alias(RESPONSE_TIME)), [RESPONSE_TIME], study.runs)
+    times = {name: pl.col("clients") * 1e6 / pl.col(name) for name in ("value", "cycles")}
+    return measured(study, [THROUGHPUT]).with_columns(metric=pl.lit(RESPONSE_TIME), **times)
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
@@ -81,16 +81,19 @@ def inserts_differ(published: Published, study: Study) -> list[str]:
 def lookups_differ(published: Published, study: Study) -> list[str]:
     """The same for point lookups."""
     host = "; ".join(each.hardware for each in published.sources[LOOKUPS].hosts.values())
-    slap = study.conditions.filter(kind="tool", name="mysqlslap")["value"].unique().to_list()
+    asked, tools = study.card.parameters, study.conditions.filter(kind="tool").select("name", "value").unique()
+    by = {name: ", ".join(tools.filter(name=name)["value"].sort()) for name in ("mysqlslap", "sysbench")}
+    ours = f"{asked.get('queries') or 0:,} or fewer, all by mysqlslap {by['mysqlslap']}"
+    if by["sysbench"]:
+        ours = f"those of {asked.get('seconds') or 1} s, by sysbench {by['sysbench']}, which leaves out connecting"
     releases = study.runs["version"].str.extract(r"^(\d+\.\d+\.\d+)").unique().sort().to_list()
     return [
         "The ratios: theirs are quotients of two printed ones to 5.0.85, and the range is what rounding leaves open. "
         "They have neither a count nor a spread; ours are the mean of rounds with its interval.",
         f"The releases: ours are {', '.join(releases)}. They stand beside those with the same first two numbers.",
         f"The host: theirs {host}; ours {machine(study.conditions)}. "
-        "With one client, ours has server and mysqlslap on one CPU where the table of conditions says so.",
-        "The load: theirs 100,000 queries, by which mysqlslap is not said; ours "
-        f"{study.card.parameters.get('queries'):,} or fewer, all by mysqlslap {', '.join(slap)}.",
+        "With one client, ours has server and load generator on one CPU where the table of conditions says so.",
+        f"The load: theirs 100,000 queries, by which mysqlslap is not said; ours {ours}.",
         "The builds: theirs are compiled by the author; ours are binaries as they are released.",
     ]
 

@@ -64,7 +64,7 @@ class Budget:
                 f"{duration(self.seconds)}",
                 fix="give it more time, or fewer dbms, steps or seconds",
             )
-        shortest_s = 2 * (whole.parameters.estimated_seconds + FIRST_GUESS_S / 2)
+        shortest_s = 2 * (whole.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2)
         reachable = max(done.values(), default=0) + int(self.seconds // shortest_s)
         self.most = max(1, min(spec.rounds or self.verdicts.most_rounds, self.verdicts.most_rounds, reachable))
         looks = self.verdicts.within(self.most)
@@ -97,7 +97,7 @@ class Budget:
             failures = 0 if run_state(folder, todo[0]).state == "done" else failures + 1
         if failures:
             watcher.say(f"{study}: {failures} rounds failed one after the other: no more are tried")
-        pair_s = 2 * (spec.parameters.estimated_seconds + watcher.overhead_s())
+        pair_s = 2 * (spec.parameters.estimated_duet_seconds + watcher.overhead_s())
         if len(spec.dbms) > 1 and max(_rounds_done(spec, folder.duets(host)).values(), default=0) > 1:
             watcher.say(f"{study}: {self.verdicts.outcome(pair_s)}")
 
@@ -119,7 +119,7 @@ class Budget:
         first_look = self.verdicts.rounds_to_next(0)
         hopeful = [dbms for dbms in going_on if done[dbms] < first_look or undecided.get(dbms)]
         chosen = sorted(hopeful or going_on, key=lambda dbms: -undecided.get(dbms, 0))
-        seconds = spec.parameters.estimated_seconds + watcher.overhead_s()
+        seconds = spec.parameters.estimated_duet_seconds + watcher.overhead_s()
         while len(chosen) > 1 and (1 + len(chosen)) * seconds * max(lacks[dbms] for dbms in chosen) > left_s:
             chosen.pop()
         return wanted | {dbms: done[dbms] + 1 for dbms in chosen}

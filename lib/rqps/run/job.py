@@ -135,7 +135,8 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     refuse_without_memory(runs)
     one, modes = runs[0], {run.mode for run in runs}
     load = workload(one.workload)
-    load.tools(one.parameters)  # fetched, or found to be missing, before anything is measured
+    for servers in {len(run.members) for run in runs}:
+        load.tools(one.parameters, servers)  # fetched, or found to be missing, before anything is measured
     if "stacks" in modes:
         perf(say)
         sampled_event()

@@ -57,10 +57,11 @@ def measure(job: Job) -> Result:
     with serving(job) as servings:
         measured = measure_steps(servings)
     job.notes.doing("writing the tables")
+    tools = {**job.workload.tools(job.run.parameters, len(servings)), **mode_tools(job)}
     for each, found in zip(servings, measured, strict=True):
         for name, table in found.tables.items():
             write_table(each.job.tables, name, table)
-        write_manifest(each.job.tables, _manifest(each, found, machine, started_at))
+        write_manifest(each.job.tables, _manifest(each, found, machine, started_at, tools))
     verified = pl.concat(each.verified.select(pl.lit(each.job.run.dbms).alias("dbms"), pl.all()) for each in servings)
     title = engine_of(job.run.build_spec).title
     return Result(verified, "; ".join(f"{title} {each.version}, {each.version_comment}" for each in servings))
@@ -84,7 +85,9 @@ def conditions(job: Job) -> pl.DataFrame:
     return pl.DataFrame({"condition": list(rows), "value": list(rows.values())})
 
 
-def _manifest(server: Serving, measured: Measured, machine: Mapping[str, Any], started_at: datetime) -> Manifest:
+def _manifest(
+    server: Serving, measured: Measured, machine: Mapping[str, Any], started_at: datetime, tools: Mapping[str, str]
+) -> Manifest:
     job, run, ended_at = server.job, server.job.run, datetime.now(UTC)
     ours = {"python": platform.python_version(), "polars": pl.__version__}
     return Manifest(
@@ -99,7 +102,7 @@ def _manifest(server: Serving, measured: Measured, machine: Mapping[str, Any], s
         placements=dict(job.placements) if job.placement.kind == "by-clients" else {},
         rqps_version=rqps.__version__,
         git_revision=job.git_revision,
-        tools={**job.workload.tools(run.parameters), **mode_tools(job), **ours},
+        tools={**tools, **ours},
         machine=dict(machine),
         started_at=started_at,
         ended_at=ended_at,

@@ -207,9 +207,9 @@ class Parameters(Strict, ABC):
     """The engine that the load is for."""
 
     @property
-    def sliced(self) -> bool:
-        """True where the load can change between servers in the middle of a step."""
-        return False
+    @abstractmethod
+    def not_sliced(self) -> str:
+        """The reason why the load can't change between servers in the middle of a step; empty where it can."""
 
     @property
     def disk_bytes(self) -> int:
@@ -224,6 +224,11 @@ class Parameters(Strict, ABC):
     @abstractmethod
     def estimated_seconds(self) -> float:
         """The time that the steps of one run take, without its set-up."""
+
+    @property
+    def estimated_duet_seconds(self) -> float:
+        """The same for each server of a duet."""
+        return self.estimated_seconds
 
     @property
     @abstractmethod
@@ -299,10 +304,8 @@ class StudySpec(Strict):
     def _can_be_measured(self) -> Self:
         if self.rounds is None and self.budget is None:
             raise ValueError("rounds and budget are missing; write for instance `rounds: 6` or `budget: 30m`")
-        if self.method == "duet" and not self.parameters.sliced:
-            raise ValueError(
-                f"method: duet is not for {self.workload}, whose steps can't be sliced; write rounds, or leave it out"
-            )
+        if self.method == "duet" and (reason := self.parameters.not_sliced):
+            raise ValueError(f"method: duet is not for {self.workload}: {reason}; write rounds, or leave it out")
         if self.budget is not None and not self.duet:
             raise ValueError("a budget is for duets of several dbms; write `rounds: 6` in its place")
         return self
@@ -314,7 +317,7 @@ class StudySpec(Strict):
     @property
     def duet(self) -> bool:
         """All dbms of a round are up at once and take turns."""
-        return self.parameters.sliced and self.method != "rounds" and len(self.dbms) > 1
+        return not self.parameters.not_sliced and self.method != "rounds" and len(self.dbms) > 1
 
     extends: Name | None = None
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""

@@ -84,7 +84,9 @@ class Run:
     @property
     def estimated_seconds(self) -> float:
         """The time that all of it is under load: each dbms for as long as its steps take."""
-        return len(self.members) * self.parameters.estimated_seconds
+        if not self.beside:
+            return self.parameters.estimated_seconds
+        return len(self.members) * self.parameters.estimated_duet_seconds
 
     @property
     def words(self) -> str:

@@ -109,8 +109,8 @@ class Workload(Protocol):
     def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
         """The result of a step that has ended, for each of its servers."""
 
-    def tools(self, parameters: Any) -> dict[str, str]:
-        """The load generators with their versions; fetched if they are not here yet."""
+    def tools(self, parameters: Any, servers: int) -> dict[str, str]:
+        """The load generators for so many servers at once, with their versions; fetched if they are not here yet."""
 
 
 def workload(name: str) -> Workload:

@@ -28,7 +28,7 @@ def _microseconds(value: float) -> str:
 QUANTITIES: dict[str, tuple[str, str, Callable[[float], str]]] = {  # title and name of a table, form of a number
     "relative": ("Response time, relative to PK of {} from one client on the same engine", "ratio", "{:.2f}".format),
     "microseconds": ("Response time, µs", "µs", _microseconds),
-    "generator_share": ("mysqlslap's share of the CPU time that it and the server used", "share", "{:.0%}".format),
+    "generator_share": ("The load generator's share of its CPU time and the server's", "share", "{:.0%}".format),
     "server_cpu": ("CPU time of the server for a query, µs", "µs-CPU", _microseconds),
 }
 _COSTS = {

@@ -97,8 +97,10 @@ class DbBenchParameters(Parameters):
         return tuple(every if ALL in self.steps else named)
 
     @property
-    def sliced(self) -> bool:
-        return self.written_by is not None and self.threads == 1
+    def not_sliced(self) -> str:
+        if self.written_by is None or self.threads > 1:
+            return "databases take turns where one dbms wrote them for all (written_by), and with one thread"
+        return ""
 
     @property
     def measured(self) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ class DbBenchSteps:
         drivers = load.drivers if isinstance(load, Turns) else [load]
         return [_answer(step, described, dict(columns), each, isinstance(load, Turns)) for each in drivers]
 
-    def tools(self, parameters: DbBenchParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
+    def tools(self, parameters: DbBenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
         text = (files("rqps.engines.rocksdb") / "driver.c").read_bytes()
         return {"driver of RocksDB": hashlib.sha256(text).hexdigest()[:12]}
 

@@ -86,6 +86,10 @@ class InsertBenchmarkParameters(Parameters):
         return self
 
     @property
+    def not_sliced(self) -> str:
+        return "it measures how a server keeps up with writes, and one that waits for its turn would catch up"
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """The steps that are done, by their names."""
         return names(self.form, self.rates) if self.steps is None else self.steps

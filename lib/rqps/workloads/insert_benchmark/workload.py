@@ -112,7 +112,7 @@ class InsertBenchmark:
         )
         return (answer,)
 
-    def tools(self, parameters: InsertBenchmarkParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
+    def tools(self, parameters: InsertBenchmarkParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
         return {"sysbench": sysbench().version}
 
 

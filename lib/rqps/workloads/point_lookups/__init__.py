@@ -1,1 +1,1 @@
-"""Point lookups, put on the server by mysqlslap: the same query again and again from each of its clients."""
+"""Point lookups: the same query again and again from each client, by mysqlslap, or in duets by sysbench."""

@@ -6,10 +6,11 @@ the number of queries is counted by the server.
 
 import re
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from rqps.engines import engine_of
 from rqps.engines.mysql.instance import Server, query
@@ -17,12 +18,17 @@ from rqps.engines.sources import catalogue
 from rqps.engines.sources.archives import sha256
 from rqps.engines.sources.programs import library_environment, said
 from rqps.errors import RqpsError
+from rqps.store.manifest import Warning_
 from rqps.study import BuildSpec
-from rqps.workloads import How
+from rqps.workloads import Answer, How
 from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
 from rqps.workloads.point_lookups.steps import Step
 
 SSL_MODE_SINCE = (5, 7, 11)
+SHORTEST_REPORTED_S = 0.1
+"""Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
+CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
+"""The two clocks may differ by that much."""
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
 _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")
 
@@ -138,6 +144,54 @@ class Generator(LoadGenerator):
 
     def complaints(self) -> list[str]:
         return complaints(self.lines)
+
+    def answers(self, step: str, columns: Mapping[str, Any]) -> list[Answer]:
+        """The result of a step, which these columns describe."""
+        report, clients = read_report(self.lines), self.step.clients
+        if report is None or (report.clients, report.queries) != (clients, self.queries):
+            raise RqpsError(
+                f"{step}: mysqlslap did not report {clients} clients with {self.queries} queries each: {report}",
+                fix=f"read all that it said, {self.log.name}",
+            )
+        elapsed_s = self.elapsed_s if report.elapsed_s < SHORTEST_REPORTED_S else report.elapsed_s
+        asked = clients * self.queries
+        done = min(asked, self.counted.selects - failed(self.lines))
+        found = {
+            **columns,
+            "clients": clients,
+            "warmup_s": self.warmup_s,
+            "elapsed_s": elapsed_s,
+            "operations": done,
+            "transactions": done,
+            "operations_per_s": done / elapsed_s if done else None,
+            "errors": asked - done + self.counted.refused,
+            "client_context_switches": None,  # its threads have ended, and their counts with them
+            **({"server_context_switches": None} if self.counted.threads_ended else {}),
+        }
+        warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in self._warnings(report)]
+        return [Answer(columns=found, intervals=[], latencies=[], warnings=tuple(warnings))]
+
+    def _warnings(self, report: "Report") -> Iterator[tuple[str, str]]:
+        """Kind and text of each."""
+        asked = report.clients * report.queries
+        done = self.counted.selects - failed(self.lines)
+        if done != asked:
+            said = "; ".join(complaints(self.lines)) or "mysqlslap says nothing of it"
+            yield "errors", f"{asked} queries were asked for, the server did {done}: {said}"
+        if refused := self.counted.refused:
+            yield "errors", f"{refused} connections were refused and tried again 0.1 s later: the time is too long"
+        if report.elapsed_s < SHORTEST_REPORTED_S:
+            text = (
+                f"all took {report.elapsed_s:.3f} s, which mysqlslap reports in whole milliseconds only; "
+                "ours are taken, with a few ms for its shell: ask for more queries"
+            )
+            yield "short", text
+        elif abs(self.elapsed_s - report.elapsed_s) > CLOCKS_DIFFER_S + CLOCKS_DIFFER_SHARE * report.elapsed_s:
+            text = (
+                f"mysqlslap reports {report.elapsed_s:.3f} s, and {self.elapsed_s:.3f} s went by for us: "
+                "its shell had to wait for a CPU, or the clock was set"
+            )
+            yield "clock", text
 
 
 def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:

@@ -4,7 +4,7 @@ import os
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
 from rqps.study import Connections, Parameters
 from rqps.study.document import instead
@@ -18,10 +18,14 @@ SCANNED_ROW_US = 0.08
 """CPU time per row of a table that is read to its end."""
 COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_QUERY = 100
+QUERIES = 100_000
+WARMUP_QUERIES = 1000
+MYSQLSLAP = "8.0.33"
+DUET_SECONDS = 1
 OTHER_CONNECTIONS = 3
 """Connections beside the clients': mysqlslap has one more, and two are for control."""
 STEP_S = 0.25
-"""Time to start mysqlslap and to look at the plan."""
+"""Time to start the load generator and to look at the plan."""
 
 
 ENGINE = r"[a-z][a-z0-9_]*"
@@ -66,21 +70,29 @@ class PointLookupsParameters(Parameters):
     """Kinds of query. Each is done on every engine, from every number of clients."""
     clients: tuple[Count, ...] = Field(default=(1, 4, 32), strict=False, json_schema_extra=_SOME)
     """Numbers of clients that ask at once."""
-    queries: Count = 100_000
-    """Queries of each client in a step."""
+    seconds: Count | None = None
+    """For duets, where sysbench asks the same queries of servers in turns: the measured part of a step, for each
+    server; 1 if not given."""
+    warmup_seconds: Annotated[int, Field(ge=0)] | None = None
+    """For duets: before the measured part of every step, not measured; none if not given."""
+    slice_ms: Count | None = None
+    """For duets: milliseconds of a slice, in which one of the servers has all the load; 20 if not given."""
+    queries: Count | None = None
+    """For rounds, where mysqlslap asks one server: queries of each client in a step; 100,000 if not given."""
     most_queries: Count | None = None
-    """Queries of all clients together in a step, where that is fewer."""
+    """For rounds: queries of all clients together in a step, where that is fewer."""
     scan_queries: Count | None = None
-    """The same for a step whose plan reads all rows for each query."""
-    warmup_queries: Annotated[int, Field(ge=0)] = 1000
-    """Queries of one client before each step, not measured."""
+    """For rounds: the same for a step whose plan reads all rows for each query."""
+    warmup_queries: Annotated[int, Field(ge=0)] | None = None
+    """For rounds: queries of one client before each step, not measured; 1000 if not given."""
+    mysqlslap: Program | None = None
+    """For rounds: the program that puts the load on all servers of the study, a version in the catalogue or a path;
+    8.0.33 if not given."""
     counted_operations: Count | None = None
     """Queries of all clients together in a step whose instructions are counted, 2000 if not given; fewer where all
     rows are read, of which a hundred weigh as much as a query. The same for every dbms."""
     table_rows: Count = 64_000
     """1000 rows, doubled as often as it takes."""
-    mysqlslap: Program = "8.0.33"
-    """The program that puts the load on all servers of the study: a version in the catalogue, or a path."""
 
     @field_validator("engines", "kinds", "clients")
     @classmethod
@@ -98,6 +110,20 @@ class PointLookupsParameters(Parameters):
             raise ValueError(f"{rows} rows can't be made by doubling 1000; write {' or '.join(map(str, near))}")
         return rows
 
+    @model_validator(mode="after")
+    def _a_cycle_fits(self) -> "PointLookupsParameters":
+        most = 1000 * self.duet_seconds // 2
+        if self.slice_ms and self.slice_ms > most:
+            raise ValueError(
+                f"slice_ms is {self.slice_ms}: each server has two slices of a cycle, and a step of "
+                f"{self.duet_seconds} s no room for them; write {most} or less, or ask for more seconds"
+            )
+        return self
+
+    @property
+    def not_sliced(self) -> str:
+        return ""
+
     @property
     def steps(self) -> tuple[str, ...]:
         """Engines, of each its numbers of clients, of each the kinds: these are compared, so they are neighbours."""
@@ -109,10 +135,24 @@ class PointLookupsParameters(Parameters):
     def connections(self) -> Connections:
         return Connections("clients", max(self.clients), OTHER_CONNECTIONS)
 
+    @property
+    def program(self) -> str:
+        """The mysqlslap that is asked for."""
+        return self.mysqlslap or MYSQLSLAP
+
+    @property
+    def duet_seconds(self) -> int:
+        return self.seconds or DUET_SECONDS
+
+    def warmup_of(self, scans: bool) -> int:
+        """Queries of one client before a step."""
+        usual = WARMUP_QUERIES if self.warmup_queries is None else self.warmup_queries
+        return min(usual, 1) if scans else usual
+
     def queries_of(self, clients: int, scans: bool) -> int:
         """Queries of each client in a step."""
         limits = [self.most_queries, self.scan_queries if scans else None]
-        return min([self.queries, *(max(1, limit // clients) for limit in limits if limit is not None)])
+        return min([self.queries or QUERIES, *(max(1, limit // clients) for limit in limits if limit is not None)])
 
     def counted_of(self, clients: int, scans: bool) -> int:
         """Queries of each client in a step whose instructions are counted.
@@ -132,6 +172,10 @@ class PointLookupsParameters(Parameters):
             each_us = LOOKUP_US + (SCANNED_ROW_US * self.table_rows if scans else 0)
             at_once = min(step.clients, len(os.sched_getaffinity(0)))
             queries = step.clients * self.queries_of(step.clients, scans)
-            return (queries / at_once + (0 if scans else self.warmup_queries)) * each_us / 1e6
+            return (queries / at_once + self.warmup_of(scans)) * each_us / 1e6
 
         return sum(STEP_S + seconds_of(find(name)) for name in self.steps)
+
+    @property
+    def estimated_duet_seconds(self) -> float:
+        return len(self.steps) * (STEP_S + self.duet_seconds + (self.warmup_seconds or 0))

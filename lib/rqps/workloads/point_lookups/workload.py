@@ -1,33 +1,28 @@
-"""The point lookups: a table made and filled as published, and each query asked again and again by mysqlslap."""
+"""The point lookups: a table made and filled as published, and each query asked again and again.
+
+One server is asked by mysqlslap, as published. It can't change servers, so those of a duet are asked by sysbench.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, Unpack
+from typing import Unpack
 
 import pymysql
 
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_row
+from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.workloads import Answer, Checked, How
-from rqps.workloads.point_lookups.generator import (
-    Generator,
-    Report,
-    ask_once,
-    complaints,
-    failed,
-    mysqlslap,
-    read_report,
-)
+from rqps.workloads.point_lookups.generator import Generator, ask_once, mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, VOLATILE, Step, database, find
+from rqps.workloads.sysbench.generator import Generator as Sysbench
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import Step as SysbenchStep
 from rqps.workloads.table_check import check_table, must_be
 
-SHORTEST_REPORTED_S = 0.1
-"""Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
-CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
-"""The two clocks may differ by that much."""
 ROWS_AT_ONCE = 10
 COLUMNS = {"i": "int", "j": "int", "k": "int", "l": "int"}
 INDEXES = {"PRIMARY": ["i"], "xj": ["j"], "xjk": ["j", "k"]}
@@ -55,13 +50,10 @@ class PointLookups:
     def prepare(self, server: Server, parameters: PointLookupsParameters) -> None:
         with closing(server.connect()) as connection:
             check_connections(connection, parameters.connections)
-        slap = mysqlslap(parameters.mysqlslap)
         for engine in parameters.engines:
             if engine in VOLATILE:
                 make_table(server, engine, parameters.table_rows)
             check_rows(server, engine, parameters.table_rows)
-            first = find(f"{engine}.{parameters.kinds[0]}@1")
-            ask_once(slap, server, first, queries=1, cpus=())
 
     def steps(self, parameters: PointLookupsParameters) -> Sequence[str]:
         return parameters.steps
@@ -80,51 +72,62 @@ class PointLookups:
     @contextmanager
     def generating(
         self, servers: Sequence[Server], step: str, parameters: PointLookupsParameters, **how: Unpack[How]
-    ) -> Iterator[Generator]:
-        """The load of a step after its warm-up; how many queries it has depends on whether each reads all rows."""
-        (server,) = servers
-        asked, slap, warmup_s = find(step), mysqlslap(parameters.mysqlslap), 0.0
+    ) -> Iterator[Generator | Sysbench]:
+        """The load of a step after its warm-up, by mysqlslap on one server, and by sysbench on several in turns.
+
+        The queries of mysqlslap are fewer where each reads all rows.
+        """
+        asked = find(step)
+        if len(servers) > 1:
+            with Sysbench(servers, *_sliced(asked, parameters), **how) as slices:
+                yield slices
+            return
+        server, slap, warmup_s = servers[0], mysqlslap(parameters.program), 0.0
         scans = _plan(server, asked)["type"] in WHOLE_TABLE
-        if parameters.warmup_queries:
-            queries = 1 if scans else parameters.warmup_queries
+        if queries := parameters.warmup_of(scans):
             warmup_s = ask_once(slap, server, asked, queries=queries, cpus=how["cpus"])
         queries_of = parameters.counted_of if how.get("counted") else parameters.queries_of
         with Generator(slap, server, asked, queries_of(asked.clients, scans), **how) as load:
             load.warmup_s = warmup_s
             yield load
 
-    def answers(self, step: str, parameters: PointLookupsParameters, load: Generator) -> Sequence[Answer]:
-        report, clients = read_report(load.lines), load.step.clients
-        if report is None or (report.clients, report.queries) != (clients, load.queries):
-            raise RqpsError(
-                f"{step}: mysqlslap did not report {clients} clients with {load.queries} queries each: {report}",
-                fix=f"read all that it said, {load.log.name}",
-            )
-        elapsed_s = load.elapsed_s if report.elapsed_s < SHORTEST_REPORTED_S else report.elapsed_s
-        asked = clients * load.queries
-        done = min(asked, load.counted.selects - failed(load.lines))
-        columns: dict[str, Any] = {
-            "kind": load.step.kind.name,
-            "clients": clients,
-            "group": load.step.group,
+    def answers(self, step: str, parameters: PointLookupsParameters, load: Generator | Sysbench) -> Sequence[Answer]:
+        asked = find(step)
+        columns = {
+            "kind": asked.kind.name,
+            "group": asked.group,
             "table_position": parameters.steps.index(step),
             "writes": False,
-            "storage_engine": load.step.engine,
+            "storage_engine": asked.engine,
             "unit": "query",
-            "warmup_s": load.warmup_s,
-            "elapsed_s": elapsed_s,
-            "operations": done,
-            "transactions": done,
-            "operations_per_s": done / elapsed_s if done else None,
-            "errors": asked - done + load.counted.refused,
-            "client_context_switches": None,  # its threads have ended, and their counts with them
-            **({"server_context_switches": None} if load.counted.threads_ended else {}),
         }
-        warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in _warnings(report, load)]
-        return (Answer(columns=columns, intervals=[], latencies=[], warnings=tuple(warnings)),)
+        return load.answers(step, columns)
 
-    def tools(self, parameters: PointLookupsParameters) -> dict[str, str]:
-        return {"mysqlslap": mysqlslap(parameters.mysqlslap).words}
+    def tools(self, parameters: PointLookupsParameters, servers: int) -> dict[str, str]:
+        if servers > 1:
+            return {"sysbench": sysbench().version}
+        return {"mysqlslap": mysqlslap(parameters.program).words}
+
+
+def _sliced(step: Step, parameters: PointLookupsParameters) -> tuple[SysbenchStep, SysbenchParameters]:
+    """The same queries as a step of sysbench: as text, not prepared, on the same table."""
+    described = SysbenchStep(
+        name=step.name,
+        kind=step.kind.name,
+        group=step.group,
+        label=step.name,
+        range_size=1,
+        statements=(step.kind.query,),
+        prepared=False,
+        options={"mysql_db": step.database},
+    )
+    asked = SysbenchParameters(
+        threads=step.clients,
+        seconds=parameters.duet_seconds,
+        warmup_seconds=parameters.warmup_seconds or 0,
+        slice_ms=parameters.slice_ms,
+    )
+    return described, asked
 
 
 def _lasting(parameters: PointLookupsParameters) -> list[str]:
@@ -210,26 +213,3 @@ def difference(step: Step, plan: Plan) -> str:
 def _plan(server: Server, step: Step) -> Plan:
     with closing(server.connect(step.database)) as connection:
         return explain(connection, step.kind.query)
-
-
-def _warnings(report: Report, load: Generator) -> Iterator[tuple[str, str]]:
-    """Kind and text of each."""
-    asked = report.clients * report.queries
-    done = load.counted.selects - failed(load.lines)
-    if done != asked:
-        said = "; ".join(complaints(load.lines)) or "mysqlslap says nothing of it"
-        yield "errors", f"{asked} queries were asked for, the server did {done}: {said}"
-    if refused := load.counted.refused:
-        yield "errors", f"{refused} connections were refused and tried again 0.1 s later: the time is too long"
-    if report.elapsed_s < SHORTEST_REPORTED_S:
-        text = (
-            f"all took {report.elapsed_s:.3f} s, which mysqlslap reports in whole milliseconds only; "
-            "ours are taken, with a few ms for its shell: ask for more queries"
-        )
-        yield "short", text
-    elif abs(load.elapsed_s - report.elapsed_s) > CLOCKS_DIFFER_S + CLOCKS_DIFFER_SHARE * report.elapsed_s:
-        text = (
-            f"mysqlslap reports {report.elapsed_s:.3f} s, and {load.elapsed_s:.3f} s went by for us: "
-            "its shell had to wait for a CPU, or the clock was set"
-        )
-        yield "clock", text

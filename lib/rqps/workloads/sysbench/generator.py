@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from importlib.resources import files
@@ -11,8 +11,16 @@ from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
-from rqps.workloads import How, answers
-from rqps.workloads.answers import Second, by_second
+from rqps.workloads import Answer, How, answers
+from rqps.workloads.answers import (
+    Second,
+    by_second,
+    interval_rows,
+    latency_rows,
+    retries_warning,
+    step_columns,
+    total,
+)
 from rqps.workloads.load_generator import (
     DATABASE,
     DONE_AGAIN,
@@ -44,6 +52,7 @@ class Generator(LoadGenerator):
     ) -> None:
         self.begins_by_itself = not how.get("counted", False)
         self.sliced = len(servers) > 1
+        self.per_transaction = parameters.table_rows if step.unit == "row" else step.queries
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
@@ -104,6 +113,31 @@ class Generator(LoadGenerator):
     @property
     def elapsed_s(self) -> float:
         return super().elapsed_s if self.whole else float(self.seconds)
+
+    def answers(self, step: str, columns: Mapping[str, Any]) -> list[Answer]:
+        """The result on each server of a step, as it is called, which these columns describe."""
+        return [self._answer(step, columns, side) for side in range(len(self.servers))]
+
+    def _answer(self, step: str, columns: Mapping[str, Any], side: int) -> Answer:
+        seconds = read_seconds(self.lines, self.threads, step, self.per_transaction, self.whole_within_s, side)
+        whole = total(seconds, step)
+        elapsed_s = whole.sum_us / 1e6 / self.threads if self.sliced else self.elapsed_s
+        slices = slice_rows(self.lines, step, side, len(self.servers), self.per_transaction)
+        found = {
+            **columns,
+            "clients": self.threads,
+            "warmup_s": self.warmup_s,
+            **step_columns(whole, elapsed_s, whole.operations, whole.retries),
+        }
+        if self.sliced:
+            found["client_cpu_s"] = sum(row["client_cpu_us"] for row in slices) / 1e6
+        return Answer(
+            columns=found,
+            intervals=interval_rows(step, seconds),
+            latencies=latency_rows(step, seconds),
+            warnings=tuple(retries_warning(step, "transactions", whole.retries, whole.transactions)),
+            more={"slices": slices} if self.sliced else {},
+        )
 
 
 def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:

@@ -113,8 +113,8 @@ class SysbenchParameters(Parameters):
         return self
 
     @property
-    def sliced(self) -> bool:
-        return True
+    def not_sliced(self) -> str:
+        return ""
 
     @property
     def measured(self) -> tuple[str, ...]:

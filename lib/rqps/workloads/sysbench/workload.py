@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, Unpack
+from typing import Unpack
 
 from rqps.engines.mysql import innodb
 from rqps.engines.mysql.instance import Connection, Server, query
@@ -12,10 +12,9 @@ from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_ro
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads import Answer, Checked, How
-from rqps.workloads.answers import interval_rows, latency_rows, retries_warning, step_columns, total
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench import generator
-from rqps.workloads.sysbench.generator import Generator, read_seconds, slice_rows
+from rqps.workloads.sysbench.generator import Generator
 from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, before, find
 from rqps.workloads.table_check import check_table, must_be, tables_of
@@ -79,37 +78,18 @@ class Sysbench:
             yield load
 
     def answers(self, step: str, parameters: SysbenchParameters, load: Generator) -> Sequence[Answer]:
-        return [self._answer(step, parameters, load, side) for side in range(len(load.servers))]
-
-    def _answer(self, step: str, parameters: SysbenchParameters, load: Generator, side: int) -> Answer:
-        described, asked = parameters.alone(step)
-        per_transaction = parameters.table_rows if described.unit == "row" else described.queries
-        seconds = read_seconds(load.lines, asked.clients, step, per_transaction, load.whole_within_s, side)
-        whole = total(seconds, step)
-        elapsed_s = whole.sum_us / 1e6 / asked.clients if load.sliced else load.elapsed_s
-        slices = slice_rows(load.lines, step, side, len(load.servers), per_transaction)
-        columns: dict[str, Any] = {
+        described = parameters.alone(step)[0]
+        columns = {
             "kind": described.kind,
             "range": described.range_size,
-            "clients": asked.clients,
             "group": described.group,
             "table_position": parameters.in_tables.index(step),
             "writes": described.writes,
             "unit": described.unit,
-            "warmup_s": load.warmup_s,
-            **step_columns(whole, elapsed_s, whole.operations, whole.retries),
         }
-        if load.sliced:
-            columns["client_cpu_s"] = sum(row["client_cpu_us"] for row in slices) / 1e6
-        return Answer(
-            columns=columns,
-            intervals=interval_rows(step, seconds),
-            latencies=latency_rows(step, seconds),
-            warnings=tuple(retries_warning(step, "transactions", whole.retries, whole.transactions)),
-            more={"slices": slices} if load.sliced else {},
-        )
+        return load.answers(step, columns)
 
-    def tools(self, parameters: SysbenchParameters) -> dict[str, str]:  # noqa: ARG002 there is one for all
+    def tools(self, parameters: SysbenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
         return {"sysbench": sysbench().version}
 
 

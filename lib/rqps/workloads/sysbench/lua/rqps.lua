@@ -114,6 +114,31 @@ function rqps.statement(parsed)
    return sysbench.opt.prepared and parsed.text[1] ~= "BEGIN" and prepared(parsed) or as_text(parsed)
 end
 
+-- What the threads of a load in slices share. They have nothing in common but the process and its environment.
+ffi.cdef [[
+typedef struct { char barrier[64], connecting[64]; double origin, slice, slice_ends; int turn; } rqps_shared;
+void *calloc(size_t count, size_t size);
+int setenv(const char *name, const char *value, int overwrite);
+int pthread_barrier_init(void *barrier, const void *attributes, unsigned threads);
+int pthread_barrier_wait(void *barrier);
+int pthread_mutex_init(void *mutex, const void *attributes);
+int pthread_mutex_lock(void *mutex);
+int pthread_mutex_unlock(void *mutex);
+]]
+
+function init() -- before there are any threads
+   if sysbench.opt.slice_us > 0 then
+      local shared = ffi.cast("rqps_shared *", ffi.C.calloc(1, ffi.sizeof("rqps_shared")))
+      ffi.C.pthread_barrier_init(shared.barrier, nil, sysbench.opt.threads)
+      ffi.C.pthread_mutex_init(shared.connecting, nil)
+      ffi.C.setenv("RQPS_SHARED", ("%.0f"):format(tonumber(ffi.cast("uintptr_t", shared))), 1)
+   end
+end
+
+local function shared_by_threads()
+   return ffi.cast("rqps_shared *", tonumber(os.getenv("RQPS_SHARED")))
+end
+
 -- The servers of the load, each with its connection and the function that does a transaction on it.
 local sides = {}
 
@@ -122,9 +147,10 @@ local function add_side(thread, its_connection, pid)
    sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), pid = pid}
 end
 
--- The driver gives each new connection the next socket of its list, whichever thread asks for it.
+-- The driver gives each new connection the next socket of its list, whichever thread asks for it: one at a time does.
 local function connect_to_all(thread, driver)
-   local found = {}
+   local shared, found = shared_by_threads(), {}
+   ffi.C.pthread_mutex_lock(shared.connecting)
    for wanted, pid in sysbench.opt.sides:gmatch("([^,=]+)=(%d+)") do
       while not found[wanted] do
          local new = driver:connect()
@@ -137,6 +163,7 @@ local function connect_to_all(thread, driver)
       end
       add_side(thread, found[wanted], tonumber(pid))
    end
+   ffi.C.pthread_mutex_unlock(shared.connecting)
 end
 
 function thread_init(thread)
@@ -235,23 +262,6 @@ local function run_counted(thread)
    measuring.ended(measuring.now())
 end
 
--- What the threads of a load in slices share. They have nothing in common but the process and its environment.
-ffi.cdef [[
-typedef struct { double origin, slice, slice_ends; int turn; char barrier[64]; } rqps_shared;
-void *calloc(size_t count, size_t size);
-int setenv(const char *name, const char *value, int overwrite);
-int pthread_barrier_init(void *barrier, const void *attributes, unsigned threads);
-int pthread_barrier_wait(void *barrier);
-]]
-
-function init() -- before there are any threads
-   if sysbench.opt.slice_us > 0 then
-      local shared = ffi.cast("rqps_shared *", ffi.C.calloc(1, ffi.sizeof("rqps_shared")))
-      ffi.C.pthread_barrier_init(shared.barrier, nil, sysbench.opt.threads)
-      ffi.C.setenv("RQPS_SHARED", ("%.0f"):format(tonumber(ffi.cast("uintptr_t", shared))), 1)
-   end
-end
-
 local WARM, OVER = -1e9, 1e9 -- numbers of the first slice of the warm-up, and of none any more
 
 -- The turns of a cycle, two for each side: two sides there and back, so that each follows itself once, with warm caches.
@@ -279,12 +289,13 @@ end
 -- all. The time of a slice is that of its transactions, so that waiting costs no server anything.
 local function run_in_slices(thread)
    local now, opt = measuring.now, sysbench.opt
-   local shared = ffi.cast("rqps_shared *", tonumber(os.getenv("RQPS_SHARED")))
+   local shared = shared_by_threads()
    local function wait_for_all()
       if opt.threads > 1 then
          ffi.C.pthread_barrier_wait(shared.barrier)
       end
    end
+   wait_for_all() -- until all have connected
    if thread == 0 then
       shared.origin = now() + opt.warmup_seconds * 1e9
       measuring.report("origin", shared.origin)
