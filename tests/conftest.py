@@ -13,10 +13,15 @@ import pytest
 import rqps
 from browser import Browser
 from child import running_from, until
+from hypothesis import HealthCheck, settings
 from releases import Site, served
 from synthetic import MANY, write_study
 
 collect_ignore_glob = ["notebooks/*"]  # some of them fail on purpose; tests execute them
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+settings.register_profile("rqps", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("rqps")
 
 PATIENCE_S = 20  # for a server that is still writing its pages
 

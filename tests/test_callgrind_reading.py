@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rqps.engines import mysql
 from rqps.errors import RqpsError
@@ -182,7 +182,6 @@ entries = st.tuples(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(entries, max_size=12), st.booleans(), st.booleans())
 def test_sums_are_exact_whatever_a_file_has_in_it(
     profile: list[tuple[tuple[str, ...], str, list[int], list[int]]], relative: bool, noise: bool
@@ -217,7 +216,6 @@ def test_sums_are_exact_whatever_a_file_has_in_it(
     assert rows["instructions"].sum() == total
 
 
-@settings(deadline=None)
 @given(st.integers(0, len(BY_HAND) - 2))
 def test_a_file_that_is_cut_off_anywhere_is_refused(length: int) -> None:
     with pytest.raises(RqpsError, match=re.escape("callgrind.out.1, line")):

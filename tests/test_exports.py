@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from browser import Browser, opened
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from rqps.engines.cache import cache_dir, made_once
@@ -91,7 +91,6 @@ def read_folded(text: str) -> list[tuple[list[str], list[int]]]:
     return found
 
 
-@settings(deadline=None)
 @given(sides)
 def test_folded_stacks_keep_frames_and_sums(costs: Costs) -> None:
     rows = read_folded(folded(costs_of({"my1.base": costs}), "my1.base", "point-query"))
@@ -113,7 +112,6 @@ def test_a_difference_has_both_sides_in_a_line() -> None:
     )
 
 
-@settings(deadline=None)
 @given(sides, sides)
 def test_speedscope_gets_both_sides_whole(base: Costs, me: Costs) -> None:
     document = json.loads(speedscope(costs_of({"base": base, "me": me}), "base", "me", "point-query"))

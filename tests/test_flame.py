@@ -65,7 +65,7 @@ class Tags(HTMLParser):
         self.bad += [name for name, _ in attrs if name.startswith("on")]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(stacks)
 def test_what_is_packed_adds_up_to_what_was_measured(made: dict[Stack, tuple[float, float]]) -> None:
     frame = tree_of(made, 0.1)

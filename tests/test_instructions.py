@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 import rqps
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rqps.pages.flamegraph_breakdown import beside as table_beside
 from rqps.pages.flamegraph_breakdown.tables import counted_beside
@@ -165,7 +165,6 @@ def test_a_step_with_nothing_done_gives_no_ratio(counted: Study) -> None:
     assert set(values["step"]) == {"point-query"}
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=30), st.integers(1, 10**6))
 def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
     facts = manifest(BASE, 1, SHAPE)

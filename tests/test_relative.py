@@ -92,7 +92,7 @@ def test_the_interval_is_the_narrowest_of_at_least_95_percent_or_the_widest(n: i
         assert k == n // 2 or coverage(n, k + 1) < 0.95
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(values, min_size=1, max_size=5))
 def test_few_rounds_are_never_sure(found: list[float]) -> None:
     word, needs = judged(found)
@@ -116,7 +116,7 @@ def test_the_verdict_follows_the_interval(found: list[float], expected: str) -> 
     assert bool(needs) == (expected == "unsure")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(values, min_size=6, max_size=30))
 def test_swapping_the_sides_swaps_the_verdict(found: list[float]) -> None:
     there, back = judged(found)[0], judged([1 / value for value in found])[0]
@@ -154,7 +154,7 @@ def test_a_significant_part_is_named_however_small_beside_its_operation() -> Non
     assert [judged_as(significant) for significant in (None, True, False)] == ["same", "slower", "same"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.randoms())
 def test_pairs_are_of_one_round_whatever_the_order_of_rows(study: Study, chance: Random) -> None:
     rows = list(range(study.steps.height))

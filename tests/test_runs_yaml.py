@@ -203,7 +203,7 @@ def spoilt_files(draw: st.DrawFn) -> str:
         here = here[key]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=spoilt_files())
 def test_whatever_the_file_holds_it_is_read_or_explained(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.getbasetemp() / "spoilt.yaml"

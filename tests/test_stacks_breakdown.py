@@ -31,7 +31,7 @@ def counted(sides: Mapping[str, Mapping[Any, int]]) -> pl.DataFrame:
     return instruction_costs(counts, steps)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(["component", "function"]),
     st.integers(1, 4),

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rqps.profile import instruction_costs, stack_costs
 from rqps.profile.components import OTHER, component_of, components
@@ -29,7 +29,6 @@ def of_both(old: dict[Path, int], new: dict[Path, int], cost_us: float) -> pl.Da
     return stack_costs(pl.concat(stacks), pl.concat([steps_of(dbms, 1, cost_us) for dbms in sides]))
 
 
-@settings(deadline=None)
 @given(profiles, st.floats(0.001, 1e6))
 def test_costs_add_up_to_what_the_step_measured(samples: dict[tuple[str, ...], int], cost_us: float) -> None:
     steps = steps_of("my1.base", 1, cost_us)
@@ -41,7 +40,6 @@ def test_costs_add_up_to_what_the_step_measured(samples: dict[tuple[str, ...], i
     assert not costs.select("stack").is_duplicated().any()
 
 
-@settings(deadline=None)
 @given(profiles)
 def test_each_stack_has_the_component_that_the_rule_gives_it(samples: dict[tuple[str, ...], int]) -> None:
     costs = stack_costs(stacks_of("my1.base", 1, samples), steps_of("my1.base", 1, 10.0))

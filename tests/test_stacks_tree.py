@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.profile import flame_tree, stack_costs
@@ -26,7 +26,6 @@ def tree_of(base: Costs, me: Costs, fold_below: float) -> pl.DataFrame:
     return flame_tree(costs_of({"base": base, "me": me}), "base", "me", "point-query", fold_below)
 
 
-@settings(deadline=None)
 @given(sides, sides, folds)
 def test_sums_are_kept(base: Costs, me: Costs, fold_below: float) -> None:
     tree = tree_of(base, me, fold_below)
@@ -41,7 +40,6 @@ def test_sums_are_kept(base: Costs, me: Costs, fold_below: float) -> None:
         assert lost.abs().max() <= 1e-9 * whole  # type: ignore[operator]
 
 
-@settings(deadline=None)
 @given(sides, sides, folds)
 def test_callers_stand_before_callees_and_callees_together(base: Costs, me: Costs, fold_below: float) -> None:
     open_: list[int] = []
@@ -52,7 +50,6 @@ def test_callers_stand_before_callees_and_callees_together(base: Costs, me: Cost
         open_.append(node)
 
 
-@settings(deadline=None)
 @given(sides, sides)
 def test_unfolded_each_path_is_one_frame_with_its_costs(base: Costs, me: Costs) -> None:
     wanted: dict[Path, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
@@ -74,7 +71,6 @@ def test_unfolded_each_path_is_one_frame_with_its_costs(base: Costs, me: Costs) 
         assert found[path] == pytest.approx(costs_there, rel=1e-12)
 
 
-@settings(deadline=None)
 @given(sides, sides, st.sampled_from([0.001, 0.02, 0.2]))
 def test_only_what_is_minor_on_both_sides_is_folded(base: Costs, me: Costs, fold_below: float) -> None:
     limit = fold_below * max(sum(base.values()), sum(me.values()))
