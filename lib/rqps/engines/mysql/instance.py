@@ -20,6 +20,10 @@ from rqps.scratch import Scratch
 
 START_PATIENCE_S = 180
 GREETING_PATIENCE_S = 5
+ANSWER_PATIENCE_S = 300.0
+"""The longest wait for the answer to a statement of ours."""
+WHOLE_TABLE_PATIENCE_S = 3600.0
+"""The same for statements that make or read whole tables."""
 LAST_LINES = 15
 SEE_THE_LOG = "look in its error log for what ended it; if memory ran out, the kernel's log says so"
 LONGEST_WORDS = 300
@@ -29,7 +33,32 @@ Connection: TypeAlias = "pymysql.Connection[Any]"
 
 
 class _ConnectionForControl(pymysql.Connection):
-    """A connection that is closed only when the server has heard of it, so that no step has its last command."""
+    """A connection that says so when the server does not answer, and is closed only when the server has heard of it,
+    so that no step has its last command."""
+
+    def __init__(self, server: str, patience_s: float, **how: Any) -> None:
+        self.server, self.patience_s = server, patience_s
+        super().__init__(read_timeout=patience_s, write_timeout=patience_s, **how)
+
+    def connect(self, sock: Any = None) -> None:
+        with self._in_time("a new connection"):
+            super().connect(sock)
+
+    def query(self, sql: str | bytes, unbuffered: bool = False) -> int:
+        with self._in_time(sql if isinstance(sql, str) else sql.decode(errors="replace")):
+            return super().query(sql, unbuffered)
+
+    @contextmanager
+    def _in_time(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.err.OperationalError as error:
+            if not isinstance(error.__context__, TimeoutError):
+                raise
+            raise RqpsError(
+                f"{self.server}: no answer within {self.patience_s:g} s to {what[:LONGEST_WORDS]}",
+                fix="it hangs, or takes longer for that here: see its process list and its error log",
+            ) from None
 
     def close(self) -> None:
         if not self.open:
@@ -58,9 +87,11 @@ class Server:
     connections: "WeakSet[Connection]" = field(default_factory=WeakSet, repr=False, compare=False)
     """That were given out."""
 
-    def connect(self, database: str | None = None, read_timeout: float | None = None) -> Connection:
+    def connect(self, database: str | None = None, patience_s: float | None = None) -> Connection:
         """A connection for control, never for load: without TLS, autocommitting."""
         connection = _ConnectionForControl(
+            self.name,
+            patience_s or ANSWER_PATIENCE_S,
             unix_socket=str(self.socket),
             user="root",
             database=database,
@@ -68,7 +99,6 @@ class Server:
             autocommit=True,
             ssl_disabled=True,
             connect_timeout=10,
-            read_timeout=read_timeout,
         )
         self.connections.add(connection)
         return connection
@@ -85,8 +115,8 @@ class Server:
     def answers(self) -> bool:
         """False if it does not even greet us."""
         try:
-            self.connect(read_timeout=GREETING_PATIENCE_S).close()
-        except pymysql.err.MySQLError:
+            self.connect(patience_s=GREETING_PATIENCE_S).close()
+        except (pymysql.err.MySQLError, RqpsError):
             return False
         return True
 
@@ -220,10 +250,10 @@ def mysqld(build: Build, data: Path) -> list[str]:
 
 def _wait_until_it_answers(server: Server, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and not server.ended():
+    while (left_s := deadline - time.monotonic()) > 0 and not server.ended():
         try:
-            server.connect().close()
+            server.connect(patience_s=left_s).close()
             return
-        except pymysql.err.OperationalError:
+        except (pymysql.err.OperationalError, RqpsError):
             time.sleep(0.05)
     raise server.no_start(patience_s)

@@ -9,7 +9,7 @@ from typing import Unpack
 
 import pymysql
 
-from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.instance import WHOLE_TABLE_PATIENCE_S, Connection, Server, query
 from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
@@ -154,7 +154,7 @@ def make_table(server: Server, engine: str, rows: int) -> None:
         check_engine(control, engine, server.build.name)
         query(control, f"CREATE DATABASE {database(engine)}")
     try:
-        with closing(server.connect(database(engine))) as connection:
+        with closing(server.connect(database(engine), WHOLE_TABLE_PATIENCE_S)) as connection:
             for statement in statements(engine, rows):
                 query(connection, statement)
     except pymysql.err.MySQLError as error:
@@ -185,7 +185,7 @@ def check_rows(server: Server, engine: str, rows: int) -> None:
     """Refuse a table that is not what was asked for; every row is read for it."""
     schema = database(engine)
     where = f"{schema}.{TABLE}"
-    with closing(server.connect()) as connection:
+    with closing(server.connect(patience_s=WHOLE_TABLE_PATIENCE_S)) as connection:
         check_engine(connection, engine, server.build.name)
         check_table(connection, schema, TABLE, engine, COLUMNS, INDEXES)
         count = query(connection, f"SELECT COUNT(*), SUM(j = i AND k = i) FROM {where}")[0]

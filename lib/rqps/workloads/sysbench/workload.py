@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import Unpack
 
 from rqps.engines.mysql import innodb
-from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.instance import WHOLE_TABLE_PATIENCE_S, Connection, Server, query
 from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
@@ -35,7 +35,7 @@ class Sysbench:
         generator.load(server, parameters, LOAD_SEED)
 
     def prepare(self, server: Server, parameters: SysbenchParameters) -> None:
-        with closing(server.connect()) as connection:
+        with closing(server.connect(patience_s=WHOLE_TABLE_PATIENCE_S)) as connection:
             check_connections(connection, parameters.connections)
             check_tables(connection, parameters)
             warm(connection, parameters)
