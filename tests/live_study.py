@@ -25,8 +25,8 @@ class Place:
     def ask(self, runs_yaml: str) -> None:
         (self.path / "runs.yaml").write_text(runs_yaml)
 
-    def start(self, **popen: Any) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "rqps.cli", "run", "small"]
+    def start(self, *options: str, **popen: Any) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "rqps.cli", "run", "small", *options]
         popen |= {"cwd": self.path, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, text=True, start_new_session=True, **popen)
 

@@ -1,8 +1,8 @@
 """A study with a budget: rounds go where they decide something, verdicts are looked at when planned, and hold."""
 
 import random
+import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,39 +10,32 @@ import polars as pl
 import pytest
 import rqps
 from rqps.errors import RqpsError
+from rqps.report.index import facts_of
 from rqps.run.budget import Budget
 from rqps.run.state import StudyFolder
 from rqps.run.watch import Watcher
-from rqps.stats import compare, verdict
-from rqps.stats.looks import LOOKS, Looks, looks_within
-from rqps.store import write_manifest, write_study_card
-from rqps.study import Run
+from rqps.stats import all_warnings, compare, verdict
+from rqps.stats.looks import LOOKS, Looks
+from rqps.store import read_manifest, write_manifest, write_study_card, write_table
+from rqps.study import Run, within_budget
 from synthetic import card, manifest, write_study
 from test_unfold import study
 
 ALWAYS: tuple[str, ...] = ("new.base", "new.ps0")
 
 
-@dataclass
-class Scripted:
+class Scripted(Looks):
     """Verdicts that stay undecided until a dbms has so many rounds."""
 
-    until: Mapping[str, int]
-    folder: StudyFolder
-    promising: Mapping[str, int] = field(default_factory=dict)
-    looked: list[dict[str, int]] = field(default_factory=list)
-    most_rounds: int = 63
-
-    def within(self, rounds: int) -> int:
-        return looks_within(rounds)
-
-    def rounds_to_next(self, done: int) -> int:
-        return next((each - done for each in LOOKS if each >= done), 0)
+    def __init__(
+        self, until: Mapping[str, int], folder: StudyFolder, promising: Mapping[str, int] | None = None
+    ) -> None:
+        super().__init__("demo", folder.path.parents[1], study().studies["demo"], ["insert"])
+        self.until, self.folder, self.promising = until, folder, promising or {}
 
     def undecided(self) -> Mapping[str, int]:
         there = self.folder.duets("h").values()
         done = {dbms: sum(dbms in names for names in there) for dbms in self.until}
-        self.looked.append(done)
         return {dbms: self.promising.get(dbms, 1) for dbms, until in self.until.items() if done[dbms] < until}
 
     def hope(self, rounds: int, looks: int) -> str:
@@ -63,7 +56,7 @@ def spent(folder: StudyFolder, verdicts: Scripted, seconds: float = 1e6, **chang
     runs_file = study(method="duet", **({"rounds": None, "budget": "30m"} | changes))
     budget, units = Budget(seconds, verdicts), []
     with Watcher() as watcher:
-        budget.plan(runs_file, "demo", "h", folder.duets("h"), watcher)
+        budget.plan(runs_file, "demo", "h", folder.duets("h"))
         for run in budget.rounds(runs_file, "demo", "h", folder, watcher):
             measured(run, folder)
             others = sorted(each.dbms for each in run.members if each.dbms != "old.base")
@@ -109,7 +102,7 @@ def test_less_time_than_a_round_takes_is_refused(folder: StudyFolder) -> None:
 def test_a_study_that_went_on_until_it_was_decided_has_wider_intervals(tmp_path: Path) -> None:
     data = write_study(tmp_path, rounds=6)
     fixed = rqps.stats.relate(rqps.load("synthetic", data=data))[1]
-    write_study_card(data / "raw/study=synthetic", card(rounds=1, budget_s=1800, looks=5))
+    write_study_card(data / "raw/study=synthetic", card(rounds=None, budget_s=1800, looks=5))
     went_on = rqps.stats.relate(rqps.load("synthetic", data=data))[1]
     for before, after in zip(*(frame["sure_high"] - frame["sure_low"] for frame in (fixed, went_on)), strict=True):
         assert after > 1.1 * before or before < 1e-9  # made-up CPU of the client does not vary
@@ -119,14 +112,62 @@ def test_a_study_that_went_on_until_it_was_decided_has_wider_intervals(tmp_path:
 
 def test_it_says_what_it_can_hope_to_tell_and_what_the_rest_would_take(tmp_path: Path) -> None:
     steps = ["point-query", "update-index"]
-    looks = Looks("synthetic", tmp_path, "my1.base", 2, steps)
-    assert looks.hope(13, 1) == "which can tell 2% in 2 of 2 steps, if rounds spread by 1%, as is usual"
+    spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base").studies["demo"]
+    looks = Looks("synthetic", tmp_path, spec, steps)
+    assert looks.hope(13, 1) == "which can tell 2 % in 2 of 2 steps, if rounds spread by 1 %, as usual"
     assert looks.hope(3, 1) == "too few for a verdict, which takes 4"
     write_study(tmp_path, rounds=6, noise=0.2)
     assert "in half of the 2 steps" in looks.hope(4, 8)
     assert looks.hope(13, 1).endswith("by the spread of earlier rounds")
     assert set(looks.undecided()) <= {"my2.base", "my2.ps0"}
     assert "of 12 comparisons are decided" in looks.outcome(60)
+
+
+def fail_in_every_step(data: Path, dbms: str) -> None:
+    for run in data.glob(f"raw/*/run=*@{dbms}@here"):
+        write_table(run, "steps", pl.read_parquet(run / "steps.parquet").with_columns(errors=pl.lit(3, pl.Int64)))
+        write_manifest(run, read_manifest(run))
+
+
+def test_a_dbms_without_numbers_is_not_called_decided(tmp_path: Path) -> None:
+    spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base", rounds=None, budget="30m", method="duet")
+    looks = Looks("synthetic", tmp_path, spec.studies["demo"], ["point-query", "update-index"])
+    write_study(tmp_path, rounds=4)
+    fail_in_every_step(tmp_path, "my2.ps0")
+    assert looks.undecided() == {}
+    assert looks.outcome(60) == "6 of 6 comparisons are decided; my2.ps0 gave no number in 2 of 2 steps"
+    fail_in_every_step(tmp_path, "my2.base")
+    assert looks.outcome(60).startswith("0 of 0 comparisons are decided; my2.base gave no number in 2 of 2 steps")
+
+
+def test_before_four_rounds_the_outcome_says_what_is_left_to_do(tmp_path: Path) -> None:
+    spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base", rounds=None, budget="30m", method="duet")
+    looks = Looks("synthetic", tmp_path, spec.studies["demo"], ["point-query", "update-index"])
+    write_study(tmp_path, rounds=1)
+    assert looks.outcome(60) == "0 of 12 comparisons are decided; 12 would take about 6 min 0 s more"
+
+
+def test_a_budget_in_place_of_rounds_has_no_most() -> None:
+    asked = within_budget(study(method="duet"), "demo", "2m").studies["demo"]
+    assert (asked.rounds, asked.budget_s) == (None, 120)
+    capped = within_budget(study(method="duet", budget="30m"), "demo", "2m").studies["demo"]
+    assert (capped.rounds, capped.budget_s) == (4, 120)
+
+
+def test_the_report_of_a_budget_says_the_rounds_that_there_are(tmp_path: Path) -> None:
+    data = write_study(tmp_path, rounds=6)
+    write_study_card(data / "raw/study=synthetic", card(rounds=None, budget_s=1800, looks=5))
+    for number in (5, 6):
+        (data / f"raw/study=synthetic/run=r{number:02}@my2.ps0@here/manifest.json").unlink()
+    found = rqps.load("synthetic", data=data)
+    said = "30 min 0 s, spent where they decide something: 4–6 rounds of each dbms; 16 runs finished"
+    assert dict(facts_of(found))["runs"] == said
+    assert all_warnings(found).filter(kind="rounds").is_empty()
+    shutil.rmtree(data / "raw/study=synthetic/run=r01@my2.ps0@here")
+    for run in (data / "raw/study=synthetic").glob("run=*@my2.ps0@here/manifest.json"):
+        run.unlink()
+    warned = all_warnings(rqps.load("synthetic", data=data)).filter(kind="rounds")
+    assert warned.select("dbms", "text").rows() == [("my2.ps0", "no round has finished")]
 
 
 def test_going_on_until_it_is_decided_keeps_the_rate_of_false_calls() -> None:
@@ -139,7 +180,7 @@ def test_going_on_until_it_is_decided_keeps_the_rate_of_false_calls() -> None:
         for n in LOOKS[:5]:
             for cell in ratios:
                 cell += [2.718281828 ** chance.gauss(0, 0.02) for _ in range(n - len(cell))]
-            called = verdicts_of(ratios, looks_within(LOOKS[4]))
+            called = verdicts_of(ratios, Looks.within(LOOKS[4]))
             if called & {"slower", "faster"} or "unsure" not in called:
                 break
         false += bool(called & {"slower", "faster"})

@@ -59,6 +59,7 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("plan demo --rounds 0", "0 rounds asked for, and the study has 1"),
         ("plan demo --rounds many", "argument --rounds: invalid int value: 'many'"),
         ("run demo --budget 30m", "demo: a budget is for duets, and its dbms are measured one after the other"),
+        ("plan demo --budget 30m", "demo: a budget is for duets, and its dbms are measured one after the other"),
         ("run demo --budget 30m --rounds 1", "--rounds and --budget are two ways to say how long"),
         ("plan", "the following arguments are required: STUDY"),
         ("plan demo --data nowhere", "nowhere: there is no such data folder"),
@@ -196,6 +197,19 @@ def test_status_says_what_can_be_reported(house: House) -> None:
         "  measured here: synthetic\n"
         "  samples: there\n"
     )
+
+
+def test_plan_says_what_a_budget_buys(house: House) -> None:
+    house.ask(rounds=6, seconds=10, builds=3, method="duet")
+    said = rqps("plan", "demo", "--budget", "20m", cwd=house.path).stdout
+    assert f"3 dbms in turns, within a budget, on {this_host()}; base is my1.base" in said
+    buys = "20 min 0 s are enough for about 20 rounds of 3 dbms in turns, which can tell 2 % in 1 of 1 steps"
+    assert said.startswith(f"demo: 1 run, 1 missing\n  {buys}")
+    too_short = rqps("plan", "demo", "--budget", "20s", cwd=house.path)
+    assert (too_short.returncode, too_short.stdout) == (1, "")
+    assert "a round of all 3 dbms takes about 1 min 0 s, and the budget is 20 s" in too_short.stderr
+    soon = rqps("plan", "demo", "--budget", "soon", cwd=house.path)
+    assert (soon.returncode, "--budget: 'soon' is not a time" in soon.stderr) == (2, True)
 
 
 def test_plan_shows_a_config_as_its_difference_to_another(house: House) -> None:

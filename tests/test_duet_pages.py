@@ -21,11 +21,11 @@ from rqps.stats import (
     verdict,
     where_from,
 )
-from rqps.store import Study
+from rqps.store import Study, write_study_card
 from rqps.view import Sentences
 from rqps.view.duet import NO_DUET
 from rqps.view.words import NOT_COMPARED
-from synthetic import DBMS, MANY, SPEED, Shape, in_turns, manifest, tables, write_duets, write_rows, write_study
+from synthetic import DBMS, MANY, SPEED, Shape, card, in_turns, manifest, tables, write_duets, write_rows, write_study
 
 BASE, CPU = "my1.base", "server_cpu_us_per_operation"
 
@@ -49,7 +49,7 @@ def all_of(study: Study) -> Iterator[Any]:
     yield view.method(compared)
     yield relative_throughput.findings(compared, *configs)
     yield from relative_throughput.summary(compared)
-    yield from view.side_by_side(compared)
+    yield from relative_throughput.side_by_side(study, compared)
     for metric in ("operations_per_s", CPU):
         yield view.heatmap(compared, metric)
         yield view.ratio_table(compared, metric)
@@ -163,7 +163,7 @@ def test_verdicts_that_differ_say_what_it_means(
     throughput: str, cpu: str, instructions: str | None, meaning: str | None
 ) -> None:
     step: dict[str, Any] = {"host": "here", "step": "scan", "base": BASE, "dbms": "my2.base"}
-    step |= {"median": 0.9, "low": 0.8, "high": 1.0, "n": 6}
+    step |= {"median": 0.9, "low": 0.8, "high": 1.0, "n": 6, "smallest_effect": 0.02}
     verdicts = {"operations_per_s": throughput, CPU: cpu, "server_instructions_per_operation": instructions}
     compared = pl.DataFrame([{**step, "metric": name, "verdict": word} for name, word in verdicts.items() if word])
     assert side_by_side(compared)["meaning"].to_list() == [meaning]
@@ -237,6 +237,28 @@ def test_pages_show_a_duet_of_all_steps_and_ten_builds(tmp_path: Path) -> None:
     rounds, compared = relate(many)
     for shown in (*view.side_by_side(compared), view.duet(many, rounds, compared)):
         assert len(drawn(shown)) < 500_000
+
+
+def test_pages_show_a_thousand_steps(tmp_path: Path) -> None:
+    steps = tuple(f"read-only_range={number}" for number in range(1, 1001))
+    shape = Shape(dbms=DBMS[:2], steps=steps, rounds=1)
+    thousand = rqps.load("synthetic", data=write_duets(tmp_path, shape))
+    assert relate(thousand)[1].filter(metric="operations_per_s").height == 1000
+    assert all(drawn(each) for each in all_of(thousand))
+
+
+def test_the_smallest_effect_of_a_study_decides_and_stands_in_its_sentences(tmp_path: Path) -> None:
+    data = write_duets(tmp_path, rounds=8)
+    folder = data / "raw/study=synthetic"
+    for share, word, said in ((0.3, "same", "within 30 %"), (0.001, "slower", "within 0.1 %")):
+        write_study_card(folder, card(smallest_effect=share))
+        study = rqps.load("synthetic", data=data)
+        _, compared = relate(study)
+        assert set(compared.filter(dbms="my2.ps0", metric="operations_per_s")["verdict"]) == {word}
+        assert said in drawn(view.ratio_table(compared))
+        shown = "".join(map(drawn, all_of(study)))
+        assert said in shown
+        assert "within 2 %" not in shown
 
 
 def test_a_round_in_which_nothing_was_used_has_no_ratio_and_spoils_no_other() -> None:

@@ -153,7 +153,7 @@ def test_a_server_s_13000_stacks_are_small() -> None:
 
 def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", n: int = 6) -> Drawing:
     keys = {"host": "here", "step": step, "dbms": ME}
-    of_all = {"base": BASE, "unit": "µs/operation", "n": n}
+    of_all = {"base": BASE, "unit": "µs/operation", "n": n, "smallest_effect": 0.02}
     sides = {"base_median": 10.0, "me_median": 12.0, "median": 2.0, "low": 1.5, "high": 2.5}
     said = {"verdict": "slower", "finding": "It costs more."}
     measured = {"base_measured": 10.0, "me_measured": 12.0, "measured_error": 0.5}

@@ -307,7 +307,7 @@ def explorer_of(unit: str, by: str) -> Drawing:
         whole = {"base_median": 18.0, "me_median": me, "median": me - 18.0, "verdict": "slower"}
         whole |= {"low": me - 18.3, "high": me - 17.7, "finding": "It costs more."}
         measured = {"base_measured": 18.0, "me_measured": me, "measured_error": 0.3}
-        operations.append({**cell, **whole})
+        operations.append({**cell, **whole, "smallest_effect": 0.02})
         for part, before, after, difference, verdict in parts:
             row = {"part": part, "component": part, "base_median": before, "me_median": after, "verdict": verdict}
             interval = {"median": difference, "low": difference - 0.5, "high": difference + 0.5}

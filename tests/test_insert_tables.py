@@ -19,7 +19,7 @@ from rqps.pages.insert_benchmark_report.published_tables import (
 )
 from rqps.store import Study
 from rqps.view import Sentences
-from rqps.view.words import percent
+from rqps.view.words import in_percent
 
 BASE = "my1.base"
 COLOURS = {
@@ -52,6 +52,7 @@ def numbers(rows: list[tuple[Any, ...]], **more: Any) -> pl.DataFrame:
     frame = pl.DataFrame(rows, schema=["step", "position", "dbms", "median"], orient="row")
     reach = {"low": pl.col("median") * 0.99, "high": pl.col("median") * 1.01}
     usual = {"host": pl.lit("here"), "n": pl.lit(6), "coverage": pl.lit(0.97), "metric": pl.lit("operations_per_s")}
+    usual |= {"smallest_effect": pl.lit(0.02)}
     return frame.with_columns(**reach, **usual, **{name: pl.lit(value) for name, value in more.items()})
 
 
@@ -221,4 +222,4 @@ def test_few_clients_are_lines_and_many_are_strips(clients: int, lines: bool, tm
 
 
 def test_percents_are_whole_only_where_nothing_or_all_is_meant() -> None:
-    assert [percent(value) for value in (1.0, 0.9996, 0.0004, 0.0)] == ["100 %", "100.0 %", "0.0 %", "0 %"]
+    assert [in_percent(value) for value in (1.0, 0.9996, 0.0004, 0.0)] == ["100 %", "100.0 %", "0.0 %", "0 %"]

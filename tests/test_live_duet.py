@@ -3,6 +3,7 @@
 import errno
 import itertools
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,7 +26,7 @@ from rqps.run.measure import measure
 from rqps.run.run_folder import begin
 from rqps.run.serve import serving
 from rqps.run.state import StudyFolder
-from rqps.store.manifest import read_manifest
+from rqps.store.manifest import read_manifest, read_study_card
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS, Answer
@@ -109,6 +110,12 @@ def test_of_many_servers_none_follows_itself(threads: int, servers: list[Server]
     assert len({tuple(order) for order in orders}) > 1, "drawn anew for each cycle"
 
 
+def test_a_statement_longer_than_the_slice_is_done_once_in_each(servers: list[Server], tmp_path: Path) -> None:
+    _, slices = done(servers, "scan", tmp_path, slice_ms=1)
+    assert set(slices["operations"]) == {ROWS}
+    assert all(sides == [0, 1, 1, 0] for sides in slices.group_by("cycle").agg("side")["side"].to_list())
+
+
 def test_each_server_is_flushed_and_warmed_up_before_the_step(servers: list[Server], tmp_path: Path) -> None:
     done(servers, "update-index", tmp_path)
     before = [scans(server) for server in servers]
@@ -145,6 +152,35 @@ def test_a_server_that_hangs_in_a_slice_is_named(
         finally:
             os.kill(hanging, signal.SIGCONT)
     assert "process list" in caught.value.fix
+
+
+def test_a_server_that_hangs_between_slices_is_named_with_what_it_was_asked(
+    servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance, "ANSWER_PATIENCE_S", 1.0)
+    hanging, wanted = servers[1], asked("point-query")
+    connection = hanging.connect()
+    os.kill(hanging.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(RqpsError, match=r"^my8033: no answer within 1 s to SELECT VERSION\(\)") as caught:
+            query(connection, "SELECT VERSION()")
+        assert "process list" in caught.value.fix
+        with (
+            pytest.raises(RqpsError, match=r"^my8033: no answer within 1 s to a new connection"),
+            Sysbench().generating(
+                servers,
+                "point-query",
+                asked("update-index", "flush", "point-query"),
+                seed=1,
+                cpus=(),
+                log=tmp_path / "log",
+            ),
+        ):
+            pass
+    finally:
+        os.kill(hanging.pid, signal.SIGCONT)
+    connection.close()
+    assert Sysbench().check(hanging, "point-query", wanted).plans
 
 
 def test_an_error_of_one_server_is_told_with_its_name(servers: list[Server], tmp_path: Path) -> None:
@@ -311,6 +347,30 @@ def test_a_server_killed_in_a_slice_fails_the_run_with_its_name_and_the_next_cal
     place.run()
     (whole,) = place.study.glob("run=*")
     assert sorted(path.parent.name for path in whole.rglob("manifest.json")) == ["my5624.base", "my8033.base"]
+
+
+@pytest.mark.measures
+def test_a_budget_is_spent_on_rounds_and_health_and_the_next_run_goes_on(place: Place) -> None:
+    process = place.start("--budget", "1m")
+    place.wait("the second round", lambda: list(place.study.glob("run=r01@*/*/manifest.json")), process)
+    place.wait("its first step", lambda: place.doing().startswith("point-query"), process)
+    process.send_signal(signal.SIGINT)
+    said = ended(process, 130)
+    assert re.search(r"small: 1 min 0 s are enough for about \d+ rounds? of 2 dbms in turns, ", said)
+    assert "stopped by SIGINT" in said
+    assert place.servers() == []
+    first = {path: path.stat().st_mtime_ns for path in place.study.glob("run=*/*/manifest.json")}
+    assert {path.parent.name for path in first} == {"my5624.base", "my8033.base"}
+    said = ended(place.start("--budget", "90s"), 0)
+    assert re.search(r"small: 1 min 30 s are enough for about \d+ more rounds? of 2 dbms in turns, ", said)
+    assert re.search(r"small: after \d+ rounds, \d+ of \d+ comparisons are decided", said)
+    assert all(path.stat().st_mtime_ns == at for path, at in first.items())
+    rounds = [path.name.partition("@")[0].removeprefix("run=") for path in place.study.glob("run=*")]
+    assert "r02" in rounds
+    assert ("h01" in rounds) == (len(rounds) > 2), "due after the second, if there is time"
+    card = read_study_card(place.study)
+    assert (card.rounds, card.budget_s) == (None, 90)
+    assert card.looks >= 1
 
 
 @pytest.mark.measures

@@ -104,6 +104,14 @@ def test_duets_are_for_steps_that_can_be_sliced(tmp_path: Path) -> None:
     assert (asked.duet, asked.rounds, asked.budget_s) == (True, None, 5400)
 
 
+@pytest.mark.parametrize(
+    ("written", "share"), [("", 0.02), ("smallest_effect: 0.5%", 0.005), ("smallest_effect: 3 %", 0.03)]
+)
+def test_the_smallest_effect_that_matters_is_a_percentage(written: str, share: float, tmp_path: Path) -> None:
+    study = read(changed("rounds: 6", f"rounds: 6\n    {written}"), tmp_path).studies["demo"]
+    assert study.smallest_effect == pytest.approx(share)
+
+
 def mistakes() -> list[tuple[str, ...]]:
     text = (Path(__file__).parent / "runs_yaml_mistakes.txt").read_text()
     blocks = [block.splitlines() for block in text.split("\n\n") if not block.startswith("#")]

@@ -192,7 +192,8 @@ def tries_of(page: pl.DataFrame, budget_s: float) -> Iterator[pl.DataFrame]:
 
 def is_found(page: pl.DataFrame, metric: str, percent: int) -> bool:
     """The rule calls a page's server slower, where half of the slowdown is the smallest effect that matters."""
-    [verdict] = stats.compare(page, smallest=percent / 200).filter(metric=metric)["verdict"]
+    asked = page.with_columns(smallest_effect=pl.lit(percent / 200))
+    [verdict] = stats.compare(asked).filter(metric=metric)["verdict"]
     return bool(verdict == "slower")
 
 

@@ -8,6 +8,7 @@ import polars as pl
 import rqps
 from rqps import stats
 from rqps.store.read import Study
+from rqps.study import SMALLEST_EFFECT
 from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS
 
 CYCLES_SHOWN = 4
@@ -116,7 +117,7 @@ def _rounds(own: pl.DataFrame, compared: pl.DataFrame) -> Any:
     colours = {"round": MUTED, **VERDICT_COLOURS}
     colour = alt.Color("kind:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None)
     where = alt.Y("of:N", sort=alt.SortField("order"), title=None)
-    near = stats.verdict.SAME_WITHIN
+    near = SMALLEST_EFFECT
     ends = [*(shown[name].drop_nulls().to_list() for name in ("low", "high"))]
     domain = [min(1 - 1.2 * near, *ends[0]), max(1 + 1.2 * near, *ends[1])]
     scale = alt.X(

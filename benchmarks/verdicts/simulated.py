@@ -102,8 +102,8 @@ def simulate(pages: int, kind: str, rounds: int) -> dict[str, float | int | str]
         count["pages with false"] += called > 0
         count["same"] += equal.filter(verdict="same").height
         for slower in SLOWER:
-            moved = paired.with_columns(pl.col("ratio") * (1 - slower))
-            found[slower] += stats.compare(moved, smallest=slower / 2).filter(verdict="slower").height
+            moved = paired.with_columns(pl.col("ratio") * (1 - slower), smallest_effect=pl.lit(slower / 2))
+            found[slower] += stats.compare(moved).filter(verdict="slower").height
     cells = pages * CELLS
     return {
         "noise": kind,

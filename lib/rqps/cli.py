@@ -71,8 +71,8 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "plan",
         "show a study's runs and the time they take, without starting anything",
         {"study": STUDY},
-        ("--rounds", "--runs-yaml", "--data"),
-        ("rqps plan demo", "rqps plan demo --rounds 1"),
+        ("--rounds", "--budget", "--runs-yaml", "--data"),
+        ("rqps plan demo", "rqps plan demo --rounds 1", "rqps plan demo --budget 30m  what half an hour could tell"),
     ),
     (
         "run",

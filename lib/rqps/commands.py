@@ -26,7 +26,7 @@ Call = Callable[[], int]
 
 def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
     """The runs.yaml that has the study, its values, and the data folder."""
-    from rqps.study import first_rounds, read_runs_file, study_of
+    from rqps.study import first_rounds, read_runs_file, study_of, within_budget
     from rqps.workloads import PARAMETERS
 
     study, runs_yaml = arguments.study, arguments.runs_yaml or _nearest()
@@ -42,8 +42,13 @@ def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
         runs_file = read_runs_file(runs_yaml, PARAMETERS)
     if study is not None:
         study_of(runs_file, study)
-    if getattr(arguments, "rounds", None) is not None:
-        runs_file = first_rounds(runs_file, study, arguments.rounds)
+    rounds, budget = (getattr(arguments, name, None) for name in ("rounds", "budget"))
+    if rounds is not None and budget is not None:
+        raise RqpsError("--rounds and --budget are two ways to say how long", fix="give one of them")
+    if rounds is not None:
+        runs_file = first_rounds(runs_file, study, rounds)
+    if budget is not None:
+        runs_file = within_budget(runs_file, study, budget)
     return runs_yaml, runs_file, data
 
 
@@ -120,21 +125,24 @@ def servers(arguments: argparse.Namespace) -> Call:
 
 def plan(arguments: argparse.Namespace) -> Call:
     from rqps.overview import plan_text
-    from rqps.run.state import state
+    from rqps.run.state import StudyFolder, state, this_host
 
     _, runs_file, data = _asked(arguments)
-    sources = _sources(runs_file, arguments.study)
+    study, host = arguments.study, this_host()
+    sources = _sources(runs_file, study)
 
     def call() -> int:
         from rqps.run.job import foresee
 
-        states = state(runs_file, arguments.study, data)
+        budget = _budget(runs_file, study, data)
+        buys = budget.plan(runs_file, study, host, StudyFolder.of(data, study).duets(host)) if budget else ""
+        states = state(runs_file, study, data, host)
         absent = {build for build, origin in sources.items() if not origin.present()}
         fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
         servers = {build: origin.words + ", to be fetched" * (build in fetched) for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         mistakes = foresee([each.run for each in states if each.state not in ("done", "absent")])
-        _print(plan_text(states, servers, fetch_bytes, [str(each) for each in mistakes]))
+        _print(plan_text(states, servers, fetch_bytes, [str(each) for each in mistakes], buys))
         return FAILED if mistakes else 0
 
     return call
@@ -153,16 +161,13 @@ def run(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     _sources(runs_file, arguments.study)
 
-    asked_s = _budget_s(arguments, runs_file)
-
     def measure(runs_file: "RunsFile", study: str) -> int:
         from rqps.run.run_study import Here, run_study
 
         beside = runs_yaml.absolute().parent / "notebooks"
         notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
         runner = Here(notebooks, runs_yaml)
-        budget_s = asked_s if study == arguments.study else runs_file.studies[study].budget_s
-        budget = _budget(runs_file, study, data, budget_s) if budget_s else None
+        budget = _budget(runs_file, study, data)
         return run_study(runs_file, study, data=data, runner=runner, archive=arguments.archive, budget=budget)
 
     def call() -> int:
@@ -179,33 +184,17 @@ def run(arguments: argparse.Namespace) -> Call:
     return call
 
 
-def _budget_s(arguments: argparse.Namespace, runs_file: "RunsFile") -> int | None:
-    from rqps.terminal import seconds
-
-    study = runs_file.studies[arguments.study]
-    if arguments.budget is None:
-        return study.budget_s
-    if arguments.rounds is not None:
-        raise RqpsError("--rounds and --budget are two ways to say how long", fix="give one of them")
-    if not study.duet:
-        raise RqpsError(
-            f"{arguments.study}: a budget is for duets, and its dbms are measured one after the other",
-            fix="give --rounds, or let a study of several dbms be measured in turns (method: duet)",
-        )
-    try:
-        return seconds(arguments.budget)
-    except ValueError as error:
-        raise RqpsError(f"--budget: {error}") from None
-
-
-def _budget(runs_file: "RunsFile", study: str, data: Path, seconds: int) -> "Budget":
+def _budget(runs_file: "RunsFile", study: str, data: Path) -> "Budget | None":
+    """The study's budget with the verdicts that it is spent by, if it has one."""
+    spec = runs_file.studies[study]
+    if spec.budget_s is None:
+        return None
     from rqps.run.budget import Budget
     from rqps.stats import Looks
     from rqps.workloads import workload
 
-    spec = runs_file.studies[study]
     steps = workload(spec.workload).steps(spec.parameters)
-    return Budget(seconds, Looks(study, data, spec.base, len(spec.dbms) - 1, steps))
+    return Budget(spec.budget_s, Looks(study, data, spec, steps))
 
 
 def status(arguments: argparse.Namespace) -> Call:

@@ -9,6 +9,7 @@ from shutil import disk_usage
 
 from rqps.engines import engine_of
 from rqps.engines.cache import cache_dir
+from rqps.run.budget import OF_DUETS
 from rqps.run.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, in_words
@@ -23,10 +24,14 @@ STATES = {
 
 
 def plan_text(
-    states: Sequence[RunState], servers: Mapping[str, str], fetch_bytes: int = 0, mistakes: Iterable[str] = ()
+    states: Sequence[RunState],
+    servers: Mapping[str, str],
+    fetch_bytes: int = 0,
+    mistakes: Iterable[str] = (),
+    buys: str = "",
 ) -> str:
-    """The time that a study takes, what would stop it, its servers (in words, by build), their options, and the runs
-    in order."""
+    """The time that a study takes or what its budget buys, what would stop it, its servers (in words, by build),
+    their options, and the runs in order."""
     runs = [each.run for each in states]
     members = [each for run in runs for each in run.members]
     width = max(map(len, servers))
@@ -34,9 +39,9 @@ def plan_text(
     wrong = [f"  {line}" for each in mistakes for line in each.splitlines()]
     stopped = ["to be mended first, or `rqps run` stops at it", *wrong] if wrong else []
     parts = [
-        _time(states, fetch_bytes),
+        _time(states, fetch_bytes, buys),
         stopped,
-        _head(runs),
+        _head(runs, buys),
         sources,
         _options(members),
         _absent(runs),
@@ -89,20 +94,21 @@ def reportable_text(data: Path, study: str | None = None) -> str:
     return "\n".join(["can be reported now, by `rqps show` and `rqps report`", *found]) if found else ""
 
 
-def _head(runs: Sequence[Run]) -> Iterator[str]:
+def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
     run = runs[0]
     dbms = dict.fromkeys(each.dbms for unit in runs for each in unit.members)
     rounds = Counter(each.mode for each in runs if run.base in {member.dbms for member in each.members})
     of_mode = {mode: "round" if mode == "throughput" else f"{mode} round" for mode in rounds}
     each_dbms = ", ".join(_count(number, of_mode[mode]) for mode, number in rounds.items())
     how = " in turns" if any(each.beside for each in runs) else ""
+    count = ", within a budget," if buys else f" × {each_dbms} = {_count(len(runs), 'run')}"
     parameters = run.parameters.model_dump(mode="json")
     named = ", ".join(parameters.pop("steps", ()))
     if not named:
         steps = workload(run.workload).steps(run.parameters)
         named = f"{len(steps)} steps, {steps[0]} to {steps[-1]}"
     yield f"{run.study}: {run.question}"
-    yield f"  {len(dbms)} dbms{how} × {each_dbms} = {_count(len(runs), 'run')} on {run.host}; base is {run.base}"
+    yield f"  {len(dbms)} dbms{how}{count} on {run.host}; base is {run.base}"
     yield f"  {run.workload}: {named}"
     yield "  " + ", ".join(f"{name} {_word(value, ('true', 'false'))}" for name, value in parameters.items())
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
@@ -165,14 +171,19 @@ def _cell(dbms: str, state: str) -> str:
     return dbms if state == "missing" else f"{dbms} ({STATES[state]})"
 
 
-def _time(states: Sequence[RunState], fetch_bytes: int) -> Iterator[str]:
+def _time(states: Sequence[RunState], fetch_bytes: int, buys: str) -> Iterator[str]:
     todo = [each.run for each in states if each.state not in ("done", "absent")]
+    what = "what is not done"
     yield summary(states)
+    if buys:
+        yield f"  {buys}"
+        yield "  after the first round, those go on that are undecided, until all is decided or the time is over"
+        todo, what = [run for run in todo if run.mode not in OF_DUETS], "what looks closer afterwards"
     if todo:
         left = Estimate.of(todo).left_s()
         under_load = duration(sum(each.estimated_seconds for each in todo))
         fetching = f", and fetching {megabytes(fetch_bytes)}" if fetch_bytes else ""
-        yield f"  about {duration(left)} for what is not done, {under_load} of it under load{fetching}"
+        yield f"  about {duration(left)} for {what}, {under_load} of it under load{fetching}"
         yield from _room(todo)
     if any(each.state == "other" for each in states):
         yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"

@@ -1,4 +1,4 @@
-"""Text for a terminal: bytes and durations in words, one live line, plain lines now and then elsewhere."""
+"""Text for a terminal: sizes, shares and durations in words, one live line, plain lines now and then elsewhere."""
 
 import io
 import os
@@ -61,6 +61,17 @@ def megabytes(size_bytes: int) -> str:
     ('554 MB', '0.04 MB')
     """
     return f"{size_bytes / 1e6:.0f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e6:.2g} MB"
+
+
+def percent(share: float) -> str:
+    """A difference as people say it.
+
+    >>> percent(0.0034), percent(0.02), percent(0.123), percent(1.4)
+    ('0.3 %', '2 %', '12 %', 'a factor of 2.4')
+    """
+    if share >= 1:
+        return f"a factor of {1 + share:.1f}" if share < 100 else "a factor of more than 100"
+    return f"{100 * share:.{0 if share >= 0.0995 else 1}f}".removesuffix(".0") + " %"
 
 
 def seconds(text: str) -> int:

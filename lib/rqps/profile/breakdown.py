@@ -7,7 +7,8 @@ import polars as pl
 from rqps.profile.components import OTHER
 from rqps.profile.pair import BASE, ME, Pair, pairs
 from rqps.stats.estimate import STUDENT
-from rqps.stats.verdict import COVERAGE, FALSE_FINDINGS, SAME_WITHIN, decided, false_shares, needs
+from rqps.stats.verdict import COVERAGE, FALSE_FINDINGS, decided, false_shares, needs
+from rqps.study import SMALLEST_EFFECT
 
 By = Literal["component", "function", "inclusive"]
 
@@ -24,6 +25,7 @@ _OF_PARTS = (
     "base_measured",  # of the whole operation, as are the next two
     "me_measured",
     "measured_error",
+    "smallest_effect",  # the study's, as a share of the whole operation
 )
 BREAKDOWN = pl.Schema(
     {
@@ -34,10 +36,12 @@ BREAKDOWN = pl.Schema(
         **dict.fromkeys(_OF_PARTS, pl.Float64),
     }
 )
-OPERATIONS = pl.Schema({**_OPERATION, **_COMPARED})
+OPERATIONS = pl.Schema({**_OPERATION, **_COMPARED, "smallest_effect": pl.Float64})
 
 
-def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFrame:
+def breakdown(
+    costs: pl.DataFrame, base: str, by: By = "component", smallest_effect: float = SMALLEST_EFFECT
+) -> pl.DataFrame:
     """The tidy frame of differences, one row per host, step, dbms and part of an operation.
 
     Components, or functions, add up to the measured cost of an operation. `inclusive` has each function with all that
@@ -49,7 +53,7 @@ def breakdown(costs: pl.DataFrame, base: str, by: By = "component") -> pl.DataFr
     ]
     if not parts:
         return pl.DataFrame(schema=BREAKDOWN)
-    rows = pl.concat(parts)
+    rows = pl.concat(parts).with_columns(smallest_effect=pl.lit(smallest_effect))
     chances = false_shares(rows["t"].to_list(), rows["freedom"].to_list())
     found = rows.with_columns(pl.Series("false_share", chances, pl.Float64))
     judged = _judged(found, pl.col("false_share") <= FALSE_FINDINGS)
@@ -70,7 +74,7 @@ def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _judged(rows: pl.DataFrame, significant: pl.Expr) -> pl.DataFrame:
-    counted, near = pl.col("unit") == INSTRUCTIONS, SAME_WITHIN * pl.col("base_measured")
+    counted, near = pl.col("unit") == INSTRUCTIONS, pl.col("smallest_effect") * pl.col("base_measured")
     sure = STUDENT.sure | counted
     verdict = decided(sure=sure, null=0, near=near, more_is_better=False, significant=significant)
     needed = needs(sure=STUDENT.sure, too_few=STUDENT.too_few, null=0, near=near, most=None)

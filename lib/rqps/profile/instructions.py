@@ -7,10 +7,12 @@ missed, memory waited for), the kernel's work, the server's around a statement, 
 import polars as pl
 
 from rqps.profile.names import readable
+from rqps.profile.pair import EXPECTED_SPREAD_COUNTED, EXPECTED_WEIGHS
 from rqps.stats.comparison import compare
+from rqps.stats.estimate import STUDENT
 from rqps.stats.metrics import tidy, usable
 from rqps.stats.pairing import rounds
-from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT, decided
+from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT, coverage_of_each, decided
 
 COUNTED = "instructions_per_operation"
 CPU, USER_CPU, THROUGHPUT = "server_cpu_us_per_operation", "server_user_cpu_us_per_operation", "operations_per_s"
@@ -33,12 +35,24 @@ def instructions_per_operation(
 def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """The tidy frame of the ratios of instructions, one row per step and dbms, with their `spread`.
 
-    `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round.
+    `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round. One
+    round is enough for a verdict: what restarts usually differ by weighs beside what the rounds do.
     """
     paired, ratio = rounds(counted, runs, base), pl.col("ratio")
     far = (ratio - ratio.median()).abs().max() / ratio.median()
-    spreads = paired.group_by(_KEYS).agg(pl.when(pl.len() > 1).then(far).alias("spread"))
-    return compare(paired).join(spreads, on=_KEYS, how="left", maintain_order="left")
+    spreads = paired.group_by(_KEYS).agg(pl.when(pl.len() > 1).then(far).alias("spread"), variance=ratio.log().var())
+    found = compare(paired).join(spreads, on=_KEYS, how="left", maintain_order="left")
+    freedom = EXPECTED_WEIGHS + pl.col("n") - 1
+    usual = EXPECTED_WEIGHS * 2 * EXPECTED_SPREAD_COUNTED**2  # of both sides of a ratio
+    error = ((usual + (pl.col("n") - 1) * pl.col("variance").fill_null(0)) / freedom / pl.col("n")).sqrt()
+    for name, coverage in (("", COVERAGE), ("sure_", coverage_of_each(found.height))):
+        quantiles = {n: STUDENT.quantile(EXPECTED_WEIGHS + n - 1, coverage) for n in set(found["n"])}
+        factor = (error * pl.col("n").replace_strict(quantiles, return_dtype=pl.Float64)).exp()
+        reach = {f"{name}low": pl.col("median") / factor, f"{name}high": pl.col("median") * factor}
+        found = found.with_columns(**reach)
+    near = pl.col("smallest_effect")
+    verdict = decided(sure=pl.lit(True), near=near, more_is_better=False, low="sure_low", high="sure_high")
+    return found.with_columns(verdict=verdict, coverage=pl.lit(COVERAGE)).drop("variance")
 
 
 def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> pl.DataFrame:
@@ -56,7 +70,8 @@ def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> 
         for each in ("median", "low", "high")
     )
     sure = (pl.col("cpu_n") >= ROUNDS_FOR_A_VERDICT) & (pl.col("cpu_coverage") >= COVERAGE)
-    verdict = decided(sure=sure, more_is_better=False, low="per_instruction_low", high="per_instruction_high")
+    near, low, high = pl.col("smallest_effect"), "per_instruction_low", "per_instruction_high"
+    verdict = decided(sure=sure, near=near, more_is_better=False, low=low, high=high)
     return beside.with_columns(
         pl.when(pl.col("cpu_median").is_not_null()).then(verdict.replace(AGREEMENT)).alias("agreement")
     )

@@ -1,5 +1,6 @@
 """Facts and runs of a study for its first page."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,6 @@ def facts_of(study: Study) -> list[tuple[str, str]]:
     """Names and values: first when and where, then the dbms, the load and the machine."""
     card, runs = study.card, study.runs
     parameters = "; ".join(f"{name} {_listed(value)}" for name, value in card.parameters.items())
-    finished = f"{runs.height} of {len(card.dbms) * card.rounds} runs finished"
     failed = (
         f", {study.failed.height} {'try' if study.failed.height == 1 else 'tries'} failed"
         if study.failed.height
@@ -29,7 +29,7 @@ def facts_of(study: Study) -> list[tuple[str, str]]:
         ("when", _when(runs)),
         ("compared", f"{', '.join(card.dbms)}; base is {card.base}"),
         ("load", f"{card.workload}: {parameters}"),
-        ("runs", f"{rounds_of([card.rounds])} planned; {finished}{failed}"),
+        ("runs", f"{_rounds(study)}{failed}"),
     ]
     for (host,), _ in runs.group_by("host", maintain_order=True):
         facts.append((f"machine {host}", _machine(study.conditions.filter(host=host))))
@@ -60,6 +60,18 @@ def _when(runs: pl.DataFrame) -> str:
     hosts = ", ".join(runs["host"].unique().sort())
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"Measured on {hosts} from {first:%Y-%m-%d %H:%M} to {until} UTC, {runs.height} runs."
+
+
+def _rounds(study: Study) -> str:
+    """The rounds that were planned, or the budget, and those that finished."""
+    card, finished = study.card, study.runs.height
+    if card.rounds is not None:
+        planned = (len(card.dbms) - len(card.absent)) * card.rounds
+        return f"{rounds_of([card.rounds])} planned; {finished} of {planned} runs finished"
+    each = Counter(study.runs.select("host", "dbms").rows()).values()
+    rounds = "–".join(map(str, sorted({min(each, default=0), max(each, default=0)})))
+    time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
+    return f"{time} where they decide something: {rounds} rounds of each dbms; {finished} runs finished"
 
 
 def _listed(value: Any) -> str:

@@ -2,15 +2,18 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from rqps.errors import RqpsError
-from rqps.run.state import FIRST_GUESS_S, StudyFolder, run_state
+from rqps.run.state import FIRST_GUESS_S, Estimate, StudyFolder, run_state
 from rqps.run.watch import Watcher
 from rqps.study import Run, RunsFile, StudySpec, There, unfold
 from rqps.terminal import duration
+
+if TYPE_CHECKING:
+    from rqps.stats import Looks
 
 OF_DUETS = ("throughput", "health")
 """Modes of the rounds that a budget is for; what looks closer comes after it."""
@@ -18,46 +21,25 @@ MOST_FAILURES = 2
 """Rounds that may fail one after the other, before a study with a budget ends."""
 
 
-class Verdicts(Protocol):
-    """The decisions that the rounds of a study allow, for somebody who knows no statistics."""
-
-    @property
-    def most_rounds(self) -> int:
-        """More rounds of a dbms are never worth it."""
-
-    def within(self, rounds: int) -> int:
-        """The looks at verdicts of a dbms that gets so many rounds at most."""
-
-    def rounds_to_next(self, done: int) -> int:
-        """Rounds that a dbms lacks until its verdicts may be looked at."""
-
-    def undecided(self) -> Mapping[str, int]:
-        """Each dbms that is undecided, and the number of its comparisons that the next look could decide."""
-
-    def hope(self, rounds: int, looks: int) -> str:
-        """The differences that so many rounds can tell, in words."""
-
-    def outcome(self, round_s: float) -> str:
-        """The share that is decided, and the time for the rest, by that of a round of base and me, in words."""
-
-
 @dataclass
 class Budget:
     """The time for a study, and the way to spend it."""
 
     seconds: float
-    verdicts: Verdicts
+    verdicts: "Looks"
     most: int = field(init=False, default=0)
     """Rounds that a dbms can get at most: the looks at its verdicts are planned by them."""
+    looks: int = field(init=False, default=1)
 
-    def plan(self, runs_file: RunsFile, study: str, host: str, there: There, words: Watcher) -> int:
-        """Says what the time can tell; the number of looks at verdicts. Refuses less time than one round takes."""
+    def plan(self, runs_file: RunsFile, study: str, host: str, there: There) -> str:
+        """Plans the looks at verdicts; what the time is enough for and can tell, in words. Refuses less time than one
+        round takes."""
         spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], there)
         runs = unfold(runs_file, study, host, {}, {})
         whole = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
         if whole is None:
-            return 1
-        one_s = words.expected_s(whole)
+            return ""
+        one_s = Estimate.of([whole]).left_s()
         if not there and one_s > self.seconds:
             raise RqpsError(
                 f"{study}: a round of all {len(whole.members)} dbms takes about {duration(one_s)}, and the budget is "
@@ -67,24 +49,33 @@ class Budget:
         shortest_s = 2 * (whole.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2)
         reachable = max(done.values(), default=0) + int(self.seconds // shortest_s)
         self.most = max(1, min(spec.rounds or self.verdicts.most_rounds, self.verdicts.most_rounds, reachable))
-        looks = self.verdicts.within(self.most)
-        of_all = min(self.most, min(done[dbms] for dbms in spec.dbms) + int(self.seconds // one_s))
-        hope = self.verdicts.hope(of_all, looks)
-        words.say(
-            f"{study}: {duration(self.seconds)} are enough for about {of_all} "
-            f"{'round' if of_all == 1 else 'rounds'} of {whole.who}, {hope}"
-        )
-        return looks
+        self.looks = self.verdicts.within(self.most)
+        before = min(done[each.dbms] for each in whole.members)
+        more = max(min(self.most - before, int(self.seconds // one_s)), 0)
+        rounds = f"{more} {'more ' if before else ''}{'round' if more == 1 else 'rounds'} of {whole.who}"
+        hope = self.verdicts.hope(before + more, self.looks)
+        return f"{duration(self.seconds)} are enough for about {rounds}, {hope}"
 
     def rounds(
         self, runs_file: RunsFile, study: str, host: str, folder: StudyFolder, watcher: Watcher
     ) -> Iterator[Run]:
-        """Each round that is worth measuring next, until all is decided or the time is over."""
+        """Each round that is worth measuring next, until all is decided or the time is over. Says at each look and at
+        the end what is decided."""
         spec = runs_file.studies[study]
         ends = time.monotonic() + self.seconds
-        failures = 0
+        failures = said = 0
+
+        def say_outcome(rounds: int) -> int:
+            pair_s = 2 * (spec.parameters.estimated_duet_seconds + watcher.overhead_s())
+            after = f"after {rounds} {'round' if rounds == 1 else 'rounds'}"
+            watcher.say(f"{study}: {after}, {self.verdicts.outcome(pair_s)}")
+            return rounds
+
         while failures < MOST_FAILURES:
             there = folder.duets(host)
+            rounds = max(_rounds_done(spec, there).values(), default=0)
+            if rounds > said and not self.verdicts.rounds_to_next(rounds):
+                said = say_outcome(rounds)
             left_s = ends - time.monotonic()
             wanted = self._wanted(runs_file, study, host, there, left_s, watcher)
             runs = unfold(runs_file, study, host, there, wanted)
@@ -97,9 +88,8 @@ class Budget:
             failures = 0 if run_state(folder, todo[0]).state == "done" else failures + 1
         if failures:
             watcher.say(f"{study}: {failures} rounds failed one after the other: no more are tried")
-        pair_s = 2 * (spec.parameters.estimated_duet_seconds + watcher.overhead_s())
-        if len(spec.dbms) > 1 and max(_rounds_done(spec, folder.duets(host)).values(), default=0) > 1:
-            watcher.say(f"{study}: {self.verdicts.outcome(pair_s)}")
+        if (rounds := max(_rounds_done(spec, folder.duets(host)).values(), default=0)) > said:
+            say_outcome(rounds)
 
     def _wanted(
         self, runs_file: RunsFile, study: str, host: str, there: There, left_s: float, watcher: Watcher

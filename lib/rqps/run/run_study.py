@@ -101,8 +101,9 @@ def run_study(
         with Watcher() as watcher, run_folder.measuring(study):
             _prepare(folder, runs, archive, watcher)
             left_out = _report_absent(runs, watcher)
-            looks = budget.plan(runs_file, study, host, folder.duets(host), watcher) if budget else 1
-            _write_card(folder, runs_file.studies[study], runs, looks, budget)
+            if budget and (buys := budget.plan(runs_file, study, host, folder.duets(host))):
+                watcher.say(f"{study}: {buys}")
+            _write_card(folder, runs_file.studies[study], runs, budget)
             todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
             already = len(runs) - len(todo) - left_out
             if budget is None:
@@ -136,7 +137,7 @@ def _prepare(folder: StudyFolder, runs: Sequence[Run], archive: bool, watcher: W
         refuse_mixture(folder, runs)
 
 
-def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], looks: int, budget: Budget | None) -> None:
+def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget: Budget | None) -> None:
     before = read_study_card(folder.path) if (folder.path / CARD).is_file() else None
     card = StudyCard(
         study=runs[0].study,
@@ -144,9 +145,10 @@ def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], looks
         workload=spec.workload,
         base=spec.base,
         dbms=tuple(spec.dbms),
-        rounds=1 if budget else spec.rounds or 1,
-        budget_s=round(budget.seconds) if budget else None,
-        looks=max(looks, before.looks if before else 1),
+        rounds=None if budget else spec.rounds,
+        budget_s=spec.budget_s,
+        looks=max(budget.looks if budget else 1, before.looks if before else 1),
+        smallest_effect=spec.smallest_effect,
         parameters=runs[0].parameters.model_dump(mode="json"),
         absent={run.dbms: run.absent for run in runs if run.absent},
     )
@@ -185,7 +187,7 @@ def _measure(
         counts.append(f"{len(failed)} failed")
     if stopped_by:
         missing = sum(run_state(folder, run).state not in ("done", "absent") for run in possible)
-        counts.append(f"stopped by {stopped_by.name} with {missing} missing")
+        counts.append(f"stopped by {stopped_by.name}" + f" with {missing} missing" * bool(missing))
     next_ = "run" if failed or stopped_by else "report"
     watcher.say(f"{study}: {', '.join(counts)}; next: rqps {next_} {study}")
     return 128 + stopped_by if stopped_by else int(bool(failed))

@@ -9,7 +9,7 @@ from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.metrics import COMPARED, THROUGHPUTS, measured
-from rqps.stats.pairing import rounds
+from rqps.stats.pairing import JUDGED_BY, judgeable, rounds
 from rqps.store.read import Study
 
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
@@ -23,24 +23,25 @@ def compare(
     statistic: Statistic = STUDENT,
     of: Literal["ratio", "difference"] = "ratio",
     keys: Sequence[str] | None = None,
-    smallest: float = verdict.SAME_WITHIN,
 ) -> pl.DataFrame:
     """The paired rounds of each comparison as one estimate with its interval, its verdict and what it would take.
 
-    `median, low, high` are of the ratio me / base, or of the difference me - base. `smallest` is the smallest effect
-    that matters, as a share of the base: what is surely less is `same`. Other `keys` than the usual ones must have
-    `metric` among them. `sure_low, sure_high` decide the verdict.
+    `median, low, high` are of the ratio me / base, or of the difference me - base. `sure_low, sure_high` decide the
+    verdict; `smallest_effect`, the study's, is a share of the base: what is surely less is `same`. Other `keys` than
+    the usual ones must have `metric` among them.
     """
+    paired = judgeable(paired)
     keys = [name for name in keys or KEYS if name in paired.columns]
     follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
     one = [name for name in keys if name not in follows]
     medians = [pl.col(f"{side}_value").median().alias(f"{side}_median") for side in ("base", "me")]
-    following = [pl.col(name).first() for name in keys if name in follows]
+    following = [pl.col(name).first() for name in (*keys, *JUDGED_BY) if name in (*follows, *JUDGED_BY)]
     found = estimated(paired, one, of, statistic).join(
         paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
     )
     is_ratio = of == "ratio"
     null = 1.0 if is_ratio else 0.0
+    smallest = pl.col("smallest_effect")
     near = smallest if is_ratio else smallest * pl.col("base_median")
     better = pl.col("metric").is_in(THROUGHPUTS)
     decided = verdict.decided(
@@ -51,7 +52,7 @@ def compare(
     )
     rounds_needed = verdict.rounds_needed(null=null, near=near, low="sure_low", high="sure_high")
     figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage")
-    decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", "looks")
+    decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *JUDGED_BY)
     found = found.with_columns(decided.alias("verdict")).with_columns(
         needs.alias("needs"), rounds_needed=pl.when(verdict="unsure").then(rounds_needed)
     )
@@ -66,7 +67,7 @@ def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str, statistic: Stat
     found = statistic.estimate(frame, keys, of)
     looks = max(frame["looks"].to_list(), default=1) if "looks" in frame.columns else 1
     wide = statistic.estimate(frame, keys, of, verdict.coverage_of_each(found.height, looks))
-    return found.with_columns(sure_low=wide["low"], sure_high=wide["high"], looks=pl.lit(looks, pl.Int32))
+    return found.with_columns(sure_low=wide["low"], sure_high=wide["high"])
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:

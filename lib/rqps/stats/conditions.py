@@ -36,7 +36,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
     measured, of_round = steps.filter(USABLE), ["host", "step", "round"]
     beside = measured.filter(dbms=base).select(of_round).with_columns(beside=pl.lit(True))
     alone = (
-        measured.filter(pl.col("dbms") != base)
+        measured.filter(pl.col("dbms") != base, base in study.card.dbms)
         .join(beside, on=of_round, how="left", maintain_order="left")
         .unique(["host", "dbms", "step", "beside"], maintain_order=True)
         .filter(pl.col("beside").is_null().all().over("host", "dbms", "step"))
@@ -84,8 +84,9 @@ def missing_rounds(study: Study) -> pl.DataFrame:
             whose = {"study": card.study, "host": host, "dbms": dbms, "build": build, "config": config}
             if dbms in card.absent:
                 rows.append({**whose, "kind": "absent", "text": f"not in this version: {card.absent[dbms]}"})
-            elif (done := finished[host, dbms]) < card.rounds:
-                rows.append({**whose, "kind": "rounds", "text": f"{done} of {card.rounds} rounds have finished"})
+            elif (done := finished[host, dbms]) < (card.rounds or 1):
+                text = f"{done} of {card.rounds} rounds have finished" if card.rounds else "no round has finished"
+                rows.append({**whose, "kind": "rounds", "text": text})
     return pl.DataFrame(rows, schema=study.warnings.schema)
 
 

@@ -28,7 +28,7 @@ _LOG = pl.col("ratio").log()
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
 _COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
-_VALUES = ("base_value", "me_value", "ratio", "difference", "error")
+_VALUES = ("base_value", "me_value", "ratio", "difference", "error", "smallest_effect")
 _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fromkeys(_VALUES, pl.Float64))
 
 
@@ -141,7 +141,7 @@ def _by_round(study: Study, found: pl.DataFrame) -> pl.DataFrame:
     joined = started.join(steps, on=["host", "round"], how="left").join(of_rounds, on=["host", "round"], how="left")
     for each in counts:
         joined = joined.join(each, on=["host", "round"], how="left")
-    is_far = (pl.col("off") > FAR * usual) & (pl.col("off") > verdict.SAME_WITHIN)
+    is_far = (pl.col("off") > FAR * usual) & (pl.col("off") > study.card.smallest_effect)
     return joined.sort("host", "round").with_columns(
         pl.col(*DISTURBANCES).fill_null(0),
         (pl.max_horizontal(*DISTURBANCES) > WORTH_NAMING * pl.col("steps")).fill_null(False).alias("disturbed"),
@@ -168,11 +168,12 @@ def _drift(found: pl.DataFrame) -> pl.DataFrame:
             n.alias("n"),
             ((slope * (at.max() - at.min())).exp() - 1).alias("change"),
             (r * ((n - 2) / (1 - r**2)).sqrt()).alias("t"),
+            pl.col("smallest_effect").first(),
         )
         .filter(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT, pl.col("t").is_finite())
     )
     chance = pl.Series(verdict.false_shares(lines["t"].to_list(), (lines["n"] - 2).to_list()), dtype=pl.Float64)
-    matters = pl.col("change").abs() > verdict.SAME_WITHIN
+    matters = pl.col("change").abs() > pl.col("smallest_effect")
     return lines.with_columns(drifting=(chance <= verdict.FALSE_FINDINGS) & matters)
 
 

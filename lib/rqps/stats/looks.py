@@ -18,7 +18,8 @@ from rqps.stats.metrics import COMPARED, measured
 from rqps.stats.pairing import rounds
 from rqps.store.manifest import CARD
 from rqps.store.read import load
-from rqps.terminal import duration
+from rqps.study import StudySpec
+from rqps.terminal import duration, percent
 
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
 """Numbers of rounds of a dbms at which its verdicts are looked at."""
@@ -26,31 +27,32 @@ USUAL_SPREAD = 0.01
 """Standard deviation of a round's ratio, as far as nothing better is known."""
 
 
-def looks_within(rounds: int) -> int:
-    """The looks at a dbms that gets so many rounds at most: the planned ones before, and the last.
-
-    >>> looks_within(4), looks_within(6), looks_within(10), looks_within(63)
-    (1, 2, 4, 8)
-    """
-    return 1 + sum(each < rounds for each in LOOKS)
-
-
-@dataclass(frozen=True)
+@dataclass
 class Looks:
     """Looks at one study's verdicts while it is measured."""
 
     study: str
     data: Path
-    base: str
-    pairs: int
-    """Dbms beside the base."""
+    spec: StudySpec
     steps: Sequence[str]
     most_rounds: int = LOOKS[-1]
 
-    def within(self, rounds: int) -> int:
-        return looks_within(rounds)
+    @property
+    def others(self) -> list[str]:
+        """The dbms beside the base."""
+        return [dbms for dbms in self.spec.dbms if dbms != self.spec.base]
 
-    def rounds_to_next(self, done: int) -> int:
+    @staticmethod
+    def within(rounds: int) -> int:
+        """The looks at a dbms that gets so many rounds at most: the planned ones before, and the last.
+
+        >>> Looks.within(4), Looks.within(6), Looks.within(10), Looks.within(63)
+        (1, 2, 4, 8)
+        """
+        return 1 + sum(each < rounds for each in LOOKS)
+
+    @staticmethod
+    def rounds_to_next(done: int) -> int:
         """Rounds that a dbms lacks until its verdicts are looked at; 0 at a look, and after the last."""
         return next((each - done for each in LOOKS if each >= done), 0)
 
@@ -67,46 +69,48 @@ class Looks:
             return f"too few for a verdict, which takes {verdict.ROUNDS_FOR_A_VERDICT}"
         known = self._spreads()
         usual = math.sqrt(sum(each**2 for each in known.values()) / len(known)) if known else USUAL_SPREAD
-        comparisons = len(self.steps) * self.pairs * len(COMPARED)
+        comparisons = len(self.steps) * len(self.others) * len(COMPARED)
         # Spreads of a page are drawn towards each other, so that each is known about as well as all of them.
         quantile = STUDENT.quantile((rounds - 1) * comparisons, verdict.coverage_of_each(comparisons, looks))
         tellable = sorted(quantile * known.get(step, usual) / math.sqrt(rounds) for step in self.steps)
-        count = sum(each <= verdict.SAME_WITHIN for each in tellable)
-        by = "by the spread of earlier rounds" if known else f"if rounds spread by {USUAL_SPREAD:.0%}, as is usual"
+        count = sum(each <= self.spec.smallest_effect for each in tellable)
+        by = "by the spread of earlier rounds" if known else f"if rounds spread by {percent(USUAL_SPREAD)}, as usual"
         if not count:
-            return f"which can tell {tellable[len(tellable) // 2]:.1%} in half of the {len(tellable)} steps, {by}"
-        return f"which can tell {verdict.SAME_WITHIN:.0%} in {count} of {len(tellable)} steps, {by}"
+            half = percent(tellable[len(tellable) // 2])
+            return f"which can tell {half} in half of the {len(tellable)} steps, {by}"
+        return f"which can tell {percent(self.spec.smallest_effect)} in {count} of {len(tellable)} steps, {by}"
 
     def outcome(self, round_s: float) -> str:
-        """The comparisons that are decided, and the time that the others would take, in words. A round of base and me
-        takes `round_s`."""
+        """The comparisons that are decided, the time that the others would take, and the steps that gave no number,
+        in words. A round of base and me takes `round_s`."""
         compared = self._compared()
-        unsure = compared.filter(verdict="unsure")
-        decided = f"{compared.height - unsure.height} of {compared.height} comparisons are decided"
-        if unsure.is_empty():
-            return decided
+        needed = pl.col("rounds_needed").fill_null(0).clip(verdict.ROUNDS_FOR_A_VERDICT)
+        unsure = compared.filter(verdict="unsure").with_columns(needed)
         within = unsure.filter(pl.col("rounds_needed") <= self.most_rounds)
-        further = (
-            within.group_by("dbms").agg((pl.col("rounds_needed") - pl.col("n")).max())["rounds_needed"].to_list()
-        )
-        parts = []
+        further = within.group_by("dbms").agg((pl.col("rounds_needed") - pl.col("n")).max())["rounds_needed"]
+        parts = [f"{compared.height - unsure.height} of {compared.height} comparisons are decided"]
         if within.height:
-            parts.append(f"{within.height} would take about {duration(sum(further) * round_s)} more")
+            parts.append(f"{within.height} would take about {duration(float(further.sum()) * round_s)} more")
         if beyond := unsure.height - within.height:
-            parts.append(f"{beyond} more than {self.most_rounds} rounds at this spread")
-        return f"{decided}; of the others {', '.join(parts)}"
+            parts.append(f"{beyond} would take more than {self.most_rounds} rounds at this spread")
+        known = set(compared.select("dbms", "step").rows())
+        for dbms in self.others:
+            without = [step for step in self.steps if (dbms, step) not in known]
+            if without:
+                parts.append(f"{dbms} gave no number in {len(without)} of {len(self.steps)} steps")
+        return "; ".join(parts)
 
     def _compared(self) -> pl.DataFrame:
         study = load(self.study, self.data)
-        return compare(rounds(measured(study, COMPARED), study.runs, self.base))
+        return compare(rounds(measured(study, COMPARED), study.runs, self.spec.base))
 
     def _spreads(self) -> dict[str, float]:
         """The spread of a round's ratio in each step, as far as there are rounds."""
         if not (self.data / "raw" / f"study={self.study}" / CARD).is_file():
             return {}
         study = load(self.study, self.data)
-        if len(set(study.runs["dbms"])) < 2 or self.base not in set(study.runs["dbms"]):
+        if self.spec.base not in set(study.runs["dbms"]):
             return {}
-        paired = rounds(measured(study, COMPARED[:1]), study.runs, self.base)
+        paired = rounds(measured(study, COMPARED[:1]), study.runs, self.spec.base)
         variances = paired.group_by("step", "dbms").agg(pl.col("ratio").log().var()).drop_nulls()
         return dict(variances.group_by("step").agg(pl.col("ratio").mean().sqrt()).iter_rows())

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from rqps.stats.pairing import comparable
+from rqps.stats.pairing import JUDGED_BY, comparable, judgeable
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
@@ -52,15 +52,13 @@ USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operati
 
 
 def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
-    """One row per step, run and metric: `metric, value`, and of a duet the value of each of its `cycles`. `looks` is
-    the number of times that the study's verdicts may have been looked at while it was measured.
+    """One row per step, run and metric: `metric, value`, and of a duet the value of each of its `cycles`.
 
     A step with errors or no operations gives no value. Rows are in the order of tables: steps as they were run, older
     versions before newer ones. Runs that differ in more than the dbms are refused.
     """
     values = tidy(study.steps.lazy().filter(USABLE).with_columns(**METRICS), metrics, study.runs)
-    cycles = values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
-    return cycles.with_columns(pl.lit(study.card.looks, pl.Int32).alias("looks"))
+    return values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
 
 
 def _cycles(study: Study) -> pl.DataFrame:
@@ -98,7 +96,8 @@ def usable(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.DataFrame) -> pl.DataFrame:
-    """Any steps with one column per metric as one row per step, run and metric; unlike runs are refused."""
+    """Any steps with one column per metric as one row per step, run and metric, with what the study's verdicts are
+    judged by; unlike runs are refused."""
     comparable(runs)
     names = sorted(metrics)
     metric = pl.col("metric").cast(pl.Enum(names)).to_physical()  # numbers are sorted faster than words
@@ -108,9 +107,10 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
         wide.lazy()
         .with_columns(missing)
         .join(version_order(runs).lazy(), on="dbms")
+        .join(judgeable(runs).lazy().select("run", *JUDGED_BY), on="run")
         .unpivot(
             on=names,
-            index=[*IDENTITY, "step", "position", *DESCRIBED, "rank"],
+            index=[*IDENTITY, "step", "position", *DESCRIBED, *JUDGED_BY, "rank"],
             variable_name="metric",
             value_name="value",
         )

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 import polars as pl
 
 from rqps.errors import RqpsError
+from rqps.study import SMALLEST_EFFECT
 
 IN_DUET = pl.col("run").str.contains("/", literal=True)
 """The run is one server's part of a duet, whose name has the duet before it: `r01@HOST/my8033.base`."""
+JUDGED_BY = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
+"""Columns that say how a study's verdicts are decided, and what holds for values that are of no study."""
 _NORMAL_95 = 1.96
 """Standard errors to either side that hold a normal value in 95 % of cases."""
 
@@ -47,8 +50,9 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
     unit = pl.col("run").str.split("/")
     together = pl.when(unit.list.len() > 1).then(unit.list.first()).otherwise(pl.lit(""))
     values = values.with_columns(together.alias("together"))
-    stand_ins = {"cycles": pl.lit(None, pl.List(pl.Float64)), "looks": pl.lit(1, pl.Int32)}
-    values = values.with_columns(**{name: each for name, each in stand_ins.items() if name not in values.columns})
+    if "cycles" not in values.columns:
+        values = values.with_columns(cycles=pl.lit(None, pl.List(pl.Float64)))
+    values = judgeable(values)
     of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
         *keys, "clients", base="dbms", base_value="value", base_run="run", base_cycles="cycles"
     )
@@ -77,10 +81,15 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             ((ratio - 1) * of).alias("difference"),
             ((high - low) / (2 * _NORMAL_95)).alias("error"),
             cycles.alias("cycles"),
-            *("base_run", "run", "looks"),
+            *("base_run", "run", *JUDGED_BY),
         )
         .collect()
     )
+
+
+def judgeable(values: pl.DataFrame) -> pl.DataFrame:
+    """The values with all columns of `JUDGED_BY`."""
+    return values.with_columns(**{name: each for name, each in JUDGED_BY.items() if name not in values.columns})
 
 
 def comparable(runs: pl.DataFrame) -> None:

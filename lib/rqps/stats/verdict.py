@@ -1,7 +1,8 @@
 """The verdict: what an interval supports. It is decided here and nowhere else.
 
 `slower` and `faster` say that the interval leaves out the value that means no difference, `same` that all of it is
-within 2 % of that value, and `unsure` everything else, as well as every comparison of too few rounds.
+nearer to that value than the smallest effect that matters, and `unsure` everything else, as well as every comparison
+of too few rounds.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,6 @@ import polars as pl
 
 VERDICTS = ("slower", "faster", "same", "unsure")
 
-SAME_WITHIN = 0.02
 ROUNDS_FOR_A_VERDICT = 4
 COVERAGE = 0.95
 """The chance that an interval holds the true value, at least."""
@@ -61,8 +61,8 @@ def method(comparisons: int, looks: int = 1) -> str:
 def decided(
     *,
     sure: pl.Expr,
+    near: pl.Expr | float,
     null: float = 1.0,
-    near: pl.Expr | float = SAME_WITHIN,
     more_is_better: pl.Expr | bool = True,
     significant: pl.Expr | None = None,
     low: str = "low",
@@ -74,7 +74,7 @@ def decided(
     enough. A part of an operation may be of any size: give `significant`, and a small difference is a finding too.
 
     >>> two = pl.DataFrame({"low": [0.60, 0.985], "high": [0.65, 0.995]})
-    >>> two.select(verdict=decided(sure=pl.lit(True)))["verdict"].to_list()
+    >>> two.select(verdict=decided(sure=pl.lit(True), near=0.02))["verdict"].to_list()
     ['slower', 'same']
     """
     from_, to = pl.col(low), pl.col(high)
@@ -93,8 +93,8 @@ def needs(
     *,
     sure: pl.Expr,
     too_few: pl.Expr,
+    near: pl.Expr | float,
     null: float = 1.0,
-    near: pl.Expr | float = SAME_WITHIN,
     most: int | None = MOST_ROUNDS_WORTH_NAMING,
     low: str = "low",
     high: str = "high",

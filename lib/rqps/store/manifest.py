@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.errors import RqpsError
-from rqps.study import Mode
+from rqps.study import SMALLEST_EFFECT, Mode
 from rqps.study.document import instead
 
 CARD = "study.json"
@@ -120,12 +120,14 @@ class StudyCard(_Sealed):
     workload: str
     base: str
     dbms: tuple[str, ...]
-    rounds: int
-    """Each dbms has so many; with a budget 1, and others where they decide something."""
+    rounds: int | None
+    """Each dbms has so many; None with a budget, by which there are as many as decide something."""
     budget_s: int | None = None
     looks: int = 1
     """Numbers of rounds at which the verdicts may have been looked at, to go on where they were undecided: these
     share the chance of a false call."""
+    smallest_effect: float = SMALLEST_EFFECT
+    """The smallest effect that matters, as a share: a surely smaller one is called the same."""
     parameters: dict[str, Any]
     absent: dict[str, str] = Field(default_factory=dict)
     """Reasons by dbms, where a version lacks what its config asks for: those of `dbms` that have no runs."""

@@ -32,7 +32,7 @@ class Study:
     place: str
     """Its folder, file or URL, from which `load` reads it."""
     runs: pl.DataFrame
-    """One row per finished run."""
+    """One row per finished run, with what the study's verdicts are judged by: `looks, smallest_effect`."""
     failed: pl.DataFrame
     """One row per attempt that failed, with its error."""
     conditions: pl.DataFrame
@@ -61,6 +61,10 @@ class Study:
     """Operations of each client in each second; only of the insert benchmark."""
     engine: pl.LazyFrame
     """Work that the storage engine has put off, before and after each step; only of the insert benchmark."""
+
+    def __post_init__(self) -> None:
+        judged_by = {"looks": pl.lit(self.card.looks, pl.Int32), "smallest_effect": pl.lit(self.card.smallest_effect)}
+        object.__setattr__(self, "runs", self.runs.with_columns(**judged_by))
 
 
 def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:

@@ -1,12 +1,22 @@
 """runs.yaml as typed values; a study unfolds into runs, in interleaved random order."""
 
 from rqps.study.reading import read_runs_file
-from rqps.study.runs_file import BuildSpec, ConfigSpec, Connections, Option, Parameters, RunsFile, StudySpec
-from rqps.study.unfold import AGAIN, MODES, Mode, Run, There, first_rounds, in_words, study_of, unfold
+from rqps.study.runs_file import (
+    SMALLEST_EFFECT,
+    BuildSpec,
+    ConfigSpec,
+    Connections,
+    Option,
+    Parameters,
+    RunsFile,
+    StudySpec,
+)
+from rqps.study.unfold import AGAIN, MODES, Mode, Run, There, first_rounds, in_words, study_of, unfold, within_budget
 
 __all__ = [
     "AGAIN",
     "MODES",
+    "SMALLEST_EFFECT",
     "BuildSpec",
     "ConfigSpec",
     "Connections",
@@ -22,4 +32,5 @@ __all__ = [
     "read_runs_file",
     "study_of",
     "unfold",
+    "within_budget",
 ]

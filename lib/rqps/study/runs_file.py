@@ -4,6 +4,7 @@ The models know no workload: whoever reads a file hands in the parameters that e
 """
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -236,13 +237,35 @@ class Parameters(Strict, ABC):
         """The connections that the steps of one run need of a server's max_connections."""
 
 
+SMALLEST_EFFECT = 0.02
+"""The smallest effect that matters, as a share, where a study does not say."""
+SHARES = (0.001, 0.5)
+
+
 def _time(value: Any) -> Any:
     seconds(str(value))
     return value
 
 
+def _share(value: Any) -> float:
+    """
+    >>> _share("2%"), _share("0.5 %")
+    (0.02, 0.005)
+    """
+    found = re.fullmatch(r"(\d{1,2}(?:\.\d{1,3})?) ?%", str(value))
+    if found is None:
+        raise ValueError(f"{str(value)!r} is not a percentage; write one such as 2% or 0.5%")
+    share = float(found[1]) / 100
+    if not SHARES[0] <= share <= SHARES[1]:
+        raise ValueError(f"{value} is out of reach; write {SHARES[0]:.1%} to {SHARES[1]:.0%}")
+    return share
+
+
 _TIME = {"examples": ["30m"], "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"}
 Budget = Annotated[str, BeforeValidator(_time), Field(json_schema_extra=_TIME)]
+Share = Annotated[
+    float, BeforeValidator(_share), WithJsonSchema({"type": "string", "pattern": "^[0-9.]+ ?%$", "examples": ["2%"]})
+]
 
 Workloads = Mapping[str, type[Parameters]]
 """The workloads there are, by name, each with the model of its parameters."""
@@ -286,6 +309,9 @@ class StudySpec(Strict):
     """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
     milliseconds, so that whatever the machine does meets all of them. `rounds`: one after the other. Duets where the
     workload's steps can be sliced, if not given."""
+    smallest_effect: Annotated[Share, Field(json_schema_extra={"default": "2%"})] = SMALLEST_EFFECT
+    """The smallest effect that matters, 2% if not given: what is surely less is called the same, and with a budget
+    nothing more is spent on it."""
     stacks_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
     """Further runs of each dbms while its call stacks are sampled; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0

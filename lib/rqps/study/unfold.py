@@ -11,6 +11,7 @@ from rqps.errors import RqpsError
 from rqps.study.document import instead
 from rqps.study.perf_schema import Scenario, absent
 from rqps.study.runs_file import BuildSpec, Option, RunsFile, StudySpec, WorkloadParameters, resolve, resolve_scenario
+from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "instructions"]
 """The purpose of a run. Sampling and counting slow a run down, so only the throughput of the first is compared;
@@ -183,7 +184,8 @@ def _duets(
     whole = {number: [each for each in can_be if each in names] for number, names in taken.items()}
     others = len(can_be) > 1
     whole = {number: names for number, names in whole.items() if spec.base in names and len(names) > others}
-    lacking = {dbms: wanted.get(dbms, spec.rounds or 1) for dbms in can_be}
+    planned = 1 if spec.budget else spec.rounds or 1
+    lacking = {dbms: wanted.get(dbms, planned) for dbms in can_be}
     for names in whole.values():
         lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
     if others:
@@ -229,8 +231,27 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
             f"{study}: {rounds} rounds asked for, and {most}",
             fix=f"ask for 1 to {spec.rounds or MOST_ROUNDS}, or write more into runs.yaml",
         )
-    fewer = spec.model_copy(update={"rounds": rounds, "budget": None, "stacks_rounds": 0, "instructions_rounds": 0})
-    return runs_file.model_copy(update={"studies": {**runs_file.studies, study: fewer}})
+    return _with(runs_file, study, {"rounds": rounds, "budget": None, "stacks_rounds": 0, "instructions_rounds": 0})
+
+
+def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
+    """Gives a study a budget in place of its number of rounds, or of the budget that it has."""
+    spec = study_of(runs_file, study)
+    if not spec.duet:
+        raise RqpsError(
+            f"{study}: a budget is for duets, and its dbms are measured one after the other",
+            fix="give --rounds, or let a study of several dbms be measured in turns (method: duet)",
+        )
+    try:
+        seconds(budget)
+    except ValueError as error:
+        raise RqpsError(f"--budget: {error}") from None
+    return _with(runs_file, study, {"budget": budget, "rounds": spec.rounds if spec.budget else None})
+
+
+def _with(runs_file: RunsFile, study: str, changes: Mapping[str, Any]) -> RunsFile:
+    changed = runs_file.studies[study].model_copy(update=dict(changes))
+    return runs_file.model_copy(update={"studies": {**runs_file.studies, study: changed}})
 
 
 def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:

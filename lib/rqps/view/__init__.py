@@ -61,6 +61,7 @@ from rqps.view.words import (
     number_of,
     rounds_of,
     signs_of,
+    smallest_effect,
     verdict_words,
 )
 
@@ -82,6 +83,6 @@ __all__ += [
 __all__ += ["Column", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "table", "two_lines"]
 __all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
 __all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order", "interval_of"]
-__all__ += ["legend_of", "number_of", "rounds_of", "signs_of", "verdict_words"]
+__all__ += ["legend_of", "number_of", "rounds_of", "signs_of", "smallest_effect", "verdict_words"]
 
 renderer.enable()

@@ -1,11 +1,13 @@
 """A duet as a picture: slices of some cycles, the ratios of a round's cycles, and those of all rounds."""
 
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from rqps import stats
+from rqps.stats.meaning import THROUGHPUT
 from rqps.store import Study
 from rqps.view.lines import NUMBERS_AXIS
 from rqps.view.rows import slim
@@ -22,83 +24,66 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     if compared.is_empty():
         return Sentences([NOT_COMPARED])
     step, dbms = stats.strongest(compared)
-    number = compared.filter(step=step, dbms=dbms, metric="operations_per_s").row(0, named=True)
-    of_number = rounds.filter(step=step, dbms=dbms, metric="operations_per_s", host=number["host"]).sort("round")
+    number = compared.filter(step=step, dbms=dbms, metric=THROUGHPUT).row(0, named=True)
+    of_number = rounds.filter(step=step, dbms=dbms, metric=THROUGHPUT, host=number["host"]).sort("round")
     first = of_number.row(0, named=True)
-    runs = dict.fromkeys((first["base_run"], first["run"]))
-    rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias("operations_per_s")
-    found = study.slices.filter(pl.col("run").is_in(list(runs)), step=step).with_columns(rate).collect()
+    of_first = pl.col("run").is_in([first["base_run"], first["run"]]) & (pl.col("step") == step)
+    rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
+    found = study.slices.filter(of_first).with_columns(rate).collect()
     if found.is_empty():
         return Sentences([NO_DUET])
-    cycles = _ratios(found.filter(pl.col("cycle") < MOST_CYCLES), first)
-    shown = found.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
     sides = [number["base"], dbms]
     # A slice begins where the one before it ends; those of other servers lie between.
-    colour = alt.Color("dbms:N", title=None, sort=sides, scale=alt.Scale(domain=sides, range=list(SERIES[:2])))
-    of_slice: list[Any] = [
-        "dbms:N",
-        "cycle:Q",
-        "slice:Q",
-        "operations:Q",
-        alt.Tooltip("operations_per_s:Q", format=",.0f"),
-    ]
-    slices = alt.Chart(slim(shown, "dbms", "cycle", "slice", "operations", "operations_per_s")).mark_bar(size=9)
+    shown = found.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
+    slices = alt.Chart(slim(shown, "dbms", "cycle", "slice", "operations", THROUGHPUT)).mark_bar(size=9)
     above = slices.encode(
-        x=alt.X("slice:Q", title="slice", axis=alt.Axis(grid=False, tickMinStep=1)),
-        y=alt.Y("operations_per_s:Q", title="operations/s", axis=NUMBERS_AXIS),
-        color=colour,
-        tooltip=of_slice,
+        x=_along("slice"),
+        y=alt.Y(f"{THROUGHPUT}:Q", title="operations/s", axis=NUMBERS_AXIS),
+        color=alt.Color("dbms:N", title=None, sort=sides, scale=alt.Scale(domain=sides, range=list(SERIES[:2]))),
+        tooltip=["dbms:N", "cycle:Q", "slice:Q", "operations:Q", alt.Tooltip(f"{THROUGHPUT}:Q", format=",.0f")],
     )
-    y = alt.Scale(zero=False, padding=8)
-    of_cycle: list[Any] = ["cycle:Q", alt.Tooltip("ratio:Q", format=".4f")]
-    middle = (
-        alt.Chart(slim(cycles, "cycle", "ratio"))
-        .mark_circle(size=16, opacity=0.7, color=MUTED)
-        .encode(
-            x=alt.X("cycle:Q", title="cycle", axis=alt.Axis(grid=False, tickMinStep=1)),
-            y=alt.Y("ratio:Q", title="ratio", scale=y, axis=alt.Axis(tickCount=4)),
-            tooltip=of_cycle,
-        )
-    )
+    cycles = _ratios(replace(study, steps=study.steps.filter(of_first), slices=found.lazy()), first)
     at = alt.Chart(pl.DataFrame({"ratio": [first["ratio"]]})).mark_rule(color=INK).encode(y="ratio:Q")
-    below = _rounds(of_number, number, y)
+    middle = alt.layer(_dots(cycles, "cycle", size=16, opacity=0.7, color=MUTED), at)
+    mean = alt.Chart(pl.DataFrame([{name: number[name] for name in ("n", "median", "low", "high")}]))
+    below = [
+        _dots(of_number.select("round", "ratio", "cycles"), "round", size=40, color=INK),
+        mean.mark_rule(color=INK).encode(y="median:Q", tooltip=numbers(".3f")),
+    ]
+    if number["low"] is not None:
+        below.insert(0, mean.mark_rect(opacity=0.15, color=SERIES[1]).encode(y="low:Q", y2="high:Q"))
     how = (
         f"Above, {CYCLES_SHOWN} cycles of round {first['round']}: in each all dbms have the load, one after the "
         f"other and back; gaps are slices of others. In the middle the ratio of each cycle of that round, and "
         f"their median, {first['ratio']:.3f}. Below, the ratio of each round, their mean, and its interval."
     )
-    panels = [panel.properties(width=WIDTH_PX, height=HEIGHT_PX) for panel in (above, alt.layer(middle, at), below)]
+    panels = [panel.properties(width=WIDTH_PX, height=HEIGHT_PX) for panel in (above, middle, alt.layer(*below))]
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(color="independent")
     made = titled(chart, f"{step}: {dbms} does {number_of(number)} of {number['base']}.", how, min_width_px=300)
     made.usermeta["rqps"]["panel"] = WIDTH_PX
     return made
 
 
-def _ratios(slices: pl.DataFrame, first: dict[str, Any]) -> pl.DataFrame:
-    """The ratio of each cycle that both have whole, as `stats` divides them."""
-    of_cycle = slices.group_by("run", "cycle").agg(pl.col("operations", "busy_us").sum(), pl.len())
-    rates = of_cycle.filter(pl.col("len") == 2).select("run", "cycle", rate=pl.col("operations") / pl.col("busy_us"))
-    base = rates.filter(run=first["base_run"]).select("cycle", base_rate="rate")
+def _ratios(of_round: Study, first: dict[str, Any]) -> pl.DataFrame:
+    """The ratio of each cycle of a round, as they are divided for its own ratio."""
+    cycles = dict(stats.measured(of_round, [THROUGHPUT]).select("run", "cycles").rows())
+    both = zip(cycles[first["base_run"]] or (), cycles[first["run"]] or (), strict=False)
+    rows = [(number, me / base) for number, (base, me) in enumerate(both) if me and base]
+    return pl.DataFrame(rows[:MOST_CYCLES], schema={"cycle": pl.Int64, "ratio": pl.Float64}, orient="row")
+
+
+def _dots(rows: pl.DataFrame, along: str, **mark: Any) -> Any:
+    more = [f"{name}:Q" for name in rows.columns if name != "ratio"]
     return (
-        rates.filter(run=first["run"])
-        .join(base, on="cycle")
-        .select("cycle", ratio=pl.col("rate") / pl.col("base_rate"))
-        .sort("cycle")
+        alt.Chart(slim(rows, *rows.columns))
+        .mark_circle(**mark)
+        .encode(
+            x=_along(along).scale(padding=20),
+            y=alt.Y("ratio:Q", scale=alt.Scale(zero=False, padding=8), axis=alt.Axis(tickCount=4)),
+            tooltip=[*more, alt.Tooltip("ratio:Q", format=".4f")],
+        )
     )
 
 
-def _rounds(of_number: pl.DataFrame, number: dict[str, Any], y: alt.Scale) -> Any:
-    mean = pl.DataFrame([{name: number[name] for name in ("n", "median", "low", "high")}])
-    of_round: list[Any] = ["round:Q", "cycles:Q", alt.Tooltip("ratio:Q", format=".4f")]
-    dots = alt.Chart(slim(of_number, "round", "ratio", "cycles")).mark_circle(size=40, color=INK)
-    layers: list[Any] = [
-        dots.encode(
-            x=alt.X("round:Q", title="round", axis=alt.Axis(grid=False, tickMinStep=1), scale=alt.Scale(padding=20)),
-            y=alt.Y("ratio:Q", title="ratio", scale=y, axis=alt.Axis(tickCount=4)),
-            tooltip=of_round,
-        ),
-        alt.Chart(mean).mark_rule(color=INK).encode(y="median:Q", tooltip=numbers(".3f")),
-    ]
-    if number["low"] is not None:
-        layers.insert(0, alt.Chart(mean).mark_rect(opacity=0.15, color=SERIES[1]).encode(y="low:Q", y2="high:Q"))
-    return alt.layer(*layers)
+def _along(name: str) -> alt.X:
+    return alt.X(f"{name}:Q", title=name, axis=alt.Axis(grid=False, tickMinStep=1))

@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from rqps.stats import THROUGHPUTS
+from rqps.stats.pairing import JUDGED_BY
 from rqps.view.rows import BETWEEN, with_rows
 from rqps.view.theme import COLOURS, INK, LIMITS, numbers, titled
 from rqps.view.words import (
@@ -44,7 +45,10 @@ _TOOLTIP: list[Any] = [
     alt.Tooltip("warned:N", title="warnings"),
 ]
 PLAIN_AXIS: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
-_NOT_DRAWN = ("metric", "host", "table_position", "kind", "range", "clients", "base_median", "me_median")
+_NOT_DRAWN = (
+    *("metric", "host", "table_position", "kind", "range", "clients", "base_median", "me_median"),
+    *("rounds_needed", *JUDGED_BY),
+)
 # A name is broken at its dots and underscores where a column is too narrow for it.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 
@@ -64,7 +68,8 @@ def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     what = f"rQPS, {what}" if metric in THROUGHPUTS else f"{what[0].upper()}{what[1:]}"
     how = (
         f"{what} relative to {base}: mean of {rounds_of(cells['n'])}, each paired with its round's base; "
-        f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the mean. {legend_of(metric)}"
+        f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the mean. "
+        f"{legend_of(cells, metric)}"
     )
     return titled(chart, claim, how + ending + of_all, min_width_px=width)
 

@@ -81,7 +81,8 @@ def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
         [Column("step", form=unbroken), Column("dbms"), *columns, Column("meaning", "what it means")],
         name="side-by-side",
         note=f"{min(differ.height, MOST_BESIDE)} of {differ.height} comparisons whose verdicts differ. Throughput: "
-        f"{legend_of('operations_per_s')} CPU and instructions are per operation: ▲ more expensive, ▼ cheaper.",
+        f"{legend_of(compared, 'operations_per_s')} CPU and instructions are per operation: ▲ more expensive, "
+        "▼ cheaper.",
     )
 
 

@@ -177,7 +177,7 @@ def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any
         [Column("step", form=unbroken), *columns],
         name=f"relative-{metric}",
         group=group,
-        note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(metric)}{of_all}",
+        note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(rows, metric)}{of_all}",
     )
 
 

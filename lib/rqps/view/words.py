@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from rqps.stats import THROUGHPUTS
+from rqps.terminal import percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
@@ -166,9 +167,9 @@ def sized(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
 
 
-def percent(value: float) -> str:
+def in_percent(value: float) -> str:
     """
-    >>> percent(1.0), percent(0.9837)
+    >>> in_percent(1.0), in_percent(0.9837)
     ('100 %', '98.4 %')
     """
     return f"{100 * value:.4g} %" if round(value, 4) in (0, 1) else f"{100 * value:.1f} %"
@@ -196,11 +197,16 @@ def verdict_words(metric: str) -> dict[str, str]:
     return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
 
 
-def legend_of(metric: str) -> str:
+def legend_of(compared: pl.DataFrame, metric: str) -> str:
     """The meaning of the signs."""
     words, signs = verdict_words(metric), signs_of(metric)
     worse, better = (f"{signs[each]} {words[each]}" for each in ("slower", "faster"))
-    return f"{worse}, {better}, = same within 2 %, ? unsure."
+    return f"{worse}, {better}, = same within {smallest_effect(compared)}, ? unsure."
+
+
+def smallest_effect(compared: pl.DataFrame) -> str:
+    """The smallest effect that matters in these comparisons, in words."""
+    return percent(compared["smallest_effect"][0])
 
 
 def in_order(values: Iterable[str]) -> list[str]:

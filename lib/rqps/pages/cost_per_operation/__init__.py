@@ -11,7 +11,7 @@ from rqps.stats import PUBLISHED
 from rqps.stats.metrics import SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.stats.pairing import IN_DUET
 from rqps.store import Study
-from rqps.view import Sentences
+from rqps.view import Sentences, smallest_effect
 from rqps.view.words import NOT_COMPARED, three_digits
 
 __all__ = ["Costs", "cost_tables", "cost_text", "costs", "findings", "published_text", "two_measures"]
@@ -22,7 +22,7 @@ NOT_OF_THE_HOST = (
     "together. So the published columns can't be calculated for one server; its own CPU time, µs/o, is known."
 )
 SERVER, CLIENT, HOST = (f"{who}_cpu_us_per_operation" for who in ("server", "client", "host"))
-_WORDS = {"slower": "more expensive", "faster": "cheaper", "same": "the same within 2 %", "unsure": "unsure"}
+_WORDS = {"slower": "more expensive", "faster": "cheaper", "same": "the same within {}", "unsure": "unsure"}
 
 _OF_THE_DISK = {"r/o": "host_reads", "rKB/o": "host_read_kb", "wKB/o": "host_write_kb"}
 
@@ -70,7 +70,7 @@ def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     base = str(next(iter(compared["base"]), ""))
     named = {f"ratio_{name}": pl.col(name) for name in ("low", "high", "n", "coverage")}
     of_base = absolute.filter(dbms=base).select(*key, base_median="median")
-    of_me = compared.select(*key, "dbms", "verdict", "needs", ratio="median", **named)
+    of_me = compared.select(*key, "dbms", "verdict", "needs", "smallest_effect", ratio="median", **named)
     of_me = of_me.join(of_base.filter(pl.col("base_median") != 0), on=key, how="semi", maintain_order="left")
     joined = absolute.join(of_me, on=[*key, "dbms"], how="left", maintain_order="left")
     joined = joined.join(of_base, on=key, how="left", maintain_order="left")
@@ -94,7 +94,8 @@ def findings(table: pl.DataFrame) -> Sentences:
     if server.is_empty():
         return Sentences([NOT_COMPARED])
     counts = {word: server.filter(verdict=kind) for kind, word in _WORDS.items()}
-    shown = [f"{word} in {rows.height}" for word, rows in counts.items() if rows.height]
+    within = smallest_effect(server)
+    shown = [f"{word.format(within)} in {rows.height}" for word, rows in counts.items() if rows.height]
     found = [f"Of {server.height} comparisons with {server['base'][0]}, an operation is {', '.join(shown)}."]
     several, digits = server["host"].n_unique() > 1, three_digits
     for word, most_first in (("more expensive", True), ("cheaper", False)):

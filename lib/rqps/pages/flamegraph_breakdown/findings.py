@@ -12,7 +12,7 @@ from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, instruction_costs, stack_costs
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study
-from rqps.study import Mode
+from rqps.study import SMALLEST_EFFECT, Mode
 from rqps.view import Row, Sentences
 
 MOST_PARTS = 4
@@ -44,16 +44,23 @@ def profile(study: Study, mode: Mode) -> Profile:
         costs = stack_costs(study.stacks, study.steps)
     else:
         costs = instruction_costs(study.instructions, study.steps)
-    return profile_of(costs, study.card.base, mode, study.failed)
+    return profile_of(costs, study.card.base, mode, study.failed, study.card.smallest_effect)
 
 
-def profile_of(costs: pl.DataFrame, base: str, mode: Mode, failed: pl.DataFrame | None = None) -> Profile:
+def profile_of(
+    costs: pl.DataFrame,
+    base: str,
+    mode: Mode,
+    failed: pl.DataFrame | None = None,
+    smallest_effect: float = SMALLEST_EFFECT,
+) -> Profile:
     """The same of costs that are known, with the errors of runs that failed."""
     if base not in set(costs["dbms"]):
         components = functions = pl.DataFrame(schema=BREAKDOWN)
         trees, costs = pl.DataFrame(), pl.DataFrame(schema=COSTS)
     else:
-        components, functions = breakdown(costs, base), breakdown(costs, base, "function")
+        components = breakdown(costs, base, smallest_effect=smallest_effect)
+        functions = breakdown(costs, base, "function", smallest_effect)
         trees = flame_trees(costs, base)
     findings = pl.Series("finding", breakdown_findings(components, functions), pl.String)
     operations = operation_costs(components).with_columns(findings)

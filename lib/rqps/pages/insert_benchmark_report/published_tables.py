@@ -83,7 +83,7 @@ def throughput_table(found: pl.DataFrame, compared: pl.DataFrame) -> GT:
         "l.i0, l.i1, l.i2: rows inserted per second; l.x: rows indexed; q…: queries. "
         "In each column red is within a quarter of the gap of the least, unless that is 80 % of the most; green "
         "within a quarter of the most; grey where the rate of inserts was missed. "
-        f"{medians_of(found)} The sign is the verdict against {base}: {legend_of(THROUGHPUT)}"
+        f"{medians_of(found)} The sign is the verdict against {base}: {legend_of(compared, THROUGHPUT)}"
     )
     return _by_step(cells, base, "insert-throughput", note)
 
@@ -100,7 +100,7 @@ def relative_table(rows: pl.DataFrame) -> GT:
         cells.append({**row, "cell": cell, "colour": colour})
     note = (
         f"Relative to {base}: the mean of the ratios within each round. Yellow below 0.95, blue above 1.05. "
-        f"{medians_of(rows, 'Means')} {legend_of(THROUGHPUT)}"
+        f"{medians_of(rows, 'Means')} {legend_of(rows, THROUGHPUT)}"
     )
     return _by_step(cells, base, "insert-relative", note)
 

@@ -8,6 +8,7 @@ import polars as pl
 from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, seconds_on_target, where_pages_come_from
 from rqps.stats import compare, config_changes, measured, rounds, rounds_within_build
 from rqps.store.read import Study
+from rqps.terminal import percent
 from rqps.view import Row, Sentences, in_order, interval_of, rounds_of
 
 _SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
@@ -54,7 +55,7 @@ def _finding(rows: Sequence[Row], change: str) -> str:
     for kind in ("faster", "slower"):
         if more := [row for row in by[kind] if row is not first]:
             text += f" {kind.capitalize()}{' too' if first['verdict'] == kind else ''}: {_ratios(more)}."
-    for kind, words in (("same", "The same within 2 %"), ("unsure", "Unsure")):
+    for kind, words in (("same", f"The same within {percent(first['smallest_effect'])}"), ("unsure", "Unsure")):
         if by[kind]:
             text += f" {words}: {_ratios(by[kind])}."
     return text

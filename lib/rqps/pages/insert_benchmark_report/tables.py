@@ -13,7 +13,7 @@ from rqps.pages.insert_benchmark_report.steps import debt, reads, seconds_on_tar
 from rqps.store.read import Study
 from rqps.view import Column, Sentences
 from rqps.view.table import numbers_table, with_interval
-from rqps.view.words import duration_us, percent, sized, whole
+from rqps.view.words import duration_us, in_percent, sized, whole
 
 
 def _number(name: str, label: str, form: Callable[[float], str], under: str = "") -> Column:
@@ -68,8 +68,8 @@ _TABLES = {
         "A second is on target if 95 % of its rows were inserted in it or slipped into its neighbour. A stall is the "
         "longest row of seconds below that. The latest insert counts from when the limiter wanted it.",
         (
-            _number("share", "seconds on target, all clients", percent),
-            _number("share_of_worst_client", "the worst client", percent),
+            _number("share", "seconds on target, all clients", in_percent),
+            _number("share_of_worst_client", "the worst client", in_percent),
             _number("stall_s", "longest stall, s", whole),
             _number("latest_insert_s", "latest insert", lambda seconds: duration_us(1e6 * seconds)),
         ),
@@ -83,9 +83,9 @@ _TABLES = {
             _number("waited_s", "waited, s", sized),
             _number("history_length", "to purge", whole),
             _number("dirty_mb", "MB", sized, "dirty pages"),
-            _number("dirty_share", "of the pool", percent, "dirty pages"),
+            _number("dirty_share", "of the pool", in_percent, "dirty pages"),
             _number("checkpoint_age_mb", "MB", sized, "checkpoint age"),
-            _number("age_share", "of the redo log", percent, "checkpoint age"),
+            _number("age_share", "of the redo log", in_percent, "checkpoint age"),
         ),
         "The runs of this study do not say what debt their steps inherited.",
     ),
@@ -111,7 +111,7 @@ _OF_DBMS = (
     _number("wkbpi", "KB written/row", sized),
     _number("insert p99", "insert p99", duration_us),
     _number("query p99", "query p99", duration_us),
-    _number("share", "seconds on target", percent),
+    _number("share", "seconds on target", in_percent),
     _number("dbgb1", "tables, GB", sized),
 )
 

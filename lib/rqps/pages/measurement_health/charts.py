@@ -5,10 +5,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.pages.measurement_health.sentences import THROUGHPUT, percent
+from rqps.pages.measurement_health.sentences import THROUGHPUT
 from rqps.pages.measurement_health.tables import METRICS, on_hosts
 from rqps.stats import Health, verdict
 from rqps.stats.health import deviations
+from rqps.terminal import percent
 from rqps.view import INK, MUTED, ROW_PX, SERIES, VERDICT_COLOURS, Sentences, in_order, on_rows, slim
 from rqps.view.lines import panels
 
@@ -33,14 +34,15 @@ def smallest_differences(found: Health) -> Any:
     tooltip = ["step:N", "metric:N", "rounds:Q", alt.Tooltip("told:Q", format=".2p")]
     dots = alt.Chart(rows).mark_point(filled=True, size=60, opacity=0.9)
     dots = dots.encode(x=x, y=y, color=colour, tooltip=tooltip)
-    near = pl.DataFrame({"at": [verdict.SAME_WITHIN]})
+    least = found.study.card.smallest_effect
+    near = pl.DataFrame({"at": [least]})
     line = alt.Chart(near).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="at:Q")
     of_throughput = found.steps.filter(metric=THROUGHPUT)
-    able = int((of_throughput["told"] <= verdict.SAME_WITHIN).sum())
-    claim = f"{percent(verdict.SAME_WITHIN)} of throughput can be told in {able} of {of_throughput.height} steps."
+    able = int((of_throughput["told"] <= least).sum())
+    claim = f"{percent(least)} of throughput can be told in {able} of {of_throughput.height} steps."
     how = (
         "Half of the interval that decides, for the dbms of a step whose rounds spread most. The dashed line is "
-        f"{percent(verdict.SAME_WITHIN)}, below which a difference is called the same."
+        f"{percent(least)}, below which a difference is called the same."
         + (f" The {MOST_STEPS} steps that can tell least are shown." if len(order) > MOST_STEPS else "")
     )
     return on_rows([line, dots], ROW_PX * rows["step"].n_unique() + 20, claim, how)

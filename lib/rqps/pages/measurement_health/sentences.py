@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from rqps.stats import Health, verdict
+from rqps.terminal import percent
 from rqps.view import Sentences, rounds_of
 
 HEADS = {
@@ -55,17 +56,6 @@ def advice(found: Health) -> str:
         duets = "" if found.is_duet else "duets where the steps can be sliced (method: duet), "
         return f"{start} {duets}longer steps or a quieter machine."
     return ""
-
-
-def percent(value: float) -> str:
-    """A difference as people say it.
-
-    >>> percent(0.0034), percent(0.02), percent(0.123), percent(1.4)
-    ('0.3 %', '2 %', '12 %', 'a factor of 2.4')
-    """
-    if value >= 1:
-        return f"a factor of {1 + value:.1f}" if value < 100 else "a factor of more than 100"
-    return f"{100 * value:.{0 if value >= 0.0995 else 1}f}".removesuffix(".0") + " %"
 
 
 def _reasons(found: Health) -> Iterator[tuple[bool, str]]:

@@ -7,10 +7,10 @@ import polars as pl
 from great_tables import GT
 
 from rqps.observe.finding import HEADINGS, machine_findings
-from rqps.pages.measurement_health.sentences import percent
 from rqps.stats import Health
 from rqps.store import Manifest, Study
-from rqps.view import Column, Row, Sentences, dots, interval_of, rounds_of, spread, table, two_lines
+from rqps.terminal import percent
+from rqps.view import Column, Row, Sentences, dots, interval_of, rounds_of, smallest_effect, spread, table, two_lines
 
 METRICS = {"operations_per_s": "throughput", "server_cpu_us_per_operation": "server CPU/o"}
 _TOO_FEW = "–"
@@ -36,7 +36,8 @@ def itself(found: Health) -> Iterator[Any]:
         [Column("step"), *(Column(name, label, cell, align="center") for name, label in METRICS.items())],
         name="itself",
         note=f"The second {found.study.card.base} of a round relative to the first: mean of "
-        f"{rounds_of(found.compared['n'])}, below it the interval that decides. The same: within 2 %.",
+        f"{rounds_of(found.compared['n'])}, below it the interval that decides. The same: within "
+        f"{smallest_effect(found.compared)}.",
     )
     yield dots(found.itself, found.compared)
 

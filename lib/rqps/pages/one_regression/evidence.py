@@ -167,18 +167,19 @@ def _profiles(
     costs = counted_costs if costs.is_empty() else costs
     empty = pl.DataFrame(schema=BREAKDOWN)
     parts: dict[str, list[pl.DataFrame]] = {name: [] for name in ("layers", "components", "functions", "trees")}
-    instructions = []
+    instructions, least = [], sampled.card.smallest_effect
     for base in dict.fromkeys(of for of, _ in pairs):
         wanted = [base, *(me for of, me in pairs if of == base)]
         if base in set(counted_costs["dbms"]):
-            whole = breakdown(in_layers(counted_costs.filter(pl.col("dbms").is_in(wanted))), base)
+            of_pair = in_layers(counted_costs.filter(pl.col("dbms").is_in(wanted)))
+            whole = breakdown(of_pair, base, smallest_effect=least)
             instructions.append(_as_ratios(operation_costs(whole)))
         mine = costs.filter(pl.col("dbms").is_in(wanted))
         if base not in set(mine["dbms"]):
             continue
-        parts["layers"].append(breakdown(in_layers(mine), base))
-        parts["components"].append(breakdown(mine, base))
-        parts["functions"].append(breakdown(mine, base, "function"))
+        parts["layers"].append(breakdown(in_layers(mine), base, smallest_effect=least))
+        parts["components"].append(breakdown(mine, base, smallest_effect=least))
+        parts["functions"].append(breakdown(mine, base, "function", least))
         trees = flame_trees(mine, base)
         parts["trees"].append(trees.with_columns(base=pl.lit(base)))
     frames = {name: pl.concat(found) if found else empty for name, found in parts.items()}

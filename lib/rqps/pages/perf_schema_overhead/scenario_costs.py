@@ -147,7 +147,7 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
         rows="scenario",
         note=f"Against {costs['against'][0]} of the same build and round; mean of {view.rounds_of(costs['n'])}, "
         f"{view.coverage_of(costs['coverage'])}. Throughput: ▼ slower, ▲ faster; CPU: ▲ costs more, ▼ costs less; = "
-        "the same within 2 %, ? unsure. µs/o is CPU time per operation.",
+        f"the same within {view.smallest_effect(costs)}, ? unsure. µs/o is CPU time per operation.",
     )
 
 

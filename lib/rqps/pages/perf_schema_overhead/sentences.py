@@ -10,6 +10,7 @@ from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.stats.scenarios import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenario_rounds, with_added
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study
+from rqps.terminal import percent
 from rqps.view import Column, Row, Sentences, rounds_of, table
 
 _SAME = 0.006  # of an operation's instructions; two starts of one server differ by up to half of it
@@ -22,7 +23,7 @@ _SUBJECTS = {
 _VERDICTS = {
     "slower": "costs {}",
     "faster": "saves, against all that is known of it, {}",
-    "same": "changes {} by less than 2 %",
+    "same": "changes {} by less than {percent}",
     "unsure": "may or may not cost {} something",
 }
 
@@ -122,7 +123,8 @@ def _costs(rows: Sequence[Row]) -> str:
     for verdict, sentence in _VERDICTS.items():
         if each := [_words(row) for row in rows if row["verdict"] == verdict]:
             listed = (" and " if verdict == "same" else ", ").join(each)
-            parts.append(sentence.format(listed.replace(" µs", " µs of CPU", 1)))
+            listed = listed.replace(" µs", " µs of CPU", 1)
+            parts.append(sentence.format(listed, percent=percent(rows[0]["smallest_effect"])))
     return "; it ".join(parts)
 
 

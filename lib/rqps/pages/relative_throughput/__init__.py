@@ -10,10 +10,13 @@ from markupsafe import Markup
 from rqps import stats, view
 from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, over_releases, worst_table
-from rqps.store import Study
+from rqps.profile.instructions import instruction_ratios, instructions_per_operation
+from rqps.stats.meaning import INSTRUCTIONS
+from rqps.store import Study, load
+from rqps.view import Sentences
 from rqps.view.words import NOT_COMPARED
 
-__all__ = ["config_table", "configs", "findings", "in_short", "over_releases", "over_time", "summary"]
+__all__ = ["config_table", "configs", "findings", "in_short", "over_releases", "over_time", "side_by_side", "summary"]
 
 MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
 
@@ -24,6 +27,18 @@ def summary(compared: pl.DataFrame) -> Iterator[GT]:
         return
     yield group_table(compared)
     yield worst_table(compared)
+
+
+def side_by_side(study: Study, compared: pl.DataFrame) -> Iterator[GT | Sentences]:
+    """Verdicts on throughput, CPU and instructions beside each other; where the study has runs in which instructions
+    were counted, those of them."""
+    counted = load(study.place, mode="instructions")
+    if study.card.base in set(counted.runs["dbms"]):
+        values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+        ratios = instruction_ratios(values, counted.runs, study.card.base)
+        compared = compared.drop("warnings").filter(pl.col("metric") != INSTRUCTIONS)
+        compared = pl.concat([compared, ratios.with_columns(metric=pl.lit(INSTRUCTIONS)).select(compared.columns)])
+    yield from view.side_by_side(compared)
 
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:

@@ -6,6 +6,7 @@ from operator import itemgetter
 import polars as pl
 
 from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, by_group
+from rqps.terminal import percent
 from rqps.view import Row, Sentences, interval_of, number_of, rounds_of
 from rqps.view.words import NOT_COMPARED, short_steps
 
@@ -79,7 +80,8 @@ def _verdicts(rows: Sequence[Row]) -> str:
         shown[0] = shown[0].replace(" in ", f" than {rows[0]['base']} in ")
         return f"is {' and '.join(shown)} {of}"
     if all(row["verdict"] == "same" for row in rows):
-        return f"does the same as {rows[0]['base']}, within 2 %, in all {of}".replace("all of", "all")
+        within = percent(rows[0]["smallest_effect"])
+        return f"does the same as {rows[0]['base']}, within {within}, in all {of}".replace("all of", "all")
     return f"is not shown to be slower or faster than {rows[0]['base']} in any {of}"
 
 

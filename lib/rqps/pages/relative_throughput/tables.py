@@ -94,8 +94,8 @@ def worst_table(compared: pl.DataFrame) -> GT:
         ],
         name="worst",
         note=f"{shown}, each with the dbms that does worst in it. Relative to {rows['base'][0]}: mean of "
-        f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(THROUGHPUT)} Server CPU/o: "
-        "its CPU time for an operation, relative to the base.",
+        f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(rows, THROUGHPUT)} "
+        "Server CPU/o: its CPU time for an operation, relative to the base.",
     )
 
 
@@ -133,7 +133,7 @@ def gains_of(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
     mine = rounds.select(*keys, "base", "dbms", "ratio")
     of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})
     differences = (
-        within.select(*keys, "position", "dbms", instead_of="base")
+        within.select(*keys, "position", "dbms", "looks", instead_of="base")
         .join(mine, on=[*keys, "dbms"], maintain_order="left")
         .join(of_first, on=[*keys, "base", "instead_of"], maintain_order="left")
         .with_columns((pl.col("ratio") - pl.col("instead")).alias("difference"))
@@ -174,6 +174,6 @@ def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFram
         name="config",
         group="pair",
         note=f"Mean of {rounds_of(within['n'])}, {view.coverage_of(within['coverage'])}. Throughput: "
-        f"{view.legend_of(THROUGHPUT)} CPU/o: ▲ more expensive, ▼ cheaper. Given back: how much higher rQPS "
+        f"{view.legend_of(within, THROUGHPUT)} CPU/o: ▲ more expensive, ▼ cheaper. Given back: how much higher rQPS "
         "against the study's base is, round by round.",
     )

@@ -65,7 +65,7 @@ def explorer(
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
         f"<p><strong>{escape(claim)}</strong> Each cell is a link to the parts of its difference, by component and "
-        f"as a flame graph. {below} {legend_of('cost')}</p>"
+        f"as a flame graph. {below} {legend_of(operations, 'cost')}</p>"
         f"{_map(rows, unit, by, rounds)}"
         f"<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
