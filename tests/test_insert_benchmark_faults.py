@@ -21,7 +21,7 @@ from rqps.errors import RqpsError
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]
 
-OLD = "my5624.base"
+OLD = "my5624.common"
 """It starts in a second."""
 KINDS = ("insert", "delete", "query")
 FULL_MB, ROOMY_MB, FILE_BYTES = 36, 100, 14_000_000
@@ -63,7 +63,8 @@ def test_a_killed_server_fails_whichever_step_it_is(tmp_path: Path) -> None:
     """One after the other on the same data, which each server recovers that comes after."""
     many = asked(load_rows=100_000, write_rows=1_000_000, seconds=60)
     few = asked(load_rows=20_000)
-    with empty_server(tmp_path, OLD) as house:
+    disorder = pytest.raises(RqpsError, match="did not stop in order")
+    with disorder, empty_server(tmp_path, OLD) as house:
         killed_in("l.i0", many, house)
         house = again(house)
         house.empty()

@@ -13,7 +13,7 @@ from rqps.pages.flamegraph_breakdown.tables import counted_beside
 from rqps.profile import instruction_ratios, instructions_beside, instructions_per_operation, most_expensive_functions
 from rqps.profile.instructions import CPU
 from rqps.stats import absolute, measured
-from rqps.store import Study
+from rqps.store import Study, read_manifest, write_manifest
 from rqps.view.table import absolute_table
 from synthetic import Shape, manifest, tables, write_rows, write_study
 
@@ -195,6 +195,7 @@ def test_the_cpu_s_counters_stand_beside_throughput_where_there_are_any(tmp_path
     for file in folder.glob("run=*/steps.parquet"):
         counted = pl.read_parquet(file).with_columns(server_instructions=pl.col("operations") * 41_000)
         counted.write_parquet(file, metadata=pl.read_parquet_metadata(file))
+        write_manifest(file.parent, read_manifest(file.parent))
     study = rqps.load("synthetic", data=tmp_path)
     html = absolute_table(absolute(measured(study))).as_raw_html()
     assert "server instructions/o" in html

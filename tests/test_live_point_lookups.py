@@ -314,7 +314,8 @@ def test_a_mysqlslap_that_is_killed_fails_the_step(house: Lookups) -> None:
 
 def test_a_server_that_dies_is_reported_before_mysqlslap_that_lost_it(tmp_path: Path) -> None:
     endless = asked(queries=10_000_000)
-    with serving("my5624.common", tmp_path) as here, here.at_work("innodb.pk@1", endless) as load:
+    disorder = pytest.raises(RqpsError, match="did not stop in order, it ended by SIGKILL")
+    with disorder, serving("my5624.common", tmp_path) as here, here.at_work("innodb.pk@1", endless) as load:
         os.kill(here.server.pid, signal.SIGKILL)
         with pytest.raises(RqpsError, match=r"innodb\.pk@1: the server \S+ ended in the middle of it, by SIGKILL"):
             load.wait_for_end()

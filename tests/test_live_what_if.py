@@ -1,13 +1,17 @@
 """What-ifs on real servers, in a notebook's kernel: one measured, one that doesn't start, one that is stopped."""
 
+import fcntl
+import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 import rqps
+from conftest import MEASURING
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 from live_study import Place
@@ -63,7 +67,9 @@ class Cell:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("what-if"), RUNS)
-    place.run()
+    with Path(os.environ[MEASURING]).open("w") as lock:  # others measure, too
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        place.run()
     return place
 
 

@@ -110,7 +110,7 @@ def test_the_data_folder_is_found(data: Path, tmp_path: Path, monkeypatch: pytes
 def test_an_unknown_study_lists_what_is_there(data: Path) -> None:
     with pytest.raises(RqpsError, match="no study 'synthetik'") as caught:
         rqps.load("synthetik", data=data)
-    assert "synthetic" in caught.value.fix
+    assert "did you mean 'synthetic'" in str(caught.value)
 
 
 def test_no_data_folder_is_an_error_that_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
