@@ -22,6 +22,7 @@ TABLES: dict[str, Table] = {
     "power": measured.power_table,
     "coverage": lambda rows: rows,
     "slices": measured.slices_table,
+    "writes": measured.writes_table,
     "robin": measured.robin_table,
     "starts": measured.starts_table,
     "agreement": agreement_table,
@@ -40,14 +41,15 @@ def arguments() -> argparse.Namespace:
             added.add_argument(f"--{option}", type=int, default=usual, help=f"{usual} if not given")
         return added
 
-    part("aa", "one build with itself: how often is it called different?", duets=300, seconds=3, beside=0)
-    power = part("power", "a slowdown of known size: how soon is it found?", rounds=120, published=20, seconds=4)
+    part("aa", "one build with itself: how often is it called different?", duets=150, seconds=2, beside=0)
+    power = part("power", "a slowdown of known size: how soon is it found?", rounds=60, published=6, seconds=2)
     power.add_argument(
         "--size", type=int, action="append", choices=measured.BUDGETS_MIN, help="percent; all if not given"
     )
     part("coverage", "simulated noise: does an interval hold the truth?", pages=200)
     slices = part("slices", "ratio and spread against the length of a slice", rounds=12, seconds=10)
     slices.add_argument("--length", type=int, action="append", help="milliseconds; 1 to 1000 if not given")
+    part("writes", "updates and inserts in a duet, and each server by itself", rounds=4, seconds=8)
     part("robin", "four servers in one round robin, or pairs?", rounds=30, seconds=3)
     part("starts", "the spread between starts: pages and addresses", rounds=20, seconds=3)
     agree = part("agreement", "duets beside counted instructions and long rounds, from studies in data")
@@ -80,6 +82,8 @@ def main() -> None:
             coverage(file, asked.pages)
         case "slices":
             measured.slices(file, asked.rounds, asked.seconds, asked.length or measured.LENGTHS_MS)
+        case "writes":
+            measured.writes(file, asked.rounds, asked.seconds)
         case "robin":
             measured.robin(file, asked.rounds, asked.seconds)
         case "starts":

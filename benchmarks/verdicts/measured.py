@@ -39,11 +39,17 @@ from measuring import (
 )
 from rqps import stats
 from rqps.run.serve import Serving
-from rqps.stats.verdict import COVERAGE
+from rqps.stats.metrics import COMPARED
+from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
 from scipy.stats import beta, chi2
 
 DIFFERENT = ("slower", "faster")
-NAMES = {THROUGHPUT: "throughput", CPU: "CPU/operation", CPU_BY_SLICES: "CPU/operation by slices"}
+NAMES = {
+    THROUGHPUT: "throughput",
+    CPU: "CPU/operation",
+    CPU_BY_SLICES: "CPU/operation by slices",
+    "client_cpu_us_per_operation": "client's CPU/operation",
+}
 ENOUGH = 0.95
 """Share of tries that have to find a slowdown."""
 RANDOM_TRIES = 400
@@ -52,6 +58,8 @@ BUDGETS_MIN = {1: 5.0, 2: 2.0, 3: 1.0}
 PUBLISHED = 0.05
 """As seen in published tables: one run a side, and what is farther from 1 than this is a change."""
 LENGTHS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+OLD = "my5624.common"
+PLACES = ("first", "second", "third")
 
 
 def aa(file: Path, duets: int, seconds: int, beside: int) -> None:
@@ -64,11 +72,11 @@ def aa(file: Path, duets: int, seconds: int, beside: int) -> None:
     )
 
 
-def aa_table(rows: pl.DataFrame, rounds: int = 6) -> pl.DataFrame:
+def aa_table(rows: pl.DataFrame, rounds: int = ROUNDS_FOR_A_VERDICT) -> pl.DataFrame:
     """By step and metric: the ratio of all duets, and how often pages of so many rounds call two alike different."""
     found = []
-    for (unit,), of_unit in rows.filter(pl.col("metric").is_in(list(NAMES))).group_by("unit", maintain_order=True):
-        pages = of_unit.filter(pl.col("metric").is_in(METRICS)).with_columns(pl.col("round").sub(1) // rounds)
+    for (unit,), of_unit in rows.filter(pl.col("metric").is_in(COMPARED)).group_by("unit", maintain_order=True):
+        pages = of_unit.with_columns(pl.col("round").sub(1) // rounds)
         whole = [page for _, page in pages.group_by("round", maintain_order=True) if page.height % rounds == 0]
         compared = [stats.compare(page) for page in whole]
         cells = pl.concat(compared) if compared else pl.DataFrame(schema={**RESULTS, "verdict": pl.String})
@@ -202,7 +210,7 @@ def minutes_until_found(page: pl.DataFrame, metric: str, percent: int) -> str:
     numbers = sorted(set(page["round"]))
     each_s = page.select("round", "seconds").unique()["seconds"].mean()
     assert isinstance(each_s, float)
-    for size in range(stats.verdict.ROUNDS_FOR_A_VERDICT, len(numbers) // 2 + 1):
+    for size in range(ROUNDS_FOR_A_VERDICT, len(numbers) // 2 + 1):
         chosen = (shuffled(numbers, 1000 * size + each)[:size] for each in range(RANDOM_TRIES))
         hits = sum(is_found(page.filter(pl.col("round").is_in(few)), metric, percent) for few in chosen)
         if hits >= ENOUGH * RANDOM_TRIES:
@@ -238,7 +246,7 @@ def slices_table(rows: pl.DataFrame) -> pl.DataFrame:
     """By comparison, step, metric and length: ratio, spread between starts, and the error that the cycles have."""
     keys = ("dbms", "step", "metric", "condition")
     order = pl.col("condition").str.extract(r"(\d+)").cast(pl.Int64)
-    table = _spreads(rows.filter(pl.col("metric").is_in(list(NAMES))), keys)
+    table = _spreads(rows.filter(pl.col("metric").is_in([*METRICS, CPU_BY_SLICES])), keys)
     within = rows.group_by(keys).agg(pl.col("error").median().alias("within"))
     table = table.join(within, on=keys, how="left").sort("dbms", "step", "metric", order)
     against = pl.col("dbms").replace({ME: "itself", "my8033.ps0": "without the performance schema"})
@@ -252,6 +260,40 @@ def slices_table(rows: pl.DataFrame) -> pl.DataFrame:
         *_interval(),
         _percent("spread"),
         _percent("within").alias("within a start"),
+    )
+
+
+def writes(file: Path, rounds: int, seconds: int) -> None:
+    """Updates and inserts of 5.6 and 8.0, in duets of three lengths of a slice, and each server by itself."""
+    asked = partial(runs, rounds, (OLD, BASE), steps=("update-index", "insert"), seconds=seconds)
+    duets, alone = by_round(asked()), by_round(asked("rounds"))
+    ready = ready_for(duets[0])
+
+    def measured(run: Any) -> pl.DataFrame:
+        found = []
+        with opened(run, ready, USUAL) as servings:
+            for place, length in zip(PLACES, shuffled((20, 200, 2000), run.round), strict=True):
+                by_length = [with_parameters(each, slice_ms=length) for each in servings]
+                found.append(ratios(values(by_length), OLD, f"a duet, {place} in its start", slice_ms=length))
+        return pl.concat(found)
+
+    todo = []
+    for [duet], each in zip(duets, alone, strict=True):
+        todo.append(Todo("duet", duet.round, partial(measured, duet)))
+        todo.append(Todo("alone", duet.round, partial(one_round, each, ready, USUAL, "alone", base=OLD)))
+    carry_out(file, todo)
+
+
+def writes_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By step and metric: the ratio alone, and in a duet by how much was written before."""
+    table = _spreads(rows.filter(pl.col("metric").is_in(METRICS)), ("step", "metric", "condition"))
+    return table.sort("step", "metric", "condition", descending=[False, True, False]).select(
+        "step",
+        pl.col("metric").replace(NAMES),
+        pl.col("condition").alias("measured"),
+        pl.col("n").alias("ratios"),
+        *_interval(),
+        _percent("spread"),
     )
 
 

@@ -176,14 +176,19 @@ def ratios(found: pl.DataFrame, base: str = BASE, condition: str = "", **note: A
 
 
 def one_round(
-    runs: Sequence[Run], ready: Mapping[str, Ready], change: Change = USUAL, condition: str = "", **note: Any
+    runs: Sequence[Run],
+    ready: Mapping[str, Ready],
+    change: Change = USUAL,
+    condition: str = "",
+    base: str = BASE,
+    **note: Any,
 ) -> pl.DataFrame:
     """Rows of one round: of a duet, or of the runs of one round one after the other."""
     found = []
     for run in runs:
         with opened(run, ready, change) as servings:
             found.append(values(servings))
-    return ratios(pl.concat(found), condition=condition, **note)
+    return ratios(pl.concat(found), base, condition, **note)
 
 
 def by_round(runs: Iterable[Run]) -> list[list[Run]]:
