@@ -1,6 +1,7 @@
 """Charts say what the frames say, weigh little, show themselves without a network, and keep names as text."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import rqps
 from great_tables import GT
 from rqps import stats, view
+from rqps.pages.relative_throughput.tables import group_table, worst_table
 from rqps.stats import (
     counters_over_time,
     hidden_differences,
@@ -21,10 +23,11 @@ from rqps.stats import (
 from rqps.store import Study
 from rqps.view import sections
 from rqps.view.renderer import MIME, bundle
-from rqps.view.theme import PICTURE_WIDTH_PX
+from rqps.view.theme import COLOURS, PALE, PICTURE_WIDTH_PX, colour_of, dbms_colours
 from synthetic import write_study
 
 BASE = "my1.base"
+STOLEN = "steal: 2 % of CPU time was stolen"
 CPU = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -100,18 +103,49 @@ def test_a_cell_of_the_heatmap_has_sign_ratio_and_interval(study: Study) -> None
     spec = all_charts(study)["heatmap"].to_dict()
     (cells,) = spec["datasets"].values()
     first = next(cell for cell in cells if cell["dbms"] == "my2.base" and cell["step"] == "point-query")
-    assert (first["label"], first["interval"], first["warned"]) == ("▼ 0.70 ⚠", "0.70–0.70", "steal")
+    assert (first["label"], first["interval"], first["warned"]) == ("▼ 0.70 ⚠", "0.70–0.70", STOLEN)
     assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"][2:4] == [0.95, 1.05]
 
 
 def test_what_warns_of_every_number_is_said_once(study: Study) -> None:
     _, summary = relate(study)
-    of_all = summary.with_columns(pl.concat_list(pl.lit("settings"), pl.col("warnings")).alias("warnings"))
+    more = {"warnings": "settings", "explained": "settings: moved"}
+    of_all = summary.with_columns(pl.concat_list(pl.lit(said), name).alias(name) for name, said in more.items())
     spec = view.heatmap(of_all).to_dict()
     (cells,) = spec["datasets"].values()
-    assert sorted(cell["warned"] for cell in cells) == ["", "", "", "steal"]
+    assert sorted(cell["warned"] for cell in cells) == ["", "", "", STOLEN]
     assert "A warning on settings concerns every number here." in spec["usermeta"]["rqps"]["how"]
-    assert view.ratio_table(of_all).as_raw_html().count("⚠") == 1
+    html = view.ratio_table(of_all).as_raw_html()
+    assert html.count("⚠") == 2
+    assert f"⚠ point-query, my2.base: {STOLEN}." in html
+
+
+def test_of_a_long_list_of_flags_those_that_differ_are_shown() -> None:
+    """Cut to the same first letters in every column, it would say nothing."""
+    flags = {f"a_long_flag_{number}": "on" for number in range(20)}
+    value = ",".join(f"{name}={state}" for name, state in (flags | {"a_long_flag_19": "off"}).items())
+    names = {"host": "here", "base": BASE, "dbms": "my2.base", "name": "optimizer_switch"}
+    row = {**names, "base_value": ",".join(f"{name}={state}" for name, state in flags.items()), "value": value}
+    shown = sections.differences_table(pl.DataFrame([row]))
+    assert isinstance(shown, GT)
+    assert "a_long_flag_19=off" in shown.as_raw_html()
+
+
+def test_what_is_unsure_has_no_strong_colour_anywhere(study: Study) -> None:
+    _, summary = relate(study)
+    unsure = summary.with_columns(verdict=pl.lit("unsure"))
+    strong = {colour for colour in COLOURS if colour != colour_of(1.0)}
+    for shown in (view.ratio_table(unsure), group_table(unsure), worst_table(unsure)):
+        assert strong.isdisjoint(re.findall(r"background-color: (#\w+)", shown.as_raw_html()))
+    cells = view.heatmap(unsure).to_dict()["layer"][0]["encoding"]
+    assert cells["fillOpacity"]["condition"] == [{"test": "datum.verdict === 'unsure'", "value": PALE}]
+
+
+def test_a_dbms_has_one_colour_whoever_stands_beside_it() -> None:
+    alone, among = dbms_colours(["my8033.ps0"]), dbms_colours(["my5624.common", "my97.ps0", "my8033.ps0"])
+    assert alone["my8033.ps0"] == among["my8033.ps0"]
+    many = [f"my80{number}_rel.c{number}" for number in range(10)]
+    assert len(set(dbms_colours(many).values())) == 10
 
 
 def test_settings_that_differ_stand_in_one_row_each(study: Study) -> None:

@@ -145,4 +145,4 @@ def test_one_round_has_no_interval_anywhere(tmp_path: Path) -> None:
     _, ratios = relate(study)
     assert "no interval" in worst_table(ratios).as_raw_html()
     assert over_releases(ratios, study.runs).to_dict()["vconcat"]
-    assert "1 round" in str(view.heatmap(ratios).to_dict()["datasets"])
+    assert "no interval" in str(view.heatmap(ratios).to_dict()["datasets"])

@@ -147,10 +147,10 @@ cpu/o                cs/o           r/o            rKB/o  wKB/o          o/s    
 0.007815             3.000          0.000          0      0.062          8006          6  my2.ps0
 (0.007804–0.007863)  (3.000–3.000)  (0.000–0.000)  (0–0)  (0.062–0.063)  (7992–8042)
 --- relative to first result
-1.42                 1.00           1              1      1.43           0.70          6  my2.base
-(1.41–1.42)          (1.00–1.00)                          (1.42–1.43)    (0.70–0.70)
-1.24                 1.00           inf            1      1.25           0.80          6  my2.ps0
-(1.24–1.25)          (1.00–1.00)                          (1.25–1.25)    (0.80–0.80)"""
+1.42                 1.000          1              1      1.43           0.70          6  my2.base
+(1.41–1.42)          (1.000–1.000)                        (1.42–1.43)    (0.70–0.70)
+1.24                 1.000          inf            1      1.25           0.80          6  my2.ps0
+(1.24–1.25)          (1.000–1.000)                        (1.25–1.25)    (0.80–0.80)"""
 
 
 def test_a_number_of_one_round_has_no_interval(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_47_steps_of_10_builds_stay_light(many: Study) -> None:
     cell = new_code_cell("show()", outputs=[new_output("display_data", {"text/html": html})])
     (_, part) = content_of(new_notebook(cells=[cell])).parts
     assert part.claim == "Reads & writes"
-    assert part.number > 470
+    assert part.rows > 470
     assert len(cost_text(table).split("\n\n")) == 47
 
 

@@ -68,7 +68,7 @@ def all_of(study: Study) -> Iterator[Any]:
     theirs = cost_per_operation.costs(study, published=True)
     yield cost_per_operation.published_text(ours, theirs, None)
     yield from cost_per_operation.cost_tables(theirs.table)
-    yield relative_throughput.in_short(study).table
+    yield from relative_throughput.short_tables(compared)
 
 
 def test_a_duet_finds_the_ratios_that_it_was_made_with_whatever_the_machine_does(study: Study) -> None:

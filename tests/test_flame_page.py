@@ -368,10 +368,22 @@ def test_an_address_leads_to_its_cell(browser: Browser, explored: Path, width: i
         tab.wait_for("document.querySelectorAll('.rqps-flame[data-drawn=yes]').length")
         assert shown_of(tab) == ["range=10: my2.base against my1.base"]
         cell = f"{SHOWN.format(0)}[0]"
-        tab.wait_for(f"Math.abs({cell}.getBoundingClientRect().top) < 60")
+        tab.wait_for(f"{cell}.getBoundingClientRect().top < 60")
+        assert tab.run(f"{cell}.querySelector('summary').getBoundingClientRect().top") >= 0
         count = f"{cell}.querySelector('.rqps-flame div').shadowRoot.querySelector('.count').textContent"
         assert tab.wait_for(count).startswith("1 frame: 6.00")
         assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_a_link_from_another_page_leads_to_the_heading_of_its_cell(browser: Browser, explored: Path) -> None:
+    """The browser itself goes to what has that id, which is below the heading."""
+    linking = explored.parent / "linking.html"
+    linking.write_text(f"<a href='{explored.name}#step=point-query&amp;dbms=my2.base'>there</a>")
+    with opened(browser, linking, DESKTOP) as tab:
+        tab.run("document.querySelector('a').click()")
+        tab.wait_for("document.querySelectorAll('.rqps-flame[data-drawn=yes]').length")
+        heading = f"{SHOWN.format(0)}[0].querySelector('summary').getBoundingClientRect().top"
+        assert 0 <= tab.wait_for(f"{heading} < 60 && {heading}") < 60
 
 
 def test_an_address_can_name_one_of_two_explorers(browser: Browser, explored: Path) -> None:

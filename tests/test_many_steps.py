@@ -78,12 +78,12 @@ def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, st
     said = findings(summary, within, gains, changes).sentences
     assert len(said) == 1 + 4 + 1, "the other release, four groups, the other config"
     assert said[-2] == (
-        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.00) of my1.base. Worst: update-index "
+        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.000) of my1.base. Worst: update-index "
         "0.35 (0.35–0.35) in my2.base; 6 rounds."
     )
     both = findings(summary, within.clear(), gains, changes).sentences
     assert both[-1] == (
-        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.00) of my1.base, my2.ps0 does 0.80 "
+        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.000) of my1.base, my2.ps0 does 0.80 "
         "(0.79 to 0.80). Worst: update-index 0.35 (0.35–0.35) in my2.base, insert 0.79 (0.79–0.80) in "
         "my2.ps0; 6 rounds."
     )

@@ -86,7 +86,7 @@ def test_hovering_over_a_number_shows_where_it_is_from(browser: Browser, report:
     file = report / "relative_throughput.html"
     with opened(browser, file, DESKTOP) as tab:
         drawn(tab, file)
-        cell = "document.querySelector('#chart-1 svg .layer_0_marks path')"
+        cell = "document.querySelector('#all-steps-at-a-glance-chart svg .layer_0_marks path')"
         box = tab.box(cell)
         for beside in (0, 3):
             tab.mouse(box["x"] + box["width"] / 2 + beside, box["y"] + 4, "mouseMoved")
@@ -99,7 +99,7 @@ def test_alt_and_wheel_zoom_where_the_wheel_alone_scrolls(browser: Browser, repo
     file = report / "relative_throughput.html"
     with opened(browser, file, DESKTOP) as tab:
         drawn(tab, file)
-        svg = "document.querySelector('#chart-2 svg')"
+        svg = "document.querySelector('#every-round-as-a-dot-chart svg')"
         labels = f"[...{svg}.querySelectorAll('.role-axis-label text')].map(t => t.textContent).join()"
         before = tab.run(labels)
         box = tab.box(svg)
@@ -131,5 +131,23 @@ def test_the_contents_and_the_links_lead_somewhere(browser: Browser, report: Pat
         assert tab.run(lost) == 0
     with opened(browser, report / "index.html", DESKTOP) as tab:
         links = tab.run("[...document.querySelectorAll('a')].map(a => decodeURIComponent(new URL(a.href).pathname))")
-        assert sorted(Path(link).name for link in links) == ["r01@my1.base@here.html", "relative_throughput.html"]
+        names = {Path(link).name for link in links}
+        assert names == {"r01@my1.base@here.html", "relative_throughput.html", "rounds.html"}
         assert [link for link in links if not Path(link).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_a_number_leads_to_its_rounds_and_these_to_their_runs(browser: Browser, report: Path, page: str) -> None:
+    with opened(browser, report / page, DESKTOP) as tab:
+        numbers = "[...document.querySelectorAll('a.to-rounds')]"
+        tab.run(
+            f"{numbers}.find(a => a.hash === '#step=update-index&dbms=my2.ps0' && /0.80/.test(a.innerText)).click()"
+        )
+        opened_one = "document.querySelectorAll('details.rounds[open]')"
+        shown = tab.wait_for(f"{opened_one}.length === 1 && {opened_one}[0].innerText")
+        assert shown.startswith("update-index: my2.ps0 against my1.base")
+        assert "throughput 0.80 (0.80–0.80, n=6): slower" in shown
+        for number in range(1, 7):
+            assert f"run=r{number:02}@my2.ps0@here/steps.parquet" in shown
+        runs = tab.run(f"[...{opened_one}[0].querySelectorAll('a')].map(a => decodeURIComponent(a.href))")
+        assert [Path(run).name for run in runs] == ["r01@my1.base@here.html"], "the run that has a page"

@@ -1,6 +1,5 @@
-"""Numbers lead on to their profile, and only where there is one."""
+"""Numbers lead to their rounds, and these to a profile, where there is one."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from browser import Browser, opened
 from markupsafe import Markup
 from rqps import view
 from rqps.pages.relative_throughput.tables import worst_table
-from rqps.report.profiles import Links, links_to_profiles, profiled
+from rqps.report.profiles import links_to_profiles, profiled
 from rqps.report.render import json_in_html, notebook_page
 from rqps.stats import relate
 from rqps.store import write_study_card
@@ -54,65 +53,75 @@ QUICK = Shape(rounds=1)
 PROFILES = "flamegraph_breakdown"
 
 
-def write_profiled(data: Path, study: str, parameters: Mapping[str, Any] | None = None, digest: str = "") -> None:
+def write_profiled(
+    data: Path, study: str, parameters: Mapping[str, Any] | None = None, digest: str = "", **changes: Any
+) -> None:
     """A study that counted the instructions of two dbms."""
     folder = data / f"raw/study={study}"
     of_study = {**card(QUICK).parameters, **(parameters or {})}
     write_study_card(folder, card(QUICK, study=study, parameters=of_study))
     for dbms in QUICK.dbms[:2]:
-        facts = {"study": study, "run": f"i01@{dbms}@here", "mode": "instructions", "parameters": of_study}
+        facts = {"study": study, "run": f"i01@{dbms}@here", "mode": "instructions", "parameters": of_study} | changes
         built = {"build_digest": digest} if digest and dbms != BASE else {}
         write_run(folder, manifest(dbms, 1, QUICK, **facts, **built), QUICK)
 
 
-def linked(study: str, data: Path, pages: Path) -> tuple[dict[str, Any], Links]:
-    found = links_to_profiles(study, data, PROFILES, pages)
-    return (json.loads(found.cells) if found.cells else {}), found
-
-
 def test_a_study_without_profiles_says_how_to_get_them(tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
-    links, found = linked("synthetic", tmp_path, tmp_path / "report")
-    assert links == {}
+    found = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
+    assert found.by == {}
     assert "stacks_rounds: 4" in found.note
 
 
 def test_a_study_with_profiles_leads_to_its_own(tmp_path: Path) -> None:
     write_profiled(tmp_path, "counted")
-    links, found = linked("counted", tmp_path, tmp_path / "report")
-    assert links["page"] == f"{PROFILES}.html"
-    assert links["cells"] == [[step, QUICK.dbms[1], "instructions"] for step in sorted(QUICK.steps)]
+    found = links_to_profiles("counted", tmp_path, PROFILES, tmp_path / "report")
+    assert found.page == f"{PROFILES}.html"
+    assert found.by == {(step, QUICK.dbms[1]): "instructions" for step in QUICK.steps}
     assert found.note == ""
-    assert links_to_profiles("counted", tmp_path, None, tmp_path / "report").cells == ""
+    assert links_to_profiles("counted", tmp_path, None, tmp_path / "report").by == {}
 
 
 def test_a_study_links_to_the_profiles_of_another_of_the_same_work_once_they_are_rendered(tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", {"seconds": 99, "counted_operations": 10})
     report = tmp_path / "report"
-    links, found = linked("synthetic", tmp_path, report)
-    assert links == {}, "nothing leads to a page that is not there"
+    found = links_to_profiles("synthetic", tmp_path, PROFILES, report)
+    assert found.by == {}, "nothing leads to a page that is not there"
     assert "rqps report counted" in found.note
     (report / "counted").mkdir(parents=True)
     (report / "counted" / f"{PROFILES}.html").write_text("profiles")
-    links, found = linked("synthetic", tmp_path, report)
-    assert links["page"] == f"../counted/{PROFILES}.html"
-    assert links["study"] == "counted"
-    assert {dbms for _, dbms, _ in links["cells"]} == {QUICK.dbms[1]}
+    found = links_to_profiles("synthetic", tmp_path, PROFILES, report)
+    assert found.page == f"../counted/{PROFILES}.html"
+    assert {dbms for _, dbms in found.by} == {QUICK.dbms[1]}
     assert "the study counted" in found.note
 
 
-@pytest.mark.parametrize("other", [{"parameters": {"table_rows": 5}}, {"digest": "another binary"}])
-def test_profiles_of_other_tables_or_binaries_are_not_led_to(other: dict[str, Any], tmp_path: Path) -> None:
+def test_a_machine_is_the_same_whatever_it_is_called(tmp_path: Path) -> None:
+    write_study(tmp_path, QUICK)
+    write_profiled(tmp_path, "counted", host="there")
+    found = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
+    assert "rqps report counted" in found.note
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"parameters": {"table_rows": 5}},
+        {"digest": "another binary"},
+        {"machine": {"cpu_model": "Another CPU", "memory_kb": 1000}},
+    ],
+)
+def test_profiles_of_other_tables_binaries_or_machines_are_not_led_to(other: dict[str, Any], tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", **other)
-    _, found = linked("synthetic", tmp_path, tmp_path / "report")
+    found = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
     assert "stacks_rounds: 4" in found.note
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A heatmap and all kinds of tables of a made-up study, one of whose numbers has a profile."""
+    """A heatmap and all kinds of tables of a made-up study, one of whose numbers has rounds."""
     folder = tmp_path_factory.mktemp("profiled")
     study = rqps.load("synthetic", data=write_study(folder))
     _, summary = relate(study)
@@ -125,10 +134,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         output = nbformat.v4.new_output("execute_result", {"text/html": table.as_raw_html()})
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")
-    cells = {"page": "page.html", "cells": [["point-query", "my2.base", ""], ["gone", "my9.base", "instructions"]]}
+    cells = {"page": "page.html", "cells": [["point-query", "my2.base"], ["gone", "my9.base"]]}
     for name, links in (("page", json_in_html(cells)), ("plain", Markup(""))):
         _, html = notebook_page(
-            folder / "page.ipynb", study="s", lead="", home="index.html", made="today", profiled=links
+            folder / "page.ipynb", study="s", lead="", home="index.html", made="today", to_rounds=links
         )
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
     return folder / "page.html"
@@ -137,7 +146,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.page
 def test_cells_of_tables_become_links(browser: Browser, page: Path) -> None:
     with opened(browser, page, 1280) as tab:
-        links = "[...document.querySelectorAll('a.profiled')].map(a => [a.getAttribute('href'), a.innerText.trim()])"
+        links = "[...document.querySelectorAll('a.to-rounds')].map(a => [a.getAttribute('href'), a.innerText.trim()])"
         href = "page.html#step=point-query&dbms=my2.base"
         in_table, in_stub, *in_row, in_column = tab.run(links)
         assert in_table[0] == in_stub[0] == href
@@ -154,7 +163,7 @@ def test_cells_of_tables_become_links(browser: Browser, page: Path) -> None:
 def test_a_click_on_a_mark_leads_there_too(browser: Browser, page: Path) -> None:
     with opened(browser, page, 1280) as tab:
         tab.wait_for("document.documentElement.dataset.charts === '1 of 1'")
-        marks = "[...document.querySelectorAll('#chart-1 svg .layer_0_marks path')]"
+        marks = "[...document.querySelectorAll('figure svg .layer_0_marks path')]"
         datum = "p.__data__.datum"
         described = f"{marks}.findIndex(p => {datum}.step === 'point-query' && {datum}.dbms === 'my2.base')"
         box = tab.box(f"{marks}[{described}]")
@@ -164,8 +173,8 @@ def test_a_click_on_a_mark_leads_there_too(browser: Browser, page: Path) -> None
 
 
 @pytest.mark.page
-def test_where_there_is_no_profile_nothing_leads_anywhere(browser: Browser, page: Path) -> None:
+def test_a_page_without_rounds_leads_nowhere(browser: Browser, page: Path) -> None:
     with opened(browser, page.with_name("plain.html"), 1280) as tab:
         tab.wait_for("document.documentElement.dataset.charts === '1 of 1'")
-        assert tab.run("document.querySelectorAll('a.profiled').length") == 0
+        assert tab.run("document.querySelectorAll('a.to-rounds').length") == 0
         assert tab.complaints() == []

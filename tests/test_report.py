@@ -56,7 +56,7 @@ def pages(report: Path) -> list[Path]:
 
 def test_there_is_a_page_for_the_study_each_notebook_and_each_run_that_has_one(report: Path) -> None:
     names = [str(page.relative_to(report)) for page in pages(report)]
-    assert names == ["index.html", PAGE, "runs/r01@my1.base@here.html"]
+    assert names == ["index.html", PAGE, "rounds.html", "runs/r01@my1.base@here.html"]
 
 
 def test_nothing_in_a_page_points_outside(report: Path) -> None:
@@ -74,9 +74,9 @@ def test_nothing_in_a_page_points_outside(report: Path) -> None:
 def test_a_page_has_one_bundle_and_every_chart_its_picture(report: Path) -> None:
     page = (report / PAGE).read_text()
     tags = Tags(page)
-    specs = [script for script in tags.all("script") if script.get("type") == "application/json"]
+    specs = [script for script in tags.all("script") if "data-chart" in script]
     assert len(specs) == len(tags.all("figure")) == 6
-    assert len([script for script in tags.all("script") if not script.get("type")]) == 3
+    assert len([script for script in tags.all("script") if not script.get("type")]) == 4
     assert page.count("window.vegaEmbed=") == 1
     pictures = [picture["src"] or "" for picture in tags.all("img")]
     assert len(pictures) == 6
@@ -167,8 +167,12 @@ def test_headings_become_contents_and_the_first_line_the_title() -> None:
     cells = [nbformat.v4.new_markdown_cell("# A *title*\n\n## One & two\n\ntext\n\n## `three`")]
     content = content_of(nbformat.v4.new_notebook(cells=cells))
     assert content.heading == "A *title*"
-    assert content.contents == ["One & two", "three"]
-    assert [f'id="section-{number}"' in content.parts[0].html for number in (1, 2, 3)] == [True, True, False]
+    assert content.contents == {"one-two": "One & two", "three": "three"}
+    assert [f'id="{anchor}"' in content.parts[0].html for anchor in ("one-two", "three", "two")] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_what_a_cell_prints_stands_in_one_piece() -> None:

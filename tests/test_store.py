@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 import rqps
+from rqps import stats
 from rqps.errors import RqpsError
 from rqps.stats import all_warnings
 from rqps.store import Placement, load_run, read_manifest, write_manifest, write_study_card, write_table
@@ -230,3 +231,16 @@ def test_what_was_set_aside_is_not_listed_and_can_still_be_read(tmp_path: Path) 
     write_study(tmp_path, rounds=2)
     assert studies(data) == ("synthetic",)
     assert rqps.load("synthetic.until-20260105-120000", data=data).runs.height == 3
+
+
+def test_rounds_on_another_machine_of_the_same_name_are_not_paired(tmp_path: Path) -> None:
+    """Two virtual machines are easily called alike; CPU, memory and kernel make a host."""
+    shape = Shape(rounds=2)
+    folder = write_study(tmp_path, shape) / "raw/study=synthetic"
+    moved = manifest(shape.dbms[1], 2, shape, machine={"cpu_model": "Another CPU", "kernel": "6.1"})
+    write_run(folder, moved, shape)
+    study = rqps.load("synthetic", tmp_path)
+    assert set(study.runs["host"]) == {"here (0 GB)", "here (Another CPU, kernel 6.1)"}
+    paired = stats.rounds(stats.measured(study), study.runs, study.card.base)
+    assert set(paired.filter(dbms=shape.dbms[1])["round"]) == {1}
+    assert set(paired.filter(dbms=shape.dbms[2])["round"]) == {1, 2}

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
-from markupsafe import Markup
 
-from rqps.report.render import json_in_html
 from rqps.store.manifest import StudyCard, read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 from rqps.view import by_host
@@ -24,7 +22,9 @@ _CELL = ["host", "step", "dbms"]
 class Links(NamedTuple):
     """The links of a study's pages to profiles."""
 
-    cells: Markup = Markup("")  # JSON: the steps and dbms that have a profile, and its page
+    page: str = ""
+    by: Mapping[tuple[str, str], str] = {}
+    """The mode that profiled each step and dbms, empty for stacks."""
     note: str = ""
 
 
@@ -42,20 +42,20 @@ def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> 
     every = load(study, data, mode=None)
     own = profiled(every.runs, every.steps, every.card.base)
     if not own.is_empty():
-        return Links(_json(f"{page}.html", own)) if page else Links()
+        return Links(f"{page}.html", _by_cell(own)) if page else Links()
     name, cells = next(_others(every, data), ("", pl.DataFrame()))
     if not name or not page:
         ask = "give it stacks_rounds: 4 in runs.yaml and run it again; only what is missing is measured."
         return Links(note=f"This study has no profiles. To see where the time goes, {ask}")
     if (pages / name / f"{page}.html").is_file():
         note = (
-            f"This study has no profiles. Its numbers lead to those of the study {name}: the same steps, tables "
-            "and binaries, in other rounds."
+            f"This study has no profiles. The rounds of its numbers lead to those of the study {name}: the same "
+            "steps, tables, binaries and machine, in other rounds."
         )
-        return Links(_json(f"../{name}/{page}.html", cells, name), note)
+        return Links(f"../{name}/{page}.html", _by_cell(cells), note)
     note = (
-        f"The study {name}, of the same steps, tables and binaries, shows where the time goes. Render it first "
-        f"(rqps report {name}), then this one again, and the numbers here lead there."
+        f"The study {name}, of the same steps, tables, binaries and machine, shows where the time goes. Render it "
+        f"first (rqps report {name}), then this one again, and the rounds of the numbers here lead there."
     )
     return Links(note=note)
 
@@ -75,14 +75,16 @@ def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame
 
 
 def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Studies that profiled what this one measured, each with the steps and dbms that both have."""
+    """Studies that profiled what this one measured, on the same machine, with the steps and dbms that both have."""
     mine = _built(study)
     for name in studies(data):
         card = read_study_card(study_folder(name, data))
         if name != study.card.study and _work(card) == _work(study.card):
             other = load(name, data, mode=None)
-            cells = profiled(other.runs, other.steps, other.card.base).join(_built(other), on=_CELL)
-            cells = cells.join(mine, on=[*_CELL, "build_digest"], how="semi").unique(_CELL, maintain_order=True)
+            cells = profiled(other.runs, other.steps, other.card.base).join(_built(other), on=_CELL).drop("host")
+            cells = cells.join(mine, on=["step", "dbms", "build_digest", "machine"]).unique(
+                _CELL, maintain_order=True
+            )
             if not cells.is_empty():
                 yield name, cells
 
@@ -93,10 +95,10 @@ def _work(card: StudyCard) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _built(study: Study) -> pl.DataFrame:
-    digests = study.runs.select("run", "build_digest")
-    return study.steps.select("run", *_CELL).join(digests, on="run").drop("run").unique()
+    """The binary and the machine of each step and dbms, whatever the host is called."""
+    built = study.runs.select("run", "build_digest", "machine")
+    return study.steps.select("run", *_CELL).join(built, on="run").drop("run").unique()
 
 
-def _json(page: str, cells: pl.DataFrame, study: str = "") -> Markup:
-    rows = by_host(cells).select("step", "dbms", "by").rows()
-    return json_in_html({"page": page, "cells": rows, "study": study})
+def _by_cell(cells: pl.DataFrame) -> dict[tuple[str, str], str]:
+    return {(step, dbms): by for step, dbms, by in by_host(cells).select("step", "dbms", "by").rows()}

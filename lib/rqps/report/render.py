@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +35,11 @@ _NOTHING = Markup("")
 
 
 def notebook_page(
-    notebook: Path, *, study: str, lead: str, home: str, made: str, profiled: Markup = _NOTHING
+    notebook: Path, *, study: str, lead: str, home: str, made: str, to_rounds: Markup = _NOTHING
 ) -> tuple[str, str]:
     """The title and the page of an executed notebook. `home` is where the study's index is from there.
 
-    `profiled` lists, as JSON, the steps and dbms that have a profile, and its page.
+    `to_rounds` lists, as JSON, the steps and dbms whose numbers lead to their rounds, and the page of these.
     """
     try:
         content = content_of(nbformat.read(notebook, as_version=4))
@@ -46,7 +48,7 @@ def notebook_page(
         raise RqpsError(f"{notebook}: can't be read as a notebook: {str(error)[:300]}", fix=fix) from error
     content.heading = content.heading or notebook.stem
     words = {"title": f"{content.heading} · {study}", "lead": lead, "study": study, "home": home, "made": made}
-    scripts = {"vega": _vega() if content.specs else "", "js": _asset("page.js"), "profiled": profiled}
+    scripts = {"vega": vega() if content.specs else "", "js": asset("page.js"), "to_rounds": to_rounds}
     return content.heading, render("notebook.html.j2", **words, **vars(content), **scripts)
 
 
@@ -56,8 +58,9 @@ class Part(NamedTuple):
     kind: str
     html: Markup = _NOTHING
     text: str = ""
-    number: int = 0
-    """The number of a chart, or the rows of a folded table."""
+    rows: int = 0
+    """The rows of a folded table."""
+    anchor: str = ""
     claim: str = ""
     how: str = ""
     min_width_px: int = 0
@@ -70,10 +73,20 @@ class Content:
 
     heading: str = ""
     parts: list[Part] = field(default_factory=list)
-    contents: list[str] = field(default_factory=list)
-    """Headings: the text of #section-1, #section-2 and so on."""
-    specs: list[Markup] = field(default_factory=list)
-    """Charts as JSON: #chart-1, #chart-2 and so on."""
+    contents: dict[str, str] = field(default_factory=dict)
+    """Headings, by the anchors that are made of their words."""
+    specs: dict[str, Markup] = field(default_factory=dict)
+    """Charts as JSON, by anchors that are made of the heading that they stand under."""
+
+    def anchor(self, words: str, taken: Mapping[str, object]) -> str:
+        """An anchor of these words, which stays as long as the words do.
+
+        >>> Content().anchor("Over time, again", {"over-time-again": ""})
+        'over-time-again-2'
+        """
+        name = "-".join(re.findall(r"\w+", words.lower())) or "part"
+        numbered = (f"{name}-{number}" for number in count(2))
+        return next(each for each in chain([name], numbered) if each not in taken)
 
 
 def content_of(notebook: NotebookNode) -> Content:
@@ -103,8 +116,10 @@ def _add_prose(content: Content, source: str) -> None:
     html = MarkdownWithMath(renderer=renderer).render(source)
 
     def anchored(found: re.Match[str]) -> str:
-        content.contents.append(Markup(_TAG.sub("", found[1])).unescape())
-        return f'<h2 id="section-{len(content.contents)}">{found[1]}</h2>'
+        text = Markup(_TAG.sub("", found[1])).unescape()
+        anchor = content.anchor(text, content.contents)
+        content.contents[anchor] = text
+        return f'<h2 id="{anchor}">{found[1]}</h2>'
 
     content.parts.append(Part("prose", html=Markup(_HEADING.sub(anchored, html))))
 
@@ -118,11 +133,12 @@ def _part(content: Content, output: NotebookNode) -> Part:
         return Part("error", html=Markup(ansi2html(text)))  # type: ignore[no-untyped-call]
     data: dict[str, Any] = output.data
     if MIME in data and "image/png" in data:
-        content.specs.append(json_in_html(data[MIME]))
+        anchor = content.anchor(f"{next(reversed(content.contents), '')} chart", content.specs)
+        content.specs[anchor] = json_in_html(data[MIME])
         caption = data[MIME].get("usermeta", {}).get("rqps", {})
         return Part(
             "chart",
-            number=len(content.specs),
+            anchor=anchor,
             claim=caption.get("claim", "A chart."),
             how=caption.get("how", ""),
             min_width_px=int(caption.get("minWidth", 0)),
@@ -134,7 +150,7 @@ def _part(content: Content, output: NotebookNode) -> Part:
         html = data["text/html"]
         rows, title = html.count("<tr"), _TABLE_TITLE.search(html)
         named = Markup(title[1]).unescape() if title else "the table"
-        return Part("table", html=Markup(html), claim=named, number=rows if rows > MOST_ROWS else 0)
+        return Part("table", html=Markup(html), claim=named, rows=rows if rows > MOST_ROWS else 0)
     if "image/png" in data:
         return Part("picture", png="".join(data["image/png"].split()), text=data.get("text/plain", ""))
     return Part("text", text=data.get("text/plain", ""))
@@ -151,14 +167,14 @@ def json_in_html(value: object) -> Markup:
 
 
 @cache
-def _vega() -> Markup:
+def vega() -> Markup:
     """Vega, Vega-Lite and the embedder in one script, once a page."""
     bundle: str = vl_convert.javascript_bundle(vl_version=VEGALITE)  # type: ignore[call-arg]
     return Markup(bundle.replace("</script", "<\\/script"))
 
 
 @cache
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
     return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
 
 
@@ -171,5 +187,5 @@ def _templates() -> Environment:
 
 def render(template: str, **values: Any) -> str:
     """A template with its values, and with the style and scripts that all pages have."""
-    assets = {"css": _asset("page.css"), "sort": _asset("sort.js"), "profiled_js": _asset("profiled.js")}
+    assets = {"css": asset("page.css"), "sort": asset("sort.js"), "to_rounds_js": asset("to_rounds.js")}
     return _templates().get_template(template).render(policy=POLICY, **assets, **values)

@@ -2,10 +2,9 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,13 @@ from rqps import stats
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, RESULT, Execution, check_parameters
 from rqps.pages import measurement_health
+from rqps.report.first_page import Answer, answer
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import notebook_page, render
+from rqps.report.rounds import PAGE as ROUNDS
+from rqps.report.rounds import links_to_rounds
+from rqps.report.rounds import numbers as numbers_of
 from rqps.scratch import Scratch
 from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load, load_levels
@@ -150,37 +153,54 @@ def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
 
 
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
-    study = report.study
+    study, health = report.study, stats.health(report.study)
     runs = [*report.runs.iter_rows(named=True), *study.failed.iter_rows(named=True)]
     files = {row["folder"]: _run_page(report, row) for row in runs}
-    in_short, nothing = _in_short(study)
+    short, nothing, numbers = Answer(()), "No run of this study has finished yet.", Markup("")
+    if not study.runs.is_empty():
+        try:
+            rounds, compared = stats.relate(study)
+            short, nothing = answer(study, rounds, compared, health, [path.stem for path in notebooks]), ""
+            numbers = _write_rounds(report, rounds, compared, files)
+        except RqpsError as error:
+            nothing = str(error)
     # A page about profiles has something to say of a study that has nothing else, too.
     shown = [notebook for notebook in notebooks if not nothing or "modes" in asked_by(notebook)]
-    pages = [_analysis_page(report, notebook) for notebook in shown]
-    (_, when), *facts = facts_of(study)
+    pages = [_analysis_page(report, notebook, numbers) for notebook in shown]
+    believed = {
+        "head": measurement_health.HEADS[health.belief],
+        "sentence": measurement_health.in_a_sentence(health),
+        "doubtful": health.belief == "doubtful",
+        "page": next((file for file, _ in pages if file == "measurement_health.html"), None),
+    }
     tables = {"runs": run_rows(study, report.runs, files), "failed": run_rows(study, study.failed, files)}
-    words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "when": when, "made": report.made}
-    links = {"contents": (), "pages": pages, "profiled": report.links.cells, "note": report.links.note}
-    health = stats.health(study)
-    believed = {"sentence": measurement_health.in_a_sentence(health), "doubtful": health.belief == "doubtful"}
-    believed["page"] = next((file for file, _ in pages if file == "measurement_health.html"), None)
-    short = {"card": study.card, "in_short": in_short, "nothing": nothing, "believed": believed, "facts": facts}
-    page = render("index.html.j2", **words, **short, **links, **tables)
+    words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "made": report.made}
+    links = {"contents": {}, "pages": pages, "to_rounds": numbers, "note": report.links.note}
+    found = {"card": study.card, "answer": short, "nothing": nothing, "believed": believed, "facts": facts_of(study)}
+    page = render("index.html.j2", **words, **found, **links, **tables)
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 
 
-def _in_short(study: Study) -> tuple[Any, str]:
-    """The study in short, by the page whose notebook says that it has that; or the reason why there is nothing."""
-    if study.runs.is_empty():
-        return None, "No run of this study has finished yet."
-    name = next(path.stem for path in analysis_notebooks(NOTEBOOKS) if asked_by(path).get("in_short"))
-    try:
-        return import_module(f"rqps.pages.{name}").in_short(study), ""
-    except RqpsError as error:
-        return None, str(error)
+def _write_rounds(
+    report: _Report, rounds: pl.DataFrame, compared: pl.DataFrame, files: Mapping[str, str | None]
+) -> Markup:
+    """Write the page of the rounds; the links to it, as JSON, or nothing where nothing is compared."""
+    if compared.is_empty():
+        return Markup("")
+    study = report.study.card.study
+    words = {
+        "title": f"Rounds · {study}",
+        "heading": "The rounds of every number",
+        "made": report.made,
+        "study": study,
+    }
+    found = numbers_of(report.study, rounds, compared, files, report.links)
+    page = render("rounds.html.j2", **words, numbers=tuple(found), contents={}, to_rounds=Markup(""))
+    (report.folder / ROUNDS).write_text(page, encoding="utf-8")
+    return links_to_rounds(compared)
 
 
-def _analysis_page(report: _Report, notebook: Path) -> tuple[str, str]:
+def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[str, str]:
     """Execute a notebook for this study and render it; its file and title."""
     parameters = {"study": report.asked, "data": str(report.data)}
     check_parameters(notebook, parameters)
@@ -192,7 +212,7 @@ def _analysis_page(report: _Report, notebook: Path) -> tuple[str, str]:
         lead=report.study.card.question,
         home="index.html",
         made=report.made,
-        profiled=Markup("") if "modes" in asked_by(notebook) else report.links.cells,
+        to_rounds=Markup("") if "modes" in asked_by(notebook) else numbers,
     )
     report.progress.done(NOTEBOOK_S)
     (report.folder / f"{notebook.stem}.html").write_text(html, encoding="utf-8")

@@ -6,8 +6,8 @@
 
 Every table, chart and sentence reads the tidy frame: `host, step, position, table_position, kind, range, group,
 clients, metric, base, dbms, build, config, n, base_median, me_median, median, low, high, coverage, verdict, needs,
-rounds_needed, looks`, and `warnings` once they are attached (`with_warnings`). `absolute(values)` gives the same
-columns of values that are not compared.
+rounds_needed, looks`, and `warnings` with `explained` once attached (`with_warnings`). `absolute(values)` gives the
+same columns of values that are not compared.
 
 >>> import polars as pl
 >>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
@@ -35,13 +35,13 @@ from rqps.stats.conditions import (
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.health import Health, health
 from rqps.stats.looks import Looks
-from rqps.stats.meaning import SIDES, side_by_side
+from rqps.stats.meaning import SIDES, deciding, side_by_side
 from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy, usable, version_order
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 from rqps.stats.status_counters import status_changes
 
-__all__ = ["SIDES", "side_by_side"]
+__all__ = ["SIDES", "deciding", "side_by_side"]
 __all__ += ["absolute", "compare", "estimated", "in_tables", "most_changed", "relate", "strongest", "verdict"]
 __all__ += ["all_warnings", "builds", "config_changes", "hidden_differences", "options_of_some", "same_for_all"]
 __all__ += ["Health", "health"]

@@ -18,6 +18,9 @@ _NO_SETTING = (
     r"|^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 )
 
+MOVE_NOTHING = ("defaults", "rounds", "absent")
+"""Kinds of warnings that say something of a study, but by which no number is another one."""
+
 # Facts of a moment: they are different every time one looks.
 _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
 
@@ -36,7 +39,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
     measured, of_round = steps.filter(USABLE), ["host", "step", "round"]
     beside = measured.filter(dbms=base).select(of_round).with_columns(beside=pl.lit(True))
     alone = (
-        measured.filter(pl.col("dbms") != base, base in study.card.dbms)
+        measured.filter(pl.col("dbms") != base, pl.lit(base in study.card.dbms))
         .join(beside, on=of_round, how="left", maintain_order="left")
         .unique(["host", "dbms", "step", "beside"], maintain_order=True)
         .filter(pl.col("beside").is_null().all().over("host", "dbms", "step"))
@@ -64,7 +67,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
         ("target", missed, pl.format("{} operations/s instead of {}: the rate was not reached", *rates)),
         ("conditions", changed, pl.format("{} {} differs between runs: {}", "kind", "name", found_values)),
         ("settings", between_rounds, pl.format("{} differs between rounds: {}", "name", found_values)),
-        ("settings", unasked, pl.format("settings that differ from {} though no config asks for it: {}", *counted)),
+        ("defaults", unasked, pl.format("settings that differ from {} though no config asks for it: {}", *counted)),
     )
     return pl.concat([study.warnings, missing_rounds(study), *(_warnings(*each) for each in found)])
 
@@ -91,19 +94,27 @@ def missing_rounds(study: Study) -> pl.DataFrame:
 
 
 def with_warnings(compared: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
-    """The compared frame with `warnings`: the kinds that concern me or base, in this step or in all of them."""
-    rows = warnings.select("host", "dbms", "step", "kind").unique().rows()
-    kinds = [
-        sorted(
-            {
-                kind
-                for on, whose, which, kind in rows
-                if on == host and whose in (None, dbms, base) and which in (None, step)
-            }
-        )
-        for host, step, base, dbms in compared.select("host", "step", "base", "dbms").iter_rows()
-    ]
-    return compared.with_columns(pl.Series("warnings", kinds, dtype=pl.List(pl.String)))
+    """The compared frame with `warnings`, the kinds of those that could move a number, by concerning me or base in
+    this step or in all of them; and `explained`, a line for each: the first such warning, and how many there are.
+    """
+    moving = warnings.filter(~pl.col("kind").is_in(MOVE_NOTHING))
+    said = moving.group_by("host", "dbms", "step", "kind", maintain_order=True).agg(pl.col("text").first(), pl.len())
+    rows = said.rows()
+    kinds, lines = [], []
+    for host, step, base, dbms in compared.select("host", "step", "base", "dbms").iter_rows():
+        found: dict[str, list[tuple[str, int]]] = {}
+        for on, whose, which, kind, text, times in rows:
+            if on == host and whose in (None, dbms, base) and which in (None, step):
+                found.setdefault(kind, []).append((text, times))
+        kinds.append(sorted(found))
+        lines.append([_explained(kind, found[kind]) for kind in sorted(found)])
+    texts = pl.List(pl.String)
+    return compared.with_columns(pl.Series("warnings", kinds, texts), pl.Series("explained", lines, texts))
+
+
+def _explained(kind: str, said: list[tuple[str, int]]) -> str:
+    times = sum(each for _, each in said)
+    return f"{kind}: {said[0][0]}{f' ({times} such warnings)' if times > 1 else ''}"
 
 
 def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: str) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from rqps.store.manifest import (
     study_folder,
 )
 from rqps.store.packed import SUFFIX, packed_at
-from rqps.store.run_frames import Runs, conditions_frame, runs_frame, warnings_frame
+from rqps.store.run_frames import Runs, by_machine, conditions_frame, runs_frame, warnings_frame
 from rqps.store.run_tables import manifests, run_table
 from rqps.store.schemas import TABLES
 from rqps.study import Mode
@@ -80,7 +80,8 @@ def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = 
     folder = Path(place)
     if not (folder / CARD).is_file():
         raise _nothing_at(place)
-    runs = [(path, manifest) for path, manifest in finished(folder) if mode in (None, manifest.mode)]
+    every = by_machine(list(finished(folder)))
+    runs = [(path, manifest) for path, manifest in every if mode in (None, manifest.mode)]
     return _study(read_study_card(folder), folder, runs, finished_runs(folder, "failed"))
 
 

@@ -1,7 +1,8 @@
 """Manifests as frames: the runs, their conditions and their warnings."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ RUNS: Columns = {
     **IDENTITY,
     **_OF_MANIFEST,
     "placement": pl.String,
+    "machine": pl.String,
     "parameters": pl.String,  # as JSON with sorted keys, so that equal ones are equal
     "folder": pl.String,  # of a packed study: its name in the study's folder
 }
@@ -42,12 +44,35 @@ def runs_frame(runs: Runs) -> pl.DataFrame:
         {
             **{name: getattr(manifest, name) for name in (*IDENTITY, *_OF_MANIFEST)},
             "placement": manifest.placement.kind,
+            "machine": machine_of(manifest.machine),
             "parameters": json.dumps(manifest.parameters, sort_keys=True),
             "folder": str(folder),
         }
         for folder, manifest in runs
     ]
     return in_order(pl.DataFrame(rows, schema=RUNS))
+
+
+def by_machine(runs: Runs) -> Runs:
+    """The runs, with the machine in the name of a host where several machines have had that name."""
+    several = Counter(host for host, _ in {(manifest.host, machine_of(manifest.machine)) for _, manifest in runs})
+    return [
+        (path, manifest.model_copy(update={"host": f"{manifest.host} ({machine_of(manifest.machine)})"}))
+        if several[manifest.host] > 1
+        else (path, manifest)
+        for path, manifest in runs
+    ]
+
+
+def machine_of(facts: Mapping[str, Any]) -> str:
+    """CPU, memory and kernel, which make a host the same one, whatever it is called.
+
+    >>> machine_of({"cpu_model": "AMD EPYC", "memory_kb": 24684084, "kernel": "6.1", "load_1min": 0.7})
+    'AMD EPYC, 24 GB, kernel 6.1'
+    """
+    memory, kernel = facts.get("memory_kb"), facts.get("kernel")
+    known = (facts.get("cpu_model"), memory and f"{memory / 1024**2:.0f} GB", kernel and f"kernel {kernel}")
+    return ", ".join(str(each) for each in known if each)
 
 
 def in_order(runs: pl.DataFrame) -> pl.DataFrame:

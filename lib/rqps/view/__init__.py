@@ -59,6 +59,7 @@ from rqps.view.words import (
     interval_of,
     legend_of,
     number_of,
+    ratio,
     rounds_of,
     signs_of,
     smallest_effect,
@@ -82,7 +83,8 @@ __all__ += [
 ]
 __all__ += ["Column", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "table", "two_lines"]
 __all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
-__all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order", "interval_of"]
-__all__ += ["legend_of", "number_of", "rounds_of", "signs_of", "smallest_effect", "verdict_words"]
+__all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order"]
+__all__ += ["interval_of", "legend_of", "number_of", "ratio", "rounds_of", "signs_of", "smallest_effect"]
+__all__ += ["verdict_words"]
 
 renderer.enable()

@@ -11,7 +11,7 @@ from rqps.stats.meaning import THROUGHPUT
 from rqps.store import Study
 from rqps.view.lines import NUMBERS_AXIS
 from rqps.view.rows import slim
-from rqps.view.theme import INK, MUTED, SERIES, numbers, titled
+from rqps.view.theme import INK, MUTED, SERIES, colours, dbms_colours, numbers, titled
 from rqps.view.words import NOT_COMPARED, Sentences, number_of
 
 CYCLES_SHOWN, MOST_CYCLES = 4, 400
@@ -39,7 +39,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     above = slices.encode(
         x=_along("slice"),
         y=alt.Y(f"{THROUGHPUT}:Q", title="operations/s", axis=NUMBERS_AXIS),
-        color=alt.Color("dbms:N", title=None, sort=sides, scale=alt.Scale(domain=sides, range=list(SERIES[:2]))),
+        color=colours("dbms", dbms_colours(sides)),
         tooltip=["dbms:N", "cycle:Q", "slice:Q", "operations:Q", alt.Tooltip(f"{THROUGHPUT}:Q", format=",.0f")],
     )
     cycles = _ratios(replace(study, steps=study.steps.filter(of_first), slices=found.lazy()), first)

@@ -10,7 +10,7 @@ import polars as pl
 from rqps.stats import THROUGHPUTS
 from rqps.stats.pairing import JUDGED_BY
 from rqps.view.rows import BETWEEN, with_rows
-from rqps.view.theme import COLOURS, INK, LIMITS, numbers, titled
+from rqps.view.theme import COLOURS, INK, LIMITS, PALE, numbers, titled
 from rqps.view.words import (
     NOT_COMPARED,
     WORDS,
@@ -18,8 +18,10 @@ from rqps.view.words import (
     by_host,
     coverage_of,
     in_order,
+    interval_of,
     legend_of,
     own_warnings,
+    ratio,
     rounds_of,
     short_dbms,
     short_steps,
@@ -35,7 +37,8 @@ PHONE_PX = 358
 LETTER_PX = 6.4
 ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
 """Width of a small cell for sign and number, and for the number alone."""
-PALE = 0.55
+SURE = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
+"""Cells that are unsure keep a share of their colour."""
 
 _TOOLTIP: list[Any] = [
     *("step:N", "dbms:N", "base:N", *numbers(".3f", names=["median"]), "interval:N"),
@@ -69,7 +72,7 @@ def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     how = (
         f"{what} relative to {base}: mean of {rounds_of(cells['n'])}, each paired with its round's base; "
         f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the mean. "
-        f"{legend_of(cells, metric)}"
+        f"{legend_of(cells)} Pale: unsure."
     )
     return titled(chart, claim, how + ending + of_all, min_width_px=width)
 
@@ -87,7 +90,7 @@ def _few(cells: pl.DataFrame) -> tuple[Any, str, int]:
         tooltip=_TOOLTIP,
     )
     chart = alt.layer(
-        base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=_colour(cells)),
+        base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=_colour(cells), fillOpacity=SURE),
         base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=ink_of_cells("median")),
         base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=ink_of_cells("median")),
     ).properties(width="container", height=ROW_PX * len(steps))
@@ -118,12 +121,9 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     column = f"width / {len(columns)}"
     text = f"{column} >= {ROOM_FOR_SIGN_PX} ? datum.label : {column} >= {ROOM_FOR_NUMBER_PX} ? datum.number : ''"
     letters = f"{column} >= {ROOM_FOR_SIGN_PX} ? 10.5 : 9"
-    sure = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
     layers: list[Any] = [
-        base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=_colour(cells)),
-        base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(
-            color=ink_of_cells("median"), opacity=sure
-        ),
+        base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=_colour(cells), fillOpacity=SURE),
+        base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(color=ink_of_cells("median")),
     ]
     if not headings.is_empty():
         # Across both the names and the cells: as an axis's label the longest would take the cells' room.
@@ -132,19 +132,21 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     chart = alt.layer(*layers).properties(width="container", height=SMALL_ROW_PX * len(order))
     ending = f" All names end with {end}, which is left out." if end else ""
     width = min(PHONE_PX, SMALL_LABELS_PX + SMALL_COLUMN_PX * len(columns))
-    return chart, f" Pale: unsure.{ending}", width
+    return chart, ending, width
 
 
 def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
-    """With `label`, the ratio with its sign, `number` without it, and `interval`; verdicts in words."""
+    """With `label`, the ratio with its sign, `number` for a narrow cell, and `interval`; verdicts in words."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
-    number, low, high = (pl.col(name).map_elements("{:.2f}".format, pl.String) for name in ("median", "low", "high"))
+    number = pl.col("median").map_elements(ratio, pl.String)
+    short = pl.col("median").map_elements("{:.2f}".format, pl.String).replace("1.00", "~1")
+    reach = pl.struct("low", "high", "median").map_elements(interval_of, pl.String)
     mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
     return by_host(numbers).with_columns(
         pl.format("{} {}{}", sign, number, mark).alias("label"),
-        number.alias("number"),
-        pl.format("{}–{}", low, high).fill_null("1 round").alias("interval"),
+        short.alias("number"),
+        reach.alias("interval"),
         pl.col("verdict").replace(verdict_words(metric)),
     )
 
@@ -164,4 +166,4 @@ def colour_of_cells(column: str, colours: Sequence[str] = COLOURS) -> alt.Color:
 def ink_of_cells(column: str) -> Any:
     """Black or white, whichever can be read on that colour."""
     dark = f"datum.{column} < {LIMITS[0]} || datum.{column} >= {LIMITS[-1]}"
-    return alt.when(dark).then(alt.value("#ffffff")).otherwise(alt.value(INK))
+    return alt.when(f"datum.verdict !== 'unsure' && ({dark})").then(alt.value("#ffffff")).otherwise(alt.value(INK))

@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from rqps.view.rows import slim
-from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, colours, numbers, titled
+from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, colours, dbms_colours, numbers, titled
 from rqps.view.words import Sentences, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
 
 PANEL_HEIGHT_PX = 130
@@ -40,7 +40,7 @@ def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
     dbms = in_order(lines["dbms"])
     base = alt.Chart(slim(lines, "step", "dbms", "second", "median", "low", "high", "n")).encode(
         x=alt.X("second:Q", title="seconds since the step began", axis=_SECONDS),
-        color=alt.Color("dbms:N", title=None, scale=alt.Scale(domain=dbms, range=list(SERIES))),
+        color=colours("dbms", dbms_colours(dbms)),
         tooltip=["dbms:N", "second:Q", *numbers(",.0f")],
     )
     y = alt.Y("median:Q", title="operations/s", scale=alt.Scale(zero=True), axis=NUMBERS_AXIS)

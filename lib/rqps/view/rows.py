@@ -144,8 +144,8 @@ def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
     whole = _totals(found, first)
     shown = most_changed(whole.rename({"share": "median"}), MOST_ROWS // found.select("dbms", "host").n_unique())
     most = whole.filter(pl.col("dbms") != base).sort("share", descending=True, maintain_order=True).head(1).to_dicts()
-    costs = [f"{row['share']:.2f} times the CPU of {base} ({row['step']}, {row['dbms']})" for row in most]
-    claim = f"An operation costs up to {costs[0]}." if costs else f"CPU time per operation of {base}."
+    costs = [f"{row['step']} in {row['dbms']}, {row['label']} µs per operation" for row in most]
+    claim = f"Most CPU relative to {base}: {costs[0]}." if costs else f"CPU time per operation of {base}."
     found = with_rows(by_host(found.filter(pl.col("step").is_in(shown))))
     whole = with_rows(_totals(found, first))
     axis, height = row_axis(found)

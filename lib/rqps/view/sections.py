@@ -1,7 +1,7 @@
 """Sections that many pages have: builds, conditions, warnings, absolute numbers, CPU, and one number traced."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -54,7 +54,7 @@ def method(compared: pl.DataFrame) -> Sentences:
 
 def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
     """Verdicts on throughput, CPU and instructions beside each other, and sentences on those that differ."""
-    beside = stats.side_by_side(by_host(compared.drop("warnings", strict=False)))
+    beside = stats.side_by_side(by_host(compared))
     differ = beside.drop_nulls("meaning")
     there = [metric for metric in stats.SIDES if metric in set(compared["metric"])]
     said = []
@@ -73,16 +73,15 @@ def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
     if differ.is_empty():
         return
     keys = ["host", "step", "dbms"]
-    numbers = by_host(compared.drop("warnings", strict=False)).join(differ.select(*keys, "meaning"), on=keys)
+    numbers = by_host(compared).join(differ.select(*keys, "meaning"), on=keys)
     cells = spread(numbers.filter(pl.col("metric").is_in(there)), "metric", ["step", "dbms", "meaning"])[:MOST_BESIDE]
     columns = [Column(each, f"{stats.SIDES[each]}, relative", ratio_cell, align="center") for each in there]
     yield table(
         cells,
         [Column("step", form=unbroken), Column("dbms"), *columns, Column("meaning", "what it means")],
         name="side-by-side",
-        note=f"{min(differ.height, MOST_BESIDE)} of {differ.height} comparisons whose verdicts differ. Throughput: "
-        f"{legend_of(compared, 'operations_per_s')} CPU and instructions are per operation: ▲ more expensive, "
-        "▼ cheaper.",
+        note=f"{min(differ.height, MOST_BESIDE)} of {differ.height} comparisons whose verdicts differ. "
+        f"{legend_of(compared)} CPU and instructions are per operation.",
     )
 
 
@@ -128,7 +127,9 @@ def differences_table(differences: pl.DataFrame) -> GT | Sentences:
     """One row per setting, one column per dbms; where a dbms has the base's value its cell is empty."""
     if differences.is_empty():
         return Sentences(["None: all settings that no config asks for are alike."])
-    rows = by_host(differences)
+    rows = by_host(differences).with_columns(
+        pl.struct("base_value", "value").map_elements(_flags_that_differ, pl.String).alias("value")
+    )
     base = str(rows["base"][0])
     wide = rows.pivot("dbms", index=["name", "base_value"], values="value", maintain_order=True).sort("name")
     dbms = [Column(each, form=_short) for each in wide.columns if each not in ("name", "base_value")]
@@ -136,7 +137,8 @@ def differences_table(differences: pl.DataFrame) -> GT | Sentences:
         wide.with_columns(pl.col(each.name).fill_null(NO_DIFFERENCE) for each in dbms),
         [Column("name"), Column("base_value", base, form=_short), *dbms],
         name="differences",
-        note=f"An empty cell: the same as {base}. Hover over a value that is cut off.",
+        note=f"An empty cell: the same as {base}. Of a list of flags, those that differ. "
+        "Hover over a value that is cut off.",
     )
 
 
@@ -190,10 +192,27 @@ def conditions_table(conditions: pl.DataFrame) -> GT:
     return table(rows, columns, name="conditions", group="kind", rows="name")
 
 
+def _flags_that_differ(values: Mapping[str, str]) -> str:
+    """The flags that are others in the second of two lists, such as optimizer_switch; any other value as it is.
+
+    >>> _flags_that_differ({"base_value": "a=on,b=on,c=on", "value": "a=on,b=off,d=on"})
+    'b=off, with d, without c'
+    >>> _flags_that_differ({"base_value": "128", "value": "256"})
+    '256'
+    """
+    base, value = values["base_value"], values["value"]
+    if "," not in base or "," not in value:
+        return value
+    theirs, ours = (dict(flag.partition("=")[::2] for flag in each.split(",")) for each in (base, value))
+    other = [f"{name}={state}" for name, state in ours.items() if theirs.get(name, state) != state]
+    other += [f"with {name}" for name in ours if name not in theirs]
+    return ", ".join([*other, *(f"without {name}" for name in theirs if name not in ours)])
+
+
 def _short(value: str) -> str:
     """A value as HTML, cut where it is longer than a cell should be."""
     if value == NO_DIFFERENCE:
         return " "
-    if len(value) <= LONGEST_VALUE:
+    if len(value) <= LONGEST_VALUE or ", " in value:
         return escape(value) or "(empty)"
     return f'<span title="{escape(value)}">{escape(value[:LONGEST_VALUE])}…</span>'

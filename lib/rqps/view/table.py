@@ -20,6 +20,7 @@ from rqps.view.words import (
     legend_of,
     medians_of,
     own_warnings,
+    ratio,
     reach_of,
     rounds_of,
     signs_of,
@@ -27,6 +28,7 @@ from rqps.view.words import (
 
 Cell = Mapping[str, Any]
 TEXT_WIDTH = 24
+MOST_EXPLAINED = 4
 # As the published tables have them: cost per operation beside throughput.
 ABSOLUTE = {
     "operations_per_s": "operations/s",
@@ -153,13 +155,13 @@ def ratio_cell(row: Cell) -> str:
     """A row of the tidy frame: sign and ratio, below them the interval and the rounds."""
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
-    number = f"{signs_of(row['metric'])[row['verdict']]} {row['median']:.2f}{mark}"
+    number = f"{signs_of(row['metric'])[row['verdict']]} {ratio(row['median'])}{mark}"
     return two_lines(f'<b style="white-space:nowrap">{number}</b>', f"{interval_of(row)} · n={row['n']}")
 
 
 def ratio_colour(row: Cell | None) -> str | None:
     """The heatmap's colour of that row."""
-    return colour_of(row["median"]) if row else None
+    return colour_of(row["median"], row["verdict"]) if row else None
 
 
 def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
@@ -172,12 +174,17 @@ def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any
     colour = ratio_colour if metric == "operations_per_s" else None
     columns = [Column(each, form=ratio_cell, colour=colour, align="center") for each in in_order(rows["dbms"])]
     notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the mean."
+    marked = [
+        f"⚠ {row['step']}, {row['dbms']}: {row['warned']}." for row in rows.filter(pl.col("warned") != "").to_dicts()
+    ]
+    more = f" ⚠ {len(marked) - MOST_EXPLAINED} more stand under the warnings." if len(marked) > MOST_EXPLAINED else ""
     return table(
         spread(rows, "dbms", [*filter(None, [group]), "step"]),
         [Column("step", form=unbroken), *columns],
         name=f"relative-{metric}",
         group=group,
-        note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(rows, metric)}{of_all}",
+        note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(rows)}{of_all} "
+        f"{' '.join(marked[:MOST_EXPLAINED])}{more}",
     )
 
 
@@ -188,16 +195,20 @@ def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
     rows = by_host(compared.filter(metric=metric))
     dbms, signs = in_order(rows["dbms"]), signs_of(metric)
     cells = {
-        (row["step"], row["dbms"]): f"{row['median']:.2f} ({interval_of(row)}) {signs[row['verdict']]} n={row['n']}"
+        (
+            row["step"],
+            row["dbms"],
+        ): f"{ratio(row['median'])} ({interval_of(row)}) {signs[row['verdict']]} n={row['n']}"
         for row in rows.iter_rows(named=True)
     }
+    width = max([TEXT_WIDTH, *(len(cell) + 2 for cell in cells.values())])
     lines = [f"Relative to: {rows['base'][0]}"]
     lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 1)]
-    lines += ["", "".join(f"col-{number}".ljust(TEXT_WIDTH) for number in range(1, len(dbms) + 1)) + "step"]
+    lines += ["", "".join(f"col-{number}".ljust(width) for number in range(1, len(dbms) + 1)) + "step"]
     groups = groups_of(rows)
     for number, (group, steps) in enumerate(groups.items()):
         lines += [""] * (number > 0) + [group] * (len(groups) > 1)
-        lines += ["".join(cells.get((step, name), "-").ljust(TEXT_WIDTH) for name in dbms) + step for step in steps]
+        lines += ["".join(cells.get((step, name), "-").ljust(width) for name in dbms) + step for step in steps]
     return "\n".join(lines)
 
 

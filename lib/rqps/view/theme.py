@@ -1,8 +1,9 @@
 """Colours and sizes that all charts and tables share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
+from zlib import crc32
 
 import altair as alt
 
@@ -19,16 +20,48 @@ SERIES = (*_OKABE_ITO, "#332288", "#999933", "#882255", "#44aa99")
 INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
 FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
 PICTURE_WIDTH_PX = 760
+PALE = 0.2
+"""The share of its colour that an unsure cell keeps."""
+_OF_BUILDS = ("my5534", "my8033", "my5624", "my97", "my5614")
+_PLAIN = ("common", "base", "defaults")
 LINE = 120
 
 
-def colour_of(ratio: float) -> str:
-    """The heatmap's colour of a ratio.
+def colour_of(ratio: float, verdict: str = "") -> str:
+    """The heatmap's colour of a ratio, pale where it is unsure.
 
-    >>> colour_of(1.0), colour_of(0.95) == colour_of(1.05), colour_of(0.62)
-    ('#eceff1', False, '#a63c06')
+    >>> colour_of(1.0), colour_of(0.95) == colour_of(1.05), colour_of(0.62), colour_of(0.62, "unsure")
+    ('#eceff1', False, '#a63c06', '#edd8cd')
     """
-    return COLOURS[sum(ratio >= limit for limit in LIMITS)]
+    colour = COLOURS[sum(ratio >= limit for limit in LIMITS)]
+    return lighter(colour, 1 - PALE) if verdict == "unsure" else colour
+
+
+def lighter(colour: str, share: float) -> str:
+    """A colour with so much white in it.
+
+    >>> lighter("#000000", 0.5)
+    '#808080'
+    """
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
+
+
+def dbms_colours(names: Iterable[str]) -> dict[str, str]:
+    """The colour of each dbms: it follows from the name, so that a dbms has the same one in every chart. Where two
+    names of a chart would share one, the later takes the next that is free.
+
+    >>> dbms_colours(["my5624.common", "my8033.common"]) | dbms_colours(["my8033.common", "my8033.ps0"])
+    {'my5624.common': '#009e73', 'my8033.common': '#d55e00', 'my8033.ps0': '#eaae80'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        build, _, config = name.partition(".")
+        place = _OF_BUILDS.index(build) if build in _OF_BUILDS else crc32(build.encode())
+        share = 0.0 if config in _PLAIN else (0.5, 0.3, 0.65)[0 if config == "ps0" else crc32(config.encode()) % 3]
+        colours = [lighter(SERIES[(place + more) % len(SERIES)], share) for more in range(len(SERIES))]
+        found[name] = next((each for each in colours if each not in found.values()), colours[0])
+    return found
 
 
 def ink_on(colour: str) -> str:

@@ -9,10 +9,14 @@ from typing import Any
 import polars as pl
 
 from rqps.stats import THROUGHPUTS
+from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT
 from rqps.terminal import percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
+MOST_NAMED = 3
+NEAR_1 = 0.05
+"""Ratios as near to 1 have a digit more."""
 
 # Metrics as the titles of charts have them.
 WORDS = {
@@ -69,26 +73,46 @@ class Folded:
         return f"<p>{escape(self.note)}</p>{''.join(parts)}"
 
 
-def interval_of(row: Row, form: str = ".2f", of: str = "") -> str:
-    """The columns `low` and `high` as text, or those that begin with the name `of`.
+def ratio(value: float) -> str:
+    """A ratio, with a digit more near 1: 0.996 is not 1.00.
+
+    >>> ratio(0.996), ratio(0.62), ratio(1.25)
+    ('0.996', '0.62', '1.25')
+    """
+    return f"{value:{_form_of(value)}}"
+
+
+def _form_of(value: float) -> str:
+    return ".3f" if abs(value - 1) < NEAR_1 else ".2f"
+
+
+def interval_of(row: Row, form: str = "", of: str = "") -> str:
+    """The columns `low` and `high` as text, or those that begin with the name `of`: as `form` says, or in the digits
+    of the ratio between them.
 
     >>> interval_of({"low": 0.601, "high": 0.65}), interval_of({"low": None, "high": None})
     ('0.60–0.65', 'no interval')
+    >>> interval_of({"low": 0.981, "high": 1.2, "median": 1.03}), interval_of({"low": 0.981, "high": 1.012})
+    ('0.981–1.200', '0.981–1.012')
     >>> interval_of({"added_low": -0.2, "added_high": 0.1}, "+.1f", "added")
     '-0.2 to +0.1'
     """
     low, high = (row[f"{of}_{end}" if of else end] for end in ("low", "high"))
-    between = " to " if form.startswith("+") else "–"
-    return "no interval" if low is None else f"{low:{form}}{between}{high:{form}}"
+    if low is None:
+        return "no interval"
+    names = (f"{of}_median", of) if of else ("median",)
+    middle = next((row[name] for name in names if name in row), (low + high) / 2)
+    form = form or _form_of(middle)
+    return f"{low:{form}}{' to ' if form.startswith('+') else '–'}{high:{form}}"
 
 
-def number_of(row: Row, form: str = ".2f") -> str:
-    """The number of a row of the tidy frame, as a sentence has it.
+def number_of(row: Row) -> str:
+    """The ratio of a row of the tidy frame, as a sentence has it.
 
     >>> number_of({"median": 0.62, "low": 0.6, "high": 0.65, "n": 6})
     '0.62 (0.60–0.65, 6 rounds)'
     """
-    return f"{row['median']:{form}} ({interval_of(row, form)}, {rounds_of([row['n']])})"
+    return f"{ratio(row['median'])} ({interval_of(row)}, {rounds_of([row['n']])})"
 
 
 def rounds_of(counts: Iterable[int]) -> str:
@@ -117,6 +141,30 @@ def coverage_of(coverages: Iterable[float]) -> str:
 def shown_of(shown: int, steps: int) -> str:
     """A sentence on the steps that are shown, where not all are."""
     return f" {shown} of {steps} steps are shown." if shown < steps else ""
+
+
+def left_unsure(compared: pl.DataFrame) -> str:
+    """The comparisons that are unsure, the first of them by name, and the rounds that they would take.
+
+    >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
+    >>> left_unsure(pl.DataFrame({"step": ["a", "b", "c"], "rounds_needed": [7.0, 50.0, 99.0], **columns}))
+    '3 of 3 comparisons (a of my80.z, b of my80.z, c of my80.z); 7 to 50 rounds would decide 2, 60 are too few for 1'
+    """
+    unsure = compared.filter(verdict="unsure")
+    if unsure.is_empty():
+        return ""
+    named = [f"{step} of {dbms}" for step, dbms in unsure.select("step", "dbms").head(MOST_NAMED).iter_rows()]
+    more = f" and {unsure.height - MOST_NAMED} more" if unsure.height > MOST_NAMED else ""
+    text = f"{unsure.height} of {compared.height} comparisons ({', '.join(named)}{more})"
+    too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("rounds_needed").is_null()
+    takes = [f"it would take {needs}" for needs in in_order(unsure.filter(too_few)["needs"])]
+    needed = unsure.filter(~too_few)["rounds_needed"]
+    within = [round(each) for each in needed if each <= MOST_ROUNDS_WORTH_NAMING]
+    beyond = len(needed) - len(within)
+    decide = [f"{rounds_of(within)} would decide {len(within)}"] if within else []
+    if beyond:
+        decide.append(f"{MOST_ROUNDS_WORTH_NAMING}{' rounds' * (not within)} are too few for {beyond}")
+    return "; ".join(filter(None, [text, *takes, ", ".join(decide)]))
 
 
 def medians_of(rows: pl.DataFrame, what: str = "Medians") -> str:
@@ -187,7 +235,7 @@ def duration_us(value: float) -> str:
 
 
 def signs_of(metric: str) -> dict[str, str]:
-    """The sign of each verdict: an arrow points where the number goes, so that a cost that is worse points up."""
+    """The sign of each verdict: a cost that is worse is higher."""
     return SIGNS if metric in THROUGHPUTS else COST_SIGNS
 
 
@@ -197,11 +245,9 @@ def verdict_words(metric: str) -> dict[str, str]:
     return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
 
 
-def legend_of(compared: pl.DataFrame, metric: str) -> str:
-    """The meaning of the signs."""
-    words, signs = verdict_words(metric), signs_of(metric)
-    worse, better = (f"{signs[each]} {words[each]}" for each in ("slower", "faster"))
-    return f"{worse}, {better}, = same within {smallest_effect(compared)}, ? unsure."
+def legend_of(compared: pl.DataFrame) -> str:
+    """The meaning of the signs, of whatever number: an arrow points where the number goes."""
+    return f"▲ surely higher, ▼ surely lower, = same within {smallest_effect(compared)}, ? unsure."
 
 
 def smallest_effect(compared: pl.DataFrame) -> str:
@@ -223,11 +269,11 @@ def by_host(frame: pl.DataFrame) -> pl.DataFrame:
 
 def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """The column `warned`, with the warnings of a number that not all have; and a sentence on those that all have."""
-    every = [set(kinds) for kinds in numbers["warnings"].to_list()]
-    common = set.intersection(*every) if every else set()
-    own = [", ".join(sorted(kinds - common)) for kinds in every]
+    every = [dict(zip(*each, strict=True)) for each in numbers.select("warnings", "explained").iter_rows()]
+    common = set.intersection(*map(set, every)) if every else set()
+    own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in every]
     of_all = f" A warning on {', '.join(sorted(common))} concerns every number here." if common else ""
-    return numbers.drop("warnings").with_columns(pl.Series("warned", own, pl.String)), of_all
+    return numbers.drop("warnings", "explained").with_columns(pl.Series("warned", own, pl.String)), of_all
 
 
 def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:

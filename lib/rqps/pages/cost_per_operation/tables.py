@@ -10,7 +10,7 @@ from great_tables import GT
 
 from rqps.errors import RqpsError
 from rqps.stats import PUBLISHED
-from rqps.view import MUTED, Column, Row, by_host, coverage_of, in_order, rounds_of, signs_of
+from rqps.view import MUTED, Column, Row, by_host, coverage_of, in_order, interval_of, ratio, rounds_of, signs_of
 from rqps.view.table import spread, table, two_lines
 
 OURS = {
@@ -103,16 +103,16 @@ def _relative_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]
     if one["is_base"] or one["base_median"] is None:
         return
 
-    def ratio(row: Row | None) -> str:
+    def written(row: Row | None) -> str:
         if row is None or row["base_median"] is None:
             return "-"
         if row["ratio"] is not None:
-            return f"{row['ratio']:.2f}"
+            return ratio(row["ratio"])
         return "inf" if row["median"] else "0" if row["base_median"] else "1"
 
     n = max(row["ratio_n"] or 0 for row in rows.values())
     found = [rows.get(name) for name in names]
-    yield [ratio(row) for row in found], f"{n:<3}{one['dbms']}"
+    yield [written(row) for row in found], f"{n:<3}{one['dbms']}"
     yield [_reach_of_ratio(row, n) for row in found], ""
 
 
@@ -120,7 +120,11 @@ def _reach_of_ratio(row: Row | None, n: int) -> str:
     if row is None or row["ratio"] is None:
         return ""
     fewer = "" if row["ratio_n"] == n else f" n={row['ratio_n']}"
-    return _reach(row["ratio_low"], row["ratio_high"], 2) + fewer
+    return _reach_relative(row) + fewer
+
+
+def _reach_relative(row: Row) -> str:
+    return "" if row["ratio_low"] is None else f"({interval_of(row, of='ratio')})"
 
 
 def _digits(row: Row) -> int:
@@ -147,7 +151,7 @@ def _cell(row: Row) -> str:
     cell = two_lines(_number(row["median"], digits), _reach(row["low"], row["high"], digits), muted=True)
     if row["ratio"] is None:
         return cell
-    sign, reach = signs_of(row["metric"])[row["verdict"]], _reach(row["ratio_low"], row["ratio_high"], 2)
-    small = f'<span style="font-size:11px;color:{MUTED}">{reach}</span>'
-    ratio = f'<b title="{escape(row["needs"])}">{sign} {row["ratio"]:.2f}</b> {small}'
-    return f'{cell}<br><span style="white-space:nowrap">{ratio}</span>'
+    sign = signs_of(row["metric"])[row["verdict"]]
+    small = f'<span style="font-size:11px;color:{MUTED}">{_reach_relative(row)}</span>'
+    relative = f'<b title="{escape(row["needs"])}">{sign} {ratio(row["ratio"])}</b> {small}'
+    return f'{cell}<br><span style="white-space:nowrap">{relative}</span>'

@@ -1,8 +1,18 @@
 """Cost of an operation by component and function, sampled or counted, and how far it can be trusted."""
 
 from rqps.pages.flamegraph_breakdown.charts import components, explorer, thread_time
-from rqps.pages.flamegraph_breakdown.findings import Profile, profile
-from rqps.pages.flamegraph_breakdown.tables import as_text, beside, check, completeness, explained
+from rqps.pages.flamegraph_breakdown.findings import Profile, parts_of, profile
+from rqps.pages.flamegraph_breakdown.tables import as_text, beside, changed_functions, check, completeness, explained
 
-__all__ = ["Profile", "as_text", "beside", "check", "completeness", "components", "explained", "explorer"]
-__all__ += ["profile", "thread_time"]
+__all__ = [
+    "Profile",
+    "as_text",
+    "beside",
+    "changed_functions",
+    "check",
+    "completeness",
+    "components",
+    "explained",
+    "explorer",
+]
+__all__ += ["parts_of", "profile", "thread_time"]

@@ -1,6 +1,7 @@
 """The profile of a study, and its findings as sentences: each number with its error, the largest first."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from rqps.profile.call_tree import flame_trees
 from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, instruction_costs, stack_costs
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
-from rqps.store.read import Study
+from rqps.store.read import Study, load
 from rqps.study import SMALLEST_EFFECT, Mode
 from rqps.view import Row, Sentences
 
@@ -24,7 +25,7 @@ _ADVICE = {
     "stacks": "Give it stacks_rounds: 4 in runs.yaml and run it again: only what is missing is measured.",
     "instructions": "Give it instructions_rounds: 1 in runs.yaml and run it again: no special hardware is needed.",
 }
-_NAMES = {"stacks": "sampled stacks", "instructions": "counted instructions"}
+_NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted instructions"}
 
 
 class Profile(NamedTuple):
@@ -68,7 +69,41 @@ def profile_of(
     return Profile(in_short, costs, operations, components, functions, trees)
 
 
-def profile_findings(operations: pl.DataFrame, mode: str, failed: pl.DataFrame | None = None) -> tuple[str, ...]:
+def parts_of(study: Study, step: str, base: str, dbms: str) -> str:
+    """The parts of one difference, sampled or else counted, with their functions; empty where neither was done."""
+    for components, functions in _parts_of(study, [(step, dbms)], base):
+        found = _with_error(components).to_dicts()
+        _, *sentences = _sentences(found, _with_error(functions).to_dicts())
+        return re.sub(r" µs (more|less)", r" µs of server CPU \1", " ".join(sentences), count=1)
+    return ""
+
+
+def changed_parts(study: Study, cells: Sequence[tuple[str, str]]) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+    """Components and functions of these steps and dbms, sampled or else counted; None where neither was done."""
+    return next(_parts_of(study, cells, study.card.base), None)
+
+
+def _parts_of(
+    study: Study, cells: Sequence[tuple[str, str]], base: str
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """The breakdown of these cells by component and by function, once for each mode that profiled any of them."""
+    of_me = pl.DataFrame(cells, schema=["step", "dbms"], orient="row")
+    wanted = pl.concat([of_me, of_me.with_columns(dbms=pl.lit(base))]).unique().lazy()
+    for mode in _NAMES:
+        profiled = load(study.place, mode=mode)
+        steps = profiled.steps.join(wanted.collect(), on=["step", "dbms"], how="semi")
+        if base not in set(steps["dbms"]):
+            continue
+        if mode == "stacks":
+            costs = stack_costs(profiled.stacks.join(wanted, on=["step", "dbms"], how="semi"), steps)
+        else:
+            costs = instruction_costs(profiled.instructions.join(wanted, on=["step", "dbms"], how="semi"), steps)
+        components = breakdown(costs, base)
+        if not components.is_empty():
+            yield components, breakdown(costs, base, "function")
+
+
+def profile_findings(operations: pl.DataFrame, mode: Mode, failed: pl.DataFrame | None = None) -> tuple[str, ...]:
     """The greatest difference of each step by its parts, or how to get one; and why runs failed."""
     missing = []
     if failed is not None:
@@ -154,10 +189,11 @@ def _is_found(row: Row) -> bool:
 
 def _part(row: Row, functions: Sequence[Row]) -> str:
     """`performance schema (most in pfs_end_statement_vc, 1.2 ± 0.3)`."""
-    mine = [each for each in functions if each["component"] == row["part"] and _is_found(each)]
+    named = (each for each in functions if not each["part"].startswith("["))  # [unknown], of a stripped server
+    mine = [each for each in named if each["component"] == row["part"] and _is_found(each)]
     mine = [each for each in mine if (each["median"] > 0) == (row["median"] > 0)][:MOST_FUNCTIONS]
-    named = ", ".join(f"{each['part']}, {_size(each)}" for each in mine)
-    return str(row["part"]) + (f" (most in {named})" if named else "")
+    most = ", ".join(f"{each['part']}, {_size(each)}" for each in mine)
+    return str(row["part"]) + (f" (most in {most})" if most else "")
 
 
 def _size(row: Row) -> str:

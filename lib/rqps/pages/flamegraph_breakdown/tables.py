@@ -1,5 +1,6 @@
 """Tables of instructions beside CPU time, of the map as text, and of how far a profile can be trusted."""
 
+from html import escape
 from typing import Any
 
 import polars as pl
@@ -7,7 +8,7 @@ from great_tables import GT
 
 from rqps import profile as profile_room
 from rqps import view
-from rqps.pages.flamegraph_breakdown.findings import Profile
+from rqps.pages.flamegraph_breakdown.findings import Profile, changed_parts
 from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
 from rqps.stats import compare, measured, rounds, usable
 from rqps.store.read import Study
@@ -21,6 +22,7 @@ NOT_COUNTED = (
     "and that of its threads in the background, which flush, purge and write the redo log."
 )
 WHOLE_ENOUGH = 0.98
+MOST_STEPS, MOST_FUNCTIONS = 12, 4
 TEXT_WIDTH = 25
 _SIGNS = {"agree": "= agree", "CPU grew more": "▲ CPU grew more", "CPU grew less": "▼ CPU grew less"}
 _BESIDE = {
@@ -78,6 +80,47 @@ def beside(counted: Study, timed: Study) -> GT | view.Sentences:
         rows="dbms",
         note=f"Relative to: {found['base'][0]}. {means} {NOT_COUNTED}",
     )
+
+
+def changed_functions(study: Study, compared: pl.DataFrame) -> GT | None:
+    """One row per step, of the dbms that changed most in it: components and functions that make the difference."""
+    size = pl.col("median").log().abs()
+    most = compared.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
+    most = most.unique(["host", "step"], keep="first", maintain_order=True).head(MOST_STEPS)
+    found = changed_parts(study, most.select("step", "dbms").rows())
+    if found is None:
+        return None
+    components, functions = (frame.filter(pl.col("verdict").is_in(["slower", "faster"])) for frame in found)
+    rows = []
+    for row in found[0].unique(["host", "step", "dbms"], keep="first", maintain_order=True).to_dicts():
+        of_row = {name: row[name] for name in ("host", "step", "dbms")}
+        whole = with_error(row["me_measured"] - row["base_measured"], row["measured_error"])
+        both = f"{figure(row['base_measured'])} → {figure(row['me_measured'])}"
+        parts = {
+            name: _largest(frame.filter(**of_row)) for name, frame in (("part", components), ("function", functions))
+        }
+        rows.append({**of_row, "whole": view.two_lines(f"<b>{whole}</b>", both, muted=True), **parts})
+    unit, errors = found[0]["unit"][0], view.rounds_of(found[0]["n"])
+    return view.table(
+        rows,
+        [
+            view.Column("step"),
+            view.Column("dbms"),
+            view.Column("whole", unit, form=str, align="right"),
+            view.Column("part", "components that differ", form=str),
+            view.Column("function", "functions that differ, by themselves", form=str),
+        ],
+        name="changed-functions",
+        note=f"Of each step the dbms that changed most, against {study.card.base}: {errors}, ± their interval. "
+        f"Only differences that are more than chance, the {MOST_FUNCTIONS} largest; a function by itself.",
+    )
+
+
+def _largest(parts: pl.DataFrame) -> str:
+    named = parts.filter(~pl.col("part").str.starts_with("["))  # not [unknown], of a stripped server
+    rows = named.sort(pl.col("median").abs(), descending=True).head(MOST_FUNCTIONS).to_dicts()
+    sizes = (with_error(row["median"], (row["high"] - row["low"]) / 2) for row in rows)
+    return "<br>".join(f"{escape(row['part'])} {size}" for row, size in zip(rows, sizes, strict=True))
 
 
 def completeness(stacks: pl.LazyFrame) -> GT | view.Sentences:
@@ -181,6 +224,6 @@ def _with_interval(name: str) -> Any:
     def written(row: Row) -> str:
         if row[f"{name}_median"] is None:
             return "–"
-        return view.two_lines(f"{row[f'{name}_median']:.2f}", view.interval_of(row, of=name), muted=True)
+        return view.two_lines(view.ratio(row[f"{name}_median"]), view.interval_of(row, of=name), muted=True)
 
     return written

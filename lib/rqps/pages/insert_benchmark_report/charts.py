@@ -10,7 +10,7 @@ from rqps.pages.insert_benchmark_report.steps import FEW_CLIENTS, clients_over_t
 from rqps.store.read import Study
 from rqps.view import INK, SERIES, Sentences, by_host, in_order, rounds_of, slim, throughput
 from rqps.view.lines import panels
-from rqps.view.theme import numbers
+from rqps.view.theme import colours, dbms_colours, numbers
 
 PANEL_PX, HEIGHT_PX, STRIP_PX = 190, 84, 9
 STALL = "#a63c06"
@@ -89,14 +89,13 @@ def settling_chart(study: Study) -> Any:
         return Sentences(["No step of this study was waited for."])
     names = {"history_length": "to purge", "dirty_mb": "dirty pages, MB", "checkpoint_age_mb": "checkpoint age, MB"}
     shown = lines.with_columns(pl.col("measure").replace(names).alias("panel"))
-    colours = alt.Scale(domain=in_order(shown["dbms"].sort()), range=list(SERIES))
     panel = (
         alt.Chart(slim(shown, "panel", "dbms", "round", "run", "second", "value"))
         .mark_line(strokeWidth=1.2, opacity=0.8, color=INK)
         .encode(
             x=_SECONDS,
             y=alt.Y("value:Q", axis=_AXIS),
-            color=alt.Color("dbms:N", title=None, scale=colours),
+            color=colours("dbms", dbms_colours(in_order(shown["dbms"].sort()))),
             detail="run:N",
             tooltip=["dbms:N", "round:Q", "second:Q", alt.Tooltip("value:Q", format=",.1f")],
         )

@@ -12,7 +12,20 @@ from rqps.pages.insert_benchmark_report.steps import insert_rates, throughput
 from rqps.pages.insert_benchmark_report.tables import percentile_table
 from rqps.stats import compare, measured, rounds
 from rqps.store.read import Study
-from rqps.view import Column, Row, Sentences, by_host, in_order, legend_of, signs_of, spread, table, two_lines
+from rqps.view import (
+    Column,
+    Row,
+    Sentences,
+    by_host,
+    in_order,
+    interval_of,
+    legend_of,
+    ratio,
+    signs_of,
+    spread,
+    table,
+    two_lines,
+)
 from rqps.view.table import with_interval
 from rqps.view.words import medians_of, reach_of
 
@@ -83,7 +96,7 @@ def throughput_table(found: pl.DataFrame, compared: pl.DataFrame) -> GT:
         "l.i0, l.i1, l.i2: rows inserted per second; l.x: rows indexed; q…: queries. "
         "In each column red is within a quarter of the gap of the least, unless that is 80 % of the most; green "
         "within a quarter of the most; grey where the rate of inserts was missed. "
-        f"{medians_of(found)} The sign is the verdict against {base}: {legend_of(compared, THROUGHPUT)}"
+        f"{medians_of(found)} The sign is the verdict against {base}: {legend_of(compared)}"
     )
     return _by_step(cells, base, "insert-throughput", note)
 
@@ -94,13 +107,15 @@ def relative_table(rows: pl.DataFrame) -> GT:
     first = rows.unique(["host", "step"], maintain_order=True).select("host", "step", "position", dbms=pl.lit(base))
     cells = [{**row, "cell": "1.00", "colour": None} for row in first.to_dicts()]
     for row in rows.to_dicts():
-        number = f"{signs[row['verdict']]} {row['median']:.2f}"
-        cell = two_lines(number, reach_of(row, "{:.2f}".format), muted=True)
+        number = f"{signs[row['verdict']]} {ratio(row['median'])}"
+        cell = two_lines(number, interval_of(row), muted=True)
         colour = YELLOW if row["median"] < 0.95 else BLUE if row["median"] > 1.05 else None
+        colour = None if row["verdict"] == "unsure" else colour
         cells.append({**row, "cell": cell, "colour": colour})
     note = (
-        f"Relative to {base}: the mean of the ratios within each round. Yellow below 0.95, blue above 1.05. "
-        f"{medians_of(rows, 'Means')} {legend_of(rows, THROUGHPUT)}"
+        f"Relative to {base}: the mean of the ratios within each round. Yellow below 0.95, blue above 1.05, where "
+        "that is not unsure. "
+        f"{medians_of(rows, 'Means')} {legend_of(rows)}"
     )
     return _by_step(cells, base, "insert-relative", note)
 

@@ -9,7 +9,7 @@ from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, second
 from rqps.stats import compare, config_changes, measured, rounds, rounds_within_build
 from rqps.store.read import Study
 from rqps.terminal import percent
-from rqps.view import Row, Sentences, in_order, interval_of, rounds_of
+from rqps.view import Row, Sentences, in_order, interval_of, ratio, rounds_of
 
 _SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
 _SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECASE)
@@ -48,9 +48,9 @@ def _finding(rows: Sequence[Row], change: str) -> str:
         begin = f"{with_it[0].upper()}{with_it[1:]} ({whom}), no step is shown to be faster or slower"
         return f"{begin}: {_ratios(rows)}; {counts}. It would take {rows[0]['needs']}."
     first = sure[0]
-    speed = f"slower {with_it}, at {first['median']:.2f} of the throughput"
+    speed = f"slower {with_it}, at {ratio(first['median'])} of the throughput"
     if first["verdict"] == "faster":
-        speed = f"{first['median']:.2f} times faster {with_it}"
+        speed = f"{ratio(first['median'])} times faster {with_it}"
     text = f"{first['step']} is {speed} ({whom}: {interval_of(first)}, {counts})."
     for kind in ("faster", "slower"):
         if more := [row for row in by[kind] if row is not first]:
@@ -62,10 +62,10 @@ def _finding(rows: Sequence[Row], change: str) -> str:
 
 
 def _ratios(rows: Sequence[Row]) -> str:
-    return ", ".join(f"{row['step']} {row['median']:.2f}{_in_brackets(row)}" for row in rows)
+    return ", ".join(f"{row['step']} {ratio(row['median'])}{_in_brackets(row)}" for row in rows)
 
 
-def _in_brackets(row: Row, form: str = ".2f") -> str:
+def _in_brackets(row: Row, form: str = "") -> str:
     return "" if row["low"] is None else f" ({interval_of(row, form)})"
 
 

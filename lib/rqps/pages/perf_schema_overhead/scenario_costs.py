@@ -4,6 +4,7 @@ from typing import Any
 
 import altair as alt
 import polars as pl
+from great_tables import GT
 
 from rqps import view
 from rqps.pages.perf_schema_overhead.parts import step_on_build
@@ -146,8 +147,33 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
         group="step",
         rows="scenario",
         note=f"Against {costs['against'][0]} of the same build and round; mean of {view.rounds_of(costs['n'])}, "
-        f"{view.coverage_of(costs['coverage'])}. Throughput: ▼ slower, ▲ faster; CPU: ▲ costs more, ▼ costs less; = "
-        f"the same within {view.smallest_effect(costs)}, ? unsure. µs/o is CPU time per operation.",
+        f"{view.coverage_of(costs['coverage'])}. {view.legend_of(costs)} µs/o is "
+        "CPU time per operation.",
+    )
+
+
+def cost_matrix(costs: pl.DataFrame) -> GT:
+    """Scenarios by step, or by build where there are several: the CPU that each adds to an operation, in percent."""
+    several = costs["build"].n_unique() > 1
+    across = "build" if several else "step"
+    shares = costs.with_columns(
+        share=pl.col("median") - 1, share_low=pl.col("low") - 1, share_high=pl.col("high") - 1
+    )
+    order = shares.sort("position", "build", "share", descending=[False, False, True], maintain_order=True)
+
+    def cell(row: Row) -> str:
+        return _cell(row, "share", "+.1%", COST_SIGNS[row["verdict"]])
+
+    heads = in_order(shares.sort("position", maintain_order=True)[across])
+    group = "step" if several else ""
+    return view.table(
+        view.spread(order, across, [*filter(None, [group]), "scenario"]),
+        [Column("scenario"), *(Column(each, form=cell, align="center") for each in heads)],
+        name="scenario-matrix",
+        group=group,
+        note=f"Server CPU that a scenario adds to an operation, against {costs['against'][0]} of the same build and "
+        f"round: mean of {view.rounds_of(costs['n'])}, {view.coverage_of(costs['coverage'])}. "
+        f"{view.legend_of(costs)}",
     )
 
 

@@ -11,7 +11,7 @@ from rqps.stats.scenarios import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenar
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study
 from rqps.terminal import percent
-from rqps.view import Column, Row, Sentences, rounds_of, table
+from rqps.view import Column, Row, Sentences, interval_of, rounds_of, table
 
 _SAME = 0.006  # of an operation's instructions; two starts of one server differ by up to half of it
 _KEYS = ["host", "build", "step", "scenario"]
@@ -41,10 +41,42 @@ def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
         where = f" on {build}" if several else ""
         each = ", ".join(f"{row['median'] - 1:+.1%} of {row['step']}" for row in by_count)
         beside = f" By instructions: {each}." if each else ""
-        what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
-        subject = _SUBJECTS.get(scenario, f"Recording {what}")
-        sentences.append(f"{subject}{where} {_costs(rows)}.{beside}")
+        sentences.append(f"{_subject(scenario)}{where} {_costs(rows)}.{beside}")
     return Sentences(sentences)
+
+
+def largest(study: Study, costs: pl.DataFrame) -> tuple[str, str, Row | None]:
+    """The scenario that surely costs most and, of the same step and build, what the release enables by itself; what
+    the parts of all of it cost alone; and the row of the first."""
+    sure = costs.filter(pl.col("verdict").is_in(["slower", "faster"])).sort("median", descending=True)
+    if sure.is_empty():
+        return f"The rounds show no scenario to cost CPU time in any of {costs.height} comparisons.", "", None
+    several = costs["build"].n_unique() > 1
+    row = sure.row(0, named=True)
+    where = f" on {row['build']}" if several else ""
+    alike = costs.filter(host=row["host"], step=row["step"], build=row["build"])
+    first = f"{_subject(row['scenario'])}{where} costs most: {_words(row).replace(' µs', ' µs of CPU', 1)}"
+    if row["scenario"] != DEFAULT:
+        others = alike.filter(pl.col("verdict") != "unsure", scenario=DEFAULT).to_dicts()
+        first += "".join(f"; {_lower(_subject(DEFAULT))} {_costs([each])}" for each in others)
+    parts = scenario_parts(study)
+    if not parts.is_empty():
+        alone = parts.filter(host=row["host"], step=row["step"], build=row["build"], role="part")
+        parts = alone.filter(pl.col("low") > 0).sort("median", descending=True)
+    each = [
+        f"{part['scenario'].removesuffix('-only')} costs {part['median']:,.2f} µs ({interval_of(part, ',.2f')})"
+        for part in parts.to_dicts()
+    ]
+    return f"{first}.", f"Of what can be recorded, each alone, {', '.join(each)}." if each else "", row
+
+
+def _subject(scenario: str) -> str:
+    what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
+    return _SUBJECTS.get(scenario, f"Recording {what}")
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
 
 
 def instruction_costs(counted: Study, against: str) -> pl.DataFrame:

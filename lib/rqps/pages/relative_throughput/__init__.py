@@ -1,11 +1,10 @@
 """Relative throughput: the cost of a change, in relative queries per second."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 from great_tables import GT
-from markupsafe import Markup
 
 from rqps import stats, view
 from rqps.pages.relative_throughput.sentences import findings
@@ -14,9 +13,9 @@ from rqps.profile.instructions import instruction_ratios, instructions_per_opera
 from rqps.stats.meaning import INSTRUCTIONS
 from rqps.store import Study, load
 from rqps.view import Sentences
-from rqps.view.words import NOT_COMPARED
 
-__all__ = ["config_table", "configs", "findings", "in_short", "over_releases", "over_time", "side_by_side", "summary"]
+__all__ = ["config_table", "configs", "findings", "over_releases", "over_time", "short_tables", "side_by_side"]
+__all__ += ["summary"]
 
 MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
 
@@ -36,7 +35,7 @@ def side_by_side(study: Study, compared: pl.DataFrame) -> Iterator[GT | Sentence
     if study.card.base in set(counted.runs["dbms"]):
         values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
         ratios = instruction_ratios(values, counted.runs, study.card.base)
-        compared = compared.drop("warnings").filter(pl.col("metric") != INSTRUCTIONS)
+        compared = compared.drop("warnings", "explained").filter(pl.col("metric") != INSTRUCTIONS)
         compared = pl.concat([compared, ratios.with_columns(metric=pl.lit(INSTRUCTIONS)).select(compared.columns)])
     yield from view.side_by_side(compared)
 
@@ -50,21 +49,9 @@ def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
     yield view.latencies(stats.latencies_of_steps(study.steps), stats.most_changed(compared, MOST_IN_LATENCY))
 
 
-class InShort(NamedTuple):
-    """Findings as sentences, with the table of all ratios; of many steps, with those of the groups and the worst."""
-
-    sentences: tuple[str, ...]
-    table: Markup
-    groups: Markup = Markup("")
-
-
-def in_short(study: Study) -> InShort:
-    """The study in short, for the first page of its report."""
-    rounds, compared = stats.relate(study)
-    if compared.is_empty():
-        return InShort((NOT_COMPARED,), Markup(""))
-    sentences = findings(compared, *configs(study, rounds)).sentences
-    if compared["step"].n_unique() <= MANY:
-        return InShort(sentences, Markup(view.ratio_table(compared).as_raw_html()))
-    by_group, worst = summary(compared)
-    return InShort(sentences, Markup(worst.as_raw_html()), Markup(by_group.as_raw_html()))
+def short_tables(compared: pl.DataFrame) -> Iterator[GT]:
+    """All ratios; of many steps, those of the groups and of the worst."""
+    if compared["step"].n_unique() > MANY:
+        yield from summary(compared)
+    else:
+        yield view.ratio_table(compared)

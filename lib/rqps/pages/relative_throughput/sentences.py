@@ -7,8 +7,8 @@ import polars as pl
 
 from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, by_group
 from rqps.terminal import percent
-from rqps.view import Row, Sentences, interval_of, number_of, rounds_of
-from rqps.view.words import NOT_COMPARED, short_steps
+from rqps.view import Row, Sentences, interval_of, number_of, ratio, rounds_of
+from rqps.view.words import NOT_COMPARED, left_unsure, short_steps
 
 MOST_STEPS, MOST_DBMS = 3, 5
 WORST, MOST_DBMS_OF_A_GROUP = 3, 2  # of each group of steps
@@ -55,12 +55,8 @@ def _of_host(
     for (dbms, instead_of), rows in of_throughput.group_by("dbms", "base", maintain_order=True):
         asked = "".join(f" ({each})" for each in changes.filter(dbms=dbms, instead_of=instead_of)["change"])
         yield f"Same build, other config: {_relation(rows, f'{dbms}{asked}')}"
-    unsure = throughput.filter(verdict="unsure")
-    if not unsure.is_empty():
-        needs = unsure.group_by("needs").agg(pl.len().alias("times")).sort("times", "needs", descending=True)
-        most = "" if needs.height == 1 else f" for {needs['times'][0]} of them"
-        count = f"{unsure.height} of {throughput.height} comparisons"
-        yield f"The rounds leave {count} unsure; it would take{most} {needs['needs'][0]}."
+    if unsure := left_unsure(throughput):
+        yield f"The rounds leave unsure: {unsure}."
 
 
 def _relation(throughput: pl.DataFrame, me: str, what: str = "") -> str:
@@ -96,7 +92,7 @@ def _step(row: Row, compared: pl.DataFrame, gains: pl.DataFrame) -> str:
 
 
 def _named(row: Row) -> str:
-    return f"{row['median']:.2f} ({row['step']}, {interval_of(row)})"
+    return f"{ratio(row['median'])} ({row['step']}, {interval_of(row)})"
 
 
 def _moved(row: Row) -> str:
@@ -114,9 +110,9 @@ def _of_group(throughput: pl.DataFrame) -> str:
     rows = middles.head(MOST_DBMS_OF_A_GROUP).to_dicts()
     steps, group = rows[0]["steps"], rows[0]["group"]
     counted = f"{steps} step{'s' if steps > 1 else ''}"
-    reaches = ["" if steps == 1 else f" ({row['low']:.2f} to {row['high']:.2f})" for row in rows]
+    reaches = ["" if steps == 1 else f" ({ratio(row['low'])} to {ratio(row['high'])})" for row in rows]
     first, *others = [
-        f"{row['dbms']} does {row['middle']:.2f}{reach}" for row, reach in zip(rows, reaches, strict=True)
+        f"{row['dbms']} does {ratio(row['middle'])}{reach}" for row, reach in zip(rows, reaches, strict=True)
     ]
     does = ", ".join([f"{first} of {rows[0]['base']}", *others])
     name = f"{group} ({counted})" if group else f"All {counted}"
@@ -129,7 +125,7 @@ def _worst(of_group: pl.DataFrame) -> str:
     rows = slower.unique("step", keep="first", maintain_order=True).head(WORST).to_dicts()
     if not rows:
         return "None of them is shown to be slower."
-    named = [f"{row['step']} {row['median']:.2f} ({interval_of(row)})" for row in rows]
+    named = [f"{row['step']} {ratio(row['median'])} ({interval_of(row)})" for row in rows]
     if len(rows) > 1 and len({row["dbms"] for row in rows}) == 1:
         listed = f"{', '.join(named)}, all in {rows[0]['dbms']}"
     else:

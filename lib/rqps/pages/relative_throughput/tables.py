@@ -9,7 +9,7 @@ from rqps import stats, view
 from rqps.stats import STUDENT, verdict
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
-from rqps.view import Column, Row, Sentences, interval_of, rounds_of, two_lines
+from rqps.view import Column, Row, Sentences, interval_of, ratio, rounds_of, two_lines
 
 THROUGHPUT = "operations_per_s"
 CPU = "server_cpu_us_per_operation"
@@ -48,10 +48,12 @@ def group_table(compared: pl.DataFrame) -> GT:
 
     def middle(row: Row) -> str:
         counted = " ".join(f"{signs[word]}{row[word]}" for word in VERDICTS if row[word])
-        return two_lines(f"<b>{row['middle']:.2f}</b>", f"{row['low']:.2f} to {row['high']:.2f}<br>{counted}")
+        return two_lines(
+            f"<b>{ratio(row['middle'])}</b>", f"{ratio(row['low'])} to {ratio(row['high'])}<br>{counted}"
+        )
 
     groups = [
-        Column(each, f"{each} ({steps[each]})", middle, lambda row: row and view.colour_of(row["middle"]), "center")
+        Column(each, f"{each} ({steps[each]})", middle, _colour_of_group, "center")
         for each in view.in_order(rows["group"])
     ]
     return view.table(
@@ -62,6 +64,12 @@ def group_table(compared: pl.DataFrame) -> GT:
         f"to the highest, and how many of them are {legend}, {signs['same']} the same or {signs['unsure']} unsure, "
         f"each by {rounds_of([*rows['fewest_rounds'], *rows['most_rounds']])}.",
     )
+
+
+def _colour_of_group(row: Row | None) -> str | None:
+    """Pale where most steps of the group are unsure."""
+    unsure = row and row["unsure"] > row["steps"] / 2
+    return view.colour_of(row["middle"], "unsure" if unsure else "") if row else None
 
 
 def worst(compared: pl.DataFrame, at_most: int = MANY) -> pl.DataFrame:
@@ -78,9 +86,9 @@ def worst_table(compared: pl.DataFrame) -> GT:
     """One row per step, the worst first."""
 
     def cost(row: Row) -> str:
-        return two_lines(f"{row['cpu']:.2f}", interval_of(row, of="cpu"))
+        return two_lines(ratio(row["cpu"]), interval_of(row, of="cpu"))
 
-    rows = view.by_host(worst(compared).drop("warnings", strict=False))
+    rows = view.by_host(worst(compared))
     of_steps = rows["of_steps"][0]
     shown = f"The worst {rows.height} of {of_steps} steps" if rows.height < of_steps else "All steps"
     cells = [row | {"ratio": row, "cost": None if row["cpu"] is None else row} for row in rows.to_dicts()]
@@ -94,8 +102,8 @@ def worst_table(compared: pl.DataFrame) -> GT:
         ],
         name="worst",
         note=f"{shown}, each with the dbms that does worst in it. Relative to {rows['base'][0]}: mean of "
-        f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(rows, THROUGHPUT)} "
-        "Server CPU/o: its CPU time for an operation, relative to the base.",
+        f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(rows)} Server CPU/o: "
+        "its CPU time for an operation, relative to the base.",
     )
 
 
@@ -173,7 +181,6 @@ def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFram
         ],
         name="config",
         group="pair",
-        note=f"Mean of {rounds_of(within['n'])}, {view.coverage_of(within['coverage'])}. Throughput: "
-        f"{view.legend_of(within, THROUGHPUT)} CPU/o: ▲ more expensive, ▼ cheaper. Given back: how much higher rQPS "
-        "against the study's base is, round by round.",
+        note=f"Mean of {rounds_of(within['n'])}, {view.coverage_of(within['coverage'])}. {view.legend_of(within)} "
+        "Given back: how much higher rQPS against the study's base is, round by round.",
     )

@@ -20,7 +20,7 @@
       return vegaEmbed(drawing, spec, { actions: false, renderer: "svg", mode: "vega-lite" });
     };
     const { view } = await draw();
-    place.querySelector("img").remove();
+    place.querySelector("img")?.remove();
     figure.classList.add("drawn");
     figure.dispatchEvent(new CustomEvent("charted", { bubbles: true, detail: view }));
     if (panel) {

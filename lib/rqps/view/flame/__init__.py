@@ -1,7 +1,7 @@
 """Differential flame graphs, an explorer of many of them, and questions to choose from; a small program that each
 page carries draws and chooses."""
 
-from rqps.view.flame.explorer import explorer, parts_table
+from rqps.view.flame.explorer import address, explorer, parts_table
 from rqps.view.flame.frames import tree_of
 from rqps.view.flame.graph import (
     Drawing,
@@ -15,5 +15,5 @@ from rqps.view.flame.graph import (
 )
 from rqps.view.flame.picture import figure, with_error
 
-__all__ = ["Drawing", "explorer", "flame_graph", "flame_svg", "script_element", "without_program"]
+__all__ = ["Drawing", "address", "explorer", "flame_graph", "flame_svg", "script_element", "without_program"]
 __all__ += ["claim_of", "figure", "figure_of", "how_of", "parts_table", "tree_of", "with_error"]

@@ -22,6 +22,7 @@ STYLE = """
 .rqps-map a[aria-current=true] { outline: 3px solid #0b5c8a; }
 .rqps-map small { display: block; font-size: 11px; }
 .rqps-cell { scroll-margin-top: 12px; }
+.rqps-cell > div { scroll-margin-top: 56px; }
 .rqps-cell > summary { font-weight: 600; font-size: 17px; margin: 14px 0 4px; }
 """
 BAR_PX = 60
@@ -65,7 +66,7 @@ def explorer(
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
         f"<p><strong>{escape(claim)}</strong> Each cell is a link to the parts of its difference, by component and "
-        f"as a flame graph. {below} {legend_of(operations, 'cost')}</p>"
+        f"as a flame graph. {below} {legend_of(operations)}</p>"
         f"{_map(rows, unit, by, rounds)}"
         f"<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
@@ -138,7 +139,7 @@ def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
     as_ratio = row["base_median"] / row["me_median"] if row["me_median"] else 1.0
     marks = "rqps-to rqps-first" if is_first else "rqps-to"
     count = "" if rounds else f" · n={row['n']}"
-    paper, href = colour_of(as_ratio), escape(address(row["step"], row["dbms"], by))
+    paper, href = colour_of(as_ratio, row["verdict"]), escape(address(row["step"], row["dbms"], by))
     return (
         f'<td style="background:{paper}">'
         # Inline, since JupyterLab has a colour of its own for links.

@@ -1,18 +1,17 @@
 "use strict";
-// Numbers that have a profile lead to it: cells of tables become links, and marks of charts can be clicked.
+// Numbers lead to their rounds: cells of tables become links, and marks of charts can be clicked.
 // It stands before what draws charts.
 (() => {
-  const { page, cells, study } = JSON.parse(document.getElementById("profiled").textContent);
-  const found = new Map(cells.map(([step, dbms, by]) => [`${step}\n${dbms}`, { step, dbms, ...(by && { by }) }]));
+  const { page, cells } = JSON.parse(document.getElementById("to-rounds").textContent);
+  const found = new Set(cells.map(([step, dbms]) => `${step}\n${dbms}`));
   const address = (step, dbms) => {
-    const asked = Object.entries(found.get(`${step}\n${dbms}`) ?? {});
-    return asked.length ? `${page}#${asked.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}` : "";
+    const [ofStep, ofDbms] = [step, dbms].map(encodeURIComponent);
+    return found.has(`${step}\n${dbms}`) ? `${page}#step=${ofStep}&dbms=${ofDbms}` : "";
   };
   const link = (cell, step, dbms) => {
     const href = address(step, dbms);
     if (!href || cell.querySelector("a")) return;
-    const title = `where the time goes${study ? `, by the study ${study}` : ""}`;
-    const anchor = Object.assign(document.createElement("a"), { href, className: "profiled", title });
+    const anchor = Object.assign(document.createElement("a"), { href, className: "to-rounds", title: "its rounds" });
     anchor.append(...cell.childNodes);
     cell.append(anchor);
   };
@@ -43,8 +42,13 @@
     const [step, dbms] = datum?.dbms ? [datum.step, datum.dbms] : (datum?.row ?? "").split(" ⋅ ");
     return address(step, dbms);
   };
+  const go = (href) => {  // as a link does, which whoever shows this page may follow in its own way
+    const link = document.body.appendChild(Object.assign(document.createElement("a"), { href }));
+    link.click();
+    link.remove();
+  };
   document.addEventListener("charted", ({ target, detail: view }) => {
-    view.addEventListener("click", (_, item) => { if (of(item?.datum)) location.href = of(item.datum); });
+    view.addEventListener("click", (_, item) => { if (of(item?.datum)) go(of(item.datum)); });
     view.addEventListener("mousemove", (_, item) => { target.style.cursor = of(item?.datum) ? "pointer" : ""; });
   });
 })();

@@ -1,0 +1,147 @@
+"""The answer of a study, for its first page: three sentences, a line on what it was measured on, and the tables."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from statistics import median
+from typing import NamedTuple
+
+import polars as pl
+from great_tables import GT
+from markupsafe import Markup
+
+from rqps import stats
+from rqps.pages import flamegraph_breakdown, perf_schema_overhead, relative_throughput
+from rqps.stats import Health
+from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
+from rqps.stats.verdict import VERDICTS
+from rqps.store.read import Study
+from rqps.terminal import percent
+from rqps.view import Row, interval_of, number_of, rounds_of
+from rqps.view.words import NOT_COMPARED, left_unsure
+
+USER_CPU = "server_user_cpu_us_per_operation"
+ROWS = ("table_rows", "load_rows")
+"""Parameters that say how large the tables are, by workload."""
+_WORDS = {"slower": "slower or more expensive", "faster": "faster or cheaper", "same": "the same", "unsure": "unsure"}
+_SAYS = {
+    THROUGHPUT: "{dbms} does {number} of the throughput of {base}",
+    CPU: "an operation costs {dbms} {number} times the server CPU of {base}",
+    INSTRUCTIONS: "an operation takes {dbms} {number} times the server instructions of {base}",
+}
+
+
+class Answer(NamedTuple):
+    """The answer of a study: what changed most, where that goes, and what can't be told."""
+
+    sentences: tuple[str, ...]
+    measured: str = ""
+    """A line on what it was measured on, and how much of it is decided."""
+    tables: tuple[tuple[str, Markup], ...] = ()
+    """Tables as HTML, each with its heading."""
+
+
+def answer(
+    study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, health: Health, pages: Collection[str]
+) -> Answer:
+    """The answer of a study by its rounds; of one that has the page of the performance schema, by what that costs."""
+    if compared.is_empty():
+        return Answer((NOT_COMPARED,))
+    decided = stats.deciding(compared)
+    about, costs = decided, pl.DataFrame()
+    if "perf_schema_overhead" in pages:
+        costs = perf_schema_overhead.costs(study)
+    if not costs.is_empty():
+        about, first = costs, perf_schema_overhead.largest(study, costs)
+    else:
+        first = _most_changed(decided)
+    most, second, row = first
+    said = (most, second or (_where(study, row) if row else ""), _can_not_be_told(about, health))
+    return Answer(
+        tuple(filter(None, said)),
+        _measured_on(study, rounds, about),
+        tuple((heading, Markup(made.as_raw_html())) for heading, made in _tables(study, compared, decided, costs)),
+    )
+
+
+def _most_changed(decided: pl.DataFrame) -> tuple[str, str, Row | None]:
+    """The largest change that is sure, by the measure that decides it."""
+    sure = decided.filter(pl.col("verdict").is_in(["slower", "faster"]))
+    by_size = sure.sort(pl.col("median").log().abs(), descending=True, maintain_order=True).to_dicts()
+    counts = Counter(decided["verdict"])
+    counted = ", ".join(f"{counts[word]} {_WORDS[word]}" for word in VERDICTS if counts[word])
+    of = f"of {decided.height} comparisons {counted}" if decided.height > 1 else ""
+    if not by_size:
+        nothing = "No change is sure, neither of throughput nor of what an operation costs"
+        return f"{nothing}: {of or f'the one comparison is {counted}'}.", "", None
+    row = by_size[0]
+    where = f" on {row['host']}" if decided["host"].n_unique() > 1 else ""
+    says = _SAYS[row["metric"]].format(dbms=row["dbms"], base=row["base"], number=number_of(row))
+    return f"Most changed is {row['step']}{where}: {says}{'; ' if of else ''}{of}.", "", row
+
+
+def _where(study: Study, row: Row) -> str:
+    """The parts of a difference: those of its profile, or else the server's own code and the kernel."""
+    if found := flamegraph_breakdown.parts_of(study, row["step"], row["base"], row["dbms"]):
+        return found
+    values = stats.measured(study, (CPU, USER_CPU)).filter(host=row["host"], step=row["step"])
+    costs = stats.compare(stats.rounds_of_pairs(values, [(row["base"], row["dbms"])]), of="difference")
+    by_metric = {each["metric"]: each for each in costs.to_dicts()}
+    cpu, user = by_metric.get(CPU), by_metric.get(USER_CPU)
+    if not cpu or not user or cpu["low"] is None:
+        return "Where that goes was not measured."
+    if cpu["verdict"] in ("same", "unsure"):
+        more = f"{cpu['median']:+,.2f} µs ({interval_of(cpu, '+,.2f')})"
+        return f"The server's CPU time does not explain that: {more} for an operation; what it waits for does."
+    return (
+        f"That is {cpu['median']:+,.2f} µs ({interval_of(cpu, '+,.2f')}) of server CPU for an operation: "
+        f"{user['median']:+,.2f} in the server's own code, {cpu['median'] - user['median']:+,.2f} in the kernel. "
+        "A profile names the functions: give the study stacks_rounds: 4."
+    )
+
+
+def _can_not_be_told(about: pl.DataFrame, health: Health) -> str:
+    if unsure := left_unsure(about):
+        return f"Can't be told: {unsure}."
+    if health.told is None:
+        return ""
+    return f"All is decided; a difference of less than {percent(health.told)} can't be told."
+
+
+def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str:
+    """Seconds a step, rows, the kind of machine, the method, and how much is decided, in one line."""
+    seconds = study.steps["elapsed_s"].drop_nulls()
+    low, high = (float(seconds.quantile(share) or 0) for share in (0.1, 0.9))
+    length = f"{low:.2g} to {high:.2g} s a step" if high > 1.2 * low else f"{high:.2g} s a step"
+    sizes = [study.card.parameters[name] for name in ROWS if name in study.card.parameters]
+    tables = study.card.parameters.get("tables", 1)
+    rows = [f"{f'{tables} tables of ' if tables > 1 else ''}{size:,} rows" for size in sizes]
+    machines = study.conditions.filter(kind="machine").group_by("host", maintain_order=True).agg("name", "value")
+    hosts = [_machine(dict(zip(names, values, strict=True))) for _, names, values in machines.rows()]
+    counted = rounds_of(about["n"])
+    cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
+    method = f"{counted} of duets, {median(cycles):.0f} cycles each" if cycles else f"{counted} in random order"
+    undecided = about.filter(verdict="unsure").height
+    decided = f"{about.height - undecided} of {about.height} comparisons decided"
+    return " · ".join([length, *rows, *dict.fromkeys(hosts), method, decided])
+
+
+def _machine(known: dict[str, str]) -> str:
+    """The kind of machine: `virtual machine, 2 CPUs (AMD EPYC), 24 GB`."""
+    kind = "virtual machine" if known.get("virtualised") == "True" or known.get("hypervisor") else "machine"
+    model = f" ({known['cpu_model']})" if known.get("cpu_model") else ""
+    memory = f", {int(known['memory_kb']) / 1024**2:.0f} GB" if known.get("memory_kb") else ""
+    return f"{kind}, {known.get('cpus', '?')} CPUs{model}{memory}"
+
+
+def _tables(
+    study: Study, compared: pl.DataFrame, decided: pl.DataFrame, costs: pl.DataFrame
+) -> Iterator[tuple[str, GT]]:
+    """The tables of the first page: of the performance schema, of functions, and of throughput."""
+    if not costs.is_empty():
+        yield "What the performance schema costs", perf_schema_overhead.cost_matrix(costs)
+    functions = flamegraph_breakdown.changed_functions(study, decided)
+    if functions is not None:
+        yield "Where the time goes", functions
+    if costs.is_empty():
+        headings = (f"Throughput relative to {study.card.base}", "The worst steps")
+        yield from zip(headings, relative_throughput.short_tables(compared), strict=False)

@@ -1,0 +1,91 @@
+"""The page behind every number: its rounds, each with its runs, warnings and raw rows."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from markupsafe import Markup
+
+from rqps.report.profiles import Links
+from rqps.report.render import json_in_html
+from rqps.stats import SIDES
+from rqps.store.read import Study
+from rqps.view import by_host, interval_of, ratio, verdict_words
+from rqps.view.flame import address
+from rqps.view.words import sized
+
+PAGE = "rounds.html"
+
+
+def links_to_rounds(compared: pl.DataFrame) -> Markup:
+    """Links from the cells of tables and charts to their rounds, as JSON."""
+    cells = by_host(compared).select("step", "dbms").unique(maintain_order=True)
+    return json_in_html({"page": PAGE, "cells": cells.rows()})
+
+
+def numbers(
+    study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, files: Mapping[str, str | None], profiles: Links
+) -> Iterator[dict[str, Any]]:
+    """Each comparison for the template, in the order of tables: its numbers, its rounds, and where they come from.
+
+    `files` are the pages of runs by their folders.
+    """
+    folders = dict(study.runs.select("run", "folder").rows())
+    warned = study.warnings.group_by("run", "step").agg(pl.format("{}: {}", "kind", "text"))
+    said = {(run, step): texts for run, step, texts in warned.rows()}
+    keys = ["step", "dbms"]
+    of_cell = by_host(rounds).sort("round").partition_by(keys, as_dict=True)
+    metrics = [metric for metric in SIDES if metric in set(compared["metric"])]
+    for (step, dbms), rows in by_host(compared).group_by(keys, maintain_order=True):
+        found = {row["metric"]: row for row in rows.to_dicts()}
+        there = [metric for metric in metrics if metric in found]
+        by_round = of_cell[step, dbms].partition_by("round", as_dict=True, maintain_order=True)
+        by = profiles.by.get((step, dbms))
+        yield {
+            "id": f"step={step}&dbms={dbms}",
+            "title": f"{step}: {dbms} against {rows['base'][0]}",
+            "numbers": [_said(found[metric]) for metric in there],
+            "metrics": [SIDES[metric] for metric in there],
+            "profile": "" if by is None else f"{profiles.page}{address(step, dbms, by)}",
+            "rounds": [
+                _round(number, of_round, there, folders, files, said) for (number,), of_round in by_round.items()
+            ],
+        }
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    takes = f", it would take {row['needs']}" if row["needs"] else ""
+    verdict = verdict_words(row["metric"])[row["verdict"]]
+    return f"{SIDES[row['metric']]} {ratio(row['median'])} ({interval_of(row)}, n={row['n']}): {verdict}{takes}"
+
+
+def _round(
+    number: int,
+    rows: pl.DataFrame,
+    metrics: list[str],
+    folders: Mapping[str, str],
+    files: Mapping[str, str | None],
+    said: Mapping[tuple[str, str | None], list[str]],
+) -> dict[str, Any]:
+    found = {row["metric"]: row for row in rows.to_dicts()}
+    first = next(iter(found.values()))
+    runs = (first["base_run"], first["run"])
+    table = "slices.parquet" if "/" in first["run"] and first["cycles"] else "steps.parquet"
+    return {
+        "round": number,
+        "cells": [
+            [sized(found[metric]["base_value"]), sized(found[metric]["me_value"]), f"{found[metric]['ratio']:.4f}"]
+            if metric in found
+            else ["–"] * 3
+            for metric in metrics
+        ],
+        "runs": [{"name": run, "file": files.get(folders[run]), "raw": _raw(folders[run], table)} for run in runs],
+        "warnings": [text for run in runs for of in (first["step"], None) for text in said.get((run, of), [])],
+    }
+
+
+def _raw(folder: str, table: str) -> str:
+    path = Path(folder)
+    names = path.parts[-2:] if path.parent.name.startswith("run=") else path.parts[-1:]
+    return "/".join([*names, table])

@@ -1,0 +1,91 @@
+"""The first page answers in three sentences: what changed most, where that goes, and what can't be told."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import rqps
+import synthetic
+import synthetic_duet
+import synthetic_scenarios
+from rqps import stats
+from rqps.report.first_page import Answer, answer
+from rqps.store import write_study_card
+
+ROOT = Path(__file__).parent.parent
+
+
+def answer_of(data: Path, study: str = "synthetic", pages: tuple[str, ...] = ()) -> Answer:
+    found = rqps.load(study, data)
+    return answer(found, *stats.relate(found), stats.health(found), pages)
+
+
+@pytest.mark.parametrize("write", [synthetic.write_study, synthetic_duet.write_duets])
+def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[Path], Path], tmp_path: Path) -> None:
+    first, second, *others = answer_of(write(tmp_path)).sentences
+    assert first.startswith("Most changed is ")
+    assert ": my2.base does 0.70 (" in first
+    assert ", 6 rounds) of the throughput of my1.base; of 4 comparisons 4 slower or more expensive." in first
+    assert second.startswith("That is +")
+    assert " µs (+" in second
+    assert "in the server's own code, " in second
+    assert [each.partition(";")[0] for each in others] == ["All is decided"]
+
+
+def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path: Path) -> None:
+    """The load generator took its own time, now this and now that; the server's CPU per operation is as it was."""
+    shape, folder = synthetic.Shape(), tmp_path / "raw/study=synthetic"
+    write_study_card(folder, synthetic.card(shape))
+    for number in range(1, shape.rounds + 1):
+        for place, dbms in enumerate(shape.dbms):
+            facts = synthetic.manifest(dbms, number, shape)
+            rows = synthetic.tables(facts, shape)
+            for step in rows["steps"]:
+                step["operations_per_s"] /= 1 + (3 * number + 7 * place) % 5
+            synthetic.write_rows(folder, facts, rows)
+    first, second, *_ = answer_of(tmp_path).sentences
+    assert " an operation costs my2.base 1.4" in first
+    assert "times the server CPU of my1.base" in first
+    assert "throughput of" not in first
+    assert second.startswith("That is +")
+
+
+def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
+    synthetic.write_study(tmp_path, rounds=2)
+    first, *_, last = answer_of(tmp_path).sentences
+    assert first == (
+        "No change is sure, neither of throughput nor of what an operation costs: of 4 comparisons 4 unsure."
+    )
+    assert last.startswith("Can't be told: 4 of 4 comparisons (point-query of my2.base, ")
+    assert last.endswith("; it would take 4 rounds: there are 2.")
+
+
+def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path) -> None:
+    found = answer_of(synthetic_scenarios.write(tmp_path), pages=("perf_schema_overhead",))
+    first, second, *_ = found.sentences
+    assert first.startswith("All of it costs most: ")
+    assert " µs of CPU for point-query (+" in first
+    assert "; what the release enables by itself costs " in first
+    assert second.startswith("Of what can be recorded, each alone, waits costs ")
+    assert [heading for heading, _ in found.tables] == ["What the performance schema costs"]
+
+
+def test_a_study_of_profiles_names_functions(sample: Path) -> None:
+    found = answer_of(sample, "where-did-it-go")
+    assert "(most in " in found.sentences[1]
+    assert found.tables[0][0] == "Where the time goes"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The committed samples, whatever was measured here since."""
+    alone = tmp_path_factory.mktemp("data")
+    (alone / "sample").symlink_to(ROOT / "data/sample")
+    return alone
+
+
+def test_one_line_says_what_it_was_measured_on(tmp_path: Path) -> None:
+    written = synthetic.write_study(tmp_path)
+    assert answer_of(written).measured == (
+        "5 s a step · 1,000 rows · machine, ? CPUs, 0 GB · 6 rounds in random order · 4 of 4 comparisons decided"
+    )

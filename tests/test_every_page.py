@@ -1,0 +1,23 @@
+"""Every page of every sample opens, draws all its charts, and has nothing to complain of."""
+
+from pathlib import Path
+
+import pytest
+from browser import DESKTOP, Browser, opened
+from rqps.report import build
+
+SAMPLE = Path(__file__).parent.parent / "data/sample"
+STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
+
+pytestmark = pytest.mark.page
+
+
+@pytest.mark.parametrize("study", [name for name in STUDIES if not name[-2:].strip("-").isdigit()])
+def test_every_page_of_a_sample_opens(study: str, browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "sample").symlink_to(SAMPLE)  # and nothing that was measured here
+    for page in sorted(build(study, tmp_path, tmp_path / "report").parent.glob("*.html")):
+        charts = page.read_text().count("data-chart=")
+        with opened(browser, page, DESKTOP) as tab:
+            if charts:
+                assert tab.wait_for("document.documentElement.dataset.charts") == f"{charts} of {charts}", page.name
+            assert tab.complaints() == [], page.name
