@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_notebook
 from rqps.errors import RqpsError
 from rqps.notebook import check_parameters
+from rqps.run.notes import noted
 from rqps.run.state import FIRST_GUESS_S, Estimate
-from rqps.run.watch import noted
 from rqps.terminal import Terminal
 
 GIVEN = {"runs_yaml": "runs.yaml", "study": "demo"}

@@ -30,11 +30,13 @@ PLACE = "its name: measured here, or came with the checkout; or its folder, its 
 PACKED = "a file that ends in .rqps, or the folder for study=STUDY; STUDY.rqps if not given, or data/raw to unpack"
 ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from them"
 BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
+BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
 DATA = "where what is measured is stored; $RQPS_DATA if not given, else data beside runs.yaml"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--rounds": {"type": int, "metavar": "N", "help": ROUNDS},
     "--budget": {"metavar": "TIME", "help": BUDGET},
+    "--between": {"metavar": "HOURS", "help": BETWEEN},
     "--runs-yaml": {"type": Path, "metavar": "FILE", "help": RUNS_YAML},
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
     "--check": {"action": "store_true", "help": "read every byte of what was measured, and compare its digest"},
@@ -71,29 +73,39 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "plan",
         "show a study's runs and the time they take, without starting anything",
         {"study": STUDY},
-        ("--rounds", "--budget", "--runs-yaml", "--data"),
-        ("rqps plan demo", "rqps plan demo --rounds 1", "rqps plan demo --budget 30m  what half an hour could tell"),
+        ("--rounds", "--budget", "--between", "--runs-yaml", "--data"),
+        (
+            "rqps plan demo",
+            "rqps plan demo --rounds 1",
+            "rqps plan demo --budget 30m  what half an hour could tell",
+            "rqps plan demo --between 22:00-06:00  how many nights",
+        ),
     ),
     (
         "run",
         "measure the runs of a study that are missing, and no others",
         {"study": STUDY},
-        ("--rounds", "--budget", "--archive", "--runs-yaml", "--data"),
+        ("--rounds", "--budget", "--between", "--archive", "--runs-yaml", "--data"),
         (
             "rqps run demo             all that is missing",
             "rqps run demo --rounds 1  a quick try",
             "rqps run demo --budget 30m  until all is decided, or for half an hour",
+            "rqps run demo --between 22:00-06:00  at night; by day it waits",
             "rqps run demo --archive   set aside what was measured before, and measure it all again",
         ),
     ),
     (
         "status",
-        "show what is done, failed or missing",
-        {"study": {**STUDY, "nargs": "?", "help": "its name in runs.yaml; every study if not given"}},
+        "show what is done, failed or missing, and the run under way",
+        {
+            "study": {**STUDY, "nargs": "?", "help": "its name in runs.yaml; every study if not given"},
+            "--watch": {"action": "store_true", "help": "show it again and again, until Ctrl-C"},
+        },
         ("--check", "--runs-yaml", "--data"),
         (
             "rqps status          one line per study",
             "rqps status demo     each of its runs",
+            "rqps status --watch  what is measured now, its step and the time left",
             "rqps status --check  is all that was measured as it was, to the last byte?",
         ),
     ),

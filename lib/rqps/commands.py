@@ -6,6 +6,7 @@ Imports are inside the functions: `rqps --help` must not wait for polars.
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from rqps.errors import RqpsError
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
     from rqps.run.budget import Budget
+    from rqps.run.hours import Hours
     from rqps.study import RunsFile
 
 FAILED = 1
@@ -128,6 +130,7 @@ def plan(arguments: argparse.Namespace) -> Call:
     from rqps.run.state import StudyFolder, state, this_host
 
     _, runs_file, data = _asked(arguments)
+    hours = _hours(arguments)
     study, host = arguments.study, this_host()
     sources = _sources(runs_file, study)
 
@@ -142,7 +145,7 @@ def plan(arguments: argparse.Namespace) -> Call:
         servers = {build: origin.words + ", to be fetched" * (build in fetched) for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         mistakes = foresee([each.run for each in states if each.state not in ("done", "absent")])
-        _print(plan_text(states, servers, fetch_bytes, [str(each) for each in mistakes], buys))
+        _print(plan_text(states, servers, fetch_bytes, [str(each) for each in mistakes], buys, hours))
         return FAILED if mistakes else 0
 
     return call
@@ -160,6 +163,7 @@ def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
 def run(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     _sources(runs_file, arguments.study)
+    hours = _hours(arguments)
 
     def measure(runs_file: "RunsFile", study: str) -> int:
         from rqps.run.run_study import Here, run_study
@@ -168,7 +172,9 @@ def run(arguments: argparse.Namespace) -> Call:
         notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
         runner = Here(notebooks, runs_yaml)
         budget = _budget(runs_file, study, data)
-        return run_study(runs_file, study, data=data, runner=runner, archive=arguments.archive, budget=budget)
+        return run_study(
+            runs_file, study, data=data, runner=runner, archive=arguments.archive, budget=budget, hours=hours
+        )
 
     def call() -> int:
         from rqps.run.levels import run_levels
@@ -182,6 +188,14 @@ def run(arguments: argparse.Namespace) -> Call:
         return code
 
     return call
+
+
+def _hours(arguments: argparse.Namespace) -> "Hours | None":
+    if arguments.between is None:
+        return None
+    from rqps.run.hours import Hours
+
+    return Hours.read(arguments.between)
 
 
 def _budget(runs_file: "RunsFile", study: str, data: Path) -> "Budget | None":
@@ -198,7 +212,7 @@ def _budget(runs_file: "RunsFile", study: str, data: Path) -> "Budget | None":
 
 
 def status(arguments: argparse.Namespace) -> Call:
-    from rqps.overview import reportable_text, status_text, summary
+    from rqps.overview import reportable_text, status_text, summary, under_way_text
     from rqps.run.state import state
 
     _, runs_file, data = _asked(arguments)
@@ -213,11 +227,33 @@ def status(arguments: argparse.Namespace) -> Call:
                 _say(f"{study}: {error}")
             else:
                 print(status_text(states) if arguments.study else summary(states))
-        if reportable := reportable_text(data, arguments.study):
-            print(reportable)
+        for text in (under_way_text(data), reportable_text(data, arguments.study)):
+            if text:
+                print(text)
         return code
 
-    return call
+    return (lambda: _watch(data, call)) if arguments.watch else call
+
+
+def _watch(data: Path, show_all: Call) -> int:
+    """Shows the run under way until Ctrl-C, and all that there is whenever none is. While one is measured, this reads
+    two small files now and then, since it runs beside it."""
+    from rqps.overview import under_way_text
+
+    clear, every_s = ("\x1b[H\x1b[2J", 2) if sys.stdout.isatty() else ("", 60)
+    before = None
+    with suppress(KeyboardInterrupt):
+        while True:
+            now = under_way_text(data)
+            if now:
+                print(f"{clear}{now}", flush=True)
+            elif before != now:
+                print(clear, end="")
+                show_all()
+                print("nothing is measured now", flush=True)
+            before = now
+            time.sleep(every_s)
+    return 0
 
 
 def show(arguments: argparse.Namespace) -> Call:

@@ -141,14 +141,16 @@ def listed(path: Path) -> set[psutil.Process]:
         written_at_s = path.stat().st_mtime
     except OSError:
         return set()
-    found = set()
-    for line in lines:
-        with suppress(psutil.NoSuchProcess):
-            process = psutil.Process(int(line))
-            # One that started long after its id was written down is somebody else's.
-            if is_alive(process) and process.create_time() < written_at_s + 5:
-                found.add(process)
-    return found
+    return {process for line in lines if (process := living(int(line), written_at_s))}
+
+
+def living(pid: int, known_at_s: float) -> psutil.Process | None:
+    """The process that had this id at a moment; None if it has ended. One that began long after it is another one."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        if is_alive(process) and process.create_time() < known_at_s + 5:
+            return process
+    return None
 
 
 def is_alive(process: psutil.Process) -> bool:

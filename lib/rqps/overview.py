@@ -1,6 +1,7 @@
 """The plan of a study, and its progress, as text for a terminal."""
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -10,6 +11,8 @@ from shutil import disk_usage
 from rqps.engines import engine_of
 from rqps.engines.cache import cache_dir
 from rqps.run.budget import OF_DUETS
+from rqps.run.hours import Hours
+from rqps.run.notes import UnderWay
 from rqps.run.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, in_words
@@ -29,6 +32,7 @@ def plan_text(
     fetch_bytes: int = 0,
     mistakes: Iterable[str] = (),
     buys: str = "",
+    hours: Hours | None = None,
 ) -> str:
     """The time that a study takes or what its budget buys, what would stop it, its servers (in words, by build),
     their options, and the runs in order."""
@@ -39,7 +43,7 @@ def plan_text(
     wrong = [f"  {line}" for each in mistakes for line in each.splitlines()]
     stopped = ["to be mended first, or `rqps run` stops at it", *wrong] if wrong else []
     parts = [
-        _time(states, fetch_bytes, buys),
+        _time(states, fetch_bytes, buys, hours),
         stopped,
         _head(runs, buys),
         sources,
@@ -78,6 +82,12 @@ def summary(states: Sequence[RunState]) -> str:
     counts = Counter[str](each.state for each in states)
     counted = ", ".join(f"{counts[state]} {words}" for state, words in STATES.items() if counts[state])
     return f"{states[0].run.study}: {_count(len(states), 'run')}, {counted}"
+
+
+def under_way_text(data: Path) -> str:
+    """The runs that are measured now, each with its step and the time left; empty where none is."""
+    folders = sorted((data / "raw").glob("study=*"))
+    return "\n".join(found.text(folder) for folder in folders if (found := UnderWay.of(folder)))
 
 
 def reportable_text(data: Path, study: str | None = None) -> str:
@@ -171,7 +181,7 @@ def _cell(dbms: str, state: str) -> str:
     return dbms if state == "missing" else f"{dbms} ({STATES[state]})"
 
 
-def _time(states: Sequence[RunState], fetch_bytes: int, buys: str) -> Iterator[str]:
+def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours | None) -> Iterator[str]:
     todo = [each.run for each in states if each.state not in ("done", "absent")]
     what = "what is not done"
     yield summary(states)
@@ -184,6 +194,8 @@ def _time(states: Sequence[RunState], fetch_bytes: int, buys: str) -> Iterator[s
         under_load = duration(sum(each.estimated_seconds for each in todo))
         fetching = f", and fetching {megabytes(fetch_bytes)}" if fetch_bytes else ""
         yield f"  about {duration(left)} for {what}, {under_load} of it under load{fetching}"
+        if hours:
+            yield f"  {hours.plan(todo, time.time())}"
         yield from _room(todo)
     if any(each.state == "other" for each in states):
         yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"

@@ -5,11 +5,15 @@ import os
 import re
 import sys
 import time
+from datetime import datetime
 from typing import TextIO
+
+SHARE_IN_A_LOG = 0.005
 
 
 class Terminal:
-    """Lines that stay (`say`) and one that is drawn over (`show`); a log gets that one every few seconds at most."""
+    """Lines that stay (`say`) and one that is drawn over (`show`); a log gets that one every few seconds, and in all
+    two hundred times at most, however many days it is about."""
 
     def __init__(self, stream: TextIO | None = None, plain_every_s: float = 15.0) -> None:
         self.stream = stream or sys.stdout
@@ -21,6 +25,7 @@ class Terminal:
         )  # a notebook draws over, too
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
+        self._share = 0.0
         from tqdm import tqdm  # the library's words need none
 
         self._tqdm = tqdm
@@ -46,8 +51,8 @@ class Terminal:
         if self.is_live:
             self._bar.n = share
             self._bar.set_description_str(text)
-        elif at_once or now - self._shown_at >= self._plain_every_s:
-            self._shown_at = now
+        elif at_once or (now - self._shown_at >= self._plain_every_s and share >= self._share + SHARE_IN_A_LOG):
+            self._shown_at, self._share = now, share
             self.say(text)
 
     def close(self) -> None:
@@ -86,6 +91,11 @@ def seconds(text: str) -> int:
     if not whole:
         raise ValueError(f"{text!r} is not a time; write one such as 30m, 2h or 1h30m")
     return whole
+
+
+def moment(unix_s: float) -> str:
+    """A time of these days, by the clock here: `Mon 06:00`."""
+    return datetime.fromtimestamp(unix_s).astimezone().strftime("%a %H:%M")
 
 
 def duration(seconds: float) -> str:

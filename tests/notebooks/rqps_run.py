@@ -1,4 +1,4 @@
-"""`rqps run` with the scripted notebook: python rqps_run.py HOUSE STUDY [--archive]."""
+"""`rqps run` with the scripted notebook: python rqps_run.py HOUSE STUDY [--archive] [HOURS]."""
 
 import json
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rqps.errors import RqpsError
+from rqps.run.hours import Hours
 from rqps.run.run_study import Here, run_study
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
@@ -39,6 +40,7 @@ def main(house: Path, study: str, *options: str) -> int:
             runner=Scripted(house / "notebooks", runs_yaml),
             archive="--archive" in options,
             host="here",
+            hours=next((Hours.read(each) for each in options if each[0].isdigit()), None),
         )
     except RqpsError as error:
         print(f"rqps: {error}", file=sys.stderr)

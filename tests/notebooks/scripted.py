@@ -83,6 +83,8 @@ class Act:
                 except KeyboardInterrupt:
                     if self.fault == "sleep":
                         raise
+        if self.fault == "chatty":
+            (self.folder / "logs/mysqld.err").write_bytes(b"first\n" + 3_000_000 * b"x" + b"\nlast")
         if self.fault == "fill":
             (self.folder / "steps.parquet").write_bytes(b"x" * 4_000_000)
 

@@ -76,7 +76,7 @@ class Budget:
             rounds = max(_rounds_done(spec, there).values(), default=0)
             if rounds > said and not self.verdicts.rounds_to_next(rounds):
                 said = say_outcome(rounds)
-            left_s = ends - time.monotonic()
+            left_s = ends + watcher.waited_s - time.monotonic()
             wanted = self._wanted(runs_file, study, host, there, left_s, watcher)
             runs = unfold(runs_file, study, host, there, wanted)
             of_duets = [run for run in runs if run.mode in OF_DUETS]

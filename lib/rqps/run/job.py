@@ -21,8 +21,8 @@ from rqps.errors import RqpsError
 from rqps.notebook import LOGS
 from rqps.observe import placement
 from rqps.observe.recording import sampled_event
+from rqps.run.notes import Notes
 from rqps.run.run_folder import member_folder
-from rqps.run.watch import Notes
 from rqps.store.manifest import Placement
 from rqps.study import Run
 from rqps.workloads import PARAMETERS, Workload, workload

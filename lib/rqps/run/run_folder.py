@@ -16,14 +16,16 @@ from rqps.engines import Say
 from rqps.engines.cache import cache_dir, locked
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, PIDS, listed, names_of, wait_until_gone
+from rqps.run.notes import DOING
 from rqps.run.state import FAILURE, StudyFolder, write_asked
-from rqps.run.watch import DOING
 from rqps.store.manifest import CARD, MANIFEST, read_manifest
 from rqps.store.write import flush
 from rqps.study import Run
 
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
+LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
+"""Bytes that are kept of each log of a run, half from either end: all that is measured is in the tables."""
 
 
 @contextmanager
@@ -89,6 +91,7 @@ def publish(folder: StudyFolder, run: Run) -> Path:
         _set_aside(folder, run, whole)
     for file in (partial / PIDS, partial / DOING, _owner(partial)):
         file.unlink(missing_ok=True)
+    _shorten_logs(partial, LONGEST_LOG)
     for path in (*partial.rglob("*"), partial):
         flush(path)
     partial.rename(whole)
@@ -120,12 +123,25 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
     partial.mkdir(exist_ok=True)  # somebody may have removed it
+    _shorten_logs(partial, LONGEST_OF_FAILED)
     place = _set_aside(folder, run, partial)
     failure = Failure(run.words, error.replace(str(partial), str(place)), place)
     facts = {"run": run.unit, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
     text = json.dumps({**facts, "doing": doing, "error": failure.error}, indent=2)
     (failure.folder / FAILURE).write_text(text + "\n", encoding="utf-8")
     return failure
+
+
+def _shorten_logs(partial: Path, most: int) -> None:
+    for log in partial.rglob(f"{LOGS}/*"):
+        if log.suffix in (".log", ".err", ".out") and (size := log.stat().st_size) > most:
+            with log.open("r+b") as file:
+                begin = file.read(most // 2)
+                file.seek(size - most // 2)
+                end = file.read()
+                file.seek(0)
+                file.write(b"%s\n... %d bytes are left out ...\n%s" % (begin, size - most, end))
+                file.truncate()
 
 
 def now() -> str:

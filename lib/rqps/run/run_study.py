@@ -13,16 +13,17 @@ from rqps.errors import RqpsError, no_room
 from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
 from rqps.run import run_folder
 from rqps.run.budget import OF_DUETS, Budget
+from rqps.run.hours import Hours
 from rqps.run.job import Ready, git_revision, make_ready
+from rqps.run.notes import noted
 from rqps.run.run_folder import PATIENCE_S, Failure, still_running
 from rqps.run.state import StudyFolder, refuse_mixture, run_state, this_host
-from rqps.run.watch import Stopped, Watcher, noted
+from rqps.run.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, read_study_card
 from rqps.store.write import write_study_card
 from rqps.study import Run, RunsFile, StudySpec, unfold
 from rqps.terminal import duration
 
-POLL_S = 0.5
 AGAIN = "then run the same command again: what was measured before is whole"
 
 
@@ -90,6 +91,7 @@ def run_study(
     archive: bool = False,
     host: str | None = None,
     budget: Budget | None = None,
+    hours: Hours | None = None,
 ) -> int:
     """Measures the runs of a study that are missing, or those that are worth a budget; the exit code. The study goes
     on after a run that fails, whose folder stays."""
@@ -98,7 +100,7 @@ def run_study(
     runs = unfold(runs_file, study, host, {} if archive else folder.duets(host))
     runner.check(runs)
     try:
-        with Watcher() as watcher, run_folder.measuring(study):
+        with Watcher(folder.path) as watcher, run_folder.measuring(study):
             _prepare(folder, runs, archive, watcher)
             left_out = _report_absent(runs, watcher)
             if budget and (buys := budget.plan(runs_file, study, host, folder.duets(host))):
@@ -107,11 +109,14 @@ def run_study(
             todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
             already = len(runs) - len(todo) - left_out
             if budget is None:
-                return _measure(folder, study, todo, _in_turn(todo, watcher, already), already, runner, watcher)
+                watcher.plan(todo, already)
+                if hours and todo:
+                    watcher.say(f"{study}: {hours.plan(todo, time.time())}")
+                return _measure(folder, study, todo, iter(todo), already, runner, watcher, hours)
             others = _in_turn([run for run in todo if run.mode not in OF_DUETS], watcher)
             rounds = budget.rounds(runs_file, study, host, folder, watcher)
             possible = [*todo, *unfold(runs_file, study, host)]
-            return _measure(folder, study, possible, chain(rounds, others), already, runner, watcher)
+            return _measure(folder, study, possible, chain(rounds, others), already, runner, watcher, hours)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -121,8 +126,8 @@ def run_study(
         ) from error
 
 
-def _in_turn(runs: Sequence[Run], watcher: Watcher, already: int = 0) -> Iterator[Run]:
-    watcher.plan(runs, already)
+def _in_turn(runs: Sequence[Run], watcher: Watcher) -> Iterator[Run]:
+    watcher.plan(runs, 0)
     yield from runs
 
 
@@ -163,6 +168,7 @@ def _measure(
     already: int,
     runner: Runner,
     watcher: Watcher,
+    hours: Hours | None,
 ) -> int:
     """Measures the runs that follow, one after the other, once all that is `possible` is ready."""
     began = time.monotonic()
@@ -170,9 +176,11 @@ def _measure(
     failed: list[Failure] = []
     with suppress(Stopped):
         if possible:
+            if hours:
+                hours.wait(watcher)
             with watcher.raising():
                 runner.make_ready(possible, watcher.say)
-        for run in following:
+        for run in hours.runs(following, watcher) if hours else following:
             if failure := _one_run(folder, run, runner, watcher):
                 failed.append(failure)
             else:
@@ -180,7 +188,8 @@ def _measure(
     for failure in failed:
         watcher.say(f"failed: {failure.run}: {failure.in_short}\n  logs: {failure.folder / LOGS}")
     stopped_by = watcher.stopped_by
-    counts = [f"{measured} {'run' if measured == 1 else 'runs'} measured in {duration(time.monotonic() - began)}"]
+    elapsed_s = time.monotonic() - began - watcher.waited_s
+    counts = [f"{measured} {'run' if measured == 1 else 'runs'} measured in {duration(elapsed_s)}"]
     if already:
         counts.append(f"{already} there already")
     if failed:
@@ -210,7 +219,7 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
     partial = run_folder.begin(folder, run)
     try:
         started_at = run_folder.now()
-        watcher.begin()
+        watcher.begin(run)
         error = runner.measure(run, partial, watcher)
         if watcher.stopped_by:
             raise Stopped

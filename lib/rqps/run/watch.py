@@ -1,7 +1,7 @@
 """Watching a study's runs: the work under way, the time left, and Ctrl-C."""
 
+import os
 import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,40 +9,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rqps.notebook import PIDS
-from rqps.run.state import Estimate
+from rqps.run.notes import UnderWay
+from rqps.run.state import PARTIAL, Estimate
 from rqps.study import Run, in_words
 from rqps.terminal import Terminal, duration
 
-DOING = "progress.txt"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Notes:
-    """Notes in a run's folder, for a watcher in another process."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def doing(self, what: str) -> None:
-        """Notes the work under way, also in several threads."""
-        unfinished = self.folder / f".progress-{threading.get_ident()}.txt"
-        unfinished.write_text(what)
-        unfinished.rename(self.folder / DOING)
-
-    def process(self, pid: int) -> None:
-        """Notes a process that has to end before the run has."""
-        with (self.folder / PIDS).open("a") as pids:
-            pids.write(f"{pid}\n")
-
-
-def noted(folder: Path) -> str:
-    """The last note in a run's folder."""
-    try:
-        lines = (folder / DOING).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "starting"
-    return "".join(each for each in lines[0] if each.isprintable()) if lines else "starting"
+POLL_S = 0.5
 
 
 class Stopped(KeyboardInterrupt):
@@ -53,10 +26,16 @@ class Watcher:
     """Shows the runs of a study in a terminal or a log. While it is entered, a signal only sets `stopped_by`:
     it is acted on where nothing can be torn. A second one changes nothing, since a clean end is under way already."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.terminal = Terminal()
         self.stopped_by: signal.Signals | None = None
         """The signal that asked for the end."""
+        self.waited_s = 0.0
+        """Seconds in which nothing was to be measured."""
+        self._folder = folder
+        """The study's, where others look for the run under way."""
+        self._noted: Path | None = None
+        self._failed = 0
         self._runs: Sequence[Run] = ()
         self._before = 0
         self._estimate = Estimate([])
@@ -73,6 +52,8 @@ class Watcher:
 
     def __exit__(self, *error: object) -> None:
         self.terminal.close()
+        if self._noted:
+            self._noted.unlink(missing_ok=True)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
@@ -98,7 +79,7 @@ class Watcher:
 
     def plan(self, runs: Sequence[Run], before: int, ends: float | None = None) -> None:
         """Takes note of the runs to measure; `before` others are there already, and further ones may follow until
-        `ends`, by the monotonic clock."""
+        `ends`, by the monotonic clock as if nothing had been waited for."""
         self._runs, self._before, self._ends = runs, before, ends
         self._all_began = self._all_began or time.monotonic()
         self._estimate = Estimate.of(runs, self._estimate.overheads_s)
@@ -111,21 +92,46 @@ class Watcher:
         """The time that a server takes beside its load."""
         return self._estimate.overhead_s()
 
-    def begin(self) -> None:
+    def begin(self, run: Run) -> None:
         self._began = time.monotonic()
+        run_s = self.expected_s(run)
+        self._note_for_others(self._head(), f".run={run.unit}{PARTIAL}", run_s, self._left_s() - run_s)
         self.doing("starting", at_once=True)
+
+    def wait(self, until_s: float, why: str) -> None:
+        """Waits for a moment, a Unix time; `Stopped` where a signal comes before it."""
+        self.say(why)
+        self._note_for_others(why, "", 0.0, self._left_s())
+        began = time.monotonic()
+        while (left_s := until_s - time.time()) > 0:
+            if self.stopped_by:
+                raise Stopped
+            self.terminal.show(f"{duration(left_s)} to wait")
+            time.sleep(min(left_s, POLL_S))
+        self.waited_s += time.monotonic() - began
+
+    def _note_for_others(self, what: str, partial: str, seconds: float, after_s: float) -> None:
+        if self._folder:
+            ends_s = time.time() + seconds
+            under_way = UnderWay(os.getpid(), what, partial, ends_s, max(after_s, 0.0), self._failed)
+            self._noted = under_way.note(self._folder)
+
+    def _left_s(self, elapsed_s: float = 0.0) -> float:
+        if self._ends is not None:
+            return max(self._ends + self.waited_s - time.monotonic(), 0.0)
+        return self._estimate.left_s(elapsed_s)
 
     def end(self, ok: bool) -> None:
         elapsed_s = time.monotonic() - self._began
+        self._failed += not ok
         if ok and not self.terminal.is_live:
             self.say(f"{self._head()}  measured in {duration(elapsed_s)}")
         self._estimate.finished(elapsed_s, ok)
 
     def doing(self, what: str, *, at_once: bool = False) -> None:
         elapsed_s = time.monotonic() - self._began
-        share, left_s = self._estimate.share(elapsed_s), self._estimate.left_s(elapsed_s)
+        share, left_s = self._estimate.share(elapsed_s), self._left_s(elapsed_s)
         if self._ends is not None:
-            left_s = max(self._ends - time.monotonic(), 0.0)
             share = 1 - left_s / max(self._ends - self._all_began, 1.0)
         left = duration(left_s)
         # The time left comes before what may be cut off in a narrow terminal.

@@ -1,0 +1,88 @@
+"""Notes on the work under way, for other processes: in a run's folder for whoever watches it, and in the study's for
+`rqps status` in another terminal."""
+
+import json
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rqps.notebook import PIDS, living
+from rqps.terminal import duration
+
+DOING = "progress.txt"
+UNDER_WAY = ".under-way.json"
+
+
+class Notes:
+    """Notes in a run's folder, for a watcher in another process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def doing(self, what: str) -> None:
+        """Notes the work under way, also in several threads."""
+        unfinished = self.folder / f".progress-{threading.get_ident()}.txt"
+        unfinished.write_text(what)
+        unfinished.rename(self.folder / DOING)
+
+    def process(self, pid: int) -> None:
+        """Notes a process that has to end before the run has."""
+        with (self.folder / PIDS).open("a") as pids:
+            pids.write(f"{pid}\n")
+
+
+def noted(folder: Path) -> str:
+    """The last note in a run's folder."""
+    try:
+        lines = (folder / DOING).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "starting"
+    return "".join(each for each in lines[0] if each.isprintable()) if lines else "starting"
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """The run of a study that is measured now, noted when it begins: while it is measured, nothing is written."""
+
+    pid: int
+    what: str
+    """The run, with its number among all; or why none is measured."""
+    partial: str
+    """The name of the run's hidden folder; empty while none is measured."""
+    ends_s: float
+    """The moment when the run should end, as a Unix time."""
+    after_s: float
+    """Seconds that the runs after it should take."""
+    failed: int
+    """Runs that have failed so far."""
+    host: str = socket.gethostname()
+
+    @classmethod
+    def of(cls, folder: Path) -> "UnderWay | None":
+        """The one of a study's folder; None where nothing is measured. One of another host is believed, since its
+        process can't be seen from here."""
+        path = folder / UNDER_WAY
+        with suppress(OSError, ValueError, TypeError):
+            found = cls(**json.loads(path.read_text(encoding="utf-8")))
+            if found.host != socket.gethostname() or living(found.pid, path.stat().st_mtime):
+                return found
+        return None
+
+    def note(self, folder: Path) -> Path:
+        """Writes it down for others; the file, which is to be removed in the end."""
+        unfinished = folder / f"{UNDER_WAY}.{self.pid}"
+        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        return unfinished.replace(folder / UNDER_WAY)
+
+    def text(self, folder: Path) -> str:
+        """The run in a line, its step and the time left in another."""
+        step = f"{noted(folder / self.partial)}; " if self.partial else ""
+        left_s = max(self.ends_s - time.time(), 0.0) + self.after_s
+        failed = f", {self.failed} failed" if self.failed else ""
+        return (
+            f"{folder.name.removeprefix('study=')}, now: {self.what}{failed} (pid {self.pid} on {self.host})\n"
+            f"  {step}{duration(left_s)} left to measure"
+        )
