@@ -108,6 +108,21 @@ def test_a_table_in_a_bucket_that_is_cut_off_is_an_error() -> None:
         rqps.load("s3://benchmarks/cut/study=synthetic")
 
 
+@pytest.mark.parametrize("place", ["s4://benchmarks/study=synthetic", "s3://", "s3:///study=synthetic"])
+def test_what_is_no_address_is_an_error(place: str) -> None:
+    with pytest.raises(RqpsError) as caught:
+        rqps.load(place)
+    assert place.rstrip("/") in caught.value.message
+
+
+def test_a_table_that_was_not_sent_to_the_bucket_is_named(endpoint: str, packed: Path) -> None:
+    for name in ("runs", "steps", "settings"):
+        table = (packed / f"{name}.parquet").read_bytes()
+        put(f"{endpoint}/{BUCKET}/half/study=synthetic/{name}.parquet", table)
+    with pytest.raises(RqpsError, match=r"half/study=synthetic/[a-z]+\.parquet: can't be read"):
+        rqps.load("s3://benchmarks/half/study=synthetic")
+
+
 @pytest.mark.parametrize("place", ["s3://benchmarks/releases.rqps", "https://example.invalid/releases.rqps"])
 def test_a_packed_file_is_not_read_over_the_network(place: str) -> None:
     with pytest.raises(RqpsError, match="read from a disk only") as caught:

@@ -216,12 +216,36 @@ def test_a_table_with_another_bit_is_not_unpacked(data: Path, tmp_path: Path) ->
 
 def test_a_newer_schema_is_refused(data: Path, tmp_path: Path) -> None:
     [folder] = pack("synthetic", tmp_path, data)
-    runs = folder / "runs.parquet"
-    metadata = pl.read_parquet_metadata(runs)
-    newer = {key: text for key, text in metadata.items() if key.startswith("rqps")} | {"rqps_schema_version": "99"}
-    pl.read_parquet(runs).write_parquet(runs, metadata=newer)
+    with_runs(folder, pl.read_parquet(folder / "runs.parquet"), rqps_schema_version="99")
     with pytest.raises(RqpsError, match=r"runs\.parquet: schema version 99, and this rqps reads 1 to"):
         rqps.load(folder)
+
+
+def with_runs(folder: Path, runs: pl.DataFrame, **changes: str) -> None:
+    path = folder / "runs.parquet"
+    metadata = {key: text for key, text in pl.read_parquet_metadata(path).items() if key.startswith("rqps")}
+    runs.write_parquet(path, metadata=metadata | changes)
+
+
+def test_a_run_that_is_there_twice_is_no_further_round(data: Path, tmp_path: Path) -> None:
+    [folder] = pack("synthetic", tmp_path, data)
+    runs = pl.read_parquet(folder / "runs.parquet")
+    with_runs(folder, pl.concat([runs, runs.filter(folder="run=r01@my1.base@here")]))
+    with pytest.raises(RqpsError, match=r"runs\.parquet: can't be read: it has a run twice"):
+        rqps.load(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../outside", "/tmp/outside", "run=../../../outside", "run=r01@here/..", "outside"]
+)
+def test_a_hostile_packed_study_writes_nothing_outside(data: Path, tmp_path: Path, name: str) -> None:
+    [folder] = pack("synthetic", tmp_path, data)
+    runs = pl.read_parquet(folder / "runs.parquet")
+    with_runs(folder, runs.with_columns(folder=pl.Series([name, *runs["folder"][1:]])))
+    with pytest.raises(RqpsError, match="is not the name of a folder of runs"):
+        unpack(str(folder), tmp_path / "again")
+    assert not [path for path in (tmp_path, Path("/tmp")) if (path / "outside").exists()]
+    assert not list((tmp_path / "again").rglob("*"))
 
 
 @pytest.mark.parametrize("place", ["nowhere.rqps", "no/such/folder", "x.rqps/study=other"])

@@ -8,6 +8,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,8 @@ class Packed:
             every = pl.scan_parquet(self.source(PACKED_RUNS)).drop("manifest", "asked").collect()
         failed = pl.col("folder").str.starts_with(FAILED)
         ok = every.filter(~failed, True if mode is None else pl.col("mode") == mode)
+        if ok["run"].is_duplicated().any():
+            raise damaged(f"{self.place}/{PACKED_RUNS}", "it has a run twice, which would count as two rounds")
         found: dict[str, Any] = {
             "runs": in_order(ok.select(*RUNS)),
             "failed": in_order(every.filter(failed).select(*RUNS)),
@@ -69,6 +72,15 @@ class Packed:
         found |= {name: self._table(name, ok["run"], every) for name in TABLES}
         with _reading(self.place, "steps.parquet"):
             return found | {"steps": found["steps"].collect()}
+
+    def is_there(self, name: str) -> None:
+        """Refuses a table that is not there, or not whole."""
+        try:
+            with _reading(self.place, name):
+                if name.endswith(".parquet"):
+                    pl.read_parquet_metadata(self.source(name))
+        except FileNotFoundError as error:
+            raise damaged(f"{self.place}/{name}", str(error)) from error
 
     def check(self) -> None:
         """Refuses files that are not as they were packed."""
@@ -107,9 +119,12 @@ def packed_at(place: str) -> Packed | None:
             fix = "download the file and load that, or upload the folder that `rqps pack --out FOLDER` makes"
             raise RqpsError(f"{place}: a packed file is read from a disk only", fix=fix)
         try:
-            return _opened(place, lambda name: f"{place}/{name}")
+            packed = _opened(place, lambda name: f"{place}/{name}")
         except FileNotFoundError:
             return None
+        with ThreadPoolExecutor() as requests:  # a store takes its time to answer each
+            list(requests.map(packed.is_there, packed.files))
+        return packed
     path = Path(place)
     file = next((each for each in (path, *path.parents) if each.suffix == SUFFIX and each.is_file()), None)
     if file is not None:

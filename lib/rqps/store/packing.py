@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import polars as pl
 
 from rqps.errors import RqpsError
 from rqps.store.manifest import ASKED, LEVELS, PACKED_RUNS, SCHEMA_VERSION, Manifest, sha256
-from rqps.store.packed import CARD_KEY, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
+from rqps.store.packed import CARD_KEY, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, damaged, packed_at
 from rqps.store.read import Study, load_levels
 from rqps.store.run_frames import FACT, WARNING
 from rqps.store.schemas import TABLES
@@ -21,6 +22,7 @@ from rqps.store.write import VERSION_KEY, flush, write_manifest, write_study_car
 _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
 _RUNS_AT_ONCE = 50
+_FOLDER = re.compile(r"study=[^/]+|(failed/)?run=[^/]+(/[^/]+)?")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # in a zip file, so that the same study gives the same bytes
 
 
@@ -95,6 +97,9 @@ def _unpack_into(folder: Path, study: Study) -> Path:
         raise RqpsError(f"{study.place}: this study is not packed", fix="leave out --unpack to pack it")
     packed.check()
     manifests = study.manifests.collect()
+    for name in (folder.name, *manifests["folder"]):
+        if not _FOLDER.fullmatch(name) or ".." in name.split("/"):
+            raise damaged(study.place, f"{name!r} is not the name of a folder of runs")
     names = dict(study.runs.select("folder", "run").iter_rows())
     with _replacing(folder) as unfinished:
         for some in manifests.filter(~pl.col("folder").str.starts_with(FAILED)).iter_slices(_RUNS_AT_ONCE):
