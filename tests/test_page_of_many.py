@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
 from rqps.report import build
+from rqps.report.one_file import one_file
 from synthetic import MANY
 from synthetic_report import only_relative_throughput, write_report
 
@@ -130,3 +131,7 @@ def test_without_scripts_tables_are_as_they_were_made(browser: Browser, report: 
     with opened(browser, report / PAGE, DESKTOP, scripts=False) as tab:
         assert tab.run("document.querySelectorAll('button').length") == 0
         assert column(tab, "rqps-relative-operations_per_s", 0)[0] == "point-query.pre_range=100"
+
+
+def test_as_one_file_it_is_small_enough_to_be_sent(report: Path) -> None:
+    assert one_file(report).stat().st_size < 5_000_000

@@ -2,7 +2,10 @@
 
 import base64
 import re
+import resource
+import subprocess
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,6 +21,8 @@ from synthetic import Shape, card, manifest
 from synthetic_report import notebook_of, only_relative_throughput, write_report
 
 PAGE = "relative_throughput.html"
+ROOM_BYTES = 32_768
+"""Less than a page takes."""
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +108,34 @@ def test_a_second_report_takes_the_place_of_the_first(data: Path, notebooks: Pat
     stale = tmp_path / "synthetic/runs/gone.html"
     stale.parent.mkdir(parents=True)
     stale.write_text("of a run that is no more")
+    (tmp_path / "synthetic/index.html").write_text("an older report")
     index = build("synthetic", data, tmp_path, notebooks)
     assert index.is_file()
     assert not stale.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["synthetic"]
+
+
+def test_without_room_the_old_pages_stay(data: Path, tmp_path: Path) -> None:
+    old = tmp_path / "synthetic/index.html"
+    old.parent.mkdir()
+    old.write_text("the old page")
+    words = (sys.executable, "-m", "rqps.cli", "report", "synthetic", "--data", str(data), "--out", str(tmp_path))
+    room = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (ROOM_BYTES, ROOM_BYTES))
+    done = subprocess.run(words, preexec_fn=room, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert old.read_text() == "the old page"
+    assert [path.name for path in tmp_path.iterdir()] == ["synthetic"]
+
+
+def test_a_folder_that_is_no_report_stays(data: Path, notebooks: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "synthetic/notes.txt"
+    kept.parent.mkdir()
+    kept.write_text("somebody's own")
+    with pytest.raises(RqpsError, match="synthetic: is there already, and no report"):
+        build("synthetic", data, tmp_path, notebooks)
+    assert kept.read_text() == "somebody's own"
 
 
 def test_a_study_without_a_finished_run_has_a_page_that_says_so(tmp_path: Path) -> None:

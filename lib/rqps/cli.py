@@ -28,6 +28,7 @@ exit codes: 0 all well, 1 something failed, 2 bad input, 130 stopped by Ctrl-C
 STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "its name in runs.yaml"}
 PLACE = "its name: measured here, or came with the checkout; or its folder, its packed file, its URL"
 PACKED = "a file that ends in .rqps, or the folder for study=STUDY; STUDY.rqps if not given, or data/raw to unpack"
+CHECK = "make a report again, from the data in it or else from those of the study, and compare every number"
 ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from them"
 BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
 BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
@@ -122,10 +123,21 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
     ),
     (
         "report",
-        "render a study to pages that work offline",
-        {"study": {**STUDY, "help": PLACE}},
+        "render a study to pages that work offline, or set two side by side, or check the numbers of a report",
+        {
+            "study": {**STUDY, "nargs": "*", "help": PLACE},
+            "--single-file": {"action": "store_true", "help": "also make one file of the pages, FOLDER/STUDY.html"},
+            "--with-data": {"action": "store_true", "help": "put the data into it, as `rqps pack` packs them"},
+            "--check": {"type": Path, "metavar": "REPORT", "help": CHECK},
+        },
         ("--out", "--data"),
-        ("rqps report demo", "rqps report demo --out /tmp/demo", "rqps report demo.rqps --out /tmp/demo"),
+        (
+            "rqps report demo                            a folder of pages",
+            "rqps report demo.rqps --out /tmp/demo",
+            "rqps report demo --single-file --with-data  one file to send",
+            "rqps report --check data/report/demo        are its numbers those of its data?",
+            "rqps report june.rqps demo                  two studies side by side",
+        ),
     ),
     (
         "pack",

@@ -275,16 +275,42 @@ def _show(study: str, data: Path, steps: Sequence[str] = (), every: bool = False
 def report(arguments: argparse.Namespace) -> Call:
     from rqps.store.read import place_of
 
-    data = _data(arguments, _nearest())
-    place_of(arguments.study, data)
+    data, studies, checked = _data(arguments, _nearest()), arguments.study, arguments.check
+    to_send = arguments.single_file or arguments.with_data
+    if len(studies) not in ((0, 1) if checked else (1,) if to_send else (1, 2)):
+        fix = "name one; two, without --single-file or --with-data, set side by side; none or one with --check"
+        raise RqpsError(f"report: {len(studies)} studies", fix=fix)
+    if checked and to_send:
+        raise RqpsError("report: --check makes nothing to send", fix="leave out --single-file and --with-data")
+    for study in studies:
+        place_of(study, data)
 
     def call() -> int:
-        from rqps.report import build
+        from rqps.report import build, one_file, two_studies
 
-        # A packed file needs no data folder around it.
-        return _print(f"the page: {build(arguments.study, data if data.is_dir() else Path(), arguments.out)}")
+        root = data if data.is_dir() else Path()  # a packed file needs no data folder around it
+        if checked:
+            return _check(checked, next(iter(studies), None), root)
+        first, *second = studies
+        if second:
+            return _print(f"the page: {two_studies(first, second[0], root, arguments.out)}")
+        index = build(first, root, arguments.out, with_data=arguments.with_data)
+        return _print(f"the page: {one_file(index.parent) if arguments.single_file else index}")
 
     return call
+
+
+def _check(path: Path, study: str | None, data: Path) -> int:
+    from rqps.report import check
+
+    pages, differences, unchecked = check(path, study, data)
+    if unchecked:
+        named = ", ".join(unchecked[:3]) + ", …" * (len(unchecked) > 3)
+        _say(f"not compared, since other data are needed to make them, {len(unchecked)} pages: {named}")
+    if differences:
+        _print("\n".join(differences))
+        return FAILED
+    return _print(f"{path}: every number on {pages} pages is that of the data")
 
 
 def pack(arguments: argparse.Namespace) -> Call:

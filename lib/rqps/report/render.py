@@ -20,6 +20,7 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbformat import NotebookNode, ValidationError
 
 from rqps.errors import RqpsError
+from rqps.scratch import Scratch
 from rqps.view.flame import script_element, without_program
 from rqps.view.renderer import MIME, VEGALITE
 
@@ -164,6 +165,15 @@ def json_in_html(value: object) -> Markup:
     """
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def write_page(file: Path, page: str) -> Path:
+    """Write a page, which takes the place of an older one when it is whole."""
+    with Scratch(file.parent) as unfinished:
+        new = unfinished / file.name
+        new.write_text(page, encoding="utf-8")
+        new.replace(file)
+    return file.resolve()
 
 
 @cache

@@ -24,10 +24,12 @@ from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import links_to_rounds
 from rqps.report.rounds import numbers as numbers_of
 from rqps.scratch import Scratch
-from rqps.store.manifest import data_folder
+from rqps.store.manifest import data_folder, sha256
+from rqps.store.packed import SUFFIX
+from rqps.store.packing import pack
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
-from rqps.terminal import Terminal, duration
+from rqps.terminal import Terminal, duration, megabytes
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate" / "one_regression.ipynb"
@@ -65,14 +67,21 @@ class _Report:
     folder: Path
     made: str
     progress: Progress
+    enclosed: Path | None
 
 
 def build(
-    study: str, data: Path | str | None = None, out: Path | str | None = None, notebooks: Path = NOTEBOOKS
+    study: str,
+    data: Path | str | None = None,
+    out: Path | str | None = None,
+    notebooks: Path = NOTEBOOKS,
+    *,
+    with_data: bool = False,
 ) -> Path:
     """Render a study, by its name or place, to `out/STUDY/` and return its index.
 
-    `out` is `report` in the data folder if not given."""
+    `out` is `report` in the data folder if not given. `with_data` puts the study's data beside the pages, packed.
+    """
     root = data_folder(data).resolve()
     read = load(study, root)
     name, study = read.card.study, study if study == read.card.study else read.place
@@ -81,6 +90,8 @@ def build(
     analyses = [path for path in found if _applies(path, every, read)]
     profiles = next((path.stem for path in found if "modes" in asked_by(path)), None)
     target = (Path(out) if out else root / "report").resolve() / name
+    if target.exists() and not (target / "index.html").is_file():
+        raise RqpsError(f"{target}: is there already, and no report", fix="move it away, or give another --out")
     target.parent.mkdir(parents=True, exist_ok=True)
     runs = every.height + read.failed.height
     with Scratch(target.parent) as unfinished:
@@ -90,7 +101,8 @@ def build(
         links = links_to_profiles(study, root, profiles, target.parent)
         now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
         made = f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."
-        report = _Report(study, read, every, links, root, folder, made, progress)
+        enclosed = pack(study, folder / f"{name}{SUFFIX}", root)[0] if with_data else None
+        report = _Report(study, read, every, links, root, folder, made, progress, enclosed)
         _write_index(report, analyses)
         progress.terminal.close()
         if target.exists():
@@ -177,8 +189,13 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "made": report.made}
     links = {"contents": {}, "pages": pages, "to_rounds": numbers, "note": report.links.note}
     found = {"card": study.card, "answer": short, "nothing": nothing, "believed": believed, "facts": facts_of(study)}
+    found["enclosed"] = _enclosed(report.enclosed) if report.enclosed else None
     page = render("index.html.j2", **words, **found, **links, **tables)
     (report.folder / "index.html").write_text(page, encoding="utf-8")
+
+
+def _enclosed(file: Path) -> dict[str, str]:
+    return {"file": file.name, "size": megabytes(file.stat().st_size), "sha256": sha256(file)}
 
 
 def _write_rounds(

@@ -22,10 +22,11 @@ Rounds are compared by `STUDENT`, the mean of their log ratios; values that are 
 """
 
 from rqps.stats import verdict
-from rqps.stats.comparison import absolute, compare, estimated, in_tables, most_changed, relate, strongest
+from rqps.stats.comparison import absolute, change, compare, estimated, in_tables, most_changed, relate, strongest
 from rqps.stats.conditions import (
     all_warnings,
     builds,
+    changed_conditions,
     config_changes,
     hidden_differences,
     options_of_some,
@@ -42,10 +43,11 @@ from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_withi
 from rqps.stats.status_counters import status_changes
 
 __all__ = ["SIDES", "deciding", "side_by_side"]
-__all__ += ["absolute", "compare", "estimated", "in_tables", "most_changed", "relate", "strongest", "verdict"]
-__all__ += ["all_warnings", "builds", "config_changes", "hidden_differences", "options_of_some", "same_for_all"]
-__all__ += ["Health", "health"]
-__all__ += ["MEDIAN", "STUDENT", "Looks", "Statistic", "with_warnings"]
+__all__ += ["absolute", "change", "compare", "estimated", "in_tables", "most_changed", "relate"]
+__all__ += ["all_warnings", "builds", "changed_conditions", "config_changes", "hidden_differences"]
+__all__ += ["options_of_some", "same_for_all", "with_warnings"]
+__all__ += ["Health", "Looks", "health", "strongest", "verdict"]
+__all__ += ["MEDIAN", "STUDENT", "Statistic"]
 __all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]
 __all__ += ["counters_over_time", "latencies_of_steps", "throughput_over_time"]
 __all__ += ["comparable", "rounds", "rounds_of_pairs", "rounds_within_build", "status_changes", "where_from"]

@@ -70,6 +70,43 @@ def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str, statistic: Stat
     return found.with_columns(sure_low=wide["low"], sure_high=wide["high"])
 
 
+def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """The tidy frames of two studies, such as last month's and today's, as one, of the comparisons that both have.
+
+    `median, low, high` are of the second ratio / the first, with a verdict; `first` and `second` are their rows.
+    Rounds of two studies are no pairs: the ends of both intervals are squared and added (Zou and Donner, 2008).
+    """
+    keys = ["step", "dbms", "metric"]
+    sides = {"first": first, "second": second}
+    ours, theirs = (each.select(*keys, pl.struct(pl.all()).alias(side)) for side, each in sides.items())
+    both = ours.join(theirs, on=keys, maintain_order="left")
+    one, other = (pl.col(side).struct.field for side in sides)
+    ratio = other("median") / one("median")
+
+    def end(way: int, of_other: str, of_one: str) -> pl.Expr:
+        reach = [(other(of_other) / other("median")).log(), (one(of_one) / one("median")).log()]
+        return ratio * (way * (reach[0] ** 2 + reach[1] ** 2).sqrt()).exp()
+
+    found = both.with_columns(
+        *(one(name) for name in ("host", "base")),
+        *(pl.min_horizontal(one(name), other(name)).alias(name) for name in ("n", "coverage")),
+        median=ratio,
+        low=end(-1, "low", "high"),
+        high=end(1, "high", "low"),
+        sure_low=end(-1, "sure_low", "sure_high"),
+        sure_high=end(1, "sure_high", "sure_low"),
+        smallest_effect=pl.max_horizontal(one("smallest_effect"), other("smallest_effect")),
+    )
+    decided = verdict.decided(
+        sure=STUDENT.sure,
+        near=pl.col("smallest_effect"),
+        more_is_better=pl.col("metric").is_in(THROUGHPUTS),
+        low="sure_low",
+        high="sure_high",
+    )
+    return found.with_columns(decided.alias("verdict"))
+
+
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
     """Values as they were measured, in the same frame: no base and no verdict."""
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")

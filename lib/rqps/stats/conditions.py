@@ -139,6 +139,39 @@ def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: s
     )
 
 
+def changed_conditions(first: Study, second: Study) -> pl.DataFrame:
+    """Facts and settings in which two studies differ, in dbms that both have: `kind, name, first, second, dbms`."""
+    keys = ["dbms", "kind", "name"]
+    both = set(first.runs["dbms"]) & set(second.runs["dbms"])
+    ours, theirs = (_of_each_dbms(study).filter(pl.col("dbms").is_in(both)) for study in (first, second))
+    found = (
+        ours.rename({"value": "first"})
+        .join(theirs.rename({"value": "second"}), on=keys, how="full", coalesce=True, maintain_order="left_right")
+        .filter(pl.col("first").ne_missing(pl.col("second")))
+        # A variable that only one of two versions knows is part of being another version.
+        .filter((pl.col("kind") != "setting") | (pl.col("first").is_not_null() & pl.col("second").is_not_null()))
+        .group_by("kind", "name", "first", "second", maintain_order=True)
+        .agg("dbms")
+    )
+    named = pl.when(pl.col("dbms").list.len() == len(both)).then(pl.lit("all"))
+    return found.with_columns(named.otherwise(pl.col("dbms").list.join(", ")).alias("dbms"))
+
+
+def _of_each_dbms(study: Study) -> pl.DataFrame:
+    """The facts of each dbms, of all its runs: its build, conditions that last, and settings that no option names."""
+    columns = ["dbms", "kind", "name", "value"]
+    of_build = study.runs.select("dbms", "version", "build_source", sha256=pl.col("build_digest").str.head(12))
+    builds = of_build.unpivot(index="dbms", variable_name="name").with_columns(kind=pl.lit("build"))
+    facts = study.conditions.filter(~pl.col("name").is_in(_OF_THE_MOMENT))
+    options = facts.filter(kind="option").select("dbms", name=pl.col("name").str.replace_all("-", "_"))
+    variables = _variables(study.settings).with_columns(kind=pl.lit("setting"))
+    settings = variables.join(options, on=["dbms", "name"], how="anti", maintain_order="left")
+    every = pl.concat([each.select(columns) for each in (builds, facts, settings)])
+    return every.group_by("dbms", "kind", "name", maintain_order=True).agg(
+        pl.col("value").fill_null("not known").unique().sort().str.join(" or ")
+    )
+
+
 def asked_options(conditions: pl.DataFrame) -> pl.DataFrame:
     """The options that the config of each dbms asks for: `dbms, build, name, value`."""
     return conditions.filter(kind="option").select("dbms", "build", "name", "value").unique()

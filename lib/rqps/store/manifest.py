@@ -115,7 +115,8 @@ class Manifest(_Sealed):
 class StudyCard(_Sealed):
     """`study.json` beside a study's runs: its question, so that the data needs no runs.yaml."""
 
-    study: str
+    study: str = Field(pattern=r"^[^/.][^/]*$")
+    """Folders are named by it."""
     question: str
     workload: str
     base: str

@@ -11,6 +11,7 @@ from rqps.store.manifest import (
     CARD,
     MANIFEST,
     StudyCard,
+    check_files,
     finished,
     finished_runs,
     read_manifest,
@@ -105,6 +106,15 @@ def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | 
     while _is_there(place := f"{beside}/study={name}-{len(found)}"):
         found.append(load(place, mode=mode))
     return [each for each in found if not each.runs.is_empty()]
+
+
+def check_whole(study: str | Path, data: str | Path | None = None) -> None:
+    """Refuses a study, or a level of it, of which a byte is not as it was written."""
+    for each in load_levels(study, data, mode=None):
+        if packed := packed_at(each.place):
+            packed.check()
+        else:
+            check_files(finished(Path(each.place)), thorough=True)
 
 
 def load_run(folder: str | Path) -> Study:

@@ -1,0 +1,137 @@
+"""A report checked against its data: every page is made again, and every number on it compared."""
+
+import re
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from rqps.errors import RqpsError
+from rqps.report.one_file import unpacked
+from rqps.report.profiles import asked_by
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, build
+from rqps.scratch import Scratch
+from rqps.store.manifest import sha256
+from rqps.store.packed import SUFFIX
+from rqps.store.read import check_whole
+
+LONGEST_SHOWN, MOST_SHOWN = 240, 20
+"""Characters that are shown of a line, and lines of a page."""
+_STUDY, _DIGEST = (re.compile(rf'<meta name="{name}" content="([^"]+)">') for name in ("study", "data"))
+_ROWS = re.compile(r"(?<=}),(?={)")
+_HASH = re.compile(r'"data-[0-9a-f]{32}"')
+"""The name that Altair gives the rows of a chart."""
+
+Line = tuple[str, str]
+"""A line of text with a number in it, after the place where it stands."""
+
+
+class Checked(NamedTuple):
+    """The number of pages that were compared, their differences, and the pages that could not be."""
+
+    pages: int
+    differences: list[str]
+    unchecked: list[str]
+
+
+def check(
+    path: Path, study: str | None = None, data: Path | str | None = None, notebooks: Path = NOTEBOOKS
+) -> Checked:
+    """Compare a report, a folder or one file, with what its data give: those inside it, or else the study's.
+
+    `study` is the name or place of other data to compare it with.
+    """
+    path = path.parent if path.name == "index.html" else path
+    files = _files(path)
+    index = files.get("index.html", b"").decode(errors="replace")
+    found, digest = _STUDY.search(index), _DIGEST.search(index)
+    if not found:
+        raise RqpsError(f"{path}: not a report", fix="give the folder of one, or the file that --single-file made")
+    with Scratch() as scratch:
+        enclosed = None if study else next((name for name in files if name.endswith(SUFFIX)), None)
+        if enclosed:
+            study = str(scratch / enclosed)
+            Path(study).write_bytes(files[enclosed])
+            if digest and digest[1] != sha256(Path(study)):
+                what = f"{path}: {enclosed} is not the file that was put into this report"
+                raise RqpsError(what, fix="have the report sent again")
+        study = study or Markup(found[1]).unescape()
+        check_whole(study, data)
+        made = _files(build(study, data, scratch / "report", notebooks).parent)
+    # Some pages have all other studies beside this one.
+    others = [each.stem for each in analysis_notebooks(notebooks) if "studies" in asked_by(each)] if enclosed else []
+    of_all = {f"{name}.html" for name in others}
+    pages = [name for name in files if name.endswith(".html")]
+    compared = [name for name in pages if name in made and name not in of_all]
+    differences = [line for name in compared for line in _differences(name, files[name], made[name])]
+    missing = [f"{name}: is not there" for name in made if "/" not in name and name not in (*files, *of_all)]
+    return Checked(len(compared), [*differences, *missing], [name for name in pages if name not in compared])
+
+
+def _files(path: Path) -> Mapping[str, bytes]:
+    """The pages and the data of a report, by their names."""
+    if not path.is_dir():
+        return unpacked(path)
+    return {
+        each.relative_to(path).as_posix(): each.read_bytes()
+        for each in sorted(path.rglob("*"))
+        if each.suffix in (".html", SUFFIX)
+    }
+
+
+def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
+    theirs, ours = (_Lines(each.decode(errors="replace")).lines for each in (page, again))
+    differ = [(mine, yours) for mine, yours in zip(theirs, ours, strict=False) if mine[1] != yours[1]]
+    if len(theirs) != len(ours):
+        yield f"{name}: {len(theirs):,} lines with numbers, and its data give {len(ours):,}; the first that differ:"
+        differ = differ[:1]
+    for (place, text), (_, other) in differ[:MOST_SHOWN]:
+        yield f"{name}, {place}: the report has {_short(text)}, its data give {_short(other)}"
+    if len(differ) > MOST_SHOWN:
+        yield f"{name}: {len(differ) - MOST_SHOWN:,} more lines differ"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+class _Lines(HTMLParser):
+    """The lines with numbers of a page and its charts; not its code, nor what it says of itself and other reports."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.lines: list[Line] = []
+        self._skipped = self._within = self._heading = ""
+        self._row: str | None = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        has = dict(attributes)
+        program = tag == "script" and has.get("type") != "application/json"
+        if not self._skipped and (program or tag in ("style", "footer", "aside") or has.get("class") == "code"):
+            self._skipped = tag
+        self._within = tag
+        if tag == "tr":
+            self._row = None  # its first cell will say
+        if "data-chart" in has:
+            self._heading, self._row = str(has["data-chart"]), ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._skipped:
+            self._skipped = ""
+        if tag == "table":
+            self._row = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._skipped:
+            return
+        text = _HASH.sub('"data"', data) if self._within == "script" else data
+        for line in filter(None, (each.strip() for part in text.split("\n") for each in _ROWS.split(part))):
+            if self._within in ("h1", "h2"):
+                self._heading, self._row = line, ""
+            elif self._row is None:
+                self._row = line
+            if re.search(r"\d", line):
+                self.lines.append((", ".join(filter(None, (self._heading, self._row))), line))

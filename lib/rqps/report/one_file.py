@@ -1,0 +1,57 @@
+"""A report as one file: its first page, with all others and its data packed inside, which a script opens."""
+
+import base64
+import gzip
+import re
+import zlib
+from pathlib import Path
+from urllib.parse import unquote
+
+from rqps.errors import RqpsError
+from rqps.report.render import asset, vega, write_page
+from rqps.store.packed import SUFFIX
+
+_PICTURE = re.compile(r'(<div class="chart"[^>]*>\s*)<img [^>]*>')
+_LINK = re.compile(r'<a\b[^>]*?\bhref="([^"#]+)[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
+_PACKED = re.compile(r'<script type="text/plain" data-file="([^"/]+)">([^<]*)</script>\n')
+_BUNDLE = "vega"
+_CLOSED = (
+    '<noscript><p class="wide nothing">This report is one file, whose other pages need scripts to open. '
+    "Here they are off.</p></noscript>"
+)
+
+
+def one_file(folder: Path) -> Path:
+    """Write STUDY.html beside a report's folder: its pages without those of runs, which would make it too large, and
+    its charts without their pictures, which only show where scripts are off."""
+    pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.html"))}
+    data = {path.name: path.read_bytes() for path in folder.glob(f"*{SUFFIX}")}
+    there = pages.keys() | data.keys()
+
+    def linked(found: re.Match[str]) -> str:
+        return found[0] if "://" in found[1] or unquote(found[1]) in there else found[2]
+
+    pages = {name: _LINK.sub(linked, _slim(page)) for name, page in pages.items()}
+    before, body, after = pages.pop("index.html").partition("<body>")
+    after, end, rest = after.rpartition("</body>")
+    files = data | {name: text.encode() for name, text in {**pages, _BUNDLE: vega()}.items()}
+    packed = {name: base64.b64encode(gzip.compress(each, mtime=0)).decode() for name, each in files.items()}
+    scripts = [f'<script type="text/plain" data-file="{name}">{each}</script>\n' for name, each in packed.items()]
+    scripts.append(f"<script>{asset('one_file.js')}</script>\n")
+    page = "".join([before, body, _CLOSED, after, *scripts, end, rest])
+    return write_page(folder.with_name(f"{folder.name}.html"), page)
+
+
+def unpacked(file: Path) -> dict[str, bytes]:
+    """The pages and the data in such a file, by their names."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        found = {name: gzip.decompress(base64.b64decode(packed)) for name, packed in _PACKED.findall(text)}
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RqpsError(f"{file}: can't be read as a report: {error}", fix="have it sent again") from error
+    found.pop(_BUNDLE, None)
+    return {"index.html": _PACKED.sub("", text).encode(), **found}
+
+
+def _slim(page: str) -> str:
+    return _PICTURE.sub(r"\1", page).replace(f"<script>{vega()}</script>", f"<script>/*{_BUNDLE}*/</script>")

@@ -1,0 +1,109 @@
+"""Two studies side by side, such as last month's and today's: their ratios, and what changed in the conditions."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+from great_tables import GT
+from markupsafe import Markup
+
+import rqps
+from rqps import stats, view
+from rqps.report.render import MOST_ROWS, render, write_page
+from rqps.stats.verdict import VERDICTS
+from rqps.store.manifest import data_folder
+from rqps.store.read import Study, load
+from rqps.view import Column, Row, by_host, in_order
+
+_CHANGED = pl.col("verdict").is_in(["slower", "faster"])
+
+
+def two_studies(first: str, second: str, data: Path | str | None = None, out: Path | str | None = None) -> Path:
+    """Write a page of two studies, by their names or places, to `out/FIRST-SECOND.html`, and return it."""
+    root = data_folder(data).resolve()
+    studies = load(first, root), load(second, root)
+    compared = [by_host(stats.relate(study)[1]) for study in studies]
+    names, conditions = _names(studies), stats.changed_conditions(*studies)
+    both = stats.change(*(frame.filter(pl.col("metric").is_in(list(stats.SIDES))) for frame in compared))
+    tables = [
+        (heading, Markup(made.as_raw_html()), height) for heading, made, height in _tables(both, conditions, names)
+    ]
+    now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    page = render(
+        "two_studies.html.j2",
+        title=f"{names[0]} and {names[1]} · rqps",
+        heading=f"{names[0]} and {names[1]}, side by side",
+        questions=in_order(study.card.question for study in studies),
+        said=tuple(_in_short(both, conditions, names)),
+        tables=tables,
+        most_rows=MOST_ROWS,
+        made=f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables of both studies.",
+        contents={f"table-{number}": heading for number, (heading, *_) in enumerate(tables, start=1)},
+        to_rounds=Markup(""),
+    )
+    file = "-".join(study.card.study for study in studies)
+    return write_page((Path(out) if out else root / "report") / f"{file}.html", page)
+
+
+def _names(studies: tuple[Study, Study]) -> tuple[str, str]:
+    """Their names; of two of one name with the time at which each began."""
+    first, second = (study.card.study for study in studies)
+    if first != second:
+        return first, second
+    one, other = (f"{study.runs.select(pl.col('started_at').min()).item():%Y-%m-%d %H:%M}" for study in studies)
+    return f"{first} of {one}", f"{first} of {other}"
+
+
+def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]) -> Iterator[str]:
+    """The comparisons that changed, the largest change, by the measure that decides each, and the conditions."""
+    if both.is_empty():
+        yield f"{names[0]} and {names[1]} have no comparison in common."
+        return
+    decided = stats.deciding(both)
+    counts = Counter(decided["verdict"])
+    words = {"slower": "got worse", "faster": "got better", "same": "stayed the same", "unsure": "can't be told"}
+    counted = ", ".join(f"{counts[word]} {words[word]}" for word in VERDICTS if counts[word])
+    yield f"Of {decided.height} comparisons that both have, {counted}."
+    by_size = decided.filter(_CHANGED).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+    for row in by_size.head(1).to_dicts():
+        was, now = (
+            f"{view.ratio(each['median'])} ({view.interval_of(each)})" for each in (row["first"], row["second"])
+        )
+        what = f"the {stats.SIDES[row['metric']]} of {row['dbms']} relative to {row['base']}"
+        times = f"{view.number_of(row)} times that"
+        yield f"Most in {row['step']}: {what} was {was} in {names[0]} and is {now} in {names[1]}, {times}."
+    bases = both.select(*(pl.col(of).struct.field("base").alias(of) for of in ("first", "second"))).unique()
+    if other := [f"{first} and {second}" for first, second in sorted(bases.rows()) if first != second]:
+        yield f"They have other bases: {', '.join(other)}."
+    kinds = [f"{kind} ({number})" for kind, number in Counter(conditions["kind"]).items()]
+    yield f"Conditions that changed: {', '.join(kinds)}." if kinds else "No condition that is known changed."
+
+
+def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]) -> Iterator[tuple[str, GT, int]]:
+    """Tables, each with its heading and the number of its rows."""
+    changed = both.filter(_CHANGED)
+    if not changed.is_empty():
+        yield "What changed", _ratios(changed, names), changed.height
+    if not conditions.is_empty():
+        columns = [Column("first", names[0]), Column("second", names[1]), Column("dbms")]
+        made = view.table(conditions, columns, name="changed-conditions", group="kind", rows="name")
+        yield "What changed in the conditions", made, conditions.height
+    for metric in in_order(both["metric"]):
+        rows = both.filter(metric=metric)
+        yield f"All of {stats.SIDES[metric]}", _ratios(rows, names), rows.height
+
+
+def _ratios(rows: pl.DataFrame, names: tuple[str, str]) -> GT:
+    cells = [row | {"change": row, "measure": stats.SIDES[row["metric"]]} for row in rows.to_dicts()]
+    several = [Column("measure")] if rows["metric"].n_unique() > 1 else []
+    labels = {"first": names[0], "second": names[1], "change": f"{names[1]} / {names[0]}"}
+    ratios = [Column(each, label, view.ratio_cell, _colour, align="center") for each, label in labels.items()]
+    name = "-".join(["change", *in_order(rows["metric"])])
+    columns = [Column("step"), Column("dbms"), *several, *ratios]
+    return view.table(cells, columns, name=name, note=view.legend_of(rows))
+
+
+def _colour(row: Row) -> str | None:
+    return view.ratio_colour(row) if row["metric"] in stats.THROUGHPUTS else None

@@ -1,0 +1,95 @@
+"""Two studies side by side: what changed in their ratios, and in their conditions."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import synthetic
+from browser import Browser, each_width, opened
+from rqps import stats
+from rqps.cli import main
+from rqps.store import load, write_study_card
+from rqps.store.packing import pack
+
+SHAPE = synthetic.Shape(dbms=("my1.base", "my2.base"))
+
+
+def write(data: Path, study: str, slower: float = 1.0, kernel: str = "6.1", shape: synthetic.Shape = SHAPE) -> None:
+    folder = data / f"raw/study={study}"
+    write_study_card(folder, synthetic.card(shape, study=study))
+    for number in range(1, shape.rounds + 1):
+        for dbms in shape.dbms:
+            machine = {"kernel": kernel, "load_1min": number}
+            facts = synthetic.manifest(dbms, number, shape, study=study, machine=machine)
+            rows = synthetic.tables(facts, shape)
+            for step in rows["steps"]:
+                step["operations_per_s"] *= slower if dbms == "my2.base" else 1.0
+            synthetic.write_rows(folder, facts, rows)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write(tmp_path, "before")
+    write(tmp_path, "after", 0.9, "6.8")
+    return tmp_path
+
+
+def changes(data: Path, *studies: str) -> pl.DataFrame:
+    found = stats.change(*(stats.relate(load(study, data))[1] for study in studies))
+    return found.filter(metric="operations_per_s")
+
+
+def test_the_change_has_the_reach_of_both_intervals(data: Path) -> None:
+    for row in changes(data, "before", "after").to_dicts():
+        assert row["verdict"] == "slower"
+        assert row["median"] == pytest.approx(0.9)
+        assert row["low"] < 0.9 < row["high"]
+        one, other = row["first"], row["second"]
+        widths = [each["high"] / each["low"] for each in (one, other, row)]
+        assert max(widths[:2]) < widths[2] < widths[0] * widths[1]
+
+
+def test_the_same_study_twice_has_not_changed(data: Path) -> None:
+    assert set(changes(data, "before", "before")["verdict"]) <= {"same", "unsure"}
+
+
+def test_few_rounds_decide_nothing(data: Path) -> None:
+    write(data, "short", 0.9, shape=synthetic.Shape(dbms=SHAPE.dbms, rounds=3))
+    write(data, "once", 0.9, shape=synthetic.Shape(dbms=SHAPE.dbms, rounds=1))
+    for other in ("short", "once"):
+        assert set(changes(data, "before", other)["verdict"]) == {"unsure"}
+
+
+def test_conditions_that_changed_are_named_and_those_of_a_moment_are_not(data: Path) -> None:
+    write(data, "option")
+    found = stats.changed_conditions(load("before", data), load("after", data))
+    assert found.rows() == [("machine", "kernel", "6.1", "6.8", "all")]
+    assert stats.changed_conditions(load("before", data), load("option", data)).is_empty()
+
+
+@pytest.mark.page
+@each_width
+def test_the_page_says_what_changed(browser: Browser, data: Path, width: int) -> None:
+    assert main(["report", "before", "after", "--data", str(data)]) == 0
+    page = data / "report/before-after.html"
+    with opened(browser, page, width) as tab:
+        tab.must_fit(width)
+        text = tab.run("document.body.innerText")
+        assert tab.complaints() == []
+    assert "Of 2 comparisons that both have, 2 got worse." in text
+    assert "the throughput of my2.base relative to my1.base was 0.70 (" in text
+    assert "Conditions that changed: machine (1)." in text
+
+
+def test_two_of_one_name_are_told_by_their_time(data: Path) -> None:
+    [file] = pack("before", data / "june.rqps", data)
+    assert main(["report", str(file), "before", "--data", str(data), "--out", str(data)]) == 0
+    text = (data / "before-before.html").read_text()
+    assert "before of 2026-01-05 12:00" in text
+    assert "No condition that is known changed." in text
+
+
+def test_studies_that_have_nothing_in_common_say_so(data: Path) -> None:
+    write(data, "others", shape=synthetic.Shape(dbms=("my8.base", "my9.base")))
+    assert main(["report", "before", "others", "--data", str(data)]) == 0
+    assert "before and others have no comparison in common." in (data / "report/before-others.html").read_text()
