@@ -56,7 +56,7 @@ def all_of(study: Study) -> Iterator[Any]:
         yield view.ratio_text(compared, metric)
         yield view.dots(rounds, compared, metric)
         yield view.trace(study, rounds, compared, metric)
-    yield relative_throughput.over_releases(compared, study.runs)
+    yield view.over_releases(compared, study.runs)
     yield relative_throughput.config_table(*configs)
     yield from relative_throughput.over_time(study, compared)
     yield from view.conditions(study)

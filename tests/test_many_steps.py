@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 import rqps
 from rqps.pages.relative_throughput import configs, findings
-from rqps.pages.relative_throughput.tables import by_group, release_series, worst
+from rqps.pages.relative_throughput.tables import by_group, worst
 from rqps.stats import relate
 from rqps.store import Study
+from rqps.view.lines import release_series
 from synthetic import Shape, write_study
 
 BASE = "my1.base"

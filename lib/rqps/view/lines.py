@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from rqps.stats import version_order
 from rqps.view.rows import slim
 from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, colours, dbms_colours, numbers, titled
 from rqps.view.words import Sentences, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
@@ -122,8 +123,24 @@ def _thinned(series: pl.DataFrame) -> pl.DataFrame:
     return series.group_by("measure", "who", "step", at, maintain_order=True).agg(pl.col("value").mean())
 
 
-def over_releases(series: pl.DataFrame) -> Any:
+def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """The ratios of each step with the base among them, which is 1, in the order of releases."""
+    ratios = compared.filter(metric="operations_per_s")
+    build, config = (pl.col("base").str.splitn(".", 2).struct.field(f"field_{part}") for part in (0, 1))
+    ones = {name: pl.lit(1.0) for name in ("median", "low", "high")}
+    of_step = ["host", "group", "step", "kind", "range", "base"]
+    counted = ratios.group_by(of_step).agg(pl.col("n").max())
+    of_base = counted.with_columns(dbms="base", build=build, config=config, verdict=pl.lit("base"), **ones)
+    shown = [*of_step, "dbms", "build", "config", "n", *ones, "verdict"]
+    order = {step: number for number, step in enumerate(in_order(ratios["step"]))}
+    place = pl.col("step").replace_strict(order, return_dtype=pl.Int32)
+    both = pl.concat([ratios.select(shown), of_base.select(shown)])
+    return both.join(version_order(runs), on="dbms").sort("host", place, "rank")
+
+
+def over_releases(compared: pl.DataFrame, runs: pl.DataFrame) -> Any:
     """Small charts of one step each, in groups and on one logarithmic axis; the base is 1 and stands in its place."""
+    series = release_series(compared, runs)
     if series["build"].n_unique() < FEWEST:
         return Sentences(["There are too few releases in this study to draw a course over them."])
     heads, _ = short_dbms(series["build"])

@@ -1,7 +1,5 @@
 """Tables of many steps: their groups and the worst of them; and of configs within each build."""
 
-from typing import Any
-
 import polars as pl
 from great_tables import GT
 
@@ -105,26 +103,6 @@ def worst_table(compared: pl.DataFrame) -> GT:
         f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(rows)} Server CPU/o: "
         "its CPU time for an operation, relative to the base.",
     )
-
-
-def over_releases(compared: pl.DataFrame, runs: pl.DataFrame) -> Any:
-    """A small chart of each step, with the base among its releases."""
-    return view.over_releases(release_series(compared, runs))
-
-
-def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """The ratios of each step with the base among them, which is 1, in the order of releases."""
-    ratios = compared.filter(metric=THROUGHPUT)
-    build, config = (pl.col("base").str.splitn(".", 2).struct.field(f"field_{part}") for part in (0, 1))
-    ones = {name: pl.lit(1.0) for name in ("median", "low", "high")}
-    of_step = ["host", "group", "step", "kind", "range", "base"]
-    counted = ratios.group_by(of_step).agg(pl.col("n").max())
-    of_base = counted.with_columns(dbms="base", build=build, config=config, verdict=pl.lit("base"), **ones)
-    shown = [*of_step, "dbms", "build", "config", "n", *ones, "verdict"]
-    order = {step: number for number, step in enumerate(view.in_order(ratios["step"]))}
-    place = pl.col("step").replace_strict(order, return_dtype=pl.Int32)
-    both = pl.concat([ratios.select(shown), of_base.select(shown)])
-    return both.join(stats.version_order(runs), on="dbms").sort("host", place, "rank")
 
 
 def configs(study: Study, rounds: pl.DataFrame) -> Configs:

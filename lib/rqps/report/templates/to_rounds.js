@@ -16,6 +16,9 @@
     cell.append(anchor);
   };
   const textOf = (cell) => cell.textContent.trim();
+  for (const named of document.querySelectorAll("main .table td [data-step]")) {  // a cell that says whose it is
+    link(named.closest("td"), named.dataset.step, named.dataset.dbms);
+  }
   const isNumber = (cell) => /^[^\p{L}\d]*\d[\d,]*\.\d/u.test(textOf(cell));
   for (const table of document.querySelectorAll("main .table table")) {
     const heads = [...(table.tHead?.rows ?? [])].at(-1);

@@ -64,6 +64,9 @@ class DbBenchParameters(Parameters):
     written_by: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")] | None = None
     """A release that writes the database, once for all: then the steps that only read are done, on equal files, and
     by one client they are duets, in which the releases take turns."""
+    files: Count = 512
+    """Files of a database that is written for all, about: as many as those of the published 20 million keys. In few
+    large ones a read costs otherwise."""
     slice_ms: Count | None = None
     """Milliseconds of load on one release before it is the next one's turn; 20 if not given."""
     counted_operations: Count | None = None

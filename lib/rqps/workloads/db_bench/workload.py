@@ -30,8 +30,7 @@ WRITER_SEED = 20_240_229
 """The seed of a database that one release writes for all."""
 WRITTEN_FOR_ALL = {"format_version": "4", "checksum_type": "3", "max_background_jobs": "2"}
 """Every release from 6.0 on reads it."""
-FILES, SMALLEST_FILE_BYTES = 512, 65536
-"""A database of a load is as many files, about, whatever its size."""
+SMALLEST_FILE_BYTES = 65536
 NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
 """Load and engine are one process, whose counters are the server's."""
 
@@ -44,7 +43,9 @@ class DbBenchSteps:
         if parameters.written_by is None:
             return "empty"
         keys = ("x".join((name, str(parameters.keys_of(setups()[name])))) for name in parameters.setups)
-        return f"{'-'.join(keys)}-by-{parameters.written_by}"
+        usual = DbBenchParameters.model_fields["files"].default
+        files = "" if parameters.files == usual else f"-in-{parameters.files}-files"
+        return f"{'-'.join(keys)}{files}-by-{parameters.written_by}"
 
     def load(self, server: Database, parameters: DbBenchParameters) -> None:
         """The databases of all set-ups, where one release writes them for all; else the first step makes its own."""
@@ -52,7 +53,7 @@ class DbBenchSteps:
             return
         build = locate("written_by", BuildSpec(rocksdb=parameters.written_by), print)
         for setup in (setups()[name] for name in parameters.setups):
-            size = str(max(SMALLEST_FILE_BYTES, parameters.keys_of(setup) * BYTES_OF_A_ROW // FILES))
+            size = str(max(SMALLEST_FILE_BYTES, parameters.keys_of(setup) * BYTES_OF_A_ROW // parameters.files))
             sizes = {"write_buffer_size": size, "target_file_size_base": size}
             options = {**WRITTEN_FOR_ALL, **sizes, "max_bytes_for_level_base": str(4 * int(size))}
             writer = replace(server, prepared=PreparedLibrary(f"written by {build.version}", "", build, options))
