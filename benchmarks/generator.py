@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import compare, save, serving
-from rqps.engines import keeper
+from rqps import keeper
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.workloads.load_generator import DATABASE

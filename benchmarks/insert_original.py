@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rqps.engines import keeper
+from rqps import keeper
 from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources import debian

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from child import SPINNING, Child, until
-from rqps.engines import keeper
+from rqps import keeper
 from rqps.observe.activity import (
     Activity,
     Busy,

@@ -3,15 +3,20 @@
 import json
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+import rqps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.engines.sources.archives import unpack
 from rqps.errors import RqpsError
-from rqps.store.manifest import CARD, MANIFEST, SEAL, read_manifest, read_study_card, sealed
-from synthetic import card, manifest
+from rqps.store.manifest import CARD, MANIFEST, PACKED_RUNS, SEAL, read_manifest, read_study_card, sealed
+from rqps.store.packed import CARD_KEY, DIGEST, FILES_KEY
+from rqps.store.packing import pack
+from synthetic import card, manifest, write_study
 from test_archive import ELF, regular, symlink, tarball, zipped
 from test_runs_yaml import GOOD, WITH_A_SCENARIO, read
 
@@ -138,3 +143,23 @@ def test_any_archive(content: bytes) -> None:
         assert not words or archive.name in words
         assert {path.name for path in Path(folder).iterdir()} == {"archive", "in"}
         assert [path.name for path in tree.parent.iterdir()] == ["tree"]
+
+
+@cache
+def packed_study() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    return pack("synthetic", folder / "sent", write_study(folder / "data", rounds=1))[0]
+
+
+@settings(MUCH, max_examples=100)
+@given(st.sampled_from([CARD_KEY, FILES_KEY]), st.data())
+def test_any_words_in_a_packed_study(key: str, data: st.DataObject) -> None:
+    runs = packed_study() / PACKED_RUNS
+    whole, metadata = runs.read_bytes(), pl.read_parquet_metadata(runs)
+    text = data.draw(edited(metadata[key])).encode("utf-8", "replace").decode()
+    ours = {name: words for name, words in metadata.items() if name.startswith("rqps")}
+    pl.read_parquet(runs).write_parquet(runs, metadata={**ours, key: text})
+    runs.with_name(DIGEST).unlink(missing_ok=True)  # as in one that somebody else made
+    found, words = read_or_refused(lambda: rqps.load(runs.parent).intervals.collect())
+    runs.write_bytes(whole)
+    assert found is not None or str(runs.parent) in words

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from child import until, wait_for_end
-from rqps.engines import keeper
+from rqps import keeper
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 
@@ -75,7 +75,7 @@ def test_a_program_that_is_not_there_is_reported() -> None:
 @pytest.mark.parametrize("mode", ["guard", "exec"])
 def test_the_program_ends_when_its_owner_is_killed(mode: str, tmp_path: Path) -> None:
     code = (
-        "import subprocess, sys, time; from rqps.engines import keeper\n"
+        "import subprocess, sys, time; from rqps import keeper\n"
         f"command = keeper.command({mode!r}, ['/bin/sleep', '600'], cpus=(), scratch=({str(tmp_path / 's')!r},))\n"
         "process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)\n"
         "print('keeper', process.pid, flush=True); time.sleep(600)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from child import until
+from child import Child, running_from, until
 from live_study import Place, ended
 from rqps.engines import Start
 from rqps.engines.mysql import data, instance
@@ -70,8 +70,9 @@ def test_one_that_is_killed_while_its_tables_are_loaded_keeps_its_log_and_shows_
         [log] = re.findall(r"error log, (/\S+):", caught.value.message)
         assert Path(log).is_file()
     finally:
-        (source.folder / f"{name}.err").unlink(missing_ok=True)
-    assert not list(source.folder.glob(f"*{name}*.partial"))
+        for log_or_lock in source.folder.glob(f"*{name}*.*"):
+            log_or_lock.unlink()
+    assert not list(source.folder.glob(f"{PREFIX}*"))
 
 
 def test_a_statement_that_is_refused_is_an_error_for_people(short: Path) -> None:
@@ -91,8 +92,28 @@ def test_tables_whose_server_did_not_stop_in_order_are_not_kept(short: Path) -> 
         with pytest.raises(RqpsError, match="the server did not stop in order, it ended by SIGKILL"):
             data.loaded(source, name, kill, print)
     finally:
-        (source.folder / f"{name}.err").unlink(missing_ok=True)
+        for log_or_lock in source.folder.glob(f"*{name}*.*"):
+            log_or_lock.unlink()
     assert not (source.folder / name).exists()
+
+
+def test_a_server_that_makes_an_empty_data_directory_does_not_outlive_rqps(short: Path) -> None:
+    script = f"""
+    import sys
+    sys.path.insert(0, {str(Path(__file__).parent)!r})
+    from pathlib import Path
+    from rqps.engines.mysql.data import _call
+    from test_live_servers import prepared
+    folder = Path({str(short)!r})
+    build, _, _ = prepared("my5624.common", folder)
+    turn()
+    _call(build, folder, ["--bootstrap"], b"SELECT SLEEP(600);")
+    """
+    with Child(script) as child:
+        child.send()
+        until(lambda: any("--bootstrap" in words for words in running_from(short / "data").values()))
+        child.kill()
+        until(lambda: not running_from(short / "data"))
 
 
 @pytest.mark.measures

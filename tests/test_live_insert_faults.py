@@ -10,7 +10,9 @@ from live_inserts import Inserts, asked, empty_server
 from rqps.engines.mysql.innodb import left
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
+from rqps.scratch import IN_USE, PREFIX
 from rqps.workloads import Answer
+from rqps.workloads.insert_benchmark.generator import MEMORY
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import find
@@ -43,6 +45,16 @@ def put_off(house: Inserts, parameters: InsertBenchmarkParameters, seconds: floa
 
 def operations(said: Answer, kind: str) -> int:
     return sum(row["operations"] for row in said.intervals if row["kind"] == kind)
+
+
+def test_the_memory_of_a_load_is_in_a_folder_that_the_next_one_sweeps(house: Inserts) -> None:
+    others = {*MEMORY.glob(f"{PREFIX}*")}
+    with house.at_work("l.i0", asked()) as load:
+        shared = [path for each in {*MEMORY.glob(f"{PREFIX}*")} - others for path in each.iterdir()]
+        assert sorted(path.name for path in shared) == ["clients", IN_USE]
+        load.wait_for_end()
+        load.wait_until_gone()
+    assert not any(path.exists() for path in shared)
 
 
 def test_what_is_late_is_forgiven_or_made_up_for(house: Inserts) -> None:

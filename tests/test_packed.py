@@ -3,18 +3,22 @@
 import json
 import re
 import shutil
+import zipfile
 from pathlib import Path
 
 import polars as pl
 import pytest
 import rqps
+from child import Child
 from polars.testing import assert_frame_equal
 from rqps import stats
 from rqps.cli import main
 from rqps.errors import RqpsError
 from rqps.report import build
 from rqps.run.state import StudyFolder
-from rqps.store import read_manifest, write_manifest, write_study_card
+from rqps.store import read_manifest, read_study_card, write_manifest, write_study_card
+from rqps.store.manifest import sha256
+from rqps.store.packed import CARD_KEY, DIGEST, FILES_KEY
 from rqps.store.packing import pack, unpack
 from rqps.store.schemas import TABLES
 from synthetic import Shape, card, manifest, write_duets, write_run, write_study
@@ -225,6 +229,7 @@ def with_runs(folder: Path, runs: pl.DataFrame, **changes: str) -> None:
     path = folder / "runs.parquet"
     metadata = {key: text for key, text in pl.read_parquet_metadata(path).items() if key.startswith("rqps")}
     runs.write_parquet(path, metadata=metadata | changes)
+    (folder / DIGEST).write_text(f"{sha256(path)}  {path.name}\n")
 
 
 def test_a_run_that_is_there_twice_is_no_further_round(data: Path, tmp_path: Path) -> None:
@@ -242,8 +247,9 @@ def test_a_hostile_packed_study_writes_nothing_outside(data: Path, tmp_path: Pat
     [folder] = pack("synthetic", tmp_path, data)
     runs = pl.read_parquet(folder / "runs.parquet")
     with_runs(folder, runs.with_columns(folder=pl.Series([name, *runs["folder"][1:]])))
-    with pytest.raises(RqpsError, match="is not the name of a folder of runs"):
-        unpack(str(folder), tmp_path / "again")
+    for read in (rqps.load, lambda place: unpack(str(place), tmp_path / "again")):
+        with pytest.raises(RqpsError, match="is not the name of a folder of runs"):
+            read(folder)
     assert not [path for path in (tmp_path, Path("/tmp")) if (path / "outside").exists()]
     assert not list((tmp_path / "again").rglob("*"))
 
@@ -271,3 +277,44 @@ def test_the_manifest_of_a_packed_run_is_the_one_that_was_written(data: Path, tm
     assert one["manifest"] == (folder / "manifest.json").read_text()
     assert one["asked"] == (folder / "asked.json").read_text()
     assert read_manifest(folder).run == json.loads(one["manifest"])["run"]
+
+
+@pytest.mark.parametrize("study", ["../away", "a/b", "..", ""])
+def test_a_packed_study_whose_name_leads_elsewhere_is_refused(study: str, data: Path, tmp_path: Path) -> None:
+    [packed] = pack("synthetic", tmp_path / "sent", data)
+    card = json.dumps({**json.loads(read_study_card(packed).model_dump_json()), "study": study})
+    with_runs(packed, pl.read_parquet(packed / "runs.parquet"), **{CARD_KEY: card})
+    with pytest.raises(RqpsError, match=r"runs\.parquet: can't be read: 1 validation error"):
+        rqps.load(packed)
+
+
+def test_a_packed_study_that_names_files_elsewhere_is_refused(data: Path, tmp_path: Path) -> None:
+    [packed] = pack("synthetic", tmp_path / "sent", data)
+    files = '{"../../../../../../dev/zero": [0, ""]}'
+    with_runs(packed, pl.read_parquet(packed / "runs.parquet"), **{FILES_KEY: files})
+    with pytest.raises(RqpsError, match=r"runs\.parquet: can't be read: it names files outside its folder"):
+        unpack(str(packed), tmp_path / "again")
+
+
+def test_a_packed_file_that_takes_more_room_than_it_shows_is_refused(data: Path, tmp_path: Path) -> None:
+    [packed] = pack("synthetic", tmp_path / "sent", data)
+    with zipfile.ZipFile(tmp_path / "x.rqps", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(packed / "runs.parquet", "study=synthetic/runs.parquet")
+        archive.writestr("study=synthetic/steps.parquet", bytes(10_000_000))
+    with pytest.raises(RqpsError, match=r"x\.rqps: can't be read: what is in it is compressed"):
+        rqps.load(tmp_path / "x.rqps")
+
+
+def test_what_a_killed_rqps_was_packing_is_removed_by_the_next(data: Path, tmp_path: Path) -> None:
+    with Child(
+        f"""
+        from pathlib import Path
+        import rqps.store.packing as packing
+        packing.flush = turn
+        packing.pack("synthetic", Path("{tmp_path}/sent/x.rqps"), Path("{data}"))
+        """
+    ) as child:
+        child.kill()
+    assert len(list((tmp_path / "sent").iterdir())) == 1
+    pack("synthetic", tmp_path / "sent/x.rqps", data)
+    assert [path.name for path in (tmp_path / "sent").iterdir()] == ["x.rqps"]

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 LIBRARY = ROOT / "lib/rqps"
 ROOMS = (
     ("errors",),
-    ("terminal", "scratch"),
+    ("terminal", "scratch", "keeper"),
     ("notebook",),
     ("study",),
     ("store",),

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from child import Child
-from rqps import scratch
-from rqps.engines import keeper
-from rqps.engines.cache import copy_folder
+from rqps import keeper, scratch
+from rqps.engines.cache import copy_folder, made_once
 from rqps.errors import RqpsError
 from rqps.scratch import IN_USE, PREFIX, Scratch, sweep
 
@@ -75,6 +74,23 @@ def test_a_folder_whose_sockets_would_have_too_long_a_path_says_what_to_set(tmp_
         Scratch(long).socket("mysqld.sock")
     assert "TMPDIR" in caught.value.fix
     assert list(long.iterdir()) == []
+
+
+def test_what_a_killed_command_was_making_is_swept_and_nobody_else_works_in_it(tmp_path: Path) -> None:
+    """Its server may still write there."""
+    made = tmp_path / "made"
+    script = f"""
+    from pathlib import Path
+    from rqps.engines.cache import made_once
+    made_once(Path({str(made)!r}), turn)
+    """
+    with Child(script) as killed:
+        killed.kill()
+    before = Path(killed.said)
+    used: list[Path] = []
+    made_once(made, used.append)  # in a folder of its own
+    assert used != [before]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".made.lock", "made"]
 
 
 def test_a_copy_that_finds_no_room_says_so_once_and_names_its_own_disk(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import polars as pl
-from rqps import stats
-from rqps.engines import Start, keeper
+from rqps import keeper, stats
+from rqps.engines import Start
 from rqps.engines.cache import cache_dir
 from rqps.engines.mysql import MeasuredServer, PreparedServer
 from rqps.notebook import LOGS

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from rqps import keeper
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
 
@@ -207,6 +208,10 @@ def _kernel_class(
             assert isinstance(self.provisioner, LocalProvisioner)
             assert self.provisioner.process is not None
             started(self.provisioner.process)
+
+        def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
+            # By itself a kernel notices late that we have ended, and never where that was before it began to look.
+            return keeper.command("exec", super().format_kernel_cmd(extra_arguments), cpus=())
 
     return Kernel
 

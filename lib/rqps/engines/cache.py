@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rqps.errors import RqpsError, no_room
+from rqps.scratch import Scratch
 
 
 def cache_dir() -> Path:
@@ -47,21 +48,17 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
 
 
 def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], None] = print) -> Path:
-    """`folder`, made by `make` under another name and renamed when whole: one that is there is complete."""
+    """`folder`, made by `make` elsewhere and moved there when whole: one that is there is complete."""
     if folder.is_dir():
         return folder
-    partial = folder.with_name(f".{folder.name}.partial")
     waiting = f"another rqps is making {folder}: waiting for it"
     with _disk_trouble_explained(), locked(folder, lambda: say(waiting)):
         if folder.is_dir():
             return folder
-        shutil.rmtree(partial, ignore_errors=True)
-        try:
-            partial.mkdir(parents=True)
+        with Scratch(folder.parent) as scratch:  # of its own: a server of one that was killed may still write to its
+            (partial := scratch / folder.name).mkdir()
             make(partial)
             partial.rename(folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

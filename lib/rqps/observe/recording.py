@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from rqps.engines import keeper
+from rqps import keeper
 from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.observe.machine import number

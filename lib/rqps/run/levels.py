@@ -16,6 +16,7 @@ from rqps.profile.instructions import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.store.manifest import LEVELS
+from rqps.store.write import write_text
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import parse, read_text
 from rqps.study.mistakes import complete
@@ -85,9 +86,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     }
     # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
     text = json.dumps(described, indent=1, ensure_ascii=False)
-    file.write_text(
-        f"# Written by rqps: a study with a level for the parts of its scenario.\n{text}\n", encoding="utf-8"
-    )
+    write_text(file, f"# Written by rqps: a study with a level for the parts of its scenario.\n{text}\n")
     return name
 
 

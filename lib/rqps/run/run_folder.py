@@ -18,7 +18,7 @@ from rqps.errors import RqpsError
 from rqps.notebook import LOGS, PIDS, listed, names_of, wait_until_gone
 from rqps.run.notes import DOING
 from rqps.run.state import FAILURE, StudyFolder, write_asked
-from rqps.store.manifest import CARD, MANIFEST, read_manifest
+from rqps.store.manifest import CARD, LEVELS, MANIFEST, read_manifest
 from rqps.store.write import flush
 from rqps.study import Run
 
@@ -177,8 +177,8 @@ def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 
 def clear_stale(folder: StudyFolder, say: Say) -> None:
-    """Removes the half-done runs of an rqps that was killed, once its processes have ended, and half a card."""
-    for half in folder.path.glob(f".{CARD}.*"):
+    """Removes the half-done runs of an rqps that was killed, once its processes have ended, and half a file."""
+    for half in (*folder.path.glob(f".{CARD}.*"), *folder.path.glob(f".{LEVELS}.*")):
         half.unlink(missing_ok=True)
     for partial in folder.partials():
         of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()

@@ -4,18 +4,18 @@ They lie in a folder, below a URL that polars reads, or in one file (`releases.r
 """
 
 import hashlib
-import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
+from pydantic import TypeAdapter
 
 from rqps.errors import RqpsError
 from rqps.store.manifest import PACKED_RUNS, StudyCard, right_version, sha256
@@ -28,6 +28,8 @@ from rqps.study import Mode
 SUFFIX = ".rqps"
 CARD_KEY, FILES_KEY = "rqps_study", "rqps_files"
 """In its metadata: the study's card, and size and SHA-256 of each of the other files."""
+DIGEST = f"{PACKED_RUNS}.sha256"
+"""Beside it: its own, as sha256sum writes it."""
 PACKED_COLUMNS = {
     **RUNS,
     "conditions": pl.List(pl.Struct(FACT)),
@@ -36,12 +38,16 @@ PACKED_COLUMNS = {
 }
 FAILED = "failed/"
 """Before the folder's name of a run that failed."""
+_RUN_FOLDER = rf"^({FAILED})?run=[\w.@-]+(/\w[\w.@-]*)?$"
+"""A packed study may come from anybody, and its folders are made again below one of ours."""
 _REFUSED = re.compile(r"\b40[13]\b|Forbidden|Access ?Denied|Permission ?denied|SignatureDoesNotMatch|Unauth", re.I)
 _CREDENTIALS = (
     "see that your credentials may read it: polars takes them from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from "
     "~/.aws, or as the store's other clients do"
 )
 _ROWS_AT_ONCE = 4_000_000
+_UNREADABLE = (PolarsError, PanicException, OSError, EOFError, zipfile.BadZipFile, RuntimeError, KeyError, ValueError)
+"""RuntimeError: zipfile takes a changed bit for encryption, or for a kind of compression."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,14 @@ class Packed:
     """A path, URL or bytes that polars reads a file from, by its name."""
     card: StudyCard
     files: dict[str, tuple[int, str]]
+    _checked: set[str] = field(default_factory=set)
 
     def frames(self, mode: Mode | None) -> dict[str, Any]:
         """The frames of a study, of runs of that mode; None is all."""
         with _reading(self.place, PACKED_RUNS):
             every = pl.scan_parquet(self.source(PACKED_RUNS)).drop("manifest", "asked").collect()
+            for name in every["folder"].filter(~every["folder"].str.contains(_RUN_FOLDER)).head(1):
+                raise ValueError(f"{name!r} is not the name of a folder of runs")
         failed = pl.col("folder").str.starts_with(FAILED)
         ok = every.filter(~failed, True if mode is None else pl.col("mode") == mode)
         if ok["run"].is_duplicated().any():
@@ -84,13 +93,18 @@ class Packed:
 
     def check(self) -> None:
         """Refuses files that are not as they were packed."""
-        for name, (_, digest) in self.files.items():
-            source = self.source(name)
-            if isinstance(source, str):  # an object store keeps digests of its own
-                continue
-            found = hashlib.sha256(source).hexdigest() if isinstance(source, bytes) else sha256(source)
-            if found != digest:
-                raise damaged(f"{self.place}/{name}", f"its SHA-256 is {found}, and was {digest} when it was packed")
+        for name in self.files:
+            self._as_packed(name)
+
+    def _as_packed(self, name: str) -> str | Path | bytes:
+        """The source of a file, whose digest is looked at once. An object store keeps digests of its own."""
+        source = self.source(name)
+        if name not in self._checked and not isinstance(source, str):
+            found, was = _digest(source), self.files[name][1]
+            if found != was:
+                raise damaged(f"{self.place}/{name}", f"its SHA-256 is {found}, and was {was} when it was packed")
+            self._checked.add(name)
+        return source
 
     def _table(self, name: str, runs: pl.Series, every: pl.DataFrame) -> pl.LazyFrame:
         schema = {**IDENTITY, **TABLES[name]}
@@ -103,12 +117,11 @@ class Packed:
 
         def parts() -> Iterator[pl.LazyFrame]:
             with _reading(self.place, file):
-                rows = pl.scan_parquet(self.source(file))
+                rows = pl.scan_parquet(self._as_packed(file))
                 height = rows.select(pl.len()).collect().item()
             yield from (rows.slice(at, _ROWS_AT_ONCE) for at in range(0, height, _ROWS_AT_ONCE))
 
-        in_one_file = SUFFIX in self.place
-        rows = deferred(schema, parts) if in_one_file else pl.scan_parquet(self.source(file))
+        rows = pl.scan_parquet(f"{self.place}/{file}") if "://" in self.place else deferred(schema, parts)
         return rows.select(*schema).filter(wanted)
 
 
@@ -131,6 +144,8 @@ def packed_at(place: str) -> Packed | None:
         return _in_file(file, path.relative_to(file).as_posix())
     if not (path / PACKED_RUNS).is_file():
         return None
+    if (written := path / DIGEST).is_file() and written.read_bytes()[:64] != _digest(path / PACKED_RUNS).encode():
+        raise damaged(f"{path}/{PACKED_RUNS}", f"its SHA-256 is not the one in {DIGEST}")
     packed = _opened(place, lambda name: path / name)
     for name, (size, _) in packed.files.items():
         there = (path / name).stat().st_size if (path / name).is_file() else 0
@@ -141,6 +156,8 @@ def packed_at(place: str) -> Packed | None:
 
 def _in_file(file: Path, folder: str) -> Packed | None:
     with _reading(file.parent, file.name), zipfile.ZipFile(file) as archive:
+        if any(info.compress_type or info.file_size > file.stat().st_size for info in archive.infolist()):
+            raise ValueError("what is in it is compressed, which rqps pack does not do")
         folders = [Path(name).parent.as_posix() for name in archive.namelist() if Path(name).name == PACKED_RUNS]
     chosen = folders[0] if folders and folder == "." else folder
     if chosen not in folders:
@@ -158,8 +175,14 @@ def _opened(place: str, source: Callable[[str], str | Path | bytes]) -> Packed:
         metadata = pl.read_parquet_metadata(source(PACKED_RUNS))
     right_version(f"{place}/{PACKED_RUNS}", metadata.get(VERSION_KEY))
     with _reading(place, PACKED_RUNS):
-        files: dict[str, tuple[int, str]] = json.loads(metadata[FILES_KEY])
+        files = TypeAdapter(dict[str, tuple[int, str]]).validate_json(metadata[FILES_KEY])
+        if any("/" in name for name in files):
+            raise ValueError("it names files outside its folder")
         return Packed(place, source, StudyCard.model_validate_json(metadata[CARD_KEY]), files)
+
+
+def _digest(source: Path | bytes) -> str:
+    return hashlib.sha256(source).hexdigest() if isinstance(source, bytes) else sha256(source)
 
 
 def _rows_in(runs: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -181,7 +204,7 @@ def _reading(place: str | Path, file: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (PolarsError, OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+    except _UNREADABLE as error:
         if "://" in str(place) and _REFUSED.search(str(error)):
             raise RqpsError(f"{place}/{file}: no permission to read it", fix=_CREDENTIALS) from error
         raise damaged(f"{place}/{file}", str(error)) from error

@@ -1,8 +1,6 @@
 """A study's run folders as one file a table, and back again."""
 
 import json
-import os
-import re
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -12,8 +10,9 @@ from pathlib import Path
 import polars as pl
 
 from rqps.errors import RqpsError
+from rqps.scratch import Scratch
 from rqps.store.manifest import ASKED, LEVELS, PACKED_RUNS, SCHEMA_VERSION, Manifest, sha256
-from rqps.store.packed import CARD_KEY, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, damaged, packed_at
+from rqps.store.packed import CARD_KEY, DIGEST, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
 from rqps.store.read import Study, load_levels
 from rqps.store.run_frames import FACT, WARNING
 from rqps.store.schemas import TABLES
@@ -22,7 +21,6 @@ from rqps.store.write import VERSION_KEY, flush, write_manifest, write_study_car
 _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
 _RUNS_AT_ONCE = 50
-_FOLDER = re.compile(r"study=[^/]+|(failed/)?run=[^/]+(/[^/]+)?")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # in a zip file, so that the same study gives the same bytes
 
 
@@ -36,7 +34,7 @@ def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[P
     if to.suffix != SUFFIX:
         return [_pack_into(to / f"study={each.card.study}", each) for each in levels]
     with _replacing(to) as unfinished:
-        folders = [_pack_into(unfinished.parent / f"study={each.card.study}", each) for each in levels]
+        folders = [_pack_into(unfinished.with_name(f"study={each.card.study}"), each) for each in levels]
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
             for path in (path for folder in folders for path in sorted(folder.iterdir())):
                 info = zipfile.ZipInfo(f"{path.parent.name}/{path.name}", _EPOCH)
@@ -76,6 +74,7 @@ def _pack_into(folder: Path, study: Study) -> Path:
             compression_level=_COMPRESSION_LEVEL,
             metadata={VERSION_KEY: str(SCHEMA_VERSION), **metadata},
         )
+        (unfinished / DIGEST).write_text(f"{sha256(unfinished / PACKED_RUNS)}  {PACKED_RUNS}\n")
     return folder
 
 
@@ -97,9 +96,6 @@ def _unpack_into(folder: Path, study: Study) -> Path:
         raise RqpsError(f"{study.place}: this study is not packed", fix="leave out --unpack to pack it")
     packed.check()
     manifests = study.manifests.collect()
-    for name in (folder.name, *manifests["folder"]):
-        if not _FOLDER.fullmatch(name) or ".." in name.split("/"):
-            raise damaged(study.place, f"{name!r} is not the name of a folder of runs")
     names = dict(study.runs.select("folder", "run").iter_rows())
     with _replacing(folder) as unfinished:
         for some in manifests.filter(~pl.col("folder").str.starts_with(FAILED)).iter_slices(_RUNS_AT_ONCE):
@@ -131,27 +127,17 @@ def _replacing(target: Path) -> Iterator[Path]:
     """
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
         raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
-    with _beside(target) as scratch:
-        yield scratch / "new"
-        for path in (*(scratch / "new").rglob("*"), scratch / "new"):
-            flush(path)
-        if target.exists():
-            target.rename(scratch / "old")
-        (scratch / "new").rename(target)
-        flush(target.parent)
-
-
-@contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A hidden folder beside `target`, removed in the end."""
-    scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        scratch.mkdir(parents=True)
-        yield scratch
+        with Scratch(target.parent) as scratch:
+            yield (new := scratch / target.name)
+            for path in (*new.rglob("*"), new):
+                flush(path)
+            if target.is_dir():
+                target.rename(scratch / "old")
+            new.replace(target)
+            flush(target.parent)
     except OSError as error:
         raise RqpsError(
             f"{target}: could not be written: {error.strerror or error}",
             fix="see that the disk has room and the folder is yours, then run the same command again",
         ) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

@@ -114,7 +114,7 @@ def _metadata(path: Path, manifest: Manifest) -> Mapping[str, str] | None:
     check_files([(path.parent, manifest)], [path.name])
     try:
         metadata = pl.read_parquet_metadata(path)
-    except (OSError, PolarsError) as error:
+    except (OSError, PolarsError, PanicException) as error:
         of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
         no_duet = path.stem == "slices" and "/" not in manifest.run
         older = manifest.schema_version < SCHEMA_VERSION and path.stem in LATER_TABLES

@@ -37,15 +37,16 @@ def write_manifest(folder: Path, manifest: Manifest) -> Path:
         if path.suffix in (".parquet", ".json") and path.name != MANIFEST:
             now = path.stat()
             files[path.name] = File(size_bytes=now.st_size, modified_ns=now.st_mtime_ns, sha256=sha256(path))
-    return _write_text(folder / MANIFEST, sealed(manifest.model_copy(update={"files": files})))
+    return write_text(folder / MANIFEST, sealed(manifest.model_copy(update={"files": files})))
 
 
 def write_study_card(folder: Path, card: StudyCard) -> Path:
     """Write the card of a study beside its runs; `folder` is `data/raw/study=NAME`."""
-    return _write_text(folder / CARD, sealed(card))
+    return write_text(folder / CARD, sealed(card))
 
 
-def _write_text(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file."""
     with _whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path

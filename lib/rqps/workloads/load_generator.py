@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
-from rqps.engines import keeper
+from rqps import keeper
 from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError

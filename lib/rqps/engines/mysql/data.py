@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from rqps import keeper
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, copy_folder, made_once, short_key
 from rqps.engines.mysql.build import Build
@@ -134,7 +135,7 @@ def _system_tables(build: Build) -> bytes:
 def _call(build: Build, work: Path, arguments: list[str], sql: bytes = b"") -> None:
     """Runs mysqld once, for initialising, and shows what it said if it failed."""
     done = subprocess.run(
-        [*mysqld(build, work / "data"), *arguments],
+        keeper.command("exec", [*mysqld(build, work / "data"), *arguments], cpus=()),
         input=sql,
         capture_output=True,
         env={"PATH": "/usr/bin:/bin", **build.environment},

@@ -13,7 +13,8 @@ from weakref import WeakSet
 
 import pymysql
 
-from rqps.engines import Start, keeper
+from rqps import keeper
+from rqps.engines import Start
 from rqps.engines.mysql.build import Build
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
@@ -179,14 +180,11 @@ class Server:
             ) from None
 
     def last_words(self) -> str:
-        """The errors in its log or else its end, or that of what it wrote before it had one."""
-        for log in (self.error_log, self.error_log.with_suffix(".out")):
-            if log.exists() and (lines := log.read_text(errors="replace").splitlines()):
-                errors = [
-                    line for line in lines if "[ERROR]" in line
-                ]  # which 5.6 buries under its plugins' good-byes
-                return "\n".join((errors or lines)[-LAST_LINES:])
-        return ""
+        """The errors in its log, which 5.6 buries under its plugins' good-byes, or else its end."""
+        log = self.error_log  # whose folder may be gone
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        errors = [line for line in lines if "[ERROR]" in line]
+        return "\n".join((errors or lines)[-LAST_LINES:])
 
 
 def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
@@ -221,7 +219,7 @@ def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = (
         keeper.command("guard", argv, cpus=asked.cpus, scratch=folders),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=asked.log.with_suffix(".out").open("ab"),
+        stderr=asked.log.open("ab"),  # where the server writes by itself, once it can
         env={"PATH": "/usr/bin:/bin", **build.environment, **asked.environment},
         cwd=private.path,
         bufsize=0,  # or what its keeper says of its end may be read with the beginning

@@ -1,7 +1,6 @@
 """The load of a step of the insert benchmark: sysbench with our own Lua, which stops when all rows are done."""
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any, Unpack
 
 from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
+from rqps.scratch import Scratch
 from rqps.store.manifest import Warning_
 from rqps.workloads import How
 from rqps.workloads.answers import Second
@@ -47,9 +47,9 @@ def generating(
     """sysbench putting the load of one step."""
     threads = parameters.clients * step.connections
     folder = MEMORY if os.access(MEMORY, os.W_OK) else None
-    with tempfile.NamedTemporaryFile(prefix="rqps-", dir=folder) as shared:
-        shared.truncate(BYTES_OF_CLIENT * (parameters.clients + 1))
-        options = {"threads": threads, "shared-file": shared.name, **_options(step, parameters, how["seed"])}
+    with Scratch(folder) as scratch:
+        (shared := scratch / "clients").write_bytes(bytes(BYTES_OF_CLIENT * (parameters.clients + 1)))
+        options = {"threads": threads, "shared-file": str(shared), **_options(step, parameters, how["seed"])}
         with Generator(sysbench_call(SCRIPT, (server,), options), (server,), step.name, threads, how) as generator:
             yield generator
 

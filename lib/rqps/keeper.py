@@ -3,7 +3,7 @@
 Called as a program, by `command()` below, with Python's standard library alone, since it starts with every server and
 every step. It lets the program run on its CPUs alone, and does one of two things:
 
-- `exec`: becomes the program, which the kernel kills when its parent ends. For a load generator.
+- `exec`: becomes the program, which Linux kills when its parent ends. For a load generator, or a notebook's kernel.
 - `guard`: stays beside it and reads from its standard input, which is a pipe from the owner. When the pipe closes,
   the program is asked to stop (SIGTERM), is killed if it does not, and its scratch folders are removed. For a server,
   which wants to shut down in order.
