@@ -21,7 +21,7 @@ SCRIPT = b"#!/bin/sh\n"
 
 
 def tarball(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
-    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w:xz" if path.suffix == ".xz" else "w") as packed:
+    with tarfile.open(path, "w" if path.suffix == ".tar" else f"w:{path.suffix[1:]}") as packed:  # type: ignore[call-overload]
         for info, content in members:
             packed.addfile(info, io.BytesIO(content))
     return path

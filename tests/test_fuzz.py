@@ -133,7 +133,9 @@ def packed(kind: str) -> bytes:
 
 
 @MUCH
-@given(st.sampled_from([".tar", ".tar.gz", ".tar.xz", ".zip"]).flatmap(lambda kind: damaged(packed(kind))))
+@given(
+    st.sampled_from([".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip"]).flatmap(lambda kind: damaged(packed(kind)))
+)
 def test_any_archive(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         archive, tree = Path(folder) / "archive", Path(folder) / "in" / "tree"

@@ -55,7 +55,9 @@ def unpack(
         raise RqpsError(
             f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
         ) from error
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk; gzip and bz2 give none
+            raise
         raise RqpsError(f"{archive.name}: cut off or damaged: {error}", fix=FETCH_AGAIN) from error
     except NotImplementedError as error:
         raise RqpsError(f"{archive.name}: {error}", fix="pack it as .tar.gz, .tar.xz or a plain .zip") from error
