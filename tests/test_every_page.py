@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from browser import DESKTOP, Browser, opened
-from rqps.report import build
+from rqps.report import build, one_file
 
 SAMPLE = Path(__file__).parent.parent / "data/sample"
 STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
@@ -15,7 +15,9 @@ pytestmark = pytest.mark.page
 @pytest.mark.parametrize("study", [name for name in STUDIES if not name[-2:].strip("-").isdigit()])
 def test_every_page_of_a_sample_opens(study: str, browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "sample").symlink_to(SAMPLE)  # and nothing that was measured here
-    for page in sorted(build(study, tmp_path, tmp_path / "report").parent.glob("*.html")):
+    report = build(study, tmp_path, tmp_path / "report").parent
+    assert one_file(report).stat().st_size < 5_000_000
+    for page in sorted(report.glob("*.html")):
         charts = page.read_text().count("data-chart=")
         with opened(browser, page, DESKTOP) as tab:
             if charts:

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from rqps.profile import instruction_costs, stack_costs
 from rqps.profile.components import OTHER, component_of, components
 from rqps.profile.costs import COSTS, NOT_SAMPLED
@@ -38,6 +39,16 @@ def test_costs_add_up_to_what_the_step_measured(samples: dict[tuple[str, ...], i
     assert costs["cost"].sum() == pytest.approx(measured, rel=1e-12)
     assert costs["samples"].sum() == sum(samples.values())
     assert not costs.select("stack").is_duplicated().any()
+
+
+def test_the_same_stacks_give_the_same_costs_in_the_same_order() -> None:
+    """Most have the cost of others: their order would be any, and their sums differ in the last digit."""
+    paths = list(itertools.permutations(FRAMES[:7], 4))
+    samples = {path: 1 + place % 3 for place, path in enumerate(paths)}
+    stacks, steps = stacks_of("my1.base", 1, samples), steps_of("my1.base", 1, 0.1)
+    first, *again = (stack_costs(stacks, steps) for _ in range(6))
+    for each in again:
+        assert_frame_equal(each, first, check_exact=True)
 
 
 @given(profiles)

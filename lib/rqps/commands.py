@@ -305,8 +305,8 @@ def _check(path: Path, study: str | None, data: Path) -> int:
 
     pages, differences, unchecked = check(path, study, data)
     if unchecked:
-        named = ", ".join(unchecked[:3]) + ", …" * (len(unchecked) > 3)
-        _say(f"not compared, since other data are needed to make them, {len(unchecked)} pages: {named}")
+        more = f" and {len(unchecked) - 3} more" if len(unchecked) > 3 else ""
+        _say(f"not compared, since it takes other data to make them: {', '.join(unchecked[:3])}{more}")
     if differences:
         _print("\n".join(differences))
         return FAILED

@@ -86,12 +86,14 @@ def _by_stack(rows: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=COSTS)
     costs = pl.concat([rows.select(*_KEYS, "samples", "cost"), pl.concat(stacks)], how="horizontal")
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
-    return costs.group_by(*_KEYS, "stack", "component").agg(samples, pl.col("cost").sum()).select(list(COSTS))
+    of_stack = costs.group_by(*_KEYS, "stack", "component", maintain_order=True)
+    return of_stack.agg(samples, pl.col("cost").sum()).select(list(COSTS))
 
 
 def _as_costs(rows: pl.DataFrame) -> pl.DataFrame:
     costs = rows.select(pl.col(name).cast(kind) for name, kind in COSTS.items())
-    return costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True])
+    # In the same order each time, or else sums of them differ in their last digit, and ranks with these.
+    return costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True], maintain_order=True)
 
 
 def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load
 from rqps.view import Column, Row, by_host, in_order
 
+LONGEST_VALUE = 44
 _CHANGED = pl.col("verdict").is_in(["slower", "faster"])
 
 
@@ -85,24 +86,29 @@ def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]
     """Tables, each with its heading and the number of its rows."""
     changed = both.filter(_CHANGED)
     if not changed.is_empty():
-        yield "What changed", _ratios(changed, names), changed.height
+        yield "What changed", _ratios(changed, names, "changed", Column("measure")), changed.height
     if not conditions.is_empty():
-        columns = [Column("first", names[0]), Column("second", names[1]), Column("dbms")]
+        columns = [Column(side, name, _value) for side, name in zip(("first", "second"), names, strict=True)]
+        if set(conditions["dbms"]) != {"all"}:
+            columns.append(Column("dbms"))
         made = view.table(conditions, columns, name="changed-conditions", group="kind", rows="name")
         yield "What changed in the conditions", made, conditions.height
     for metric in in_order(both["metric"]):
         rows = both.filter(metric=metric)
-        yield f"All of {stats.SIDES[metric]}", _ratios(rows, names), rows.height
+        heading = stats.SIDES[metric]
+        yield f"{heading[0].upper()}{heading[1:]}: every comparison", _ratios(rows, names, metric), rows.height
 
 
-def _ratios(rows: pl.DataFrame, names: tuple[str, str]) -> GT:
+def _ratios(rows: pl.DataFrame, names: tuple[str, str], name: str, *more: Column) -> GT:
     cells = [row | {"change": row, "measure": stats.SIDES[row["metric"]]} for row in rows.to_dicts()]
-    several = [Column("measure")] if rows["metric"].n_unique() > 1 else []
     labels = {"first": names[0], "second": names[1], "change": f"{names[1]} / {names[0]}"}
     ratios = [Column(each, label, view.ratio_cell, _colour, align="center") for each, label in labels.items()]
-    name = "-".join(["change", *in_order(rows["metric"])])
-    columns = [Column("step"), Column("dbms"), *several, *ratios]
-    return view.table(cells, columns, name=name, note=view.legend_of(rows))
+    columns = [Column("step"), Column("dbms"), *more, *ratios]
+    return view.table(cells, columns, name=f"both-{name}", note=view.legend_of(rows))
+
+
+def _value(text: str) -> str:
+    return view.cut(text, LONGEST_VALUE)
 
 
 def _colour(row: Row) -> str | None:

@@ -45,7 +45,7 @@ from rqps.view.sections import (
     trace,
     warnings,
 )
-from rqps.view.table import Column, ratio_cell, ratio_colour, ratio_table, ratio_text, spread, table, two_lines
+from rqps.view.table import Column, cut, ratio_cell, ratio_colour, ratio_table, ratio_text, spread, table, two_lines
 from rqps.view.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_COLOURS, colour_of, titled
 from rqps.view.words import (
     COST_SIGNS,
@@ -81,7 +81,17 @@ __all__ += [
     "trace",
     "warnings",
 ]
-__all__ += ["Column", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "table", "two_lines"]
+__all__ += [
+    "Column",
+    "cut",
+    "ratio_cell",
+    "ratio_colour",
+    "ratio_table",
+    "ratio_text",
+    "spread",
+    "table",
+    "two_lines",
+]
 __all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
 __all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order"]
 __all__ += ["interval_of", "legend_of", "number_of", "ratio", "rounds_of", "signs_of", "smallest_effect"]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import polars as pl
@@ -12,7 +11,7 @@ from rqps import stats
 from rqps.store import Study
 from rqps.view.lines import counters, throughput
 from rqps.view.rows import bars
-from rqps.view.table import Column, absolute_table, ratio_cell, spread, table, unbroken
+from rqps.view.table import Column, absolute_table, cut, ratio_cell, spread, table, unbroken
 from rqps.view.words import NOT_COMPARED, Sentences, by_host, legend_of, verdict_words
 
 LONGEST_VALUE = 24
@@ -213,6 +212,4 @@ def _short(value: str) -> str:
     """A value as HTML, cut where it is longer than a cell should be."""
     if value == NO_DIFFERENCE:
         return " "
-    if len(value) <= LONGEST_VALUE or ", " in value:
-        return escape(value) or "(empty)"
-    return f'<span title="{escape(value)}">{escape(value[:LONGEST_VALUE])}…</span>'
+    return cut(value, len(value) if ", " in value else LONGEST_VALUE) or "(empty)"

@@ -151,6 +151,15 @@ def unbroken(name: str) -> str:
     return f'<span style="white-space:nowrap">{escape(name)}</span>'
 
 
+def cut(text: str, longest: int) -> str:
+    """A text as HTML, cut where it is longer; hovering shows all of it.
+
+    >>> cut("ON", 24), cut("a<b", 2)
+    ('ON', '<span title="a&lt;b">a&lt;…</span>')
+    """
+    return escape(text) if len(text) <= longest else f'<span title="{escape(text)}">{escape(text[:longest])}…</span>'
+
+
 def ratio_cell(row: Cell) -> str:
     """A row of the tidy frame: sign and ratio, below them the interval and the rounds."""
     warned = row.get("warned") or ""
