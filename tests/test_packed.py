@@ -232,6 +232,12 @@ def with_runs(folder: Path, runs: pl.DataFrame, **changes: str) -> None:
     (folder / DIGEST).write_text(f"{sha256(path)}  {path.name}\n")
 
 
+def test_one_that_an_older_rqps_packed_is_read_with_the_columns_of_today(data: Path, tmp_path: Path) -> None:
+    [folder] = pack("synthetic", tmp_path, data)
+    with_runs(folder, pl.read_parquet(folder / "runs.parquet").drop("machine", "measured_s"))
+    same(rqps.load(folder, mode=None), rqps.load("synthetic", data, None))
+
+
 def test_a_run_that_is_there_twice_is_no_further_round(data: Path, tmp_path: Path) -> None:
     [folder] = pack("synthetic", tmp_path, data)
     runs = pl.read_parquet(folder / "runs.parquet")

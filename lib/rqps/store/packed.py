@@ -18,8 +18,8 @@ from polars.exceptions import PanicException, PolarsError
 from pydantic import TypeAdapter
 
 from rqps.errors import RqpsError
-from rqps.store.manifest import PACKED_RUNS, StudyCard, right_version, sha256
-from rqps.store.run_frames import FACT, RUNS, WARNING, in_order
+from rqps.store.manifest import PACKED_RUNS, Manifest, StudyCard, right_version, sha256
+from rqps.store.run_frames import FACT, RUNS, WARNING, in_order, runs_frame
 from rqps.store.run_tables import MANIFESTS, deferred
 from rqps.store.schemas import IDENTITY, TABLES
 from rqps.store.write import VERSION_KEY
@@ -64,7 +64,12 @@ class Packed:
     def frames(self, mode: Mode | None) -> dict[str, Any]:
         """The frames of a study, of runs of that mode; None is all."""
         with _reading(self.place, PACKED_RUNS):
-            every = pl.scan_parquet(self.source(PACKED_RUNS)).drop("manifest", "asked").collect()
+            rows = pl.scan_parquet(self.source(PACKED_RUNS))
+            every = rows.drop("manifest", "asked").collect()
+            if later := RUNS.keys() - every.columns:  # than the rqps that packed it
+                written = rows.select("folder", "manifest").collect().iter_rows()
+                runs = runs_frame([(Path(name), Manifest.model_validate_json(text)) for name, text in written])
+                every = every.join(runs.select("folder", *later), on="folder", how="left", maintain_order="left")
             for name in every["folder"].filter(~every["folder"].str.contains(_RUN_FOLDER)).head(1):
                 raise ValueError(f"{name!r} is not the name of a folder of runs")
         failed = pl.col("folder").str.starts_with(FAILED)
