@@ -45,7 +45,7 @@ def drawn(shown: Any) -> str:
 def all_of(study: Study) -> Iterator[Any]:
     """Every chart, table and sentence of the two pages that show any study."""
     rounds, compared = relate(study)
-    configs = relative_throughput.configs(study, rounds)
+    configs = relative_throughput.configs(study, rounds, compared)
     yield view.method(compared)
     yield relative_throughput.findings(compared, *configs)
     yield from relative_throughput.summary(compared)

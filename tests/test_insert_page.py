@@ -56,10 +56,28 @@ def test_it_begins_with_what_was_found(browser: Browser, few: Path) -> None:
         assert tab.run("document.querySelectorAll('.findings li')[1].getBoundingClientRect().top") < 900
 
 
+def unfold(tab: Tab) -> None:
+    tab.wait_for_charts()
+    tab.run("document.querySelectorAll('details.section').forEach(each => { each.open = true; })")
+
+
+def test_what_few_need_is_folded_away_until_it_is_asked_for(browser: Browser, few: Path) -> None:
+    names = "[...document.querySelectorAll('details.section[open] h2')].map(each => each.innerText)"
+    with opened(browser, few, DESKTOP) as tab:
+        tab.wait_for_charts()
+        assert tab.run(names) == []
+        tab.run("document.querySelector('nav a[href=\"#over-time\"]').click()")
+        assert tab.wait_for(f"{names}.length === 1 && {names}[0]") == "Over time"
+    with opened(browser, few, DESKTOP, fragment="#response-times") as tab:
+        tab.wait_for_charts()
+        assert tab.run(names) == ["Response times"]
+        assert tab.wait_for("Math.abs(document.getElementById('response-times').getBoundingClientRect().top) < 60")
+
+
 @each_width
 def test_columns_of_a_step_open_by_a_click(browser: Browser, few: Path, width: int) -> None:
     with opened(browser, few, width) as tab:
-        tab.wait_for_charts()
+        unfold(tab)
         step = "[...document.querySelectorAll('details.long')].find(d => d.textContent.startsWith('qr100'))"
         assert not tab.run(f"{step}.querySelector('pre').checkVisibility()")
         tab.run(f"{step}.querySelector('summary').click()")
@@ -88,7 +106,7 @@ def cells(tab: Tab, rows: str, at: int) -> list[str]:
 @each_width
 def test_twenty_clients_are_twenty_strips_that_can_be_distinguished(browser: Browser, many: Path, width: int) -> None:
     with opened(browser, many, width) as tab:
-        tab.wait_for_charts()
+        unfold(tab)
         tab.must_fit(width)
         chart = "[...document.querySelectorAll('figure')].find(f => /my2.base: in some/.test(f.textContent))"
         assert "qp500 (1 client)" in tab.run(f"{chart}.querySelector('figcaption').textContent")
@@ -102,5 +120,6 @@ def test_twenty_clients_are_twenty_strips_that_can_be_distinguished(browser: Bro
 
 def test_long_tables_are_folded(browser: Browser, many: Path) -> None:
     with opened(browser, many, DESKTOP) as tab:
+        unfold(tab)
         high = "[...document.querySelectorAll('.table')].filter(t => t.getBoundingClientRect().height > 2600).length"
         assert tab.run(high) == 0

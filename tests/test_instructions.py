@@ -152,7 +152,7 @@ def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None
 
 def test_the_table_says_what_instructions_do_not_show(counted: Study, timed: Study) -> None:
     html = table_beside(counted, timed).as_raw_html()  # type: ignore[union-attr]
-    numbers = ("1.425", "±0.00%", "base 40,040", "57,057", "= agree", "6 rounds")
+    numbers = ("1.425", "±0.00%", "base 40,040", "57,057", "agree", "6 rounds")
     for text in (*numbers, "caches missed", "the kernel", "purge"):
         assert text in html
 

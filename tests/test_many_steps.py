@@ -75,7 +75,7 @@ def test_over_releases_the_base_stands_in_its_place(summary: pl.DataFrame, study
 
 
 def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, study: Study) -> None:
-    within, gains, changes = configs(study, relate(study)[0])
+    within, gains, changes = configs(study, *relate(study))
     said = findings(summary, within, gains, changes).sentences
     assert len(said) == 1 + 4 + 1, "the other release, four groups, the other config"
     assert said[-2] == (
@@ -93,7 +93,7 @@ def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, st
 def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, study: Study) -> None:
     one, median = summary.filter(dbms="my2.base"), pl.col("median")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(9)]
-    _, gains, changes = configs(study, relate(study)[0])
+    _, gains, changes = configs(study, *relate(study))
     said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
     assert len(said) == 5 + 1 + 4
     assert max(map(len, said)) < 500
@@ -103,7 +103,7 @@ def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
     data = write_study(tmp_path, Shape(steps=tuple(f"step-{number}" for number in range(13)), rounds=1))
     other = rqps.load("synthetic", data=data)
     rounds, compared = relate(other)
-    _, gains, changes = configs(other, rounds)
+    _, gains, changes = configs(other, rounds, compared)
     assert compared["step"].unique(maintain_order=True).to_list() == [f"step-{number}" for number in range(13)]
     assert by_group(compared)["group"].n_unique() == 1
     said = findings(compared, compared.clear(), gains.clear(), changes).sentences

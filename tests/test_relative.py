@@ -257,7 +257,7 @@ def test_a_config_is_weighed_within_its_build(study: Study) -> None:
     assert set(zip(effects["base"], effects["dbms"], strict=True)) == {("my2.base", "my2.ps0")}
     ratio = compare(effects).filter(metric="operations_per_s", step="point-query")["median"].item()
     assert ratio == pytest.approx(0.8 / 0.7, rel=0.02)
-    _, gains, _ = configs(study, relate(study)[0])
+    _, gains, _ = configs(study, *relate(study))
     back = gains.filter(metric="operations_per_s")
     assert back["instead_of"].to_list() == ["my2.base"] * 2
     assert back["median"].to_list() == pytest.approx([0.1, 0.1], abs=0.02)
@@ -368,7 +368,7 @@ def test_the_absolute_table_is_of_medians(study: Study) -> None:
 
 def test_findings_say_what_the_numbers_say(study: Study) -> None:
     rounds_, compared = relate(study)
-    found = configs(study, rounds_)
+    found = configs(study, rounds_, compared)
     said = findings(compared, *found).sentences
     assert said == (
         "my2.base is slower than my1.base in 2 of 2 steps. It does 0.70 (point-query, 0.70–0.70) to 0.70 "
@@ -386,7 +386,7 @@ def test_of_many_dbms_only_those_that_changed_most_are_named(study: Study) -> No
     ratios = relative(study)
     one, median = compare(ratios).filter(dbms="my2.base"), pl.col("median")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(7)]
-    _, gains, changes = configs(study, relate(study)[0])
+    _, gains, changes = configs(study, *relate(study))
     said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
     assert [sentence.split()[0] for sentence in said[:5]] == [f"other{number}.base" for number in range(2, 7)]
     assert said[5].startswith("Of 7 dbms compared, these are the 5 that changed most")
@@ -395,7 +395,7 @@ def test_of_many_dbms_only_those_that_changed_most_are_named(study: Study) -> No
 def test_too_few_rounds_find_nothing_but_what_it_would_take(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, rounds=3))
     rounds_, compared = relate(study)
-    found = configs(study, rounds_)
+    found = configs(study, rounds_, compared)
     said = findings(compared, *found).sentences
     assert said[0].startswith("my2.base is not shown to be slower or faster than my1.base in any of 2 steps.")
     assert "4 of 4 comparisons (point-query of my2.base, " in said[-1]

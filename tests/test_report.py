@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from rqps import view
 from rqps.errors import RqpsError
 from rqps.report import build
 from rqps.report.render import content_of, json_in_html
@@ -210,6 +211,24 @@ def test_what_a_cell_prints_stands_in_one_piece() -> None:
     cell = nbformat.v4.new_code_cell("print(table)", outputs=[*outputs, shown])
     content = content_of(nbformat.v4.new_notebook(cells=[cell]))
     assert [part.text for part in content.parts if part.kind == "text"] == ["a table\n", "a thing"]
+
+
+def test_a_section_with_nothing_to_show_is_left_out() -> None:
+    nothing = nbformat.v4.new_output("display_data", {"text/html": view.Nothing(["No step did."])._repr_html_()})
+    shown = nbformat.v4.new_output("display_data", {"text/plain": "a thing"})
+    cells = [
+        nbformat.v4.new_markdown_cell("# Page\n\n## First"),
+        nbformat.v4.new_code_cell("first", outputs=[shown]),
+        nbformat.v4.new_markdown_cell("## Second"),
+        nbformat.v4.new_code_cell("second", outputs=[nothing]),
+        nbformat.v4.new_markdown_cell("## Third"),
+        nbformat.v4.new_code_cell("third", outputs=[nothing]),
+        nbformat.v4.new_markdown_cell("more of it"),
+        nbformat.v4.new_code_cell("more", outputs=[shown]),
+    ]
+    content = content_of(nbformat.v4.new_notebook(cells=cells))
+    assert content.contents == {"first": "First", "third": "Third"}
+    assert "Second" not in "".join(part.html for part in content.parts)
 
 
 def test_json_can_not_leave_its_script() -> None:

@@ -14,6 +14,7 @@ from rqps.published.versions import Pair, nearest, pairs_of, server
 from rqps.stats import compare, measured, rounds_of_pairs
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
+from rqps.view import ratio
 
 WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
 NOT_SAID = "not said"
@@ -179,7 +180,7 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
         "group",
         "table_position",
         pl.col("median").alias("value"),
-        pl.col("median").map_elements("{:.2f}".format, pl.String).alias("printed"),
+        pl.col("median").map_elements(ratio, pl.String).alias("printed"),
         "low",
         "high",
         pl.col("n").alias("rounds"),

@@ -16,6 +16,7 @@ from rqps.published.quoted import SIGNS, response_times
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs
 from rqps.stats.conditions import asked_options
 from rqps.store import Study
+from rqps.view import interval_of, ratio
 
 INSERTS, LOOKUPS = ("insert-benchmark-8027", "perf-schema-2023"), "point-lookups-2014"
 RESPONSE_TIME = "response_time_us"
@@ -140,9 +141,9 @@ def _lookups(published: Published) -> Iterator[_Printed]:
             continue
         low = (me["value"] - me["half"]) / (base["value"] + base["half"])
         high = (me["value"] + me["half"]) / (base["value"] - base["half"])
-        ratio = f"{me['value'] / base['value']:.2f} ({low:.2f}–{high:.2f})"
+        quotient = f"{me['value'] / base['value']:.2f} ({low:.2f}–{high:.2f})"
         place = f"{me['printed']} / {base['printed']}, {me['release']} / {base['release']}"
-        yield _Printed("", (me["minor"], me["on"]), (base["minor"], base["on"]), compared, ratio, place)
+        yield _Printed("", (me["minor"], me["on"]), (base["minor"], base["on"]), compared, quotient, place)
 
 
 def _side(name: str) -> Side | None:
@@ -180,9 +181,11 @@ def _beside(
         if not me or not base or not step:
             continue
         compared = compare(rounds_of_pairs(values.filter(step=step), [(base, me)]), keys=["step", "metric"])
-        for n, median, low, high in compared.select("n", "median", "low", "high").iter_rows():
-            ratio = f"{median:.2f} ({'no interval' if low is None else f'{low:.2f}–{high:.2f}'})"
-            rows.append((each.compared, each.step, each.ratio, each.place, ratio, f"{step}: {me} / {base}", n))
+        for row in compared.iter_rows(named=True):
+            ours_is = f"{ratio(row['median'])} ({interval_of(row)})"
+            rows.append(
+                (each.compared, each.step, each.ratio, each.place, ours_is, f"{step}: {me} / {base}", row["n"])
+            )
     return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.String) | {"rounds": pl.Int32}, orient="row")
 
 

@@ -10,8 +10,7 @@ from markupsafe import Markup
 
 from rqps.errors import RqpsError
 from rqps.report.one_file import unpacked
-from rqps.report.profiles import asked_by
-from rqps.report.site import NOTEBOOKS, analysis_notebooks, build
+from rqps.report.site import NOTEBOOKS, build
 from rqps.scratch import Scratch
 from rqps.store.manifest import sha256
 from rqps.store.packed import SUFFIX
@@ -60,13 +59,10 @@ def check(
         study = study or Markup(found[1]).unescape()
         check_whole(study, data)
         made = _files(build(study, data, scratch / "report", notebooks).parent)
-    # Some pages have all other studies beside this one.
-    others = [each.stem for each in analysis_notebooks(notebooks) if "studies" in asked_by(each)] if enclosed else []
-    of_all = {f"{name}.html" for name in others}
     pages = [name for name in files if name.endswith(".html")]
-    compared = [name for name in pages if name in made and name not in of_all]
+    compared = [name for name in pages if name in made]
     differences = [line for name in compared for line in _differences(name, files[name], made[name])]
-    missing = [f"{name}: is not there" for name in made if "/" not in name and name not in (*files, *of_all)]
+    missing = [f"{name}: is not there" for name in made if "/" not in name and name not in files]
     return Checked(len(compared), [*differences, *missing], [name for name in pages if name not in compared])
 
 

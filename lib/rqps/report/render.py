@@ -23,14 +23,19 @@ from rqps.errors import RqpsError
 from rqps.scratch import Scratch
 from rqps.view.flame import script_element, without_program
 from rqps.view.renderer import MIME, VEGALITE
+from rqps.view.words import Nothing
 
 # The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
 # A table longer than that is folded: the page is to be read, and the table to be looked up.
 MOST_ROWS = 55
+FOLDED = "folded"
+"""The tag of a cell of prose whose section few readers need: a page opens it by a click."""
 
 _TABLE_TITLE = re.compile(r"<[^>]* class=\"[^\"]*gt_title[^\"]*\"[^>]*>([^<]+)<")
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+_FIRST = re.compile(r"\s*(<h2.*?</h2>)(.*)", re.DOTALL)
+_ANCHORED = re.compile(r'<h2 id="([^"]+)">')
 _TAG = re.compile(r"<[^>]+>")
 _NOTHING = Markup("")
 
@@ -58,6 +63,8 @@ class Part(NamedTuple):
 
     kind: str
     html: Markup = _NOTHING
+    heading: Markup = _NOTHING
+    """The heading of a section that few readers need, which it folds away."""
     text: str = ""
     rows: int = 0
     """The rows of a folded table."""
@@ -97,7 +104,7 @@ def content_of(notebook: NotebookNode) -> Content:
     notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            _add_prose(content, cell.source)
+            _add_prose(content, cell.source, FOLDED in cell.metadata.get("tags", ()))
         elif cell.cell_type == "code" and cell.source.strip():
             html = Markup(Highlight2HTML()(cell.source))  # type: ignore[no-untyped-call]
             if content.parts and content.parts[-1].kind == "code":  # of the cell before, which showed nothing
@@ -106,10 +113,30 @@ def content_of(notebook: NotebookNode) -> Content:
             content.parts += [_part(content, output) for output in cell.outputs]
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
+    _leave_out_nothing(content)
     return content
 
 
-def _add_prose(content: Content, source: str) -> None:
+def _leave_out_nothing(content: Content) -> None:
+    """Take out prose below which there is nothing but a reason for that, with the reason, and its headings."""
+    groups: list[list[Part]] = []
+    for part in content.parts:
+        if part.kind == "prose" or not groups:
+            groups.append([])
+        groups[-1].append(part)
+    headings = [_ANCHORED.findall(group[0].heading + group[0].html) for group in groups]
+    content.parts = []
+    for number, group in enumerate(groups):
+        shown = [part for part in group if part.kind not in ("prose", "code")]
+        goes_on = number + 1 < len(groups) and headings[number] and not headings[number + 1]
+        if shown and all(Nothing.MARK in part.html for part in shown) and not goes_on:
+            for anchor in headings[number]:
+                del content.contents[anchor]
+        else:
+            content.parts += group
+
+
+def _add_prose(content: Content, source: str, folded: bool) -> None:
     if not content.heading and source.startswith("# "):
         first, _, source = source.partition("\n")
         content.heading = first.removeprefix("# ").strip()
@@ -122,7 +149,10 @@ def _add_prose(content: Content, source: str) -> None:
         content.contents[anchor] = text
         return f'<h2 id="{anchor}">{found[1]}</h2>'
 
-    content.parts.append(Part("prose", html=Markup(_HEADING.sub(anchored, html))))
+    html = _HEADING.sub(anchored, html)
+    begin = _FIRST.match(html) if folded else None
+    heading, rest = begin.groups() if begin else ("", html)
+    content.parts.append(Part("prose", html=Markup(rest), heading=Markup(heading)))
 
 
 def _part(content: Content, output: NotebookNode) -> Part:

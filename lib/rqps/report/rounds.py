@@ -44,6 +44,7 @@ def numbers(
         by = profiles.by.get((step, dbms))
         yield {
             "id": f"step={step}&dbms={dbms}",
+            "address": address(step, dbms),
             "title": f"{step}: {dbms} against {rows['base'][0]}",
             "numbers": [_said(found[metric]) for metric in there],
             "metrics": [SIDES[metric] for metric in there],

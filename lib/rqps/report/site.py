@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import polars as pl
 from markupsafe import Markup
 
@@ -16,10 +17,11 @@ from rqps import stats
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, RESULT, Execution, check_parameters
 from rqps.pages import measurement_health
+from rqps.published.figures import FOLDER as PUBLISHED
 from rqps.report.first_page import Answer, answer
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
-from rqps.report.render import notebook_page, render
+from rqps.report.render import content_of, notebook_page, render
 from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import links_to_rounds
 from rqps.report.rounds import numbers as numbers_of
@@ -33,6 +35,7 @@ from rqps.terminal import Terminal, duration, megabytes
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate" / "one_regression.ipynb"
+_ANY_QUESTION = dict.fromkeys(("step", "me", "base"), "")
 TICK_S = 0.5
 NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
 
@@ -65,6 +68,7 @@ class _Report:
     links: Links
     data: Path
     folder: Path
+    pages: Path  # where the folders of all reports stand
     made: str
     progress: Progress
     enclosed: Path | None
@@ -102,7 +106,7 @@ def build(
         now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
         made = f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."
         enclosed = pack(study, folder / f"{name}{SUFFIX}", root)[0] if with_data else None
-        report = _Report(study, read, every, links, root, folder, made, progress, enclosed)
+        report = _Report(study, read, every, links, root, folder, target.parent, made, progress, enclosed)
         _write_index(report, analyses)
         progress.terminal.close()
         if target.exists():
@@ -118,7 +122,7 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
 
     folder = out or data / "investigate" / study
     folder.mkdir(parents=True, exist_ok=True)
-    parameters = {"study": study, "data": str(data), "step": "", "me": "", "base": "", **question}
+    parameters = {"study": study, "data": str(data), **_ANY_QUESTION, **question}
     check_parameters(INVESTIGATE, parameters)
     progress = Progress(NOTEBOOK_S)
     _execute(INVESTIGATE, folder, parameters, progress)
@@ -134,12 +138,14 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
 
 
 def analysis_notebooks(folder: Path) -> Sequence[Path]:
-    found = sorted(path for path in folder.glob("*.ipynb") if not path.name.startswith("."))
+    found, of_questions = (
+        sorted(place.glob("[!.]*.ipynb")) for place in (folder, folder.with_name(INVESTIGATE.parent.name))
+    )
     if not found:
         raise RqpsError(
             f"{folder}: no analysis notebooks", fix="install rqps from a whole checkout: pip install -e ."
         )
-    return found
+    return [*found, *of_questions]
 
 
 def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
@@ -168,16 +174,15 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     study, health = report.study, stats.health(report.study)
     runs = [*report.runs.iter_rows(named=True), *study.failed.iter_rows(named=True)]
     files = {row["folder"]: _run_page(report, row) for row in runs}
-    short, nothing, numbers = Answer(()), "No run of this study has finished yet.", Markup("")
+    short, nothing, related = Answer(()), "No run of this study has finished yet.", (pl.DataFrame(), pl.DataFrame())
     if not study.runs.is_empty():
         try:
-            rounds, compared = stats.relate(study)
-            short, nothing = answer(study, rounds, compared, health, [path.stem for path in notebooks]), ""
-            numbers = _write_rounds(report, rounds, compared, files)
+            related = stats.relate(study)
+            short, nothing = answer(study, *related, health, [path.stem for path in notebooks]), ""
         except RqpsError as error:
             nothing = str(error)
-    # A page about profiles has something to say of a study that has nothing else, too.
-    shown = [notebook for notebook in notebooks if not nothing or "modes" in asked_by(notebook)]
+    shown = [notebook for notebook in notebooks if _says_something(notebook, related[1], nothing)]
+    numbers = _write_rounds(report, *related, files, investigated=INVESTIGATE in shown)
     pages = [_analysis_page(report, notebook, numbers) for notebook in shown]
     believed = {
         "head": measurement_health.HEADS[health.belief],
@@ -198,8 +203,23 @@ def _enclosed(file: Path) -> dict[str, str]:
     return {"file": file.name, "size": megabytes(file.stat().st_size), "sha256": sha256(file)}
 
 
+def _says_something(notebook: Path, compared: pl.DataFrame, nothing: str) -> bool:
+    """False where a page would be empty, or too long: one about profiles has something to say of a study that has
+    nothing else, and one with a screen for each comparison nothing of too many."""
+    asked = asked_by(notebook)
+    if "comparisons" in asked:
+        count = 0 if compared.is_empty() else compared.select("host", "step", "dbms").n_unique()
+        return 0 < count <= int(asked["comparisons"])
+    return not nothing or "modes" in asked
+
+
 def _write_rounds(
-    report: _Report, rounds: pl.DataFrame, compared: pl.DataFrame, files: Mapping[str, str | None]
+    report: _Report,
+    rounds: pl.DataFrame,
+    compared: pl.DataFrame,
+    files: Mapping[str, str | None],
+    *,
+    investigated: bool,
 ) -> Markup:
     """Write the page of the rounds; the links to it, as JSON, or nothing where nothing is compared."""
     if compared.is_empty():
@@ -212,28 +232,38 @@ def _write_rounds(
         "study": study,
     }
     found = numbers_of(report.study, rounds, compared, files, report.links)
+    words["screen"] = f"{INVESTIGATE.stem}.html" if investigated else ""
     page = render("rounds.html.j2", **words, numbers=tuple(found), contents={}, to_rounds=Markup(""))
     (report.folder / ROUNDS).write_text(page, encoding="utf-8")
     return links_to_rounds(compared)
 
 
 def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[str, str]:
-    """Execute a notebook for this study and render it; its file and title."""
-    parameters = {"study": report.asked, "data": str(report.data)}
+    """Execute a notebook for this study and render it; its file and title. One that is the same for all studies
+    stands beside their folders, and is made again where this study, the notebook or published numbers are newer."""
+    of_all = "studies" in asked_by(notebook)
+    page = (report.pages if of_all else report.folder) / f"{notebook.stem}.html"
+    if of_all and page.is_file():
+        times = [path.stat().st_mtime for path in (notebook, *PUBLISHED.iterdir())]
+        if page.stat().st_mtime > max([*times, *(each.timestamp() for each in report.runs["ended_at"])]):
+            return f"../{page.name}", content_of(nbformat.read(notebook, as_version=4)).heading
+    parameters = {"study": report.asked, "data": str(report.data)} | (
+        _ANY_QUESTION if notebook == INVESTIGATE else {}
+    )
     check_parameters(notebook, parameters)
     place = report.folder.with_name(f"executed-{notebook.stem}")
     _execute(notebook, place, parameters, report.progress)
     title, html = notebook_page(
         place / RESULT,
         study=report.study.card.study,
-        lead=report.study.card.question,
-        home="index.html",
+        lead="" if of_all else report.study.card.question,
+        home=f"{report.study.card.study}/index.html" if of_all else "index.html",
         made=report.made,
-        to_rounds=Markup("") if "modes" in asked_by(notebook) else numbers,
+        to_rounds=Markup("") if of_all or "modes" in asked_by(notebook) else numbers,
     )
     report.progress.done(NOTEBOOK_S)
-    (report.folder / f"{notebook.stem}.html").write_text(html, encoding="utf-8")
-    return f"{notebook.stem}.html", title
+    page.write_text(html, encoding="utf-8")
+    return f"../{page.name}" if of_all else page.name, title
 
 
 def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:

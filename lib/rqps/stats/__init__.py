@@ -17,12 +17,24 @@ same columns of values that are not compared.
 >>> compare(paired).select("step", "dbms", "n", numbers, "verdict").row(0)
 ('scan', 'my80.z', 6, 0.621, 0.604, 0.64, 'slower')
 
+A verdict holds with all others of its study, so what `relate` compares is compared nowhere else.
+
 Rounds are compared by `STUDENT`, the mean of their log ratios; values that are not compared are medians, by `MEDIAN`.
 `median` is the name of the column for either.
 """
 
 from rqps.stats import verdict
-from rqps.stats.comparison import absolute, change, compare, estimated, in_tables, most_changed, relate, strongest
+from rqps.stats.comparison import (
+    absolute,
+    change,
+    compare,
+    estimated,
+    in_tables,
+    most_changed,
+    relate,
+    relate_configs,
+    strongest,
+)
 from rqps.stats.conditions import (
     all_warnings,
     builds,
@@ -46,7 +58,7 @@ __all__ = ["SIDES", "deciding", "side_by_side"]
 __all__ += ["absolute", "change", "compare", "estimated", "in_tables", "most_changed", "relate"]
 __all__ += ["all_warnings", "builds", "changed_conditions", "config_changes", "hidden_differences"]
 __all__ += ["options_of_some", "same_for_all", "with_warnings"]
-__all__ += ["Health", "Looks", "health", "strongest", "verdict"]
+__all__ += ["Health", "Looks", "health", "relate_configs", "strongest", "verdict"]
 __all__ += ["MEDIAN", "STUDENT", "Statistic"]
 __all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]
 __all__ += ["counters_over_time", "latencies_of_steps", "throughput_over_time"]

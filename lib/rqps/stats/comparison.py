@@ -9,7 +9,7 @@ from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.metrics import COMPARED, THROUGHPUTS, measured
-from rqps.stats.pairing import JUDGED_BY, judgeable, rounds
+from rqps.stats.pairing import JUDGED_BY, judgeable, rounds, rounds_within_build
 from rqps.store.read import Study
 
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
@@ -116,6 +116,16 @@ def relate(study: Study, statistic: Statistic = STUDENT) -> tuple[pl.DataFrame, 
     """Rounds of a study against its base, and the tidy frame of them with warnings, in the order of tables."""
     paired = rounds(measured(study, COMPARED), study.runs, study.card.base)
     return paired, with_warnings(in_tables(compare(paired, statistic)), all_warnings(study))
+
+
+def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rounds of the configs within each build, and the tidy frame of them. Of those beside the study's base the rows
+    are taken from `compared`, the study's own frame, so that a fact has one figure and one verdict on all pages."""
+    paired = rounds_within_build(measured(study, COMPARED), study.runs, study.card.base)
+    is_own = pl.col("base") == study.card.base
+    own = compared.join(paired.filter(is_own), on=["host", "step", "base", "dbms"], how="semi", maintain_order="left")
+    others = in_tables(compare(paired.filter(~is_own)))
+    return paired, pl.concat([own.select(others.columns), others])
 
 
 def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str]:

@@ -116,11 +116,19 @@ _RATES: dict[str, pl.Expr] = {
 }
 
 
+_FEWEST = {"p50": 2, "p95": 20, "p99": 100, "p99_9": 1000, "max": 1}
+"""The fewest transactions of which one takes longer than a percentile."""
+
+
 def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:
-    """Latency percentiles of every step and dbms: the median of the rounds, their lowest and highest, and n."""
-    names = [f"latency_{name}_us" for name in ("p50", "p95", "p99", "p99_9", "max")]
+    """Latency percentiles of every step and dbms: the median of the rounds, their lowest and highest, and n. One
+    beyond which no transaction lies, such as the p99.9 of six, is left out."""
+    names = {f"latency_{name}_us": least for name, least in _FEWEST.items()}
+    known = [pl.when(pl.col("transactions") >= least).then(name).alias(name) for name, least in names.items()]
     index = ["host", "step", "position", "dbms", "round"]
-    long = steps.unpivot(names, index=index, variable_name="percentile", value_name="latency_us")
+    long = steps.with_columns(known).unpivot(
+        list(names), index=index, variable_name="percentile", value_name="latency_us"
+    )
     name = pl.col("percentile").str.strip_prefix("latency_").str.strip_suffix("_us").str.replace("_", ".")
     return (
         long.filter(pl.col("latency_us") > 0)

@@ -68,20 +68,25 @@ def scenario_rounds(study: Study, values: pl.DataFrame, against: str) -> pl.Data
 def scenario_costs(study: Study, against: str) -> pl.DataFrame:
     """The tidy frame of server CPU per operation, with the µs that each adds, and its rQPS as `throughput`."""
     rounds = scenario_rounds(study, measured(study, COMPARED), against)
+    compared = compare(rounds, keys=_KEYS)
     names = {"median": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
-    beside = compare(rounds.filter(metric="operations_per_s"), keys=_KEYS).rename(names)
+    beside = compared.filter(metric="operations_per_s").rename(names)
     keys = ["host", "step", "dbms"]
-    return with_added(rounds.filter(metric=CPU)).join(
+    return _with_added(compared.filter(metric=CPU), rounds.filter(metric=CPU)).join(
         beside.select(*keys, *names.values()), on=keys, how="left", maintain_order="left"
     )
 
 
 def with_added(rounds: pl.DataFrame) -> pl.DataFrame:
     """The tidy frame of one metric with the median of the rounds' differences: `added, added_low, added_high`."""
+    return _with_added(compare(rounds, keys=_KEYS), rounds)
+
+
+def _with_added(compared: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
     keys = ["host", "step", "dbms"]
     differences = compare(rounds, of="difference", keys=_KEYS)
     more = differences.select(*keys, added="median", added_low="low", added_high="high")
-    return compare(rounds, keys=_KEYS).join(more, on=keys, how="left", maintain_order="left")
+    return compared.join(more, on=keys, how="left", maintain_order="left")
 
 
 def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:

@@ -50,6 +50,7 @@ from rqps.view.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_C
 from rqps.view.words import (
     COST_SIGNS,
     SIGNS,
+    Nothing,
     Row,
     Sentences,
     Text,
@@ -93,7 +94,7 @@ __all__ += [
     "two_lines",
 ]
 __all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
-__all__ += ["COST_SIGNS", "SIGNS", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order"]
+__all__ += ["COST_SIGNS", "SIGNS", "Nothing", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order"]
 __all__ += ["interval_of", "legend_of", "number_of", "ratio", "rounds_of", "signs_of", "smallest_effect"]
 __all__ += ["verdict_words"]
 

@@ -12,7 +12,7 @@ from rqps.store import Study
 from rqps.view.lines import NUMBERS_AXIS
 from rqps.view.rows import slim
 from rqps.view.theme import INK, MUTED, SERIES, colours, dbms_colours, numbers, titled
-from rqps.view.words import NOT_COMPARED, Sentences, number_of
+from rqps.view.words import NOT_COMPARED, Nothing, Sentences, number_of
 
 CYCLES_SHOWN, MOST_CYCLES = 4, 400
 HEIGHT_PX, WIDTH_PX = 130, 680
@@ -31,7 +31,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
     found = study.slices.filter(of_first).with_columns(rate).collect()
     if found.is_empty():
-        return Sentences([NO_DUET])
+        return Nothing([NO_DUET])
     sides = [number["base"], dbms]
     # A slice begins where the one before it ends; those of other servers lie between.
     shown = found.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")

@@ -9,7 +9,7 @@ import polars as pl
 from rqps.stats import version_order
 from rqps.view.rows import slim
 from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, colours, dbms_colours, numbers, titled
-from rqps.view.words import Sentences, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
+from rqps.view.words import Nothing, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
 
 PANEL_HEIGHT_PX = 130
 AXES_PX = 90
@@ -33,11 +33,11 @@ def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
 
     `of_steps` is the number of all steps, where these were chosen from more."""
     if series.is_empty():
-        return Sentences(["The load generator of this workload does not report each second."])
+        return Nothing(["The load generator of this workload does not report each second."])
     series = by_host(series)
     lines = series.filter(pl.col("step").is_in(in_order(series["step"])[:MOST_STEPS]))
     if lines.group_by("step", "dbms").len()["len"].max() == 1:
-        return Sentences(["Each step was measured for a second only, which has no course."])
+        return Nothing(["Each step was measured for a second only, which has no course."])
     dbms = in_order(lines["dbms"])
     base = alt.Chart(slim(lines, "step", "dbms", "second", "median", "low", "high", "n")).encode(
         x=alt.X("second:Q", title="seconds since the step began", axis=_SECONDS),
@@ -65,7 +65,7 @@ def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
 def counters(series: pl.DataFrame) -> Any:
     """The counters of one run, one panel per measure, from its first measured second to its last."""
     if series.is_empty():
-        return Sentences(["Nothing was sampled: no step lasts a number of seconds here."])
+        return Nothing(["Nothing was sampled: no step lasts a number of seconds here."])
     several = series["run"].n_unique() > 1
     who = in_order(series["who"])
     shown = slim(_thinned(series), "measure", "who", "step", "second", "value")
@@ -142,7 +142,7 @@ def over_releases(compared: pl.DataFrame, runs: pl.DataFrame) -> Any:
     """Small charts of one step each, in groups and on one logarithmic axis; the base is 1 and stands in its place."""
     series = release_series(compared, runs)
     if series["build"].n_unique() < FEWEST:
-        return Sentences(["There are too few releases in this study to draw a course over them."])
+        return Nothing(["There are too few releases in this study to draw a course over them."])
     heads, _ = short_dbms(series["build"])
     differs = ["config"] + (["host"] if series["host"].n_unique() > 1 else [])
     points = series.with_columns(

@@ -14,6 +14,7 @@ from rqps.view.theme import INK, VERDICT_COLOURS, colours, numbers, titled
 from rqps.view.words import (
     NOT_COMPARED,
     WORDS,
+    Nothing,
     Sentences,
     by_host,
     coverage_of,
@@ -171,7 +172,7 @@ def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
 def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
     """Latency percentiles on a logarithmic axis, each with a line from its lowest round to its highest."""
     if found.is_empty():
-        return Sentences(["The load generator of this workload does not time single operations."])
+        return Nothing(["The load generator of this workload does not time single operations."])
     ours = by_host(found)
     at_most = max(1, MOST_ROWS // ours["dbms"].n_unique())
     shown = (steps or in_order(ours["step"]))[:at_most]

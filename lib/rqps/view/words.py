@@ -44,6 +44,15 @@ class Sentences:
         return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in self.sentences)}</ul>"
 
 
+class Nothing(Sentences):
+    """A sentence on why there is nothing to show; a page leaves it out, and the prose above it."""
+
+    MARK = "rqps-nothing"
+
+    def _repr_html_(self) -> str:
+        return f"<div class='{self.MARK}'>{super()._repr_html_()}</div>"
+
+
 class Text(str):
     """Lines of text that keep their columns: in a notebook and on a page they scroll instead of being broken."""
 

@@ -42,9 +42,12 @@ def costs(study: Study, *, published: bool = False) -> Costs:
     """All metrics that we measure, of each step and dbms; or those of a published table, calculated as those are."""
     values = as_published(study.steps, study.counters, study.runs) if published else stats.measured(study)
     rounds = stats.rounds(values, study.runs, study.card.base)
-    compared = stats.compare(rounds)
-    table = stats.in_tables(cost_table(values, compared))
-    shown = stats.with_warnings(stats.in_tables(compared), stats.all_warnings(study))
+    is_related = pl.col("metric").is_in(stats.COMPARED)
+    others = stats.compare(rounds.filter(~is_related))
+    shown = stats.with_warnings(stats.in_tables(others), stats.all_warnings(study))
+    if not published:
+        shown = pl.concat([stats.relate(study)[1], shown])
+    table = stats.in_tables(cost_table(values, shown))
     return Costs(values, rounds, shown, table)
 
 

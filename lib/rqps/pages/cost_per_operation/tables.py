@@ -149,7 +149,7 @@ def _reach(low: float | None, high: float | None, digits: int) -> str:
 def _cell(row: Row) -> str:
     digits = _digits(row)
     cell = two_lines(_number(row["median"], digits), _reach(row["low"], row["high"], digits), muted=True)
-    if row["ratio"] is None:
+    if row["ratio"] is None or float(_number(row["base_median"], digits)) == 0:  # of almost nothing
         return cell
     sign = signs_of(row["metric"])[row["verdict"]]
     small = f'<span style="font-size:11px;color:{MUTED}">{_reach_relative(row)}</span>'

@@ -106,7 +106,7 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     """One bar per step and dbms, of the whole time of its connections; a profile explains the first part."""
     time, nameless = time_of_threads(threads, steps), without_connections(threads)
     if time.is_empty():
-        return view.Sentences(["What the threads did with their time was not recorded."])
+        return view.Nothing(["What the threads did with their time was not recorded."])
     most_steps = max(1, MOST_ROWS_OF_TIME // time.select("dbms", "host").n_unique())
     shown = view.in_order(time["step"])[:most_steps]
     parts = view.with_rows(view.by_host(_means(time)).filter(pl.col("step").is_in(shown)))

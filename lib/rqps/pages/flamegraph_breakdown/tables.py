@@ -24,7 +24,6 @@ NOT_COUNTED = (
 WHOLE_ENOUGH = 0.98
 MOST_STEPS, MOST_FUNCTIONS = 12, 4
 TEXT_WIDTH = 25
-_SIGNS = {"agree": "= agree", "CPU grew more": "▲ CPU grew more", "CPU grew less": "▼ CPU grew less"}
 _BESIDE = {
     "cpu": "server CPU",
     "user_cpu": "without kernel",
@@ -73,7 +72,7 @@ def beside(counted: Study, timed: Study) -> GT | view.Sentences:
             view.Column("counted", "instructions/o", counts, align="right"),
             view.Column("ratio", "instructions", _exact, align="right"),
             *(view.Column(name, label, _with_interval(name), align="right") for name, label in _BESIDE.items()),
-            view.Column("together", form=lambda row: _SIGNS.get(row["agreement"], row["agreement"] or "–")),
+            view.Column("together", form=lambda row: row["agreement"] or "–"),
         ],
         name="instructions",
         group="step",

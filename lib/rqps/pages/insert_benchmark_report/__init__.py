@@ -10,7 +10,7 @@ from rqps.pages.insert_benchmark_report.tables import dbms_tables, number_table
 from rqps.published import read
 from rqps.published.releases import inserts_beside, inserts_differ
 from rqps.store.read import Study
-from rqps.view import Column, Sentences, table
+from rqps.view import Column, Nothing, Sentences, table
 
 __all__ = ["beside", "column_rounds", "columns_text", "dbms_tables", "findings"]
 __all__ += ["number_table", "over_time", "response_times", "settling_chart", "summary_table"]
@@ -21,7 +21,7 @@ def beside(study: Study) -> list[Any]:
     figures = read()
     found, differ = inserts_beside(figures, study), Sentences(inserts_differ(figures, study))
     if found.is_empty():
-        return [Sentences(["These releases and steps have nothing in common with those of the published studies."])]
+        return [Nothing(["These releases and steps have nothing in common with those of the published studies."])]
     columns = [Column(name, {"theirs": "published"}.get(name, "")) for name in found.columns if name != "compared"]
     note = "Ratios of throughput. Ours: the mean of the rounds and its interval."
     return [table(found, columns, name="inserts-beside", group="compared", note=note), differ]

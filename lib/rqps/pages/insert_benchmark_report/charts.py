@@ -8,7 +8,7 @@ import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import FEW_CLIENTS, clients_over_time, settling, steps_over_time
 from rqps.store.read import Study
-from rqps.view import INK, SERIES, Sentences, by_host, in_order, rounds_of, slim, throughput
+from rqps.view import INK, SERIES, Nothing, by_host, in_order, rounds_of, slim, throughput
 from rqps.view.lines import panels
 from rqps.view.theme import colours, dbms_colours, numbers
 
@@ -86,7 +86,7 @@ def settling_chart(study: Study) -> Any:
     """The debt while the server settled before the first step with queries, one line per run."""
     lines = by_host(settling(study))
     if lines.is_empty():
-        return Sentences(["No step of this study was waited for."])
+        return Nothing(["No step of this study was waited for."])
     names = {"history_length": "to purge", "dirty_mb": "dirty pages, MB", "checkpoint_age_mb": "checkpoint age, MB"}
     shown = lines.with_columns(pl.col("measure").replace(names).alias("panel"))
     panel = (

@@ -10,10 +10,11 @@ from great_tables import GT
 from rqps.pages.insert_benchmark_report.response_times import LONGEST, STATEMENTS, buckets
 from rqps.pages.insert_benchmark_report.steps import insert_rates, throughput
 from rqps.pages.insert_benchmark_report.tables import percentile_table
-from rqps.stats import compare, measured, rounds
+from rqps.stats import relate
 from rqps.store.read import Study
 from rqps.view import (
     Column,
+    Nothing,
     Row,
     Sentences,
     by_host,
@@ -72,7 +73,7 @@ def summary_table(study: Study, what: str) -> Any:
     base = study.card.base
     if what == "rate of inserts":
         return insert_rate_table(insert_rates(study), base)
-    compared = compare(rounds(measured(study, [THROUGHPUT]), study.runs, base))
+    compared = relate(study)[1].filter(metric=THROUGHPUT)
     return throughput_table(throughput(study), compared) if what == "throughput" else relative_table(compared)
 
 
@@ -124,7 +125,7 @@ def insert_rate_table(rates: pl.DataFrame, base: str) -> GT | Sentences:
     """Rows inserted per second while queries were asked, and in the last row the rate that was asked for."""
     cells: list[Row] = []
     if rates.is_empty():
-        return Sentences(["No step of this study had a rate of inserts to reach."])
+        return Nothing(["No step of this study had a rate of inserts to reach."])
     for row in rates.to_dicts():
         cell = with_interval(_number)(row)
         if row["missed"]:

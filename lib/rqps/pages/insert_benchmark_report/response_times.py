@@ -19,7 +19,8 @@ KEYS = ["host", "step", "position", "statement", "dbms"]
 
 def percentiles(study: Study) -> pl.DataFrame:
     """One row per step, statement, dbms and percentile, in µs. The statements `insert due` and `delete due` count
-    from when the limiter wanted them, and so with all the time that they waited for their turn."""
+    from when the limiter wanted them, and so with all the time that they waited for their turn. A percentile beyond
+    which no statement lies, such as the p99.9 of six, is left out."""
     keys = [*KEYS, "run"]
     counted = (
         _counted(study)
@@ -33,7 +34,7 @@ def percentiles(study: Study) -> pl.DataFrame:
     inside = (rank - (pl.col("below") - pl.col("transactions"))) / pl.col("transactions")
     found = (
         counted.join(wanted, how="cross", maintain_order="left_right")
-        .filter(pl.col("below") >= rank)
+        .filter(pl.col("below") >= rank, (pl.col("percentile") == LONGEST) | (pl.col("all") - rank >= 1))
         .group_by(*keys, "percentile", maintain_order=True)
         .first()
         .select(*keys, "percentile", value=pl.col("from_us") + width * inside.clip(0, 1))

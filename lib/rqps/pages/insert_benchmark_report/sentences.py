@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, seconds_on_target, where_pages_come_from
-from rqps.stats import compare, config_changes, measured, rounds, rounds_within_build
+from rqps.stats import config_changes, relate, relate_configs
+from rqps.stats.meaning import THROUGHPUT
 from rqps.store.read import Study
 from rqps.terminal import percent
 from rqps.view import Row, Sentences, in_order, interval_of, ratio, rounds_of
@@ -24,12 +25,12 @@ def findings(study: Study) -> Sentences:
 
 def insert_findings(study: Study) -> list[str]:
     """A finding for each dbms against the study's base; one with another config against the base of its own build."""
-    values = measured(study, ["operations_per_s"])
-    within = compare(rounds_within_build(values, study.runs, study.card.base))
-    others = compare(rounds(values, study.runs, study.card.base)).join(within, on="dbms", how="anti")
+    related = relate(study)[1]
+    within = relate_configs(study, related)[1]
+    others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
     changes = {(row["dbms"], row["instead_of"]): row["change"] for row in config_changes(study.conditions).to_dicts()}
-    several = values["host"].n_unique() > 1
-    compared = pl.concat([within, others]).sort("host", maintain_order=True)
+    several = related["host"].n_unique() > 1
+    compared = pl.concat([within, others]).filter(metric=THROUGHPUT).sort("host", maintain_order=True)
     return [
         (f"On {host}: " if several else "") + _finding(found.to_dicts(), changes.get((me, base), ""))
         for (host, me, base), found in compared.group_by("host", "dbms", "base", maintain_order=True)

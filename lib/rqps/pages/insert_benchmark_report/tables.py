@@ -11,7 +11,7 @@ from rqps.pages.insert_benchmark_report.columns import columns_over_rounds
 from rqps.pages.insert_benchmark_report.response_times import PERCENTILES, STATEMENTS, percentiles
 from rqps.pages.insert_benchmark_report.steps import debt, reads, seconds_on_target
 from rqps.store.read import Study
-from rqps.view import Column, Sentences
+from rqps.view import Column, Nothing, Sentences
 from rqps.view.table import numbers_table, with_interval
 from rqps.view.words import duration_us, in_percent, sized, whole
 
@@ -121,7 +121,7 @@ def number_table(study: Study, what: str) -> Any:
     chosen = _TABLES[what]
     found = chosen.numbers(study)
     if found.is_empty():
-        return Sentences([chosen.empty])
+        return Nothing([chosen.empty])
     name = f"insert-{what.replace(' ', '-').lower()}"
     return numbers_table(found, chosen.columns, study.card.base, name=name, note=chosen.note, title=chosen.title)
 
@@ -141,7 +141,7 @@ def percentile_table(study: Study, statement: str) -> GT | Sentences:
     due = f"{statement} due"
     found = percentiles(study).filter(pl.col("statement").is_in([statement, due]))
     if found.is_empty():
-        return Sentences([f"No step of this study has a {statement} that was timed."])
+        return Nothing([f"No step of this study has a {statement} that was timed."])
     columns = [
         _number(f"{kind} {name}", name, duration_us, under)
         for kind, under in ((statement, f"the {statement} itself"), (due, "since it was due"))

@@ -11,7 +11,7 @@ from rqps import view
 from rqps.stats import absolute, measured
 from rqps.stats.scenarios import CPU, DISABLED, ENABLED, scenario_rounds
 from rqps.store.read import Study
-from rqps.view import INK, Sentences
+from rqps.view import INK, Nothing
 from rqps.view.theme import numbers
 
 SUM, REST = "sum of the parts", "left over"
@@ -119,7 +119,7 @@ def parts_chart(study: Study) -> Any:
     """Bars in groups by step: what each part adds to all-disabled, their sum, the whole, and the rest."""
     parts = scenario_parts(study)
     if parts.is_empty():
-        return Sentences(["No build of this study has all-disabled, all-enabled and parts of it that share nothing."])
+        return Nothing(["No build of this study has all-disabled, all-enabled and parts of it that share nothing."])
     rank = pl.col("role").replace_strict(list(_ROLES), range(len(_ROLES)), return_dtype=pl.Int8)
     words, shades = zip(*_ROLES.values(), strict=True)
     rows = parts.sort("position", "build", rank, "scenario", maintain_order=True).with_columns(

@@ -10,7 +10,7 @@ from rqps.pages.perf_schema_overhead.parts import step_on_build
 from rqps.stats import scenarios
 from rqps.stats.scenarios import CPU
 from rqps.store.read import Study
-from rqps.view import Column, Sentences
+from rqps.view import Column, Nothing, Sentences
 from rqps.view.theme import numbers
 
 
@@ -80,7 +80,7 @@ def memory(study: Study, costs: pl.DataFrame) -> list[Any]:
     """A chart of the memory of each performance schema beside the CPU that it adds, and the same as a table."""
     use = memory_use(study)
     if use.is_empty():
-        return [Sentences(["The runs of this study do not say what memory the performance schema took."])]
+        return [Nothing(["The runs of this study do not say what memory the performance schema took."])]
     shown = view.table(
         use,
         [

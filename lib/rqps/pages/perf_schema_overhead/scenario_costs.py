@@ -11,7 +11,7 @@ from rqps.pages.perf_schema_overhead.parts import step_on_build
 from rqps.stats import absolute, measured
 from rqps.stats.scenarios import CPU, DISABLED, OFF, ranked, scenario_costs, scenarios
 from rqps.store.read import Study
-from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Row, Sentences, in_order, interval_of
+from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Nothing, Row, Sentences, in_order, interval_of
 from rqps.view.lines import NUMBERS_AXIS, panels
 from rqps.view.theme import numbers
 
@@ -67,7 +67,7 @@ def _shares(costs: pl.DataFrame) -> pl.DataFrame:
 
 def _over_releases(costs: pl.DataFrame) -> Any:
     if costs["build"].n_unique() < 2:
-        return Sentences(["This study has the scenarios of one build only."])
+        return Nothing(["This study has the scenarios of one build only."])
     columns = ("step", "build", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
     names = in_order(costs.sort("median")["scenario"])
     base = alt.Chart().encode(
@@ -217,7 +217,7 @@ def client_charts(study: Study) -> list[Any]:
     """All scenarios in one chart, a line each; and a small chart for each, beside all-disabled in grey."""
     series = by_clients(study)
     if series.is_empty():
-        return [Sentences(["No step of this study was measured with several numbers of clients and scenarios."])]
+        return [Nothing(["No step of this study was measured with several numbers of clients and scenarios."])]
     order, own = _by_height(series), iter(SERIES * (1 + series["scenario"].n_unique() // len(SERIES)))
     shades = alt.Scale(domain=order, range=[_GREY if name == DISABLED else next(own) for name in order])
     # Two fit beside each other on a telephone; in one row of ten the last ones are cut off.

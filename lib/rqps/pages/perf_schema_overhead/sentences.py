@@ -11,7 +11,7 @@ from rqps.stats.scenarios import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenar
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study
 from rqps.terminal import percent
-from rqps.view import Column, Row, Sentences, interval_of, rounds_of, table
+from rqps.view import Column, Nothing, Row, Sentences, interval_of, rounds_of, table
 
 _SAME = 0.006  # of an operation's instructions; two starts of one server differ by up to half of it
 _KEYS = ["host", "build", "step", "scenario"]
@@ -90,7 +90,7 @@ def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[A
     """A table of the instructions that each scenario adds; and whether they agree with time, and add up."""
     found = instruction_costs(counted, OFF)
     if found.is_empty():
-        return [Sentences(["No run of this study had its instructions counted."])]
+        return [Nothing(["No run of this study had its instructions counted."])]
     shown = table(
         found.with_columns(step_on_build(found), pl.col("median") - 1),
         [

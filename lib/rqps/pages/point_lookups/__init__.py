@@ -12,7 +12,7 @@ from rqps.published import read
 from rqps.published.releases import lookups_beside, lookups_contradictions, lookups_differ, response_time_values
 from rqps.stats import MEDIAN, absolute, all_warnings, tidy, usable
 from rqps.store import Study
-from rqps.view import Column, Sentences, by_host, coverage_of, in_order, rounds_of, spread, table, two_lines
+from rqps.view import Column, Sentences, by_host, coverage_of, in_order, ratio, rounds_of, spread, table, two_lines
 from rqps.view.words import three_digits
 
 _KINDS = ("pk", "pk-force", "cover-noforce", "nocover-force", "cover-force")
@@ -26,7 +26,7 @@ def _microseconds(value: float) -> str:
 
 
 QUANTITIES: dict[str, tuple[str, str, Callable[[float], str]]] = {  # title and name of a table, form of a number
-    "relative": ("Response time, relative to PK of {} from one client on the same engine", "ratio", "{:.2f}".format),
+    "relative": ("Response time, relative to PK of {} from one client on the same engine", "ratio", ratio),
     "microseconds": ("Response time, µs", "µs", _microseconds),
     "generator_share": ("The load generator's share of its CPU time and the server's", "share", "{:.0%}".format),
     "server_cpu": ("CPU time of the server for a query, µs", "µs-CPU", _microseconds),

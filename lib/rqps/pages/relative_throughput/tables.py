@@ -7,7 +7,7 @@ from rqps import stats, view
 from rqps.stats import STUDENT, verdict
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
-from rqps.view import Column, Row, Sentences, interval_of, ratio, rounds_of, two_lines
+from rqps.view import Column, Nothing, Row, Sentences, interval_of, ratio, rounds_of, two_lines
 
 THROUGHPUT = "operations_per_s"
 CPU = "server_cpu_us_per_operation"
@@ -105,12 +105,10 @@ def worst_table(compared: pl.DataFrame) -> GT:
     )
 
 
-def configs(study: Study, rounds: pl.DataFrame) -> Configs:
+def configs(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Configs:
     """Configs within each build compared, what they give back against the study's base, and their options."""
-    values = stats.measured(study, stats.COMPARED)
-    within = stats.rounds_within_build(values, study.runs, study.card.base)
-    changes = stats.config_changes(study.conditions)
-    return stats.compare(within), gains_of(rounds, within), changes
+    within, of_configs = stats.relate_configs(study, compared)
+    return of_configs, gains_of(rounds, within), stats.config_changes(study.conditions)
 
 
 def gains_of(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
@@ -133,7 +131,7 @@ def gains_of(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
 def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> GT | Sentences:
     """Throughput and CPU of another config against the first one of its build, and the rQPS that it gives back."""
     if within.is_empty():
-        return Sentences(["No build of this study ran with two configs."])
+        return Nothing(["No build of this study ran with two configs."])
 
     def gain(row: Row) -> str:
         return two_lines(f"<b>{row['median']:+.2f}</b>", f"{interval_of(row, '+.2f')} · n={row['n']}")

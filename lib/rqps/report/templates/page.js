@@ -1,6 +1,15 @@
 "use strict";
 // Each chart takes the place of its picture. Where this does not run, or fails, the picture stays.
 (() => {
+  // Sections that few readers need are folded away once their charts are drawn; who was led into one, finds it open.
+  const sections = [...document.querySelectorAll("details.section")];
+  const asked = () => document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const fold = () => {
+    for (const each of sections) each.open = each.contains(asked());
+    if (sections.length) asked()?.scrollIntoView();
+  };
+  addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
+  addEventListener("beforeprint", () => { for (const each of sections) each.open = true; });
   const drawings = [...document.querySelectorAll("script[data-chart]")].map(async (data) => {
     const figure = document.getElementById(data.dataset.chart);
     const place = figure.querySelector(".chart");
@@ -34,6 +43,7 @@
   Promise.allSettled(drawings).then((ended) => {
     const failed = ended.filter((each) => each.status === "rejected");
     failed.forEach((each) => console.error(each.reason));
+    fold();
     document.documentElement.dataset.charts = `${ended.length - failed.length} of ${ended.length}`;
   });
 })();
