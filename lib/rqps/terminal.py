@@ -25,7 +25,7 @@ class Terminal:
         )  # a notebook draws over, too
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
-        self._share = 0.0
+        self._share = -SHARE_IN_A_LOG  # the first line, at 0, is one of them
         from tqdm import tqdm  # the library's words need none
 
         self._tqdm = tqdm
