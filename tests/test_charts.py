@@ -93,6 +93,18 @@ def test_47_steps_of_10_builds_stay_light_and_drawable(big_charts: dict[str, Any
     assert len(big_charts["heatmap"].to_dict()["datasets"]) == 2, "cells, and the headings of groups"
 
 
+def test_a_hundred_rounds_of_many_dbms_stay_drawable(many: Study) -> None:
+    rounds, compared = relate(many)
+    often = view.dots(pl.concat([rounds] * 20), compared.with_columns(20 * pl.col("n"))).to_dict()
+    assert 1000 < rows_of(often) <= 5000
+    each_second = pl.int_ranges(0, 300, dtype=pl.Int32).alias("second")
+    seconds = many.steps.lazy().select("run", "step", each_second, kind="step").explode("second")
+    intervals = seconds.with_columns(operations=1, transactions=1, latency_mean_us=1.0)
+    series = throughput_over_time(intervals, many.steps.with_columns(elapsed_s=300.0))
+    assert 1000 < series.height <= 5000
+    assert series["median"].unique().to_list() == [1.0]
+
+
 def test_a_chart_that_leaves_steps_out_says_so(big_charts: dict[str, Any]) -> None:
     for name in ("rounds", "throughput", "latency"):
         meta = big_charts[name].to_dict()["usermeta"]["rqps"]

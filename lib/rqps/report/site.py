@@ -21,11 +21,11 @@ from rqps.published.figures import FOLDER as PUBLISHED
 from rqps.report.first_page import Answer, answer
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
-from rqps.report.render import content_of, notebook_page, render, write_page
+from rqps.report.render import content_of, notebook_page, render
 from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import links_to_rounds
 from rqps.report.rounds import numbers as numbers_of
-from rqps.scratch import replacing
+from rqps.scratch import Scratch
 from rqps.store.manifest import data_folder, sha256
 from rqps.store.packed import SUFFIX
 from rqps.store.packing import pack
@@ -96,8 +96,10 @@ def build(
     target = (Path(out) if out else root / "report").resolve() / name
     if target.exists() and not (target / "index.html").is_file():
         raise RqpsError(f"{target}: is there already, and no report", fix="move it away, or give another --out")
+    target.parent.mkdir(parents=True, exist_ok=True)
     runs = every.height + read.failed.height
-    with replacing(target) as folder:
+    with Scratch(target.parent) as unfinished:
+        folder = unfinished / name
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
         links = links_to_profiles(study, root, profiles, target.parent)
@@ -107,6 +109,9 @@ def build(
         report = _Report(study, read, every, links, root, folder, target.parent, made, progress, enclosed)
         _write_index(report, analyses)
         progress.terminal.close()
+        if target.exists():
+            target.rename(folder.with_name("old"))
+        folder.rename(target)
     return target / "index.html"
 
 
@@ -128,7 +133,7 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
     _, html = notebook_page(
         notebook, study=study, lead=lead, home=page.name, made=f"Rendered by rqps {rqps.__version__}."
     )
-    write_page(page, html)
+    page.write_text(html, encoding="utf-8")
     return notebook, page
 
 
@@ -257,7 +262,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
         to_rounds=Markup("") if of_all or "modes" in asked_by(notebook) else numbers,
     )
     report.progress.done(NOTEBOOK_S)
-    write_page(page, html)
+    page.write_text(html, encoding="utf-8")
     return f"../{page.name}" if of_all else page.name, title
 
 

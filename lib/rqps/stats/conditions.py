@@ -1,6 +1,7 @@
 """Conditions of the runs, and warnings: values that travel with the numbers that they concern."""
 
 from collections import Counter
+from functools import lru_cache
 
 import polars as pl
 
@@ -25,6 +26,7 @@ MOVE_NOTHING = ("defaults", "rounds", "absent")
 _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
 
 
+@lru_cache(maxsize=1)  # a page shows them, and beside its numbers, too
 def all_warnings(study: Study) -> pl.DataFrame:
     """Notices of the runs, steps that give no number, missed rates, and conditions that differ unasked."""
     steps, base = study.steps, study.card.base
@@ -47,15 +49,15 @@ def all_warnings(study: Study) -> pl.DataFrame:
     )
     lasting = study.conditions.filter(pl.col("kind") != "option", ~pl.col("name").is_in(_OF_THE_MOMENT))
     changed = _spread(lasting).filter(differs).with_columns(study=pl.lit(study.card.study))
+    variables = _variables(study.settings)
     between_rounds = (
-        _variables(study.settings)
-        .group_by("host", "dbms", "name")
+        variables.group_by("host", "dbms", "name")
         .agg(pl.col("value").unique().sort().alias("values"), pl.col("study", "build", "config").first())
         .filter(differs)
         .sort("host", "dbms", "name")
     )
     unasked = (
-        hidden_differences(study.settings, study.conditions, base)
+        hidden_differences(variables.lazy(), study.conditions, base)
         .group_by("host", "base", "dbms")
         .agg(pl.len().alias("settings"))
         .join(study.runs.select("study", "host", "dbms", "build", "config").unique(), on=["host", "dbms"])

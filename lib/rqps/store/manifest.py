@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -153,14 +154,21 @@ def sealed(facts: _Sealed) -> str:
 
 def _unsealed(path: Path, kind: type[Sealed]) -> Sealed:
     try:
-        facts = dict(json.loads(path.read_bytes()))
-        if kind is Manifest:
-            right_version(path, facts["schema_version"])  # one of another version may have other keys
-        if facts.get(SEAL, digest := _digest(facts)) != digest:
-            raise ValueError("it was changed after it was written")
-        return kind.model_validate(facts)
+        now = path.stat()
+        found: Sealed = _read(path, kind, (now.st_ino, now.st_size, now.st_ctime_ns))
+        return found
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path, str(error)) from error
+
+
+@lru_cache(maxsize=5000)  # a page reads those of a study several times
+def _read(path: Path, kind: type[Sealed], _as_it_is: tuple[int, ...]) -> Sealed:
+    facts = dict(json.loads(path.read_bytes()))
+    if kind is Manifest:
+        right_version(path, facts["schema_version"])  # one of another version may have other keys
+    if facts.get(SEAL, digest := _digest(facts)) != digest:
+        raise ValueError("it was changed after it was written")
+    return kind.model_validate(facts)
 
 
 def _digest(facts: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from rqps.store.schemas import TABLES
 from rqps.study import Mode
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Study:
     """The runs of a study in one mode. Small frames are read; the big ones are lazy: `.collect()` them."""
 

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,14 @@ def in_order(runs: pl.DataFrame) -> pl.DataFrame:
 
 def conditions_frame(runs: Runs) -> pl.DataFrame:
     """One row per run and fact; a nested fact has its path as its name: `cpu.model`."""
-    rows = [
-        (*identity(manifest).values(), kind, name, _text(value))
+    whose = pl.DataFrame([identity(manifest) for _, manifest in runs], schema=IDENTITY)
+    facts = [
+        [(kind, name, _text(value)) for kind, of in _facts(manifest).items() for name, value in leaves(of)]
         for _, manifest in runs
-        for kind, facts in _facts(manifest).items()
-        for name, value in leaves(facts)
     ]
-    return pl.DataFrame(rows, schema={**IDENTITY, **FACT}, orient="row")
+    rows = pl.DataFrame(list(chain.from_iterable(facts)), schema=FACT, orient="row")
+    counts = pl.Series([len(each) for each in facts], dtype=pl.UInt32)
+    return whose.select(pl.all().repeat_by(counts).explode()).hstack(rows)
 
 
 def warnings_frame(runs: Runs) -> pl.DataFrame:

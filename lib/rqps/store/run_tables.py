@@ -19,6 +19,9 @@ from rqps.store.write import VERSION_KEY
 _FILE = "file"
 _AT_ONCE_BYTES = 16 * 1024**2
 """Files that are read together: of a study that is larger than memory, so much is in memory at a time."""
+_FEW_FILES = 50
+"""Files that are scanned one by one, each with the name of its run in all rows, since to look up the run of each row
+takes longer for so many rows. To scan so many more one by one takes longer than that."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
 
 
@@ -83,15 +86,28 @@ def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
             continue
         form = str(metadata.get(VERSION_KEY)), manifest.workload, metadata.get("ARROW:schema", str(path))
         alike.setdefault(form, []).append((path, manifest))
+    columns = (*IDENTITY, *TABLES[name].names())
     for (version, workload, _), files in alike.items():
+
+        def scanned(
+            paths: list[Path], old: bool = version != str(SCHEMA_VERSION), of: str = workload
+        ) -> pl.LazyFrame:
+            rows = pl.scan_parquet(paths, glob=False, include_file_paths=_FILE)
+            return upgraded(name, rows, of) if old else rows
+
         for some in _at_once(files):
-            rows = pl.scan_parquet([path for path, _ in some], glob=False, include_file_paths=_FILE)
-            if version != str(SCHEMA_VERSION):
-                rows = upgraded(name, rows, workload)
+            if len(some) <= _FEW_FILES:
+                each = [scanned([path]).with_columns(_named(manifest)).select(columns) for path, manifest in some]
+                yield pl.concat(each)
+                continue
             whose: list[dict[str, Any]] = [{_FILE: str(path), **identity(manifest)} for path, manifest in some]
             known = pl.LazyFrame(whose, schema={_FILE: pl.String, **IDENTITY})
-            joined = rows.join(known, on=_FILE, how="left", maintain_order="left")
-            yield joined.select(*IDENTITY, *TABLES[name].names())
+            rows = scanned([path for path, _ in some])
+            yield rows.join(known, on=_FILE, how="left", maintain_order="left").select(columns)
+
+
+def _named(manifest: Manifest) -> Iterator[pl.Expr]:
+    return (pl.lit(value, IDENTITY[column]).alias(column) for column, value in identity(manifest).items())
 
 
 def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path, Manifest]]]:

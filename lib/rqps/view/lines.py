@@ -7,14 +7,13 @@ import altair as alt
 import polars as pl
 
 from rqps.stats import version_order
-from rqps.view.rows import slim
+from rqps.view.rows import MOST_POINTS, slim
 from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, colours, dbms_colours, numbers, titled
 from rqps.view.words import Nothing, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
 
 PANEL_HEIGHT_PX = 130
 AXES_PX = 90
 MOST_STEPS = 6
-MOST_POINTS = 4500
 _SECONDS = alt.Axis(grid=False, tickMinStep=1, format="~g")
 # 40k, and 0.5 rather than 500m.
 NUMBERS_AXIS = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")

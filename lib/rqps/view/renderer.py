@@ -29,6 +29,7 @@ def enable() -> None:
     alt.renderers.register("rqps", bundle)
     alt.renderers.enable("rqps")
     alt.theme.enable("rqps")
+    alt.data_transformers.disable_max_rows()  # an error in the place of the chart
 
 
 def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -27,6 +27,8 @@ from rqps.view.words import (
 BETWEEN = " ⋅ "
 ROW_PX = 19
 MOST_ROWS = 72
+MOST_POINTS = 4500
+"""Points of one chart: the page carries every value."""
 STEADY = 0.05
 PERCENTILES = {"p50": "#0b3c5d", "p95": "#1f78a4", "p99": "#5aa7c7", "p99.9": "#e08244", "max": "#a63c06"}
 _OF_PARTS = ("#2f6d9b", "#b9cbd8")
@@ -109,7 +111,8 @@ def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations
     of_metric = compared.filter(metric=metric)
     if of_metric.is_empty():
         return Sentences([NOT_COMPARED])
-    shown = most_changed(of_metric, MOST_ROWS // of_metric.select("dbms", "host").n_unique())
+    most_rows = min(MOST_ROWS, MOST_POINTS // max(of_metric["n"]))
+    shown = most_changed(of_metric, most_rows // of_metric.select("dbms", "host").n_unique())
     rows = with_rows(by_host(of_metric.filter(pl.col("step").is_in(shown))))
     dots = with_rows(by_host(rounds.filter(pl.col("step").is_in(shown), pl.col("metric") == metric)))
     axis, height = row_axis(rows)
