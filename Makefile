@@ -50,7 +50,7 @@ sample: $(STAMP)  ## measure the studies in data/sample again, for six hours, an
 	  rm -rf data/sample/study=$$study data/sample/study=$$study-[0-9]
 	  $(BIN)/rqps pack $$study --out data/sample
 	done
-	$(BIN)/python tests/keep_checked_outputs.py notebooks/analysis/*.ipynb
+	$(BIN)/python tests/keep_outputs.py notebooks/analysis/*.ipynb notebooks/investigate/*.ipynb
 
 lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev \

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +33,10 @@ PATIENCE_S = 60.0
 DESKTOP, PHONE = 1280, 390
 
 each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+
+
+class Navigated(Exception):
+    """A link led on to another page before an expression of this one had its value."""
 
 
 class Browser:
@@ -81,6 +85,8 @@ class Browser:
         while True:
             said = self._next()
             if said.get("id") == number:
+                if "navigated" in said.get("error", {}).get("message", ""):
+                    raise Navigated
                 assert "error" not in said, f"{method}: {said['error']}"
                 answer: dict[str, Any] = said["result"]
                 return answer
@@ -114,10 +120,12 @@ class Tab:
 
     def wait_for(self, expression: str) -> Any:
         deadline = time.monotonic() + PATIENCE_S
-        while not (found := self.run(expression)):
+        while True:
+            with suppress(Navigated):
+                if found := self.run(expression):
+                    return found
             assert time.monotonic() < deadline, f"never true: {expression}"
             time.sleep(0.05)
-        return found
 
     def wait_for_charts(self) -> int:
         """The number of charts, once each is a drawing and no picture stands in for one."""

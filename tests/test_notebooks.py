@@ -106,15 +106,19 @@ def test_metadata_is_the_same_whoever_saved_it(notebook: Path) -> None:
 
 
 @every_notebook
-def test_only_checked_cells_keep_their_output(notebook: Path) -> None:
+def test_what_is_to_be_read_ships_with_what_it_shows(notebook: Path) -> None:
     """nbval passes a checked cell that is empty, and fails one that has output but no count."""
-    for cell in code(notebook):
+    cells = code(notebook)
+    if notebook.parent.name == "run":  # which measures, and is kept in its run's folder as it came out
+        assert not [cell.source for cell in cells if cell.outputs]
+        return
+    for cell in cells:
+        assert bool(cell.execution_count) == bool(cell.outputs), cell.source
+        assert not [each for each in cell.outputs if each.output_type == "error"], cell.source
         if CHECKED in tags(cell):
             assert text_of(cell.outputs), f"run it and keep what it shows: {cell.source}"
-            assert cell.execution_count, cell.source
-        else:
-            assert not cell.outputs, cell.source
-            assert cell.execution_count is None, cell.source
+    headings = [cell.source for cell in read(notebook).cells if cell.source.startswith("## ")]
+    assert len([cell for cell in cells if cell.outputs]) >= len(headings) / 2, "python tests/keep_outputs.py does it"
 
 
 def shows(notebook: Path, data: Path) -> "subprocess.CompletedProcess[str]":

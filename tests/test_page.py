@@ -130,7 +130,9 @@ def test_the_contents_and_the_links_lead_somewhere(browser: Browser, report: Pat
         assert tab.run("document.querySelectorAll('nav a').length") > 8
         assert tab.run(lost) == 0
     with opened(browser, report / "index.html", DESKTOP) as tab:
-        links = tab.run("[...document.querySelectorAll('a')].map(a => decodeURIComponent(new URL(a.href).pathname))")
+        links = tab.run(
+            "[...document.querySelectorAll('a:not(.here)')].map(a => decodeURIComponent(new URL(a.href).pathname))"
+        )
         names = {Path(link).name for link in links}
         assert names == {"r01@my1.base@here.html", "relative_throughput.html", "rounds.html"}
         assert [link for link in links if not Path(link).is_file()] == []
@@ -149,5 +151,15 @@ def test_a_number_leads_to_its_rounds_and_these_to_their_runs(browser: Browser, 
         assert "throughput 0.80 (0.80–0.80, n=6): slower" in shown
         for number in range(1, 7):
             assert f"run=r{number:02}@my2.ps0@here/steps.parquet" in shown
-        runs = tab.run(f"[...{opened_one}[0].querySelectorAll('a')].map(a => decodeURIComponent(a.href))")
+        runs = tab.run(f"[...{opened_one}[0].querySelectorAll('a:not(.here)')].map(a => decodeURIComponent(a.href))")
         assert [Path(run).name for run in runs] == ["r01@my1.base@here.html"], "the run that has a page"
+
+
+def test_a_number_within_a_build_leads_to_rounds_of_its_own(browser: Browser, report: Path) -> None:
+    with opened(browser, report / "relative_throughput.html", DESKTOP) as tab:
+        links = "[...document.querySelectorAll('#rqps-config a.to-rounds')]"
+        tab.run(f"{links}.find(a => a.hash === '#step=update-index&dbms=my2.ps0&base=my2.base').click()")
+        opened_one = "document.querySelectorAll('details.rounds[open]')"
+        shown = tab.wait_for(f"{opened_one}.length === 1 && {opened_one}[0].innerText")
+        assert shown.startswith("update-index: my2.ps0 against my2.base")
+        assert "run=r06@my2.ps0@here/steps.parquet" in shown

@@ -98,6 +98,41 @@ def test_a_click_on_a_head_sorts_within_the_groups_and_a_third_one_undoes_it(bro
         assert tab.run(rows) == many
 
 
+def test_a_row_has_an_address_that_leads_to_it(browser: Browser, report: Path) -> None:
+    with opened(browser, report / PAGE, DESKTOP) as tab:
+        link = "[...document.querySelectorAll('#rqps-relative-operations_per_s a.here')].at(-1).hash"
+        fragment = tab.run(link)
+        assert tab.run("new Set([...document.querySelectorAll('tr[id]')].map(r => r.id)).size") > 47
+    with opened(browser, report / PAGE, DESKTOP, fragment=fragment) as tab:
+        row = f"document.getElementById(decodeURIComponent('{fragment[1:]}'))"
+        tab.wait_for(f"(({{top, bottom}}) => top > 0 && bottom < innerHeight)({row}.getBoundingClientRect())")
+
+
+def test_rows_are_chosen_by_name_and_by_what_is_sure(browser: Browser, report: Path, tmp_path: Path) -> None:
+    """Of two rounds nothing is sure, so some cells are made so."""
+    page = tmp_path / PAGE
+    page.write_text((report / PAGE).read_text().replace('nowrap">? 0', 'nowrap">▼ 0', 200))
+    with opened(browser, page, DESKTOP) as tab:
+        table = "document.querySelector('#rqps-relative-operations_per_s table')"
+        bar = f"{table}.closest('.table').previousElementSibling"
+        shown = f"[...{table}.tBodies[0].rows].filter(r => r.checkVisibility())"
+        tab.run(f"{table}.closest('details')?.setAttribute('open', '')")
+        every = tab.run(f"{shown}.length")
+        tab.run(f"{bar}.querySelector('[type=search]').value = 'Update-'")
+        tab.run(f"{bar}.dispatchEvent(new Event('input'))")
+        rows = tab.run(f"{shown}.map(r => r.cells[0].textContent)")
+        assert len(rows) > 2
+        assert [each for each in rows if each.startswith("update-")] == rows[1:], "below the heading of their group"
+        assert tab.run(f"{bar}.textContent").endswith(f"{len(rows) - 1} of 47 rows")
+        tab.run(f"{bar}.querySelector('[type=search]').value = ''")
+        tab.run(f"{bar}.querySelector('[type=checkbox]').click()")
+        sure = tab.run(f"{shown}.filter(r => r.cells.length > 1).map(r => /[▲▼]/.test(r.textContent))")
+        assert sure
+        assert all(sure)
+        tab.run(f"{bar}.querySelector('[type=checkbox]').click()")
+        assert tab.run(f"{shown}.length") == every
+
+
 def test_names_are_sorted_as_names_and_by_their_numbers(browser: Browser, report: Path) -> None:
     with opened(browser, report / PAGE, DESKTOP) as tab:
         table = "rqps-groups"

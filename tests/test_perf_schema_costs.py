@@ -16,6 +16,7 @@ from rqps.pages.perf_schema_overhead.parts import disjoint, scenario_parts
 from rqps.pages.perf_schema_overhead.recorded import clocks, memory_use
 from rqps.pages.perf_schema_overhead.scenario_costs import by_clients
 from rqps.pages.perf_schema_overhead.sentences import instruction_costs
+from rqps.stats import relate
 from rqps.stats.scenarios import events_per_statement, scenarios, with_events
 from rqps.store import Study
 from rqps.study.perf_schema import named
@@ -64,6 +65,24 @@ def test_a_scenario_adds_the_cost_of_its_events(study: Study, scenario: str, aga
     assert row["added_low"] <= row["added"] <= row["added_high"]
     assert row["median"] == pytest.approx(1 + added_us / row["base_median"], abs=0.01)
     assert row["n"] == 6
+
+
+def test_a_cost_has_one_figure_wherever_it_stands(study: Study) -> None:
+    """The study's base is `off`, as that of its own tables."""
+    compared = relate(study)[1].filter(metric="server_cpu_us_per_operation")
+    own = dict(compared.select("dbms", pl.struct("median", "low", "high", "verdict")).rows())
+    costs = page.costs(study)
+    assert dict(costs.select("dbms", pl.struct("median", "low", "high", "verdict")).rows()) == own
+    alone = page.costs(study, "all-disabled").select("scenario", pl.struct("added", "added_low", "added_high"))
+    parts = scenario_parts(study).filter(role="part").select("scenario", pl.struct("median", "low", "high"))
+    for scenario, figures in parts.rows():
+        assert [*figures.values()] == [*dict(alone.rows())[scenario].values()]
+
+
+def test_each_cell_of_the_matrix_leads_to_its_rounds(study: Study) -> None:
+    html = page.cost_matrix(page.costs(study)).as_raw_html()
+    assert html.count('data-step="point-query"') == len(made_up.NAMES) - 1
+    assert 'data-dbms="my8.all-enabled" data-base="my8.off"' in html
 
 
 def test_throughput_stands_beside_the_cost(study: Study) -> None:
@@ -162,7 +181,7 @@ def test_sentences_say_what_costs_more_and_rank_nothing_that_is_unsure(study: St
     noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4, counted=True))
     counted = rqps.load("synthetic", data=tmp_path, mode="instructions")
     said = page.findings(page.costs(noisy), counted).sentences
-    assert all("may or may not cost" in each for each in said)
+    assert all("has an unsure cost" in each for each in said)
     whole = next(each for each in said if each.startswith("All of it"))
     assert whole.endswith(" By instructions: +22.1% of point-query.")
 
@@ -175,7 +194,7 @@ def test_what_is_unsure_stands_behind_all_others_by_name(tmp_path: Path) -> None
     unsure = costs.filter(verdict="unsure")["scenario"].to_list()
     assert unsure == sorted(unsure)
     said = page.findings(costs).sentences
-    assert ["may or may not" in each for each in said] == [not each for each in sure]
+    assert ["has an unsure cost" in each for each in said] == [not each for each in sure]
 
 
 def test_the_most_expensive_is_named_with_those_that_meet_it(study: Study, tmp_path: Path) -> None:

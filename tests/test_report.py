@@ -15,10 +15,11 @@ from rqps import view
 from rqps.errors import RqpsError
 from rqps.report import build
 from rqps.report.render import content_of, json_in_html
-from rqps.report.site import Progress
+from rqps.report.site import MOST_OF_A_LOG, Progress
 from rqps.store import write_manifest, write_study_card
 from rqps.terminal import Terminal
 from synthetic import Shape, card, manifest
+from synthetic_duet import write_duets
 from synthetic_report import notebook_of, only_relative_throughput, write_report
 
 PAGE = "relative_throughput.html"
@@ -63,6 +64,25 @@ def pages(report: Path) -> list[Path]:
 def test_there_is_a_page_for_the_study_each_notebook_and_each_run_that_has_one(report: Path) -> None:
     names = [str(page.relative_to(report)) for page in pages(report)]
     assert names == ["index.html", PAGE, "rounds.html", "runs/r01@my1.base@here.html"]
+
+
+def test_a_duet_has_one_page_with_the_logs_of_all_its_servers(notebooks: Path, tmp_path: Path) -> None:
+    unit = write_duets(tmp_path) / "raw/study=synthetic/run=r01@here"
+    nbformat.write(notebook_of([]), unit / "notebook.ipynb")
+    for name in ("my1.base/logs/mysqld.err", "my2.base/logs/mysqld.err", "logs/00-point-query.log"):
+        (unit / name).parent.mkdir(exist_ok=True)
+        (unit / name).write_text(f"{'.' * 2 * MOST_OF_A_LOG}the end of {name} <b>")
+    report = build("synthetic", tmp_path, tmp_path / "report", notebooks).parent
+    (page,) = (report / "runs").iterdir()
+    said = page.read_text()
+    assert page.name == "r01@here.html"
+    assert said.count("the end of ") == 3
+    assert "the end of my2.base/logs/mysqld.err &lt;b&gt;</pre>" in said
+    assert len(said) < 4 * MOST_OF_A_LOG + len((report / "index.html").read_text())
+    rounds = Tags((report / "rounds.html").read_text())
+    led = [each["href"] for each in rounds.all("a") if "runs/" in (each["href"] or "")]
+    assert set(led) == {"runs/r01%40here.html"}
+    assert len(led) >= 2 * len(Shape().steps), "base and me of each step"
 
 
 def test_nothing_in_a_page_points_outside(report: Path) -> None:

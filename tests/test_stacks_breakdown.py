@@ -13,7 +13,7 @@ from rqps.pages.flamegraph_breakdown.findings import breakdown_findings, profile
 from rqps.profile import breakdown, instruction_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN, By
 from rqps.profile.components import OTHER
-from synthetic_stacks import POINT, instructions_of, stacks_of, steps_of, study
+from synthetic_stacks import POINT, costs_of, instructions_of, stacks_of, steps_of, study
 
 PARSE = next(path for path in POINT if path[-1] == "MYSQLparse(THD*)")
 MORE_PARSING = {**POINT, PARSE: POINT[PARSE] + 2.0}
@@ -29,6 +29,14 @@ def counted(sides: Mapping[str, Mapping[Any, int]]) -> pl.DataFrame:
     steps = pl.concat([steps_of(dbms, 1, 5.0, run=f"i01@{dbms}@here") for dbms in sides])
     counts = pl.concat([instructions_of(dbms, 1, of_dbms) for dbms, of_dbms in sides.items()])
     return instruction_costs(counts, steps)
+
+
+def test_what_only_the_order_of_adding_changes_is_no_difference() -> None:
+    costs: dict[tuple[str, ...], float] = {("a",): 0.1, ("b",): 0.2, ("c",): 0.3}
+    other_order = dict(reversed(costs.items()))
+    assert sum(costs.values()) != sum(other_order.values())
+    found = breakdown(costs_of({"my1.base": costs, "my2.base": other_order}), "my1.base")
+    assert found["median"].to_list() == [0.0]
 
 
 @settings(max_examples=30)

@@ -16,7 +16,7 @@ from rqps.run.notes import UnderWay
 from rqps.run.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, in_words
-from rqps.terminal import duration, megabytes
+from rqps.terminal import counted, duration, megabytes
 from rqps.workloads import workload
 
 STATES = {
@@ -80,8 +80,8 @@ def servers_text(builds: Mapping[str, BuildSpec]) -> str:
 def summary(states: Sequence[RunState]) -> str:
     """The progress of a study, in one line."""
     counts = Counter[str](each.state for each in states)
-    counted = ", ".join(f"{counts[state]} {words}" for state, words in STATES.items() if counts[state])
-    return f"{states[0].run.study}: {_count(len(states), 'run')}, {counted}"
+    each = ", ".join(f"{counts[state]} {words}" for state, words in STATES.items() if counts[state])
+    return f"{states[0].run.study}: {counted(len(states), 'run')}, {each}"
 
 
 def under_way_text(data: Path) -> str:
@@ -109,9 +109,9 @@ def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
     dbms = dict.fromkeys(each.dbms for unit in runs for each in unit.members)
     rounds = Counter(each.mode for each in runs if run.base in {member.dbms for member in each.members})
     of_mode = {mode: "round" if mode == "throughput" else f"{mode} round" for mode in rounds}
-    each_dbms = ", ".join(_count(number, of_mode[mode]) for mode, number in rounds.items())
+    each_dbms = ", ".join(counted(number, of_mode[mode]) for mode, number in rounds.items())
     how = " in turns" if any(each.beside for each in runs) else ""
-    count = ", within a budget," if buys else f" × {each_dbms} = {_count(len(runs), 'run')}"
+    count = ", within a budget," if buys else f" × {each_dbms} = {counted(len(runs), 'run')}"
     parameters = run.parameters.model_dump(mode="json")
     named = ", ".join(parameters.pop("steps", ()))
     if not named:
@@ -218,11 +218,3 @@ def _run_line(state: RunState, width: int) -> str:
     if state.state == "absent":
         return f"{line}: {state.run.absent}"
     return line if state.run.unit == state.run.run else f"{line}: {state.run.who}"
-
-
-def _count(number: int, word: str) -> str:
-    """
-    >>> _count(1, "run"), _count(6, "run")
-    ('1 run', '6 runs')
-    """
-    return f"{number} {word}{'' if number == 1 else 's'}"

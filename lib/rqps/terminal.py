@@ -68,6 +68,14 @@ def megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.0f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e6:.2g} MB"
 
 
+def counted(number: int, word: str) -> str:
+    """
+    >>> counted(1, "run"), counted(1600, "run")
+    ('1 run', '1,600 runs')
+    """
+    return f"{number:,} {word}{'s' * (number != 1)}"
+
+
 def percent(share: float) -> str:
     """A difference as people say it.
 

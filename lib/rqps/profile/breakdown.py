@@ -12,6 +12,8 @@ from rqps.study import SMALLEST_EFFECT
 
 By = Literal["component", "function", "inclusive"]
 
+ROUNDING = 1e-9
+"""Share of two sums by which the order of adding may make them differ."""
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
 
 _OPERATION = dict.fromkeys(("host", "step", "base", "dbms", "unit"), pl.String)
@@ -83,7 +85,8 @@ def _judged(rows: pl.DataFrame, significant: pl.Expr) -> pl.DataFrame:
 
 def _parts(pair: Pair, by: By) -> pl.DataFrame:
     error = pl.col("error")
-    difference = pl.col("me_median") - pl.col("base_median")
+    me, base = pl.col("me_median"), pl.col("base_median")
+    difference = pl.when((me - base).abs() > ROUNDING * me).then(me - base).otherwise(0.0)
     measured = pair.rows.select(pl.col(pair.columns).sum()).select(pair.error()).item()
     # Where there is no error at all, any difference is certain, and none is chance.
     certain = pl.when(difference == 0).then(0.0).otherwise(float("inf"))

@@ -18,6 +18,8 @@ EXPECTED_SPREAD = 0.02
 EXPECTED_SPREAD_COUNTED = 0.001
 """The same for instructions: two restarts of a server differed by 0.1 %."""
 EXPECTED_WEIGHS = 4
+ASSUMED = "With one round, ± is assumed: it is what two starts of a server usually differ by."
+"""A sentence on the error of a single round, of which nothing is known but what is expected."""
 
 BASE, ME = SIDES = ("base", "me")
 

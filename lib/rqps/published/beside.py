@@ -1,7 +1,6 @@
 """Our sysbench studies beside the published ones: the same steps, the nearest releases, and all that differs."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from rqps.errors import RqpsError
 from rqps.published.checks import view
 from rqps.published.figures import Published
 from rqps.published.versions import Pair, nearest, pairs_of, server
-from rqps.stats import compare, measured, rounds_of_pairs
+from rqps.stats import compare, measured, relate, rounds_of_pairs
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
 from rqps.view import ratio
@@ -169,9 +168,11 @@ def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
 
 def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
     me, base = f"{pair.me.name}.{config}", f"{pair.base.name}.{config}"
-    runs = study.runs.filter(pl.col("dbms").is_in([me, base]), host=host)
-    steps = study.steps.join(runs.select("run"), on="run", how="semi")
-    compared = compare(rounds_of_pairs(measured(replace(study, steps=steps, runs=runs), [THROUGHPUT]), [(base, me)]))
+    if base == study.card.base:
+        compared = relate(study)[1].filter(host=host, dbms=me, metric=THROUGHPUT)
+    else:
+        values = measured(study, [THROUGHPUT]).filter(host=host)
+        compared = compare(rounds_of_pairs(values, [(base, me)]))
     several = pl.col("clients").n_unique().over("kind", "range") > 1
     clients = pl.when(several).then(pl.format("@{}", "clients")).otherwise(pl.lit(""))
     label = pl.format("{}_range={}{}", "kind", "range", clients)
@@ -183,6 +184,7 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
         pl.col("median").map_elements(ratio, pl.String).alias("printed"),
         "low",
         "high",
+        "verdict",
         pl.col("n").alias("rounds"),
     )
     return Column(pair, _conditions(study, host, pair, config, numbers["rounds"]), numbers)

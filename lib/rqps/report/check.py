@@ -16,8 +16,8 @@ from rqps.store.manifest import sha256
 from rqps.store.packed import SUFFIX
 from rqps.store.read import check_whole
 
-LONGEST_SHOWN, MOST_SHOWN = 240, 20
-"""Characters that are shown of a line, and lines of a page."""
+LONGEST_SHOWN, WORDS_BEFORE, MOST_SHOWN = 240, 60, 20
+"""Characters that are shown of a line, those of them before a difference, and lines of a page."""
 _STUDY, _DIGEST = (re.compile(rf'<meta name="{name}" content="([^"]+)">') for name in ("study", "data"))
 _ROWS = re.compile(r"(?<=}),(?={)")
 _HASH = re.compile(r'"data-[0-9a-f]{32}"')
@@ -84,13 +84,23 @@ def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
         yield f"{name}: {len(theirs):,} lines with numbers, and its data give {len(ours):,}; the first that differ:"
         differ = differ[:1]
     for (place, text), (_, other) in differ[:MOST_SHOWN]:
-        yield f"{name}, {place}: the report has {_short(text)}, its data give {_short(other)}"
+        has, gives = _where_they_differ(text, other)
+        yield f"{name}, {place}: the report has {has}, its data give {gives}"
     if len(differ) > MOST_SHOWN:
         yield f"{name}: {len(differ) - MOST_SHOWN:,} more lines differ"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+def _where_they_differ(*texts: str) -> Iterator[str]:
+    """Texts, and of long ones the part in which they differ, with some words before it.
+
+    >>> [len(each) for each in _where_they_differ("a" * 999 + "1", "a" * 999 + "2")]
+    [62, 62]
+    """
+    alike = next((at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), 0)
+    start = max(alike - WORDS_BEFORE, 0) if max(map(len, texts)) > LONGEST_SHOWN else 0
+    for each in texts:
+        shown = each[start:][:LONGEST_SHOWN]
+        yield f"{'…' * (start > 0)}{shown}{'…' * (not each.endswith(shown))}"
 
 
 class _Lines(HTMLParser):

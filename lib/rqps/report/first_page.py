@@ -10,12 +10,12 @@ from great_tables import GT
 from markupsafe import Markup
 
 from rqps import stats
-from rqps.pages import flamegraph_breakdown, perf_schema_overhead, relative_throughput
+from rqps.pages import flamegraph_breakdown, perf_schema_instruments, perf_schema_overhead, relative_throughput
 from rqps.stats import Health
 from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.stats.verdict import VERDICTS
 from rqps.store.read import Study
-from rqps.terminal import percent
+from rqps.terminal import counted, percent
 from rqps.view import Row, interval_of, number_of, rounds_of
 from rqps.view.words import NOT_COMPARED, left_unsure
 
@@ -55,6 +55,8 @@ def answer(
     else:
         first = _most_changed(decided)
     most, second, row = first
+    if "perf_schema_instruments" in pages:
+        most = perf_schema_instruments.largest(study) or most
     said = (most, second or (_where(study, row) if row else ""), _can_not_be_told(about, health))
     return Answer(
         tuple(filter(None, said)),
@@ -68,11 +70,11 @@ def _most_changed(decided: pl.DataFrame) -> tuple[str, str, Row | None]:
     sure = decided.filter(pl.col("verdict").is_in(["slower", "faster"]))
     by_size = sure.sort(pl.col("median").log().abs(), descending=True, maintain_order=True).to_dicts()
     counts = Counter(decided["verdict"])
-    counted = ", ".join(f"{counts[word]} {_WORDS[word]}" for word in VERDICTS if counts[word])
-    of = f"of {decided.height} comparisons {counted}" if decided.height > 1 else ""
+    each = ", ".join(f"{counts[word]} {_WORDS[word]}" for word in VERDICTS if counts[word])
+    of = f"of {decided.height} comparisons {each}" if decided.height > 1 else ""
     if not by_size:
         nothing = "No change is sure, neither of throughput nor of what an operation costs"
-        return f"{nothing}: {of or f'the one comparison is {counted}'}.", "", None
+        return f"{nothing}: {of or f'the one comparison is {each[2:]}'}.", "", None
     row = by_size[0]
     where = f" on {row['host']}" if decided["host"].n_unique() > 1 else ""
     says = _SAYS[row["metric"]].format(dbms=row["dbms"], base=row["base"], number=number_of(row))
@@ -89,13 +91,14 @@ def _where(study: Study, row: Row) -> str:
     cpu, user = by_metric.get(CPU), by_metric.get(USER_CPU)
     if not cpu or not user or cpu["low"] is None:
         return "Where that goes was not measured."
+    form = f"+,.{0 if abs(cpu['median']) >= 100 else 1 if abs(cpu['median']) >= 10 else 2}f"
+    more = f"{cpu['median']:{form}} µs ({interval_of(cpu, form)})"
     if cpu["verdict"] in ("same", "unsure"):
-        more = f"{cpu['median']:+,.2f} µs ({interval_of(cpu, '+,.2f')})"
         return f"The server's CPU time does not explain that: {more} for an operation; what it waits for does."
+    kernel = cpu["median"] - user["median"]
     return (
-        f"That is {cpu['median']:+,.2f} µs ({interval_of(cpu, '+,.2f')}) of server CPU for an operation: "
-        f"{user['median']:+,.2f} in the server's own code, {cpu['median'] - user['median']:+,.2f} in the kernel. "
-        "A profile names the functions: give the study stacks_rounds: 4."
+        f"That is {more} of server CPU for an operation: {user['median']:{form}} in the server's own code, "
+        f"{kernel:{form}} in the kernel."
     )
 
 
@@ -117,12 +120,11 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
     rows = [f"{f'{tables} tables of ' if tables > 1 else ''}{size:,} rows" for size in sizes]
     machines = study.conditions.filter(kind="machine").group_by("host", maintain_order=True).agg("name", "value")
     hosts = [_machine(dict(zip(names, values, strict=True))) for _, names, values in machines.rows()]
-    counted = rounds_of(about["n"])
     cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
-    method = f"{counted} of duets, {median(cycles):.0f} cycles each" if cycles else f"{counted} in random order"
+    how = f"of duets, {median(cycles):.0f} cycles each" if cycles else "in random order"
     undecided = about.filter(verdict="unsure").height
-    decided = f"{about.height - undecided} of {about.height} comparisons decided"
-    return " · ".join([length, *rows, *dict.fromkeys(hosts), method, decided])
+    decided = f"{about.height - undecided} of {counted(about.height, 'comparison')} decided"
+    return " · ".join([length, *rows, *dict.fromkeys(hosts), f"{rounds_of(about['n'])} {how}", decided])
 
 
 def _machine(known: dict[str, str]) -> str:

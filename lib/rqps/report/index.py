@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from rqps.store.read import Study
-from rqps.terminal import duration
+from rqps.terminal import counted, duration
 from rqps.view import rounds_of
 
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
@@ -59,7 +59,7 @@ def _when(runs: pl.DataFrame) -> str:
     first, last = runs.select(pl.col("started_at").min(), pl.col("ended_at").max()).row(0)
     hosts = ", ".join(runs["host"].unique().sort())
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
-    return f"Measured on {hosts} from {first:%Y-%m-%d %H:%M} to {until} UTC, {runs.height} runs."
+    return f"Measured on {hosts} from {first:%Y-%m-%d %H:%M} to {until} UTC, {counted(runs.height, 'run')}."
 
 
 def _rounds(study: Study) -> str:
@@ -67,11 +67,11 @@ def _rounds(study: Study) -> str:
     card, finished = study.card, study.runs.height
     if card.rounds is not None:
         planned = (len(card.dbms) - len(card.absent)) * card.rounds
-        return f"{rounds_of([card.rounds])} planned; {finished} of {planned} runs finished"
+        return f"{rounds_of([card.rounds])} planned; {finished} of {counted(planned, 'run')} finished"
     each = Counter(study.runs.select("host", "dbms").rows()).values()
     rounds = "–".join(map(str, sorted({min(each, default=0), max(each, default=0)})))
     time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
-    return f"{time} where they decide something: {rounds} rounds of each dbms; {finished} runs finished"
+    return f"{time} where they decide something: {rounds} rounds of each dbms; {counted(finished, 'run')} finished"
 
 
 def _listed(value: Any) -> str:

@@ -12,6 +12,7 @@ from rqps.report.render import asset, vega, write_page
 from rqps.store.packed import SUFFIX
 
 _PICTURE = re.compile(r'(<div class="chart"[^>]*>\s*)<img [^>]*>')
+_FLAME = re.compile(r'(<img alt="Flame graph\.[^"]*") src="[^"]*"')
 _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"#]+)[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
 _PACKED = re.compile(r'<script type="text/plain" data-file="([^"/]+)">([^<]*)</script>\n')
 _BUNDLE = "vega"
@@ -54,4 +55,6 @@ def unpacked(file: Path) -> dict[str, bytes]:
 
 
 def _slim(page: str) -> str:
-    return _PICTURE.sub(r"\1", page).replace(f"<script>{vega()}</script>", f"<script>/*{_BUNDLE}*/</script>")
+    for picture in (_PICTURE, _FLAME):
+        page = picture.sub(r"\1", page)
+    return page.replace(f"<script>{vega()}</script>", f"<script>/*{_BUNDLE}*/</script>")

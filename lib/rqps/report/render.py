@@ -41,11 +41,19 @@ _NOTHING = Markup("")
 
 
 def notebook_page(
-    notebook: Path, *, study: str, lead: str, home: str, made: str, to_rounds: Markup = _NOTHING
+    notebook: Path,
+    *,
+    study: str,
+    lead: str,
+    home: str,
+    made: str,
+    to_rounds: Markup = _NOTHING,
+    logs: Mapping[str, str] | None = None,
 ) -> tuple[str, str]:
     """The title and the page of an executed notebook. `home` is where the study's index is from there.
 
-    `to_rounds` lists, as JSON, the steps and dbms whose numbers lead to their rounds, and the page of these.
+    `to_rounds` lists, as JSON, the steps and dbms whose numbers lead to their rounds, and the page of these. `logs`
+    stand below it all, by their names.
     """
     try:
         content = content_of(nbformat.read(notebook, as_version=4))
@@ -53,9 +61,11 @@ def notebook_page(
         fix = "put a whole copy of it there, or move it away: the report is made without its page"
         raise RqpsError(f"{notebook}: can't be read as a notebook: {str(error)[:300]}", fix=fix) from error
     content.heading = content.heading or notebook.stem
+    if logs:
+        content.contents["logs"] = "Logs"
     words = {"title": f"{content.heading} · {study}", "lead": lead, "study": study, "home": home, "made": made}
     scripts = {"vega": vega() if content.specs else "", "js": asset("page.js"), "to_rounds": to_rounds}
-    return content.heading, render("notebook.html.j2", **words, **vars(content), **scripts)
+    return content.heading, render("notebook.html.j2", **words, **vars(content), **scripts, logs=logs or {})
 
 
 class Part(NamedTuple):
@@ -227,5 +237,5 @@ def _templates() -> Environment:
 
 def render(template: str, **values: Any) -> str:
     """A template with its values, and with the style and scripts that all pages have."""
-    assets = {"css": asset("page.css"), "sort": asset("sort.js"), "to_rounds_js": asset("to_rounds.js")}
+    assets = {"css": asset("page.css"), "tables_js": asset("tables.js"), "to_rounds_js": asset("to_rounds.js")}
     return _templates().get_template(template).render(policy=POLICY, **assets, **values)

@@ -18,10 +18,18 @@ from rqps.view.words import sized
 PAGE = "rounds.html"
 
 
-def links_to_rounds(compared: pl.DataFrame) -> Markup:
-    """Links from the cells of tables and charts to their rounds, as JSON."""
-    cells = by_host(compared).select("step", "dbms").unique(maintain_order=True)
-    return json_in_html({"page": PAGE, "cells": cells.rows()})
+def links_to_rounds(own: str, compared: pl.DataFrame) -> Markup:
+    """Links from the cells of tables and charts to their rounds, as JSON: of the study's `own` base, or another one
+    that is named."""
+    rows = by_host(compared).select("step", "dbms", "base").unique(maintain_order=True).rows()
+    cells = [[step, dbms] if base == own else [step, dbms, base] for step, dbms, base in rows]
+    return json_in_html({"page": PAGE, "base": own, "cells": cells})
+
+
+def folder_of_unit(folder: str) -> Path:
+    """The folder that has the notebook of a run: of one dbms of a duet, the duet's."""
+    path = Path(folder)
+    return path.parent if path.parent.name.startswith("run=") else path
 
 
 def numbers(
@@ -34,18 +42,19 @@ def numbers(
     folders = dict(study.runs.select("run", "folder").rows())
     warned = study.warnings.group_by("run", "step").agg(pl.format("{}: {}", "kind", "text"))
     said = {(run, step): texts for run, step, texts in warned.rows()}
-    keys = ["step", "dbms"]
+    keys = ["step", "dbms", "base"]
     of_cell = by_host(rounds).sort("round").partition_by(keys, as_dict=True)
     metrics = [metric for metric in SIDES if metric in set(compared["metric"])]
-    for (step, dbms), rows in by_host(compared).group_by(keys, maintain_order=True):
+    for (step, dbms, base), rows in by_host(compared).group_by(keys, maintain_order=True):
         found = {row["metric"]: row for row in rows.to_dicts()}
         there = [metric for metric in metrics if metric in found]
-        by_round = of_cell[step, dbms].partition_by("round", as_dict=True, maintain_order=True)
-        by = profiles.by.get((step, dbms))
+        by_round = of_cell[step, dbms, base].partition_by("round", as_dict=True, maintain_order=True)
+        own = base == study.card.base
+        by = profiles.by.get((step, dbms)) if own else None
         yield {
-            "id": f"step={step}&dbms={dbms}",
-            "address": address(step, dbms),
-            "title": f"{step}: {dbms} against {rows['base'][0]}",
+            "id": f"step={step}&dbms={dbms}{'' if own else f'&base={base}'}",
+            "address": address(step, dbms, base=base),
+            "title": f"{step}: {dbms} against {base}",
             "numbers": [_said(found[metric]) for metric in there],
             "metrics": [SIDES[metric] for metric in there],
             "profile": "" if by is None else f"{profiles.page}{address(step, dbms, by)}",
@@ -87,6 +96,4 @@ def _round(
 
 
 def _raw(folder: str, table: str) -> str:
-    path = Path(folder)
-    names = path.parts[-2:] if path.parent.name.startswith("run=") else path.parts[-1:]
-    return "/".join([*names, table])
+    return str(Path(folder).relative_to(folder_of_unit(folder).parent) / table)

@@ -23,7 +23,7 @@ from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import content_of, notebook_page, render
 from rqps.report.rounds import PAGE as ROUNDS
-from rqps.report.rounds import links_to_rounds
+from rqps.report.rounds import folder_of_unit, links_to_rounds
 from rqps.report.rounds import numbers as numbers_of
 from rqps.scratch import Scratch
 from rqps.store.manifest import data_folder, sha256
@@ -38,6 +38,8 @@ INVESTIGATE = NOTEBOOKS.parent / "investigate" / "one_regression.ipynb"
 _ANY_QUESTION = dict.fromkeys(("step", "me", "base"), "")
 TICK_S = 0.5
 NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
+OF_LOGS, MOST_OF_A_LOG = (".log", ".err", ".out"), 16_384
+"""Endings of logs, and the characters that a page shows of one: its last."""
 
 
 @dataclass
@@ -173,7 +175,7 @@ def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     study, health = report.study, stats.health(report.study)
     runs = [*report.runs.iter_rows(named=True), *study.failed.iter_rows(named=True)]
-    files = {row["folder"]: _run_page(report, row) for row in runs}
+    files = _run_pages(report, runs)
     short, nothing, related = Answer(()), "No run of this study has finished yet.", (pl.DataFrame(), pl.DataFrame())
     if not study.runs.is_empty():
         try:
@@ -224,7 +226,9 @@ def _write_rounds(
     """Write the page of the rounds; the links to it, as JSON, or nothing where nothing is compared."""
     if compared.is_empty():
         return Markup("")
-    study = report.study.card.study
+    study, base = report.study.card.study, report.study.card.base
+    of_builds = [frame.filter(pl.col("base") != base) for frame in stats.relate_configs(report.study, compared)]
+    rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))
     words = {
         "title": f"Rounds · {study}",
         "heading": "The rounds of every number",
@@ -233,9 +237,11 @@ def _write_rounds(
     }
     found = numbers_of(report.study, rounds, compared, files, report.links)
     words["screen"] = f"{INVESTIGATE.stem}.html" if investigated else ""
-    page = render("rounds.html.j2", **words, numbers=tuple(found), contents={}, to_rounds=Markup(""))
+    page = render(
+        "rounds.html.j2", **words, numbers=tuple(found), logs=any(files.values()), contents={}, to_rounds=Markup("")
+    )
     (report.folder / ROUNDS).write_text(page, encoding="utf-8")
-    return links_to_rounds(compared)
+    return links_to_rounds(base, compared)
 
 
 def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[str, str]:
@@ -281,20 +287,36 @@ def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: 
         )
 
 
-def _run_page(report: _Report, run: dict[str, Any]) -> str | None:
-    """The page of a run's own notebook; a run that failed early may have none."""
-    folder = Path(run["folder"])
-    report.progress.tick(f"rendering {run['run']}")
+def _run_pages(report: _Report, runs: Sequence[dict[str, Any]]) -> dict[str, str | None]:
+    """Render the notebook and the logs of each run; the pages by the folders of runs. Those of a duet share one. A
+    run that failed early may have none, and those of a packed study have none."""
+    together: dict[Path, list[dict[str, Any]]] = {}
+    for run in runs:
+        together.setdefault(folder_of_unit(run["folder"]), []).append(run)
+    pages = {folder: _run_page(report, folder, members) for folder, members in together.items()}
+    return {run["folder"]: pages[folder] for folder, members in together.items() for run in members}
+
+
+def _run_page(report: _Report, folder: Path, runs: Sequence[dict[str, Any]]) -> str | None:
+    first, study = runs[0], report.study.card.study
+    report.progress.tick(f"rendering {first['run']}")
     file = None
-    if (folder / "notebook.ipynb").is_file():
-        name = ("" if run["outcome"] == "ok" else "failed-") + folder.name.removeprefix("run=")
-        lead = f"{run['dbms']} ({run['version']}), {in_words(run['mode'], run['round'])} on {run['host']}"
-        lead += f" failed: {run['error']}" if run["outcome"] != "ok" else ""
-        study = report.study.card.study
+    if (folder / RESULT).is_file():
+        failed = first["outcome"] != "ok"
+        who = ", ".join(f"{run['dbms']} ({run['version']})" for run in runs)
+        lead = f"{who}, {in_words(first['mode'], first['round'])} on {first['host']}"
+        lead += f" failed: {first['error']}" if failed else ""
+        logs = {str(path.relative_to(folder)): path for path in sorted(folder.rglob(f"{LOGS}/*"))}
+        written = {name: _log(path) for name, path in logs.items() if path.suffix in OF_LOGS and path.stat().st_size}
         _, html = notebook_page(
-            folder / "notebook.ipynb", study=study, lead=lead, home="../index.html", made=report.made
+            folder / RESULT, study=study, lead=lead, home="../index.html", made=report.made, logs=written
         )
-        file = f"runs/{name}.html"
+        file = f"runs/{'failed-' * failed}{folder.name.removeprefix('run=')}.html"
         (report.folder / file).write_text(html, encoding="utf-8")
     report.progress.done(RUN_PAGE_S)
     return file
+
+
+def _log(file: Path) -> str:
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return text if len(text) <= MOST_OF_A_LOG else f"… {len(text) - MOST_OF_A_LOG:,} more\n{text[-MOST_OF_A_LOG:]}"

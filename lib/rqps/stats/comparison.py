@@ -119,13 +119,18 @@ def relate(study: Study, statistic: Statistic = STUDENT) -> tuple[pl.DataFrame, 
 
 
 def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rounds of the configs within each build, and the tidy frame of them. Of those beside the study's base the rows
-    are taken from `compared`, the study's own frame, so that a fact has one figure and one verdict on all pages."""
+    """Rounds of the configs within each build, and the tidy frame of them."""
     paired = rounds_within_build(measured(study, COMPARED), study.runs, study.card.base)
-    is_own = pl.col("base") == study.card.base
-    own = compared.join(paired.filter(is_own), on=["host", "step", "base", "dbms"], how="semi", maintain_order="left")
-    others = in_tables(compare(paired.filter(~is_own)))
-    return paired, pl.concat([own.select(others.columns), others])
+    return paired, relate_pairs(paired, compared)
+
+
+def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
+    """The tidy frame of paired rounds. The rows of those that are in `compared`, the study's own frame, are taken
+    from there, so that a fact has one figure and one verdict on all pages."""
+    keys = ["host", "step", "base", "dbms"]
+    own = compared.join(paired, on=keys, how="semi", maintain_order="left")
+    others = in_tables(compare(paired.join(compared, on=keys, how="anti", maintain_order="left")))
+    return pl.concat([own.select(others.columns), others])
 
 
 def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str]:

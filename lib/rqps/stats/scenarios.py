@@ -6,7 +6,7 @@ from itertools import takewhile
 
 import polars as pl
 
-from rqps.stats.comparison import KEYS, compare
+from rqps.stats.comparison import KEYS, compare, relate, relate_pairs
 from rqps.stats.conditions import asked_options
 from rqps.stats.metrics import COMPARED, measured
 from rqps.stats.pairing import rounds_of_pairs
@@ -68,7 +68,9 @@ def scenario_rounds(study: Study, values: pl.DataFrame, against: str) -> pl.Data
 def scenario_costs(study: Study, against: str) -> pl.DataFrame:
     """The tidy frame of server CPU per operation, with the µs that each adds, and its rQPS as `throughput`."""
     rounds = scenario_rounds(study, measured(study, COMPARED), against)
-    compared = compare(rounds, keys=_KEYS)
+    named = scenarios(study).select("dbms", "scenario")
+    compared = relate_pairs(rounds, relate(study)[1]).join(named, on="dbms", maintain_order="left")
+    compared = compared.with_columns(against=pl.lit(against))
     names = {"median": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
     beside = compared.filter(metric="operations_per_s").rename(names)
     keys = ["host", "step", "dbms"]

@@ -45,7 +45,18 @@ from rqps.view.sections import (
     trace,
     warnings,
 )
-from rqps.view.table import Column, cut, ratio_cell, ratio_colour, ratio_table, ratio_text, spread, table, two_lines
+from rqps.view.table import (
+    Column,
+    cut,
+    ratio_cell,
+    ratio_colour,
+    ratio_table,
+    ratio_text,
+    spread,
+    table,
+    two_lines,
+    whose,
+)
 from rqps.view.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_COLOURS, colour_of, titled
 from rqps.view.words import (
     COST_SIGNS,
@@ -92,6 +103,7 @@ __all__ += [
     "spread",
     "table",
     "two_lines",
+    "whose",
 ]
 __all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
 __all__ += ["COST_SIGNS", "SIGNS", "Nothing", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order"]

@@ -160,12 +160,19 @@ def cut(text: str, longest: int) -> str:
     return escape(text) if len(text) <= longest else f'<span title="{escape(text)}">{escape(text[:longest])}…</span>'
 
 
+def whose(row: Cell, cell: str) -> str:
+    """A cell as HTML that says whose number it is, wherever it stands: on a page it leads to its rounds."""
+    names = "".join(f' data-{name}="{escape(row[name])}"' for name in ("step", "dbms", "base") if name in row)
+    return f"<span{names}>{cell}</span>"
+
+
 def ratio_cell(row: Cell) -> str:
     """A row of the tidy frame: sign and ratio, below them the interval and the rounds."""
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
     number = f"{signs_of(row['metric'])[row['verdict']]} {ratio(row['median'])}{mark}"
-    return two_lines(f'<b style="white-space:nowrap">{number}</b>', f"{interval_of(row)} · n={row['n']}")
+    cell = two_lines(f'<b style="white-space:nowrap">{number}</b>', f"{interval_of(row)} · n={row['n']}")
+    return whose(row, cell)
 
 
 def ratio_colour(row: Cell | None) -> str | None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from rqps.stats import THROUGHPUTS
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT
-from rqps.terminal import percent
+from rqps.terminal import counted, percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
@@ -164,7 +164,7 @@ def left_unsure(compared: pl.DataFrame) -> str:
         return ""
     named = [f"{step} of {dbms}" for step, dbms in unsure.select("step", "dbms").head(MOST_NAMED).iter_rows()]
     more = f" and {unsure.height - MOST_NAMED} more" if unsure.height > MOST_NAMED else ""
-    text = f"{unsure.height} of {compared.height} comparisons ({', '.join(named)}{more})"
+    text = f"{unsure.height} of {counted(compared.height, 'comparison')} ({', '.join(named)}{more})"
     too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("rounds_needed").is_null()
     takes = [f"it would take {needs}" for needs in in_order(unsure.filter(too_few)["needs"])]
     needed = unsure.filter(~too_few)["rounds_needed"]

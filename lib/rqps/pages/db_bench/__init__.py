@@ -1,7 +1,6 @@
 """db_bench as published: relative throughput of each set-up, and beside it what throughput alone hides."""
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 import polars as pl
@@ -78,21 +77,12 @@ def _decided(study: Study, compared: pl.DataFrame, verdict: str) -> Iterator[str
         yield text + (f", for {number_of(cpu[0])} times the CPU time of an operation." if cpu else ".")
 
 
-def _of(row: Row, html: str) -> str:
-    """A cell that says whose it is, since its row and its column do not: so it leads to its rounds."""
-    return f'<span data-step="{escape(row["step"])}" data-dbms="{escape(row["dbms"])}">{html}</span>'
-
-
-def _ratio(row: Row) -> str:
-    return _of(row, view.ratio_cell(row))
-
-
 def relative(study: Study, compared: pl.DataFrame, setup: str) -> GT | Sentences:
     """Relative throughput on a set-up: a row for each release, a column for each step, as in the published tables."""
     rows = named(study, compared.filter(metric=THROUGHPUT, group=setup))
     if rows.is_empty():
         return Sentences([f"Nothing is compared on {setup}."])
-    columns = [Column(step, "", _ratio, view.ratio_colour, "center") for step in in_order(rows["short"])]
+    columns = [Column(step, "", view.ratio_cell, view.ratio_colour, "center") for step in in_order(rows["short"])]
     note = (
         f"Throughput relative to {releases(study)[study.card.base]}: mean of {rounds_of(rows['n'])}, "
         f"{view.coverage_of(rows['coverage'])}. {view.legend_of(rows)}"
@@ -152,7 +142,7 @@ def hidden(study: Study, setup: str) -> GT:
         sign = signs.get((row["host"], row["step"], row["dbms"]), "")
         below = f"{sign} {three_digits(row['max_ms'])} ms".strip() if row["max_ms"] is not None else "–"
         below += f" · {100 * row['stalled']:.0f} %" if row["stalled"] else ""
-        return _of(row, two_lines(f"{row[THROUGHPUT]:,.0f}", below))
+        return view.whose(row, two_lines(f"{row[THROUGHPUT]:,.0f}", below))
 
     columns = [Column(step, form=cell, align="center") for step in in_order(rows["short"])]
     longer, shorter = (view.signs_of(LONGEST)[verdict] for verdict in ("slower", "faster"))
@@ -294,7 +284,8 @@ def beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
     if not rows:
         return Sentences(["No release here is near enough to those of the published study."])
     texts = [Column(name) for name in ("set-up", "theirs", "published", "ours")]
-    cells = [Column(step, form=_ratio, colour=view.ratio_colour, align="center") for step in AS_PUBLISHED.values()]
+    shown = AS_PUBLISHED.values()
+    cells = [Column(step, form=view.ratio_cell, colour=view.ratio_colour, align="center") for step in shown]
     note = "Published: from the least to the greatest ratio of the steps that have a number of ours beside it."
     return view.table(rows, [*texts, *cells], name="db-bench-beside", note=note)
 

@@ -11,6 +11,7 @@ from rqps.profile.breakdown import BREAKDOWN, MICROSECONDS, breakdown, operation
 from rqps.profile.call_tree import flame_trees
 from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, instruction_costs, stack_costs
+from rqps.profile.pair import ASSUMED
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study, load
 from rqps.study import SMALLEST_EFFECT, Mode
@@ -74,6 +75,7 @@ def parts_of(study: Study, step: str, base: str, dbms: str) -> str:
     for components, functions in _parts_of(study, [(step, dbms)], base):
         found = _with_error(components).to_dicts()
         _, *sentences = _sentences(found, _with_error(functions).to_dicts())
+        sentences += [ASSUMED] * (found[0]["n"] == 1)
         return re.sub(r" µs (more|less)", r" µs of server CPU \1", " ".join(sentences), count=1)
     return ""
 
@@ -116,7 +118,8 @@ def profile_findings(operations: pl.DataFrame, mode: Mode, failed: pl.DataFrame 
     changed = (pl.col("me_median") / pl.col("base_median")).log().abs()
     greatest = operations.sort(changed, descending=True, maintain_order=True).unique(["host", "step"], keep="first")
     order = operations["step"].unique(maintain_order=True).to_list()
-    return (*greatest.sort(pl.col("step").replace_strict(order, range(len(order))))["finding"], *missing)
+    assumed = [ASSUMED] * (operations["n"].min() == 1)
+    return (*greatest.sort(pl.col("step").replace_strict(order, range(len(order))))["finding"], *assumed, *missing)
 
 
 def breakdown_findings(parts: pl.DataFrame, functions: pl.DataFrame | None = None) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ from rqps import profile as profile_room
 from rqps import view
 from rqps.pages.flamegraph_breakdown.findings import Profile, changed_parts
 from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
+from rqps.profile.pair import ASSUMED
 from rqps.stats import compare, measured, rounds, usable
 from rqps.store.read import Study
 from rqps.view import Row
 from rqps.view.flame import figure, with_error
+from rqps.view.table import unbroken
 
 NOT_COUNTED = (
     "Instructions are those of the server's own code while it works on a statement. What they do not show: what an "
@@ -111,7 +113,8 @@ def changed_functions(study: Study, compared: pl.DataFrame) -> GT | None:
         ],
         name="changed-functions",
         note=f"Of each step the dbms that changed most, against {study.card.base}: {errors}, ± their interval. "
-        f"Only differences that are more than chance, the {MOST_FUNCTIONS} largest; a function by itself.",
+        f"Only differences that are more than chance, the {MOST_FUNCTIONS} largest; a function by itself. "
+        f"{ASSUMED * (found[0]['n'].min() == 1)}",
     )
 
 
@@ -119,7 +122,7 @@ def _largest(parts: pl.DataFrame) -> str:
     named = parts.filter(~pl.col("part").str.starts_with("["))  # not [unknown], of a stripped server
     rows = named.sort(pl.col("median").abs(), descending=True).head(MOST_FUNCTIONS).to_dicts()
     sizes = (with_error(row["median"], (row["high"] - row["low"]) / 2) for row in rows)
-    return "<br>".join(f"{escape(row['part'])} {size}" for row, size in zip(rows, sizes, strict=True))
+    return "<br>".join(f"{escape(row['part'])} {unbroken(size)}" for row, size in zip(rows, sizes, strict=True))
 
 
 def completeness(stacks: pl.LazyFrame) -> GT | view.Sentences:

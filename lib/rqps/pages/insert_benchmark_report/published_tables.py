@@ -28,6 +28,7 @@ from rqps.view import (
     two_lines,
 )
 from rqps.view.table import with_interval
+from rqps.view.theme import PALE, lighter
 from rqps.view.words import medians_of, reach_of
 
 THROUGHPUT = "operations_per_s"
@@ -92,12 +93,13 @@ def throughput_table(found: pl.DataFrame, compared: pl.DataFrame) -> GT:
         colours = of_throughput(column["median"].to_list(), column["on_target"].to_list())
         for row, colour in zip(column.to_dicts(), colours, strict=True):
             number = f"{_number(row['median'])} {signs.get(row['verdict'], '')}"
-            cells.append({**row, "cell": two_lines(number, reach_of(row, _number), muted=True), "colour": colour})
+            shown = lighter(colour, 1 - PALE) if colour and row["verdict"] == "unsure" else colour
+            cells.append({**row, "cell": two_lines(number, reach_of(row, _number), muted=True), "colour": shown})
     note = (
         "l.i0, l.i1, l.i2: rows inserted per second; l.x: rows indexed; q…: queries. "
         "In each column red is within a quarter of the gap of the least, unless that is 80 % of the most; green "
         "within a quarter of the most; grey where the rate of inserts was missed. "
-        f"{medians_of(found)} The sign is the verdict against {base}: {legend_of(compared)}"
+        f"Pale: unsure. {medians_of(found)} The sign is the verdict against {base}: {legend_of(compared)}"
     )
     return _by_step(cells, base, "insert-throughput", note)
 

@@ -9,6 +9,7 @@ from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
 from rqps.pages.one_regression.next_steps import next_steps
 from rqps.stats import THROUGHPUTS
 from rqps.stats.status_counters import CERTAIN
+from rqps.terminal import counted
 from rqps.view import Row, Sentences, interval_of, number_of, rounds_of, signs_of, verdict_words
 from rqps.view.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
 from rqps.view.words import sized
@@ -45,7 +46,7 @@ def screen(evidence: Evidence) -> Drawing | Sentences:
     questions = evidence.questions
     sections = "".join(_section(evidence, each, each == evidence.first) for each in questions)
     claim = _claim(evidence, evidence.first)
-    how = f"{len(questions)} questions: {evidence.study.card.question}"
+    how = f"{counted(len(questions), 'question')}: {evidence.study.card.question}"
     html = f'<div class="rqps-questions"><style>{STYLE}</style>{_lists(questions, evidence)}{sections}</div>'
     return Drawing(claim, how, html)
 
@@ -132,7 +133,8 @@ def _plain(
 
 
 def _ratio(row: Row) -> str:
-    return f"{row['median']:.3f} ({interval_of(row, '.3f')})"
+    assumed = ", assumed" if row["n"] == 1 and row["low"] is not None else ""  # see profile.pair.ASSUMED
+    return f"{row['median']:.3f} ({interval_of(row, '.3f')}{assumed})"
 
 
 def _verdict(row: Row) -> str:

@@ -19,7 +19,7 @@ from rqps.stats.scenarios import (
     with_added,
     with_events,
 )
-from rqps.store.read import Study
+from rqps.store.read import Study, load_levels
 from rqps.study.perf_schema import fits
 from rqps.view import VERDICT_COLOURS, Column, Row
 from rqps.view.theme import numbers
@@ -42,6 +42,20 @@ def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> 
     if len(levels) < 2 or rows.is_empty():
         return rows.clear().with_columns(parent=pl.lit(None, pl.String))
     return _as_tree(rows.with_columns(_parents(rows)))
+
+
+def largest(study: Study) -> str:
+    """The most expensive kind of instruments and single instrument, of all that the whole adds; nothing of a study
+    that was not divided."""
+    costs = instrument_costs(load_levels(study.place), load_levels(study.place, mode="instructions"))
+    first = costs.head(0) if costs.is_empty() else costs.filter(step=costs["step"][0])
+    if first["level"].max() in (None, 0):
+        return ""
+    whole = first.row(0, named=True)
+    size = (
+        f"{whole['added_instructions']:,.0f} instructions" if _counted(first) else f"{whole['added']:,.1f} µs of CPU"
+    )
+    return f"Of the {size} that {whole['part']} adds to {whole['step']}, {_claim(first)}"
 
 
 def sums_table(costs: pl.DataFrame) -> GT | view.Sentences:

@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from rqps import view
-from rqps.stats import absolute, measured
-from rqps.stats.scenarios import CPU, DISABLED, ENABLED, scenario_rounds
+from rqps.stats import STUDENT, absolute, measured
+from rqps.stats.scenarios import CPU, DISABLED, ENABLED, scenario_rounds, with_added
 from rqps.store.read import Study
 from rqps.view import INK, Nothing
 from rqps.view.theme import numbers
@@ -41,7 +41,11 @@ def scenario_parts(study: Study) -> pl.DataFrame:
         for _, of_build in rounds.group_by("host", "build", maintain_order=True)
         for part in _of_build(of_build, _enabled(study.settings, of_build))
     ]
-    return pl.concat(found) if found else pl.DataFrame(schema=[*_KEYS, "role"])
+    if not found:
+        return pl.DataFrame(schema=[*_KEYS, "role"])
+    added = {"median": "added", "low": "added_low", "high": "added_high"}
+    costs = with_added(rounds).select(*_KEYS, **added)  # one figure for a scenario, here as in the table of costs
+    return pl.concat(found).update(costs, on=_KEYS)
 
 
 def disjoint(enabled: Enabled) -> tuple[str, ...]:
@@ -99,7 +103,7 @@ def _of_build(rounds: pl.DataFrame, enabled: Enabled) -> Iterator[pl.DataFrame]:
     about = pl.DataFrame(described, schema=["scenario", "role", "covers"], orient="row")
     values = wide.unpivot(about["scenario"].to_list(), index=keys, variable_name="scenario").drop_nulls("value")
     if not values.is_empty():
-        yield absolute(values, keys=_KEYS).join(about, on="scenario", maintain_order="left")
+        yield absolute(values, STUDENT, keys=_KEYS).join(about, on="scenario", maintain_order="left")
 
 
 def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:

@@ -18,6 +18,7 @@ from rqps.view.theme import numbers
 MOST_ROWS = 72
 PANEL_PX, PANEL_HEIGHT_PX, CLIENTS_PX, PANEL_OF_CLIENTS_PX = 200, 150, 320, 120
 _GREY = "#9aa4ad"
+_OF_COST = ("step", "dbms", "base", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
 _OF_CLIENTS = ("scenario", "build", "step", "clients", "n", "median", "low", "high")
 NONE = "This study has no two scenarios of the performance schema of one build."
 
@@ -39,11 +40,12 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
         return Sentences([NONE])
     if by == "release":
         return _over_releases(costs)
-    rows = view.with_rows(_shares(costs).with_columns(step_on_build(costs)).head(MOST_ROWS), "step", "scenario")
-    shown = ("row", "scenario", "against", "n", "share", "low", "high", "added", "base_median", "coverage", "verdict")
-    axis, height = view.row_axis(rows, "step", "scenario")
+    places = _shares(costs).with_columns(step_on_build(costs).alias("place")).head(MOST_ROWS)
+    rows = view.with_rows(places, "place", "scenario")
+    axis, height = view.row_axis(rows, "place", "scenario")
     tooltip = ["row:N", "against:N", *_TOOLTIP]
-    base = alt.Chart(view.slim(rows, *shown, "label")).encode(y=axis, tooltip=tooltip, color=view.verdict_colour(CPU))
+    data = view.slim(rows, "row", "label", "against", "coverage", *_OF_COST)
+    base = alt.Chart(data).encode(y=axis, tooltip=tooltip, color=view.verdict_colour(CPU))
     room = view.room(1.25, rows["share"] if rows["high"].is_null().all() else rows["high"])
     percent = alt.Axis(format="+.0%", tickCount=8)
     x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
@@ -68,7 +70,6 @@ def _shares(costs: pl.DataFrame) -> pl.DataFrame:
 def _over_releases(costs: pl.DataFrame) -> Any:
     if costs["build"].n_unique() < 2:
         return Nothing(["This study has the scenarios of one build only."])
-    columns = ("step", "build", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
     names = in_order(costs.sort("median")["scenario"])
     base = alt.Chart().encode(
         x=alt.X("build:N", sort=in_order(costs["build"]), title=None, axis=alt.Axis(labelAngle=0, grid=False)),
@@ -76,7 +77,7 @@ def _over_releases(costs: pl.DataFrame) -> Any:
         tooltip=["step:N", "build:N", "scenario:N", *_TOOLTIP],
     )
     y = alt.Y("share:Q", title=None, axis=alt.Axis(format="+.0%", tickCount=5))
-    data = view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), *columns)
+    data = view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), "build", *_OF_COST)
     panel = _lines_with_intervals(base, y, data).properties(height=PANEL_HEIGHT_PX)
     how = (
         f"Server CPU per operation, against {costs['against'][0]} of the same build and round: mean of "
@@ -180,7 +181,8 @@ def cost_matrix(costs: pl.DataFrame) -> GT:
 def _cell(row: Row, name: str, form: str, sign: str = "") -> str:
     if row[name] is None:
         return "–"
-    return view.two_lines(f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>", interval_of(row, form, name))
+    number = f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>"
+    return view.whose(row, view.two_lines(number, interval_of(row, form, name)))
 
 
 def _as_text(rows: pl.DataFrame) -> str:

@@ -9,12 +9,14 @@ from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
 from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.stats.scenarios import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenario_rounds, with_added
 from rqps.stats.verdict import COVERAGE
-from rqps.store.read import Study
+from rqps.store.read import Study, load
 from rqps.terminal import percent
 from rqps.view import Column, Nothing, Row, Sentences, interval_of, rounds_of, table
 
 _SAME = 0.006  # of an operation's instructions; two starts of one server differ by up to half of it
 _KEYS = ["host", "build", "step", "scenario"]
+MOST_ALONE = 6
+"""Scenarios that a sentence names."""
 _SUBJECTS = {
     DISABLED: "Having the performance schema on, with nothing enabled,",
     DEFAULT: "What the release enables by itself",
@@ -24,7 +26,7 @@ _VERDICTS = {
     "slower": "costs {}",
     "faster": "saves, against all that is known of it, {}",
     "same": "changes {} by less than {percent}",
-    "unsure": "may or may not cost {} something",
+    "unsure": "has an unsure cost for {}",
 }
 
 
@@ -47,32 +49,73 @@ def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
 
 def largest(study: Study, costs: pl.DataFrame) -> tuple[str, str, Row | None]:
     """The scenario that surely costs most and, of the same step and build, what the release enables by itself; what
-    the parts of all of it cost alone; and the row of the first."""
+    each scenario costs by release, or by instructions, or each part of all of it alone; and the row of the first."""
     sure = costs.filter(pl.col("verdict").is_in(["slower", "faster"])).sort("median", descending=True)
     if sure.is_empty():
         return f"The rounds show no scenario to cost CPU time in any of {costs.height} comparisons.", "", None
     several = costs["build"].n_unique() > 1
     row = sure.row(0, named=True)
     where = f" on {row['build']}" if several else ""
-    alike = costs.filter(host=row["host"], step=row["step"], build=row["build"])
+    alike = costs.filter(host=row["host"], step=row["step"])
     first = f"{_subject(row['scenario'])}{where} costs most: {_words(row).replace(' µs', ' µs of CPU', 1)}"
     if row["scenario"] != DEFAULT:
-        others = alike.filter(pl.col("verdict") != "unsure", scenario=DEFAULT).to_dicts()
+        others = alike.filter(pl.col("verdict") != "unsure", build=row["build"], scenario=DEFAULT).to_dicts()
         first += "".join(f"; {_lower(_subject(DEFAULT))} {_costs([each])}" for each in others)
+    if several:
+        return f"{first}.", _by_release(alike), row
+    by_count = instruction_costs(load(study.place, mode="instructions"), DISABLED)
+    return f"{first}.", _counted(by_count.filter(step=row["step"])) or _alone(study, row), row
+
+
+def _by_release(costs: pl.DataFrame) -> str:
+    """The cost of each scenario in each release, of one step."""
+
+    def written(row: Row) -> str:
+        if row["verdict"] == "unsure":
+            return f"unsure ({row['low'] - 1:+.0%} to {row['high'] - 1:+.0%})" if row["low"] is not None else "unsure"
+        return f"{row['added']:+,.2f} µs ({row['median'] - 1:+.0%})"
+
+    parts = []
+    for (scenario,), rows in costs.sort("build").group_by("scenario", maintain_order=True):
+        each = ", ".join(f"{row['build']} {written(row)}" for row in rows.to_dicts())
+        parts.append(f"{_lower(_subject(str(scenario)))}: {each}")
+    return f"By release, {costs['step'][0]}: {'; '.join(parts)}."
+
+
+def _counted(costs: pl.DataFrame) -> str:
+    """The instructions that each scenario adds to all-disabled, of one step; nothing where none were counted."""
+    added = dict(costs.sort("added", descending=True).select("scenario", "added").rows())
+    whole = added.pop(ENABLED, None)
+    if whole is None or not added:
+        return ""
+    each = [f"{_short(name)} {count:,.0f}" for name, count in added.items()]
+    said = f"By instructions, of {whole:,.0f} that all of it adds, each alone: {', '.join(each[:MOST_ALONE])}"
+    with_digests, without = (added.get(name) for name in ("statements-only", "statements-without-digests"))
+    if with_digests and without is not None:
+        said += f"; of those of statements {with_digests - without:,.0f} are digests"
+    return f"{said}."
+
+
+def _alone(study: Study, row: Row) -> str:
+    """The server CPU of the parts of all of it, each alone, where the rounds show it."""
     parts = scenario_parts(study)
     if not parts.is_empty():
-        alone = parts.filter(host=row["host"], step=row["step"], build=row["build"], role="part")
+        alone = parts.filter(host=row["host"], step=row["step"], role="part")
         parts = alone.filter(pl.col("low") > 0).sort("median", descending=True)
     each = [
-        f"{part['scenario'].removesuffix('-only')} costs {part['median']:,.2f} µs ({interval_of(part, ',.2f')})"
+        f"{_short(part['scenario'])} costs {part['median']:,.2f} µs ({interval_of(part, ',.2f')})"
         for part in parts.to_dicts()
     ]
-    return f"{first}.", f"Of what can be recorded, each alone, {', '.join(each)}." if each else "", row
+    return f"Of what can be recorded, each alone, {', '.join(each)}." if each else ""
+
+
+def _short(scenario: str) -> str:
+    what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
+    return "what the release enables" if scenario == DEFAULT else what
 
 
 def _subject(scenario: str) -> str:
-    what = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
-    return _SUBJECTS.get(scenario, f"Recording {what}")
+    return _SUBJECTS.get(scenario, f"Recording {_short(scenario)}")
 
 
 def _lower(text: str) -> str:

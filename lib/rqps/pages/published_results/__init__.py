@@ -114,7 +114,7 @@ def beside_table(found: side_by_side.Beside) -> GT | Sentences:
     names = [name for name in in_order(found.conditions["column"]) if name in there]
 
     def colour(row: Row | None) -> str | None:
-        return colour_of(row["value"]) if row else None
+        return colour_of(row["value"], row["verdict"] or "") if row else None
 
     columns = [Column(name, form=_beside_cell, colour=colour, align="center") for name in names]
     made = table(

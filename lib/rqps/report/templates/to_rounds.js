@@ -2,14 +2,15 @@
 // Numbers lead to their rounds: cells of tables become links, and marks of charts can be clicked.
 // It stands before what draws charts.
 (() => {
-  const { page, cells } = JSON.parse(document.getElementById("to-rounds").textContent);
-  const found = new Set(cells.map(([step, dbms]) => `${step}\n${dbms}`));
-  const address = (step, dbms) => {
-    const [ofStep, ofDbms] = [step, dbms].map(encodeURIComponent);
-    return found.has(`${step}\n${dbms}`) ? `${page}#step=${ofStep}&dbms=${ofDbms}` : "";
+  const { page, base: own, cells } = JSON.parse(document.getElementById("to-rounds").textContent);
+  const found = new Set(cells.map((names) => names.join("\n")));
+  const address = (step, dbms, base = own) => {
+    const names = base === own ? { step, dbms } : { step, dbms, base };
+    const written = Object.entries(names).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+    return found.has(Object.values(names).join("\n")) ? `${page}#${written.join("&")}` : "";
   };
-  const link = (cell, step, dbms) => {
-    const href = address(step, dbms);
+  const link = (cell, step, dbms, base) => {
+    const href = address(step, dbms, base);
     if (!href || cell.querySelector("a")) return;
     const anchor = Object.assign(document.createElement("a"), { href, className: "to-rounds", title: "its rounds" });
     anchor.append(...cell.childNodes);
@@ -17,9 +18,9 @@
   };
   const textOf = (cell) => cell.textContent.trim();
   for (const named of document.querySelectorAll("main .table td [data-step]")) {  // a cell that says whose it is
-    link(named.closest("td"), named.dataset.step, named.dataset.dbms);
+    link(named.closest("td"), named.dataset.step, named.dataset.dbms, named.dataset.base);
   }
-  const isNumber = (cell) => /^[^\p{L}\d]*\d[\d,]*\.\d/u.test(textOf(cell));
+  const isNumber = (cell) => /^[^\p{L}\d]*\d[\d,]*(\.\d|\s*±)/u.test(textOf(cell));
   for (const table of document.querySelectorAll("main .table table")) {
     const heads = [...(table.tHead?.rows ?? [])].at(-1);
     const [step, dbms] = ["step", "dbms"].map((word) => [...(heads?.cells ?? [])].findIndex((head) => textOf(head) === word));
@@ -43,7 +44,7 @@
   // A mark has its step and dbms, or the row that it stands in.
   const of = (datum) => {
     const [step, dbms] = datum?.dbms ? [datum.step, datum.dbms] : (datum?.row ?? "").split(" ⋅ ");
-    return address(step, dbms);
+    return address(step, dbms, datum?.base);
   };
   const go = (href) => {  // as a link does, which whoever shows this page may follow in its own way
     const link = document.body.appendChild(Object.assign(document.createElement("a"), { href }));

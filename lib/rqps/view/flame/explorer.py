@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 import polars as pl
 
+from rqps.profile.pair import ASSUMED
 from rqps.view.flame.frames import tree_of
 from rqps.view.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of
 from rqps.view.flame.picture import figure, with_error
@@ -74,14 +75,14 @@ def explorer(
     return Drawing(claim, how, html)
 
 
-def address(step: str, dbms: str, by: str = "") -> str:
+def address(step: str, dbms: str, by: str = "", base: str = "") -> str:
     """The part of the page's address that names a cell.
 
     >>> address("range=10", "my8033.base")
     '#step=range%3D10&dbms=my8033.base'
     """
-    asked = {"step": step, "dbms": dbms, **({"by": by} if by else {})}
-    return "#" + urlencode(asked, quote_via=quote)
+    asked = {"step": step, "dbms": dbms, "base": base, "by": by}
+    return "#" + urlencode({name: value for name, value in asked.items() if value}, quote_via=quote)
 
 
 def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
@@ -155,7 +156,7 @@ def _section(row: Row, by: str, folded: str, tree: pl.DataFrame, parts: pl.DataF
     read = tree_of(tree)
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
     few = ", too few for a verdict" if too_few else ""
-    rounds = f"Mean of {rounds_of([row['n']])}{few}. {folded}".rstrip()
+    rounds = f"Mean of {rounds_of([row['n']])}{few}.{f' {ASSUMED}' * (row['n'] == 1)} {folded}".rstrip()
     most = functions.top_k(MOST_FUNCTIONS, by=pl.col("median").abs())
     of_all = f"{most.height} of {functions.height} " if functions.height > most.height else ""
     table = (

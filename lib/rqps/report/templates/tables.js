@@ -1,0 +1,115 @@
+"use strict";
+// A click on the head of a column sorts a table by it: up, down, and as it was. Groups of rows stay together. Above a
+// long table a reader chooses rows by name, and only those with a sure difference. Each row has an address.
+(() => {
+  const FEWEST_ROWS = 4, MANY_ROWS = 16, SURE = /^[▲▼]/;
+  const words = new Intl.Collator(undefined, { numeric: true });
+  const text = (row, at) => (row.cells[at]?.textContent ?? "").trim();
+  // The number that a cell begins with, after a sign such as an arrow; a version or a name is none.
+  const number = (said) => Number(said.match(/^[^\p{L}\d+-]*([+-]?[\d,]*\.?\d+)(?!\.?\d)/u)?.[1].replaceAll(",", ""));
+  const next = { null: "ascending", ascending: "descending", descending: null };
+  const empty = (said) => said === "" || said === "–";
+
+  // Of each column the head that stands next above it, below those that it shares with others.
+  function headsOf(table) {
+    const heads = [], taken = [];
+    [...(table.tHead?.rows ?? [])].forEach((row, at) => {
+      let column = 0;
+      for (const cell of row.cells) {
+        while ((taken[column] ?? 0) > at) column++;
+        for (const end = column + cell.colSpan; column < end; column++) {
+          heads[column] = cell;
+          taken[column] = at + cell.rowSpan;
+        }
+      }
+    });
+    return heads;
+  }
+
+  function order(rows, at, way) {
+    const said = new Map(rows.map((row) => [row, text(row, at)]));
+    const numbers = rows.every((row) => empty(said.get(row)) || !Number.isNaN(number(said.get(row))));
+    const compare = (a, b) => (numbers ? number(a) - number(b) : words.compare(a, b));
+    return rows.toSorted((one, other) => {
+      const [a, b] = [said.get(one), said.get(other)];
+      return empty(a) || empty(b) ? empty(a) - empty(b) : way * compare(a, b);
+    });
+  }
+
+  function addFilter(table, groups) {
+    const make = (tag, more, ...inside) => {
+      const made = Object.assign(document.createElement(tag), more);
+      made.append(...inside);
+      return made;
+    };
+    const isSure = (row) => [...row.cells].some((cell) => SURE.test(cell.textContent.trim()));
+    const every = groups.flatMap(({ rows }) => rows);
+    const named = make("input", { type: "search", placeholder: "rows named …", ariaLabel: "show rows whose names have this" });
+    const sure = make("input", { type: "checkbox" });
+    const said = make("span", { role: "status" });
+    const bar = make("div", { className: "filter" }, named, said);
+    if (every.some(isSure)) said.before(make("label", {}, sure, " only surely higher or lower"));
+    bar.oninput = () => {
+      const asked = named.value.toLowerCase();
+      for (const { heading, rows } of groups) {
+        for (const row of rows) {
+          const names = [heading, row.cells[0], row.cells[1]].map((each) => each?.textContent ?? "").join(" ");
+          row.hidden = !names.toLowerCase().includes(asked) || (sure.checked && !isSure(row));
+        }
+        if (heading) heading.hidden = rows.every((row) => row.hidden);
+      }
+      const shown = every.filter((row) => !row.hidden).length;
+      said.textContent = shown < every.length ? `${shown} of ${every.length} rows` : "";
+    };
+    table.closest(".table").before(bar);
+  }
+
+  const slug = (said) => (said.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).join("-");
+
+  // A link to a row, so that a remark can point to it: made of the names of its table and of itself.
+  function address(table, heading, row) {
+    const [first, second] = row.cells;
+    const names = [first, ...(second && Number.isNaN(number(text(row, 1))) ? [second] : [])];
+    const id = [table.closest("[id]")?.id ?? "", ...[heading, ...names].map((cell) => slug(cell?.textContent ?? ""))];
+    row.id ||= id.filter(Boolean).join("-");
+    const href = `#${encodeURIComponent(row.id)}`;
+    first.append(Object.assign(document.createElement("a"), { href, className: "here", ariaLabel: "link to this row" }));
+  }
+
+  for (const table of document.querySelectorAll(".table table")) {
+    const body = table.tBodies[0];
+    if (!body) continue;
+    const isHeading = (row) => row.cells.length === 1 && row.cells[0].colSpan > 1;
+    const groups = [];
+    for (const row of body.rows) {
+      if (isHeading(row) || !groups.length) groups.push({ heading: isHeading(row) ? row : null, rows: [] });
+      if (!isHeading(row)) groups.at(-1).rows.push(row);
+    }
+    for (const { heading, rows } of groups) for (const row of rows) address(table, heading, row);
+    const heads = headsOf(table);
+    if (body.rows.length < FEWEST_ROWS || heads.some((head) => head.colSpan > 1)) continue;
+    if (body.rows.length >= MANY_ROWS) addFilter(table, groups);
+    heads.forEach((head, at) => {
+      const button = document.createElement("button");
+      button.className = "sort";
+      button.title = "sort by this column";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const now = next[head.getAttribute("aria-sort")];
+        heads.forEach((each) => each.removeAttribute("aria-sort"));
+        if (now) head.setAttribute("aria-sort", now);
+        for (const { heading, rows } of groups) {
+          const sorted = now ? order(rows, at, now === "ascending" ? 1 : -1) : rows;
+          body.append(...(heading ? [heading] : []), ...sorted);
+        }
+      });
+    });
+  }
+  // The browser looked for the row before it had its address.
+  const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (asked?.matches("tr")) {
+    asked.closest("details")?.setAttribute("open", "");
+    asked.scrollIntoView({ block: "center" });
+  }
+})();
