@@ -53,7 +53,7 @@ sample: $(STAMP)  ## measure the studies in data/sample again, for six hours, an
 	$(BIN)/python tests/keep_outputs.py notebooks/analysis/*.ipynb notebooks/investigate/*.ipynb
 
 lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
-	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev \
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra hosts --group dev \
 	  --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 
 clean:  ## remove the environment and rendered pages; measurements and downloads stay

@@ -125,6 +125,20 @@ def test_plan_shows_order_options_and_time_and_writes_nothing(house: House) -> N
     assert not (house.path / "data").exists()
 
 
+def test_plan_says_what_each_host_takes_and_all_of_them(house: House) -> None:
+    house.ask(rounds=3, seconds=30)
+    file = house.path / "runs.yaml"
+    hosts = "hosts:\n  slow: {ssh: slow, parameters: {sysbench: {seconds: 60}}}\n  fast: {ssh: fast}\nstudies:"
+    named = "    base: my1.base\n    hosts: [slow, fast]\n"
+    file.write_text(file.read_text().replace("studies:", hosts).replace("    base: my1.base\n", named))
+    said = rqps("plan", "demo", cwd=house.path).stdout
+    assert "2 dbms × 3 rounds = 6 runs on slow; base is my1.base" in said
+    assert "2 dbms × 3 rounds = 6 runs on fast; base is my1.base" in said
+    for left in ("7 min 0 s", "4 min 0 s"):
+        assert said.count(f"about {left} for what is not done") == 1
+    assert said.endswith("demo: all 2 hosts at once, about 7 min 0 s\n")
+
+
 def test_plan_finds_every_mistake_that_run_would_end_with(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that is not there, and options that the version asked here before does not have."""
     monkeypatch.setenv("RQPS_CACHE", str(house.path / "cache"))

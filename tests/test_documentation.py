@@ -12,7 +12,7 @@ import rqps
 from rqps.cli import _parser
 from rqps.engines.sources import catalogue
 from rqps.store.schemas import TABLES
-from rqps.study import read_runs_file, unfold
+from rqps.study import on_host, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 
 ROOT = Path(__file__).parent.parent
@@ -58,10 +58,14 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
 
 
 def test_the_study_of_the_readme_can_be_planned(tmp_path: Path) -> None:
-    (written,) = blocks("yaml")
-    (tmp_path / "runs.yaml").write_text(written)
+    written, with_hosts = blocks("yaml")
+    of_hosts, more = with_hosts.split("studies:\n")
+    (tmp_path / "runs.yaml").write_text(of_hosts + written + more)
     runs_file = read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
-    (study,) = runs_file.studies
+    study, everywhere = runs_file.studies
+    of_each = {host: on_host(runs_file, everywhere, host) for host in runs_file.studies[everywhere].hosts}
+    rows = {host: each.studies[everywhere].parameters.model_dump()["table_rows"] for host, each in of_each.items()}
+    assert rows == {"big": 10_000_000, "small": 1_000_000}
     assert ["plan", study] in [words[1:] for words in COMMANDS]
     assert len(unfold(runs_file, study, "here")) == 6 + 2  # duets, and those of the base with itself
 

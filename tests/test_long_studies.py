@@ -171,8 +171,7 @@ def around_now(begin_s: float, end_s: float) -> str:
 
 
 def seen(house: House) -> str:
-    found = UnderWay.of(house.study)
-    return found.text(house.study) if found else ""
+    return "".join(each.text(house.study) for each in UnderWay.of(house.study))
 
 
 def test_a_study_waits_for_its_hours_and_then_goes_on(house: House) -> None:
@@ -258,7 +257,7 @@ def test_a_second_rqps_run_that_is_refused_leaves_the_first_one_s_note(house: Ho
     assert end(process, signal.SIGTERM)[0] == 143
 
 
-def under_way(folder: Path, **changes: Any) -> UnderWay | None:
+def under_way(folder: Path, **changes: Any) -> list[UnderWay]:
     facts: dict[str, Any] = {
         "pid": os.getpid(),
         "what": "run 1/2",
@@ -272,15 +271,15 @@ def under_way(folder: Path, **changes: Any) -> UnderWay | None:
 
 
 def test_what_was_under_way_before_a_kill_or_a_reboot_is_not_any_more(tmp_path: Path) -> None:
-    assert under_way(tmp_path) is not None
-    assert under_way(tmp_path, pid=2**22 + 1) is None
-    assert under_way(tmp_path, pid=2**22 + 1, host="elsewhere") is not None
+    assert under_way(tmp_path)
+    assert not under_way(tmp_path, pid=2**22 + 1)
+    assert under_way(tmp_path, pid=2**22 + 1, host="elsewhere")
     under_way(tmp_path)
     os.utime(tmp_path / UNDER_WAY, (0, 0))  # as if our id had been another's, before the machine was started again
-    assert UnderWay.of(tmp_path) is None
+    assert not UnderWay.of(tmp_path)
     for broken in ("", "{", "[]", json.dumps({"pid": 1})):
         (tmp_path / UNDER_WAY).write_text(broken)
-        assert UnderWay.of(tmp_path) is None
+        assert not UnderWay.of(tmp_path)
 
 
 def test_half_a_run_of_before_a_reboot_is_cleared_away_though_its_id_is_another_s_now(tmp_path: Path) -> None:

@@ -17,7 +17,14 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {
     canonicalize_name(each.name): each
-    for each in map(Requirement, [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]])
+    for each in map(
+        Requirement,
+        [
+            *PROJECT["project"]["dependencies"],
+            *PROJECT["project"]["optional-dependencies"]["hosts"],
+            *PROJECT["dependency-groups"]["dev"],
+        ],
+    )
 }
 LOCK = (ROOT / "requirements.lock").read_text()
 LOCKED = {

@@ -18,7 +18,7 @@ ROOMS = (
     ("stats",),
     ("profile",),
     ("run",),
-    ("view",),
+    ("hosts", "view"),
     ("published",),
     ("pages",),
     ("report",),

@@ -71,6 +71,25 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         ),
     ),
     (
+        "hosts",
+        "check the hosts of runs.yaml, or put this checkout and its environment on them",
+        {
+            "what": {
+                "nargs": "?",
+                "choices": ("check", "prepare"),
+                "default": "check",
+                "help": "check, if not given",
+            },
+            "names": {"nargs": "*", "metavar": "NAME", "help": "only these"},
+        },
+        ("--runs-yaml",),
+        (
+            "rqps hosts              can all be reached, and measure?",
+            "rqps hosts prepare      put this checkout and its environment on each",
+            "rqps hosts prepare big  on one",
+        ),
+    ),
+    (
         "plan",
         "show a study's runs and the time they take, without starting anything",
         {"study": STUDY},

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,28 +126,66 @@ def servers(arguments: argparse.Namespace) -> Call:
     return call
 
 
-def plan(arguments: argparse.Namespace) -> Call:
-    from rqps.overview import plan_text
-    from rqps.run.state import StudyFolder, state, this_host
+def hosts(arguments: argparse.Namespace) -> Call:
+    from rqps.study import read_runs_file
+    from rqps.study.document import instead
+    from rqps.workloads import PARAMETERS
 
-    _, runs_file, data = _asked(arguments)
-    hours = _hours(arguments)
-    study, host = arguments.study, this_host()
-    sources = _sources(runs_file, study)
+    every = read_runs_file(arguments.runs_yaml or _nearest() or Path("runs.yaml"), PARAMETERS).hosts
+    for name in arguments.names:
+        if name not in every:
+            raise RqpsError(f"unknown host {name!r}; {instead(name, every, 'hosts')}", fix="add it to runs.yaml")
+    if not every:
+        fix = "write them into runs.yaml, such as hosts: {big: {ssh: me@big.example}}"
+        raise RqpsError("there are no hosts beside this machine", fix=fix)
+    named = {name: every[name] for name in arguments.names or every}
 
     def call() -> int:
+        from rqps.hosts import check, prepare_all
+
+        if arguments.what == "prepare":
+            return 0 if prepare_all(named, _say) else FAILED
+        words, ready = check(named)
+        print(words)
+        return 0 if ready else FAILED
+
+    return call
+
+
+def plan(arguments: argparse.Namespace) -> Call:
+    from rqps.overview import plan_text
+    from rqps.run.state import Estimate, StudyFolder, state, this_host
+    from rqps.study import on_host
+    from rqps.terminal import duration
+
+    _, whole, data = _asked(arguments)
+    hours = _hours(arguments)
+    study = arguments.study
+    sources = _sources(whole, study)
+    named = whole.studies[study].hosts
+
+    def of_host(host: str) -> tuple[int, float]:
         from rqps.run.job import foresee
 
-        budget = _budget(runs_file, study, data)
+        runs_file = on_host(whole, study, host)
+        budget = _budget(runs_file, study, data, host)
         buys = budget.plan(runs_file, study, host, StudyFolder.of(data, study).duets(host)) if budget else ""
-        states = state(runs_file, study, data, host)
+        states = state(whole, study, data, host)
         absent = {build for build, origin in sources.items() if not origin.present()}
         fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
         servers = {build: origin.words + ", to be fetched" * (build in fetched) for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
-        mistakes = foresee([each.run for each in states if each.state not in ("done", "absent")])
+        todo = [each.run for each in states if each.state not in ("done", "absent")]
+        mistakes = foresee([] if named else todo)  # another host says itself what it lacks
         _print(plan_text(states, servers, fetch_bytes, [str(each) for each in mistakes], buys, hours))
-        return FAILED if mistakes else 0
+        return FAILED if mistakes else 0, Estimate.of(todo).left_s()
+
+    def call() -> int:
+        each = [of_host(host) for host in named or (this_host(),)]
+        if len(named) > 1:
+            left_s = max(left_s for _, left_s in each)
+            print(f"\n{study}: all {len(named)} hosts at once, about {duration(left_s)}")
+        return max(code for code, _ in each)
 
     return call
 
@@ -167,11 +206,18 @@ def run(arguments: argparse.Namespace) -> Call:
 
     def measure(runs_file: "RunsFile", study: str) -> int:
         from rqps.run.run_study import Here, run_study
+        from rqps.run.state import this_host
 
+        budget_on = partial(_budget, runs_file, study, data)
+        if runs_file.studies[study].hosts:
+            from rqps.hosts import run_on_hosts
+
+            how = {"archive": arguments.archive, "budget_on": budget_on, "hours": hours}
+            return run_on_hosts(runs_file, runs_yaml, study, data, **how)
         beside = runs_yaml.absolute().parent / "notebooks"
         notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
         runner = Here(notebooks, runs_yaml)
-        budget = _budget(runs_file, study, data)
+        budget = budget_on(this_host())
         return run_study(
             runs_file, study, data=data, runner=runner, archive=arguments.archive, budget=budget, hours=hours
         )
@@ -198,9 +244,11 @@ def _hours(arguments: argparse.Namespace) -> "Hours | None":
     return Hours.read(arguments.between)
 
 
-def _budget(runs_file: "RunsFile", study: str, data: Path) -> "Budget | None":
-    """The study's budget with the verdicts that it is spent by, if it has one."""
-    spec = runs_file.studies[study]
+def _budget(whole: "RunsFile", study: str, data: Path, host: str) -> "Budget | None":
+    """The study's budget with the verdicts that it is spent by on a host, if it has one."""
+    from rqps.study import on_host
+
+    spec = on_host(whole, study, host).studies[study]
     if spec.budget_s is None:
         return None
     from rqps.run.budget import Budget
@@ -208,7 +256,7 @@ def _budget(runs_file: "RunsFile", study: str, data: Path) -> "Budget | None":
     from rqps.workloads import workload
 
     steps = workload(spec.workload).steps(spec.parameters)
-    return Budget(spec.budget_s, Looks(study, data, spec, steps))
+    return Budget(spec.budget_s, Looks(study, data, spec, steps, host))
 
 
 def status(arguments: argparse.Namespace) -> Call:

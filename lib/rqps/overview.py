@@ -87,7 +87,7 @@ def summary(states: Sequence[RunState]) -> str:
 def under_way_text(data: Path) -> str:
     """The runs that are measured now, each with its step and the time left; empty where none is."""
     folders = sorted((data / "raw").glob("study=*"))
-    return "\n".join(found.text(folder) for folder in folders if (found := UnderWay.of(folder)))
+    return "\n".join(found.text(folder) for folder in folders for found in UnderWay.of(folder))
 
 
 def reportable_text(data: Path, study: str | None = None) -> str:

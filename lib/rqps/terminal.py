@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from datetime import datetime
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 SHARE_IN_A_LOG = 0.005
 
@@ -15,7 +15,7 @@ class Terminal:
     """Lines that stay (`say`) and one that is drawn over (`show`); a log gets that one every few seconds, and in all
     two hundred times at most, however many days it is about."""
 
-    def __init__(self, stream: TextIO | None = None, plain_every_s: float = 15.0) -> None:
+    def __init__(self, stream: TextIO | None = None, plain_every_s: float = 15.0, line: int = 0) -> None:
         self.stream = stream or sys.stdout
         if isinstance(self.stream, io.TextIOWrapper):
             self.stream.reconfigure(errors="replace")  # a word that it can't write is no reason to end
@@ -30,14 +30,13 @@ class Terminal:
 
         self._tqdm = tqdm
         tqdm.monitor_interval = 0  # or it starts a thread that wakes up while a run is measured
-        self._bar = tqdm(
-            total=1.0,
-            file=self.stream,
-            disable=not self.is_live,
-            leave=False,
-            dynamic_ncols=True,
-            bar_format="{desc}  {bar:20}",  # of a narrow terminal's line, the bar is cut off first
-        )
+        self._line, self._lines = line, 0
+        self._bar: tqdm[NoReturn] | None = None
+
+    def another(self) -> "Terminal":
+        """A live line beside the others that were made so; then this one has none itself."""
+        self._lines += 1
+        return Terminal(self.stream, self._plain_every_s, self._lines - 1)
 
     def say(self, text: str) -> None:
         """Prints a line that stays."""
@@ -49,6 +48,14 @@ class Terminal:
         """Shows how far the work is; `at_once` in a log, too."""
         now = time.monotonic()
         if self.is_live:
+            self._bar = self._bar or self._tqdm(
+                total=1.0,
+                file=self.stream,
+                leave=False,
+                dynamic_ncols=True,
+                position=self._line,
+                bar_format="{desc}  {bar:20}",  # of a narrow terminal's line, the bar is cut off first
+            )
             self._bar.n = share
             self._bar.set_description_str(text)
         elif at_once or (now - self._shown_at >= self._plain_every_s and share >= self._share + SHARE_IN_A_LOG):
@@ -57,7 +64,8 @@ class Terminal:
 
     def close(self) -> None:
         """Takes the live line away for good."""
-        self._bar.close()
+        if self._bar:
+            self._bar.close()
 
 
 def megabytes(size_bytes: int) -> str:

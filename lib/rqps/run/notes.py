@@ -58,24 +58,28 @@ class UnderWay:
     """Seconds that the runs after it should take."""
     failed: int
     """Runs that have failed so far."""
+    measured_on: str = ""
+    """The host of runs.yaml that measures, where that is not this machine."""
     host: str = socket.gethostname()
 
     @classmethod
-    def of(cls, folder: Path) -> "UnderWay | None":
-        """The one of a study's folder; None where nothing is measured. One of another host is believed, since its
-        process can't be seen from here."""
-        path = folder / UNDER_WAY
-        with suppress(OSError, ValueError, TypeError):
-            found = cls(**json.loads(path.read_text(encoding="utf-8")))
-            if found.host != socket.gethostname() or living(found.pid, path.stat().st_mtime):
-                return found
-        return None
+    def of(cls, folder: Path) -> "list[UnderWay]":
+        """Those of a study's folder, one for each host that measures it. One that another host has noted is believed,
+        since its process can't be seen from here."""
+        every = []
+        for path in sorted(folder.glob(f"{UNDER_WAY}*")):
+            with suppress(OSError, ValueError, TypeError):
+                found = cls(**json.loads(path.read_text(encoding="utf-8")))
+                if found.host != socket.gethostname() or living(found.pid, path.stat().st_mtime):
+                    every.append(found)
+        return every
 
     def note(self, folder: Path) -> Path:
         """Writes it down for others; the file, which is to be removed in the end."""
-        unfinished = folder / f"{UNDER_WAY}.{self.pid}"
+        name = f"{UNDER_WAY}{self.measured_on}"
+        unfinished = folder / f".{self.pid}{name}"
         unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        return unfinished.replace(folder / UNDER_WAY)
+        return unfinished.replace(folder / name)
 
     def text(self, folder: Path) -> str:
         """The run in a line, its step and the time left in another."""

@@ -1,16 +1,18 @@
 """Measures the runs of a study that are missing, on a runner: one after the other, each whole or not at all."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from rqps.engines import Say
 from rqps.errors import RqpsError, no_room
 from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
+from rqps.observe import placement
 from rqps.run import run_folder
 from rqps.run.budget import OF_DUETS, Budget
 from rqps.run.hours import Hours
@@ -21,9 +23,11 @@ from rqps.run.state import StudyFolder, refuse_mixture, run_state, this_host
 from rqps.run.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, read_study_card
 from rqps.store.write import write_study_card
-from rqps.study import Run, RunsFile, StudySpec, unfold
+from rqps.study import Run, RunsFile, StudySpec, on_host, study_of, unfold
 from rqps.terminal import duration
 
+_ALONE = Lock()
+"""Held while a study's folder is prepared: its hosts are measured in threads."""
 AGAIN = "then run the same command again: what was measured before is whole"
 
 
@@ -32,6 +36,9 @@ class Runner(Protocol):
 
     def check(self, runs: Sequence[Run]) -> None:
         """Refuses what could never work, before anything is written."""
+
+    def measuring(self, study: str) -> AbstractContextManager[None]:
+        """Holds the host: nothing else is measured there meanwhile."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
         """Does all that takes long and need not be measured."""
@@ -44,11 +51,11 @@ class Runner(Protocol):
 class Here:
     """On this machine: the notebook of the run's workload gets the run as a file, through papermill."""
 
-    def __init__(self, notebooks: Path, runs_yaml: Path) -> None:
+    def __init__(self, notebooks: Path, runs_yaml: Path, git_revision: str | None = None) -> None:
         self.notebooks = notebooks.absolute()
         self.runs_yaml = runs_yaml.absolute()
         self._ready: dict[str, Ready] = {}
-        self._git_revision: str | None = None
+        self._git_revision = git_revision
 
     def notebook(self, run: Run) -> Path:
         name = "instructions" if run.mode == "instructions" else run.workload
@@ -58,9 +65,16 @@ class Here:
         for notebook in {self.notebook(run) for run in runs}:
             check_parameters(notebook, ["job"])
 
+    def measuring(self, study: str) -> AbstractContextManager[None]:
+        return run_folder.measuring(study)
+
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
         self._ready = make_ready(runs, say)
-        self._git_revision = git_revision(self.runs_yaml.parent)
+        self._git_revision = self._git_revision or git_revision(self.runs_yaml.parent)
+
+    def observer_cpus(self, run: Run) -> tuple[int, ...]:
+        """The CPUs beside those that are measured."""
+        return placement.of_run(self._ready[run.dbms].placements).observer_cpus
 
     def write_job(self, run: Run, folder: Path) -> Path:
         jobs = [self._ready[each.dbms].job(each, folder, self._git_revision) for each in run.members]
@@ -92,20 +106,23 @@ def run_study(
     host: str | None = None,
     budget: Budget | None = None,
     hours: Hours | None = None,
+    watcher: Watcher | None = None,
 ) -> int:
-    """Measures the runs of a study that are missing, or those that are worth a budget; the exit code. The study goes
-    on after a run that fails, whose folder stays."""
+    """Measures the runs of a study that are missing on a host, or those that are worth a budget; the exit code. The
+    study goes on after a run that fails, whose folder stays."""
     host = host or this_host()
+    spec, runs_file = study_of(runs_file, study), on_host(runs_file, study, host)
     folder = StudyFolder.of(data.absolute(), study)
     runs = unfold(runs_file, study, host, {} if archive else folder.duets(host))
     runner.check(runs)
     try:
-        with Watcher(folder.path) as watcher, run_folder.measuring(study):
-            _prepare(folder, runs, archive, watcher)
-            left_out = _report_absent(runs, watcher)
-            if budget and (buys := budget.plan(runs_file, study, host, folder.duets(host))):
-                watcher.say(f"{study}: {buys}")
-            _write_card(folder, runs_file.studies[study], runs, budget)
+        with watcher or Watcher(folder.path) as watcher, runner.measuring(study):
+            with _ALONE:
+                _prepare(folder, runs, archive, set(spec.hosts) - {host}, watcher)
+                left_out = _report_absent(runs, watcher)
+                if budget and (buys := budget.plan(runs_file, study, host, folder.duets(host))):
+                    watcher.say(f"{study}: {buys}")
+                _write_card(folder, spec, runs, budget)
             todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
             already = len(runs) - len(todo) - left_out
             if budget is None:
@@ -131,15 +148,22 @@ def _in_turn(runs: Sequence[Run], watcher: Watcher) -> Iterator[Run]:
     yield from runs
 
 
-def _prepare(folder: StudyFolder, runs: Sequence[Run], archive: bool, watcher: Watcher) -> None:
-    path = folder.path
+def _prepare(
+    folder: StudyFolder, runs: Sequence[Run], archive: bool, elsewhere: Collection[str], watcher: Watcher
+) -> None:
     run_folder.clear_stale(folder, watcher.say)  # left half done by an rqps that was killed
-    if archive and path.exists():
-        old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
-        path.rename(old)
-        watcher.say(f"set aside: {old}")
+    if archive and folder.path.exists():
+        set_aside(folder, watcher)
     else:
-        refuse_mixture(folder, runs)
+        refuse_mixture(folder, runs, elsewhere)
+
+
+def set_aside(folder: StudyFolder, watcher: Watcher) -> None:
+    """Renames the folder of a study, so that it is measured anew."""
+    path = folder.path
+    old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+    path.rename(old)
+    watcher.say(f"set aside: {old}")
 
 
 def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget: Budget | None) -> None:
@@ -154,7 +178,7 @@ def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budge
         budget_s=spec.budget_s,
         looks=max(budget.looks if budget else 1, before.looks if before else 1),
         smallest_effect=spec.smallest_effect,
-        parameters=runs[0].parameters.model_dump(mode="json"),
+        parameters=spec.parameters.model_dump(mode="json"),
         absent={run.dbms: run.absent for run in runs if run.absent},
     )
     write_study_card(folder.path, card)

@@ -3,15 +3,16 @@
 import json
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
 from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, check_files, finished, leaves, read_manifest
-from rqps.study import MODES, Mode, Run, RunsFile, There, unfold
+from rqps.study import MODES, Mode, Run, RunsFile, There, on_host, study_of, unfold
 
 PARTIAL = ".partial"
 FAILURE = "failure.json"
@@ -92,8 +93,10 @@ def state(
     `thorough`."""
     folder = StudyFolder.of(data, study)
     check_files(finished(folder.path), thorough=thorough)
-    host = host or this_host()
-    return tuple(run_state(folder, run) for run in unfold(runs_file, study, host, folder.duets(host)))
+    hosts = (host,) if host else study_of(runs_file, study).hosts or (this_host(),)
+    each = ((on_host(runs_file, study, host), host) for host in hosts)
+    runs = chain.from_iterable(unfold(asked, study, host, folder.duets(host)) for asked, host in each)
+    return tuple(run_state(folder, run) for run in runs)
 
 
 def run_state(folder: StudyFolder, run: Run) -> RunState:
@@ -112,8 +115,9 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
     return RunState(run, "failed" if failures else "missing", len(failures), error)
 
 
-def refuse_mixture(folder: StudyFolder, runs: Sequence[Run]) -> None:
-    """Refuses to add to data that was measured under other conditions, also of other hosts or rounds."""
+def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collection[str] = ()) -> None:
+    """Refuses to add to data that was measured under other conditions, also of other hosts or rounds; not of those
+    that are asked for something of their own, `elsewhere`."""
     asked = {each.dbms: each for run in runs for each in run.members}
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
@@ -121,7 +125,7 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run]) -> None:
     in_turns = any("/" in run.run for run in runs)
     check_files(there := finished(folder.path))
     for path, manifest in there:
-        run = asked.get(manifest.dbms)
+        run = asked.get(manifest.dbms) if manifest.host not in elsewhere else None
         if run and manifest.identity != run.identity:
             count += 1
             changed[manifest.dbms] = _differences(path, run) or ("other conditions, not recorded which",)

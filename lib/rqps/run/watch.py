@@ -24,12 +24,14 @@ class Stopped(KeyboardInterrupt):
 
 class Watcher:
     """Shows the runs of a study in a terminal or a log. While it is entered, a signal only sets `stopped_by`:
-    it is acted on where nothing can be torn. A second one changes nothing, since a clean end is under way already."""
+    it is acted on where nothing can be torn. A second one changes nothing, since a clean end is under way already.
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.terminal = Terminal()
-        self.stopped_by: signal.Signals | None = None
-        """The signal that asked for the end."""
+    Where several hosts measure at once, each has a line of its own below the `whole`, which takes the signals."""
+
+    def __init__(self, folder: Path | None = None, whole: "Watcher | None" = None, host: str = "") -> None:
+        self.terminal: Terminal = whole.terminal.another() if whole else Terminal()
+        self._whole, self._on, self._host = whole, host, f"{host}: " if host else ""
+        self._stopped_by: signal.Signals | None = None
         self.waited_s = 0.0
         """Seconds in which nothing was to be measured."""
         self._folder = folder
@@ -45,7 +47,7 @@ class Watcher:
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Watcher":
-        for number in STOPPING:
+        for number in STOPPING if self._whole is None else ():
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background job
                 self._handlers[number] = signal.signal(number, self._note)
         return self
@@ -57,9 +59,14 @@ class Watcher:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
+    @property
+    def stopped_by(self) -> signal.Signals | None:
+        """The signal that asked for the end."""
+        return self._whole.stopped_by if self._whole else self._stopped_by
+
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        first = self.stopped_by is None
-        self.stopped_by = self.stopped_by or signal.Signals(number)
+        first = self._stopped_by is None
+        self._stopped_by = self._stopped_by or signal.Signals(number)
         if self._raise and first:
             raise Stopped
 
@@ -75,7 +82,7 @@ class Watcher:
             self._raise = False
 
     def say(self, text: str) -> None:
-        self.terminal.say(text)
+        self.terminal.say(f"{self._host}{text}")
 
     def plan(self, runs: Sequence[Run], before: int, ends: float | None = None) -> None:
         """Takes note of the runs to measure; `before` others are there already, and further ones may follow until
@@ -106,14 +113,14 @@ class Watcher:
         while (left_s := until_s - time.time()) > 0:
             if self.stopped_by:
                 raise Stopped
-            self.terminal.show(f"{duration(left_s)} to wait")
+            self.terminal.show(f"{self._host}{duration(left_s)} to wait")
             time.sleep(min(left_s, POLL_S))
         self.waited_s += time.monotonic() - began
 
     def _note_for_others(self, what: str, partial: str, seconds: float, after_s: float) -> None:
         if self._folder:
             ends_s = time.time() + seconds
-            under_way = UnderWay(os.getpid(), what, partial, ends_s, max(after_s, 0.0), self._failed)
+            under_way = UnderWay(os.getpid(), what, partial, ends_s, max(after_s, 0.0), self._failed, self._on)
             self._noted = under_way.note(self._folder)
 
     def _left_s(self, elapsed_s: float = 0.0) -> float:
@@ -125,7 +132,7 @@ class Watcher:
         elapsed_s = time.monotonic() - self._began
         self._failed += not ok
         if ok and not self.terminal.is_live:
-            self.say(f"{self._head()}  measured in {duration(elapsed_s)}")
+            self.say(f"{self._of_the_run()}  measured in {duration(elapsed_s)}")
         self._estimate.finished(elapsed_s, ok)
 
     def doing(self, what: str, *, at_once: bool = False) -> None:
@@ -138,6 +145,9 @@ class Watcher:
         self.terminal.show(f"{self._head()}  {left} left, {share:.0%}  {what}", share, at_once=at_once)
 
     def _head(self) -> str:
+        return f"{self._host}{self._of_the_run()}"
+
+    def _of_the_run(self) -> str:
         run = self._runs[self._estimate.done]
         if run.unit != run.run:
             last = max(each.round for each in self._runs if each.mode == run.mode)

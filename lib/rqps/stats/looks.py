@@ -35,6 +35,8 @@ class Looks:
     data: Path
     spec: StudySpec
     steps: Sequence[str]
+    host: str | None = None
+    """The host whose verdicts are looked at, since each goes on until its own are decided; None: all."""
     most_rounds: int = LOOKS[-1]
 
     @property
@@ -102,7 +104,8 @@ class Looks:
 
     def _compared(self) -> pl.DataFrame:
         study = load(self.study, self.data)
-        return compare(rounds(measured(study, COMPARED), study.runs, self.spec.base))
+        compared = compare(rounds(measured(study, COMPARED), study.runs, self.spec.base))
+        return compared.filter(host=self.host) if self.host else compared
 
     def _spreads(self) -> dict[str, float]:
         """The spread of a round's ratio in each step, as far as there are rounds."""
@@ -112,5 +115,6 @@ class Looks:
         if self.spec.base not in set(study.runs["dbms"]):
             return {}
         paired = rounds(measured(study, COMPARED[:1]), study.runs, self.spec.base)
+        paired = paired.filter(host=self.host) if self.host else paired
         variances = paired.group_by("step", "dbms").agg(pl.col("ratio").log().var()).drop_nulls()
         return dict(variances.group_by("step").agg(pl.col("ratio").mean().sqrt()).iter_rows())

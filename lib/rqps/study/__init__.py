@@ -6,12 +6,25 @@ from rqps.study.runs_file import (
     BuildSpec,
     ConfigSpec,
     Connections,
+    HostSpec,
     Option,
     Parameters,
     RunsFile,
     StudySpec,
 )
-from rqps.study.unfold import AGAIN, MODES, Mode, Run, There, first_rounds, in_words, study_of, unfold, within_budget
+from rqps.study.unfold import (
+    AGAIN,
+    MODES,
+    Mode,
+    Run,
+    There,
+    first_rounds,
+    in_words,
+    on_host,
+    study_of,
+    unfold,
+    within_budget,
+)
 
 __all__ = [
     "AGAIN",
@@ -20,6 +33,7 @@ __all__ = [
     "BuildSpec",
     "ConfigSpec",
     "Connections",
+    "HostSpec",
     "Mode",
     "Option",
     "Parameters",
@@ -29,6 +43,7 @@ __all__ = [
     "There",
     "first_rounds",
     "in_words",
+    "on_host",
     "read_runs_file",
     "study_of",
     "unfold",

@@ -29,13 +29,14 @@ _OPTION = re.compile(r"[a-z][a-z0-9_.-]*\??", re.IGNORECASE)
 
 def mistakes(value: Any, workloads: Collection[str]) -> Iterator[Problem]:
     """Every unknown name in the file, and every key that may not stand where it does."""
-    known = {section: _below(value, section) for section in ("builds", "configs", "studies")}
+    known = {section: _below(value, section) for section in ("builds", "configs", "hosts", "studies")}
     configs, studies = known["configs"], known["studies"]
     for name, config in configs.items():
         if isinstance(config, dict):
             yield from _option_problems(("configs", name), config)
             yield from _extends_problems("config", name, "configs", configs)
             yield from _scenario_problems(("configs", name), name, configs)
+    yield from _same_machine(known["hosts"])
     for name, study in studies.items():
         if isinstance(study, dict):
             yield from _extends_problems("study", name, "studies", studies)
@@ -100,6 +101,7 @@ def _with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
 def _study_problems(
     place: Place, study: dict[str, Any], known: dict[str, dict[str, Any]], workloads: Collection[str]
 ) -> Iterator[Problem]:
+    yield from _hosts_of_a_study((*place, "hosts"), study.get("hosts"), known["hosts"])
     workload, every, base = study.get("workload"), study.get("dbms"), study.get("base")
     if isinstance(workload, str) and workload not in workloads:
         hint = instead(workload, workloads, "workloads")
@@ -129,6 +131,25 @@ def _study_problems(
             yield Problem((*place, key), f"{named!r} is not among the dbms of this study; {hint}")
     if isinstance(base, str) and study.get("measure_parts_of") == base:
         yield Problem((*place, "measure_parts_of"), "is the base itself; name another dbms, to be compared with it")
+
+
+def _same_machine(hosts: dict[str, Any]) -> Iterator[Problem]:
+    taken: dict[Any, str] = {}
+    for name, host in hosts.items():
+        address = host.get("ssh") if isinstance(host, dict) else None
+        if isinstance(address, str) and address in taken:
+            text = f"{address!r} is the address of {taken[address]!r}, too; a machine is one host, keep one of them"
+            yield Problem(("hosts", name, "ssh"), text)
+        elif isinstance(address, str):
+            taken[address] = name
+
+
+def _hosts_of_a_study(place: Place, named: Any, hosts: dict[str, Any]) -> Iterator[Problem]:
+    for index, name in enumerate(named if isinstance(named, list) else ()):
+        if isinstance(name, str) and name not in hosts:
+            yield Problem((*place, index), f"unknown host {name!r}; {instead(name, hosts, 'hosts')}")
+        elif name in named[:index]:
+            yield Problem((*place, index), f"{name!r} is here twice; keep one")
 
 
 def _scenario_problems(place: Place, name: str, configs: dict[str, Any]) -> Iterator[Problem]:

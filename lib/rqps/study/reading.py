@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,17 @@ from pydantic_core import ErrorDetails
 from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, instead, parse, read_text
 from rqps.study.mistakes import complete, mistakes
 from rqps.study.perf_schema import ScenarioSpec
-from rqps.study.runs_file import ENGINES, BuildSpec, ConfigSpec, RunsFile, StudySpec, Workloads, resolve
+from rqps.study.runs_file import (
+    ENGINES,
+    BuildSpec,
+    ConfigSpec,
+    Connections,
+    HostSpec,
+    RunsFile,
+    StudySpec,
+    Workloads,
+    resolve,
+)
 
 MAX_CONNECTIONS = "max_connections"
 DEFAULT_CONNECTIONS = 151
@@ -42,6 +53,12 @@ _FORMS = {
 }
 
 
+_FORMS_OF_HOSTS = {
+    "ssh": "an address for SSH; write one such as me@big.example or big.example:2222, or a name in ~/.ssh/config",
+    "path": "a folder for rqps; write one such as ~/rqps or /mnt/fast/rqps, of letters, digits, / . _ + -",
+}
+
+
 def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
     """The builds, configs and studies of a runs.yaml."""
     document = parse(read_text(path))
@@ -62,7 +79,8 @@ def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
                 place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
                 problems.append(Problem(place, _sentence(detail, place, document, workloads)))
     if runs_file is not None and not problems:  # only names that lead somewhere can be followed
-        problems += [*_builds_of_another_kind(runs_file), *_too_many_clients(runs_file)]
+        problems += [*_builds_of_another_kind(runs_file), *_parameters_of_hosts(runs_file, document, workloads)]
+        problems += _too_many_clients(runs_file) if not problems else ()
     if problems or runs_file is None:
         raise all_at_once(str(path), _where_they_are_written(problems, document), document)
     return runs_file
@@ -90,10 +108,37 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
             yield Problem(("studies", name, "dbms"), reason)
 
 
+def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Workloads) -> Iterator[Problem]:
+    """The mistakes in what hosts have of their own, by itself and in place of what their studies have."""
+    for name, host in runs_file.hosts.items():
+        for workload, own in host.parameters.items():
+            place: Place = ("hosts", name, "parameters", workload)
+            if workload not in workloads:
+                hint = instead(workload, workloads, "workloads")
+                yield Problem(place, f"unknown workload {workload!r}; {hint}")
+                continue
+            of_it = [each for each in runs_file.studies.values() if name in each.hosts and each.workload == workload]
+            tries = [partial(study.parameters_on, host) for study in of_it]
+            for attempt in (partial(workloads[workload].model_validate_json, json.dumps(own)), *tries):
+                try:
+                    attempt()
+                except ValidationError as error:
+                    for detail in error.errors():
+                        if detail["loc"][:1] in [(key,) for key in own] or (attempt in tries and not detail["loc"]):
+                            here = (*place, *detail["loc"])
+                            yield Problem(here, _sentence(detail, here, document, workloads))
+
+
 def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
-    """The studies whose load has more clients than the servers of one of their configs admit."""
+    """The studies whose load, also that of one of their hosts, has more clients than the servers of one of their
+    configs admit."""
+    loads: list[tuple[Place, StudySpec, Connections]] = []
     for name, study in runs_file.studies.items():
-        asked = study.parameters.connections
+        loads.append((("studies", name, "parameters"), study, study.parameters.connections))
+        for host in study.hosts:
+            of_host = study.parameters_on(runs_file.hosts[host])
+            loads.append((("hosts", host, "parameters", study.workload), study, of_host.connections))
+    for place, study, asked in loads:
         too_few = {}
         for config in dict.fromkeys(dbms.partition(".")[2] for dbms in study.dbms):
             option = resolve(runs_file.configs, config).get(MAX_CONNECTIONS)
@@ -104,7 +149,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
         if too_few:
             clients = f"{asked.clients} {asked.parameter}"
             yield Problem(
-                ("studies", name, "parameters", asked.parameter),
+                (*place, asked.parameter),
                 f"{clients} and {asked.ours} for control take {asked.needed} connections, and {MAX_CONNECTIONS} is "
                 f"{', '.join(too_few.values())}; set {asked.needed} or more there, or ask for fewer",
             )
@@ -139,8 +184,8 @@ def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads:
         choices = re.findall(r"'([^']*)'", context["expected"])
         return f"{_shown(value, written)} is not one of them; {instead(str(value), choices, 'choices')}"
     if kind == "string_pattern_mismatch":
-        if place[0] == "builds" and len(place) == 3:
-            return f"{value!r} is not {_FORMS[str(place[-1])]}"
+        if place[0] in ("builds", "hosts") and len(place) == 3:
+            return f"{value!r} is not {(_FORMS_OF_HOSTS if place[0] == 'hosts' else _FORMS)[str(place[-1])]}"
         return f"{value!r} can't be a name; use letters, digits, _ and - (it becomes part of a folder's name)"
     for bound, words in _BOUNDS.items():
         if bound in context:
@@ -181,7 +226,10 @@ def _shown(value: Any, written: str | None) -> str:
 def _model_at(place: Place, value: Any, workloads: Workloads) -> type[BaseModel]:
     if place[:1] == ("studies",) and place[2:] == ("parameters",):
         return workloads[value["studies"][place[1]]["workload"]]
+    if place[:1] == ("hosts",) and place[2:3] == ("parameters",):
+        return workloads[str(place[3])]
     if place[:1] == ("configs",) and place[2:] == ("perf_schema",):
         return ScenarioSpec
     sections: dict[Any, type[BaseModel]] = {"builds": BuildSpec, "configs": ConfigSpec, "studies": StudySpec}
+    sections["hosts"] = HostSpec
     return sections[place[0]] if len(place) == 2 else RunsFile

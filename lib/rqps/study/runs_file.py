@@ -289,6 +289,38 @@ WorkloadParameters = Annotated[
 ]
 
 
+def _memory(value: Any) -> float:
+    """
+    >>> _memory("64G"), _memory("512 GB")
+    (64.0, 512.0)
+    """
+    found = re.fullmatch(r"(\d{1,5}(?:\.\d)?) ?GB?", str(value))
+    if found is None:
+        raise ValueError(f"{str(value)!r} is no amount of memory; write one such as 64G")
+    return float(found[1])
+
+
+Gigabytes = Annotated[
+    float,
+    BeforeValidator(_memory),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9.]+ ?GB?$", "examples": ["64G"]}),
+]
+
+
+class HostSpec(Strict):
+    """A machine to measure on. It lets this user in through SSH by key; nothing else has to listen there."""
+
+    ssh: Annotated[str, Field(examples=["me@big.example"], pattern=r"^([\w.-]+@)?[\w][\w.-]*(:\d{1,5})?$")]
+    """Its address: `[user@]name[:port]`, or a name in ~/.ssh/config."""
+    path: Annotated[str, Field(pattern=r"^(/|~/)[\w.+/-]*[\w+-]$")] = "~/rqps"
+    """The folder there for all that rqps has: its checkout, builds, loaded tables, and the run under way. It should
+    be on the disk that is to be measured."""
+    memory: Gigabytes | None = None
+    """The memory that it has, such as 64G: one that has less is not the machine that is meant."""
+    parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Parameters of its own, by workload, such as `sysbench: {threads: 8}`: they count in place of a study's."""
+
+
 class StudySpec(Strict):
     """A question, and the runs that answer it."""
 
@@ -318,6 +350,8 @@ class StudySpec(Strict):
     """Further runs of each dbms under callgrind, which counts instructions; it takes long."""
     parameters: Annotated[WorkloadParameters, Field(default_factory=dict, validate_default=True)]
     """The workload's parameters: its steps, sizes and times."""
+    hosts: Annotated[tuple[str, ...], Field(examples=[["big", "small"]])] = ()
+    """The hosts to measure on, all at once; this machine, if none are named."""
     placement: Literal["same-cpu", "split", "free"] | None = None
     """The CPUs of server and load generator: shared, split or free; chosen for the host if not given."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
@@ -340,6 +374,14 @@ class StudySpec(Strict):
     def budget_s(self) -> int | None:
         return None if self.budget is None else seconds(self.budget)
 
+    def parameters_on(self, host: HostSpec) -> Parameters:
+        """The parameters on a host, of which some may be its own."""
+        if not (own := host.parameters.get(self.workload)):
+            return self.parameters
+        asked = self.parameters.model_dump(mode="json", exclude_unset=True)
+        # As JSON, since a strict model takes its lists for tuples only from there.
+        return type(self.parameters).model_validate_json(json.dumps(asked | own))
+
     @property
     def duet(self) -> bool:
         """All dbms of a round are up at once and take turns."""
@@ -356,6 +398,8 @@ class RunsFile(Strict):
     """Server binaries by name, with the source of each."""
     configs: dict[Name, ConfigSpec]
     """Named sets of server options."""
+    hosts: dict[Name, HostSpec] = Field(default_factory=dict)
+    """Other machines by name, for studies that name them."""
     studies: dict[Name, StudySpec]
     """Questions by name, with the runs that answer them."""
 

@@ -234,6 +234,14 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
     return _with(runs_file, study, {"rounds": rounds, "budget": None, "stacks_rounds": 0, "instructions_rounds": 0})
 
 
+def on_host(runs_file: RunsFile, study: str, host: str) -> RunsFile:
+    """Gives a study the parameters that a host has of its own, where it is one of runs.yaml."""
+    spec = study_of(runs_file, study)
+    if host not in spec.hosts:
+        return runs_file
+    return _with(runs_file, study, {"parameters": spec.parameters_on(runs_file.hosts[host])})
+
+
 def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
     """Gives a study a budget in place of its number of rounds, or of the budget that it has."""
     spec = study_of(runs_file, study)

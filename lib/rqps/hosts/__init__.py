@@ -1,0 +1,116 @@
+"""Other machines: looked at and prepared through SSH, and measured on all at once."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+from rqps.engines import Say
+from rqps.errors import RqpsError
+from rqps.hosts.reach import Looked, connected, look, prepare
+from rqps.observe.finding import Finding, render, worst
+from rqps.run.budget import Budget
+from rqps.run.hours import Hours
+from rqps.run.job import git_revision
+from rqps.run.run_study import run_study, set_aside
+from rqps.run.state import StudyFolder
+from rqps.run.watch import POLL_S, Stopped, Watcher
+from rqps.study import HostSpec, RunsFile
+
+FAILED = 1
+
+
+def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
+    """Looks at hosts, all at once: what was found in words, and True if all of them can measure."""
+
+    async def look_at(name: str, spec: HostSpec) -> Looked | RqpsError:
+        try:
+            async with connected(spec) as connection:
+                return await look(name, spec, connection, thorough=True)
+        except RqpsError as error:
+            return error
+
+    async def look_at_all() -> Sequence[Looked | RqpsError]:
+        return await asyncio.gather(*(look_at(name, spec) for name, spec in hosts.items()))
+
+    words: list[str] = []
+    before: dict[str, Looked] = {}
+    for name, looked in zip(hosts, asyncio.run(look_at_all()), strict=True):
+        if isinstance(looked, RqpsError):
+            words.append(f"{name}: {looked}")
+            continue
+        same = [f"is that of {other}, too" for other, found in before.items() if looked.same_as(found)]
+        what = ("it would measure two things at once", "keep one of them in runs.yaml")
+        findings = [*(Finding("machine", "bad", each, *what) for each in same), *looked.findings]
+        if worst(findings) != "bad":
+            before[name] = looked
+        ready = "ready" if name in before else "not ready"
+        shown = render([*findings, *(each for each in looked.doctor if each.level != "ok")])
+        words.append(f"{name}, at {hosts[name].ssh}: {ready}\n{shown}")
+    return "\n\n".join(words), len(before) == len(hosts)
+
+
+def prepare_all(hosts: Mapping[str, HostSpec], say: Say) -> bool:
+    """Puts this checkout and its environment on hosts, all at once; True if all are ready then."""
+
+    async def one(name: str, spec: HostSpec) -> bool:
+        try:
+            await prepare(name, spec, say)
+        except RqpsError as error:
+            say(f"{name}: {error}")
+            return False
+        return True
+
+    async def each() -> Sequence[bool]:
+        return await asyncio.gather(*(one(name, spec) for name, spec in hosts.items()))
+
+    return all(asyncio.run(each()))
+
+
+def run_on_hosts(
+    runs_file: RunsFile,
+    runs_yaml: Path,
+    study: str,
+    data: Path,
+    *,
+    archive: bool,
+    budget_on: Callable[[str], Budget | None],
+    hours: Hours | None,
+) -> int:
+    """Measures a study on all its hosts at once, each by itself; the exit code. A host that can't measure, or is
+    lost, costs the others nothing, and the next call does what it has not done."""
+    from rqps.hosts.cluster import Cluster, There
+
+    hosts = {name: runs_file.hosts[name] for name in runs_file.studies[study].hosts}
+    revision, folder = git_revision(runs_yaml.absolute().parent), StudyFolder.of(data.absolute(), study)
+
+    def on(name: str, whole: Watcher, cluster: Cluster) -> int:
+        with Watcher(folder.path, whole, name) as watcher:
+            runner = There(name, hosts[name], cluster, watcher, revision)
+            try:
+                budget = budget_on(name)
+                return run_study(
+                    runs_file,
+                    study,
+                    data=data,
+                    runner=runner,
+                    host=name,
+                    budget=budget,
+                    hours=hours,
+                    watcher=watcher,
+                )
+            except RqpsError as error:
+                watcher.say(str(error))
+                return FAILED
+            except Stopped:  # before its first run
+                assert watcher.stopped_by
+                return 128 + watcher.stopped_by
+
+    with Watcher() as whole:
+        if archive and folder.path.exists():
+            set_aside(folder, whole)
+        with Cluster() as cluster, ThreadPoolExecutor(len(hosts)) as threads:
+            ends = [threads.submit(on, name, whole, cluster) for name in hosts]
+            while wait(ends, POLL_S).not_done:
+                pass  # signals come to this thread
+    return max(each.result() for each in ends)

