@@ -26,6 +26,7 @@ Rounds are compared by `STUDENT`, the mean of their log ratios; values that are 
 from rqps.stats import verdict
 from rqps.stats.comparison import (
     absolute,
+    between_hosts,
     change,
     compare,
     estimated,
@@ -55,7 +56,7 @@ from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_withi
 from rqps.stats.status_counters import status_changes
 
 __all__ = ["SIDES", "deciding", "side_by_side"]
-__all__ += ["absolute", "change", "compare", "estimated", "in_tables", "most_changed", "relate"]
+__all__ += ["absolute", "between_hosts", "change", "compare", "estimated", "in_tables", "most_changed", "relate"]
 __all__ += ["all_warnings", "builds", "changed_conditions", "config_changes", "hidden_differences"]
 __all__ += ["options_of_some", "same_for_all", "with_warnings"]
 __all__ += ["Health", "Looks", "health", "relate_configs", "strongest", "verdict"]

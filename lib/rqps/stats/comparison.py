@@ -133,6 +133,28 @@ def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([own.select(others.columns), others])
 
 
+def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
+    """Each ratio of a further host relative to the same of the first one, `than`: 1 where they agree. Rounds of two
+    hosts have nothing to do with each other, so the squares of both intervals add up, by their logarithms.
+
+    >>> keys = {"step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
+    >>> ratios = [("big", 0.80, 0.78, 0.82), ("small", 0.76, 0.75, 0.77)]
+    >>> rows = [{"host": h, **keys, "median": m, "low": l, "high": g} for h, m, l, g in ratios]
+    >>> between_hosts(pl.DataFrame(rows)).select("than", pl.col("median", "low", "high").round(2)).row(0)
+    ('big', 0.95, 0.92, 0.98)
+    """
+    first = compared["host"].first()
+    keys, log = ["step", "metric", "base", "dbms"], {name: pl.col(name).log() for name in ("median", "low", "high")}
+    logs = compared.select("host", *keys, **log)
+    half = [(pl.col(f"high{of}") - pl.col(f"low{of}")) / 2 for of in ("", "_of_first")]
+    middle, wide = pl.col("median") - pl.col("median_of_first"), (half[0] ** 2 + half[1] ** 2).sqrt()
+    pairs = logs.filter(pl.col("host") != first).join(
+        logs.filter(host=first).drop("host"), on=keys, suffix="_of_first", maintain_order="left"
+    )
+    ends = {"median": middle.exp(), "low": (middle - wide).exp(), "high": (middle + wide).exp()}
+    return pairs.select("host", *keys, than=pl.lit(first), **ends)
+
+
 def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str]:
     """The step and dbms whose ratio is farthest from 1: the number to check first."""
     row = compared.filter(metric=metric).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)

@@ -183,10 +183,13 @@ def _with_reach(texts: Sequence[str]) -> str:
 
 
 def conditions_table(conditions: pl.DataFrame) -> GT:
-    """Facts that all runs of a host have in common, grouped by subject."""
+    """Facts that all runs of a host have in common, grouped by subject; hosts stand side by side."""
     rows = conditions.with_columns(pl.col("value").fill_null("not known"))
     if rows["host"].n_unique() < 2:
         rows = rows.drop("host")
+    else:
+        rows = rows.pivot("host", index=["kind", "name"], values="value", maintain_order=True)
+        rows = rows.with_columns(pl.exclude("kind", "name").fill_null("–"))
     columns = [Column(each) for each in rows.columns if each not in ("kind", "name")]
     return table(rows, columns, name="conditions", group="kind", rows="name")
 

@@ -8,13 +8,14 @@ from great_tables import GT
 
 from rqps import stats, view
 from rqps.pages.relative_throughput.sentences import findings
-from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, worst_table
+from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, host_tables, worst_table
 from rqps.profile.instructions import instruction_ratios, instructions_per_operation
 from rqps.stats.meaning import INSTRUCTIONS
 from rqps.store import Study, load
 from rqps.view import Sentences
 
-__all__ = ["config_table", "configs", "findings", "over_time", "short_tables", "side_by_side", "summary"]
+__all__ = ["config_table", "configs", "findings", "host_tables", "over_time", "short_tables"]
+__all__ += ["side_by_side", "summary"]
 
 MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
 

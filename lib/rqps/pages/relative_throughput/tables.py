@@ -1,5 +1,7 @@
 """Tables of many steps: their groups and the worst of them; and of configs within each build."""
 
+from collections.abc import Callable, Iterator
+
 import polars as pl
 from great_tables import GT
 
@@ -8,6 +10,7 @@ from rqps.stats import STUDENT, verdict
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
 from rqps.view import Column, Nothing, Row, Sentences, interval_of, ratio, rounds_of, two_lines
+from rqps.view.words import own_warnings
 
 THROUGHPUT = "operations_per_s"
 CPU = "server_cpu_us_per_operation"
@@ -15,6 +18,7 @@ MANY = 12
 """Steps; of more than these, a reader wants the groups first."""
 ALL = "All steps"
 Configs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+Colour = Callable[[Row | None], str | None]
 
 
 def by_group(compared: pl.DataFrame, metric: str = THROUGHPUT) -> pl.DataFrame:
@@ -103,6 +107,32 @@ def worst_table(compared: pl.DataFrame) -> GT:
         f"{rounds_of(rows['n'])}, {view.coverage_of(rows['coverage'])}. {view.legend_of(rows)} Server CPU/o: "
         "its CPU time for an operation, relative to the base.",
     )
+
+
+def host_tables(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
+    """Host by dbms for each step, each host against its own base; then how far the hosts agree."""
+    rows = compared.filter(metric=THROUGHPUT)
+    hosts, dbms = view.in_order(rows["host"]), view.in_order(rows["dbms"])
+    if len(hosts) < 2:
+        yield Nothing(["All of it was measured on one host."])
+        return
+
+    def by_step(name: str, found: pl.DataFrame, cell: Callable[[Row], str], colour: Colour | None, note: str) -> GT:
+        columns = [Column(each, "", cell, colour, "center") for each in dbms]
+        cells = view.spread(found, "dbms", ["step", "host"])
+        return view.table(cells, columns, name=name, group="step", rows="host", note=note)
+
+    numbers, of_all = own_warnings(rows)
+    note = f"rQPS against {rows['base'][0]} on the same host: mean of {rounds_of(rows['n'])}, "
+    note += f"{view.coverage_of(rows['coverage'])}. {view.legend_of(rows)}{of_all}"
+    yield by_step("hosts", numbers, view.ratio_cell, view.ratio_colour, note)
+    note = f"The ratio of a host divided by that of {hosts[0]}, with its interval. Where that holds 1, the hosts may "
+    note += "agree; where it does not, the machine has a part in the cost."
+    yield by_step("between-hosts", stats.between_hosts(rows), _factor, None, note)
+
+
+def _factor(row: Row) -> str:
+    return two_lines(ratio(row["median"]), interval_of(row), muted=True)
 
 
 def configs(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Configs:

@@ -1,0 +1,112 @@
+"""A study of several hosts on its page: each against its own base, beside each other, never pooled."""
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from browser import PHONE, Browser, opened
+from rqps.pages.relative_throughput import host_tables
+from rqps.report import build
+from rqps.stats import between_hosts, relate
+from rqps.store import Study, write_study_card
+from rqps.view import conditions
+from synthetic import Shape, card, manifest, tables, write_rows
+from synthetic_report import only_relative_throughput
+
+BASE, ME = "my1.base", "my2.base"
+FACTORS = {"big": 1.0, "small": 0.9, "twin": 1.0}
+"""Of each host: how far its ratio of ME is from that of the first."""
+FASTER = {"big": 1.0, "small": 3.0, "twin": 1.0}
+
+
+def write_hosts(data: Path) -> Path:
+    """A made-up study of three hosts, the third as the first."""
+    shape = Shape(dbms=(BASE, ME), rounds=6)
+    folder = data / "raw/study=synthetic"
+    write_study_card(folder, card(shape))
+    for host, factor in FACTORS.items():
+        cpu = {"model": f"CPU of {host}", "cores": 2}
+        for round_ in range(1, shape.rounds + 1):
+            for dbms in shape.dbms:
+                machine = {"cpu": cpu, "memory_kb": 1000 * len(host)}
+                run = f"r{round_:02}@{dbms}@{host}"
+                facts = manifest(dbms, round_, shape, host=host, run=run, machine=machine)
+                rows = tables(facts, shape)
+                luck = math.exp(random.Random(run).gauss(0, 0.005))
+                for row in rows["steps"]:
+                    row["operations_per_s"] *= FASTER[host] * (factor if dbms == ME else 1.0) * luck
+                    row["elapsed_s"] = row["operations"] / row["operations_per_s"]
+                write_rows(folder, facts, rows)
+    return data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_hosts(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def study(data: Path) -> Study:
+    return rqps.load("synthetic", data=data)
+
+
+def test_each_host_is_compared_with_its_own_base_and_nothing_is_pooled(study: Study) -> None:
+    found = relate(study)[1].filter(metric="operations_per_s")
+    assert found.height == 2 * len(FACTORS)
+    for row in found.to_dicts():
+        assert row["n"] == 6
+        assert row["median"] == pytest.approx(0.7 * FACTORS[row["host"]], rel=0.02)
+
+
+def test_hosts_agree_where_the_interval_of_their_factor_holds_1(study: Study) -> None:
+    found = between_hosts(relate(study)[1].filter(metric="operations_per_s"))
+    assert set(found["than"]) == {"big"}
+    assert sorted(found["host"].unique()) == ["small", "twin"]
+    for row in found.to_dicts():
+        assert row["low"] < row["median"] < row["high"]
+        assert row["median"] == pytest.approx(FACTORS[row["host"]], rel=0.02)
+        assert (row["low"] < 1 < row["high"]) == (row["host"] == "twin")
+
+
+def test_the_interval_between_hosts_covers_the_truth_as_often_as_it_says() -> None:
+    """Of pairs of hosts that agree: by chance alone, no more than some of a hundred intervals leave out 1."""
+    chance = random.Random(1)
+    rows: list[dict[str, Any]] = []
+    for number in range(400):
+        for host in ("one", "other"):
+            middle, half = chance.gauss(-0.2, 0.01), 1.96 * 0.01
+            ends = {"median": middle, "low": middle - half, "high": middle + half}
+            named = {"host": host, "step": str(number), "metric": "m", "base": BASE, "dbms": ME}
+            rows.append(named | {name: math.exp(each) for name, each in ends.items()})
+    found = between_hosts(pl.DataFrame(rows))
+    missed = sum(not row["low"] < 1 < row["high"] for row in found.to_dicts())
+    assert 8 <= missed <= 32  # 20 are expected
+
+
+def test_the_hardware_of_hosts_stands_side_by_side(study: Study) -> None:
+    page = " ".join(each.as_raw_html() for each in conditions(study) if hasattr(each, "as_raw_html"))
+    for host in FACTORS:
+        assert f">{host}</th>" in page
+        assert page.count(f"CPU of {host}<") == 1
+
+
+def test_on_a_page_the_hosts_stand_below_each_other_and_of_one_host_nothing_is_said(
+    browser: Browser, data: Path, study: Study, tmp_path: Path
+) -> None:
+    notebooks = only_relative_throughput(tmp_path / "notebooks/analysis")
+    page = build("synthetic", data, tmp_path / "report", notebooks).parent / "relative_throughput.html"
+    rows = "[...document.querySelectorAll('#rqps-hosts tbody tr')].map(r => r.innerText.split('\\t')[0].trim())"
+    with opened(browser, page, PHONE) as tab:
+        tab.must_fit(PHONE)
+        assert tab.run(rows) == ["point-query", *FACTORS, "update-index", *FACTORS]
+        assert tab.run(rows.replace("#rqps-hosts", "#rqps-between-hosts")) == [
+            *("point-query", "small", "twin"),
+            *("update-index", "small", "twin"),
+        ]
+        assert tab.complaints() == []
+    one = relate(study)[1].filter(host="big")
+    assert ["one host" in str(each) for each in host_tables(one)] == [True]
