@@ -131,7 +131,12 @@ def test_all_steps_on_two_releases(short: Path) -> None:
 
     settings = dict(study.settings.filter(dbms="new.small").select("name", "value").collect().rows())
     assert (settings["write_buffer_size"], settings["checksum"]) == (str(100 << 10), "kxxHash64")
-    assert settings["use_direct_reads"] == "true"  # of iodir, which was the last
+    assert settings["use_direct_reads"] == "byrx: false, iodir: true"
+    assert settings["compaction_readahead_size"] == "2097152"
+    old = dict(study.settings.filter(dbms="old.small").select("name", "value").collect().rows())
+    assert old["compaction_readahead_size"] == "byrx: 0, iodir: 2097152", (
+        "0 was the default, and O_DIRECT asks for it"
+    )
     direct = study.status.filter(step="iodir.readrandom").collect()
     assert not direct.is_empty()
     assert not list((short / "scratch").glob("*")) if (short / "scratch").exists() else True

@@ -109,6 +109,8 @@ class Database:
     start: Start
     pids: tuple[int, ...] = field(default=(), init=False)
     """The process of the step that is under way: it has RocksDB in it."""
+    _written: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    """The options of each set-up's database."""
 
     @property
     def build(self) -> Build:
@@ -173,13 +175,25 @@ class Database:
         return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
 
     def settings(self) -> list[dict[str, Any]]:
-        """All options of the database that was opened last, as RocksDB wrote them down."""
-        found: dict[str, str] = {}
+        """All options as RocksDB wrote them down, of each set-up where they differ."""
+        self._read_options()
+        found = {}
+        for name in sorted({name for options in self._written.values() for name in options}):
+            values = {setup: options[name] for setup, options in self._written.items() if name in options}
+            said = (f"{setup}: {value}" for setup, value in values.items())
+            found[name] = ", ".join(said) if len({*values.values()}) > 1 else next(iter(values.values()))
+        return [{"kind": "variable", "name": name, "value": value, "timed": None} for name, value in found.items()]
+
+    def _read_options(self) -> None:
         for folder in sorted(self.directory.glob("*/"), key=lambda each: each.stat().st_mtime):
-            found |= written_options(folder)
-        return [
-            {"kind": "variable", "name": name, "value": value, "timed": None} for name, value in sorted(found.items())
-        ]
+            if options := written_options(folder):
+                self._written[folder.name] = options
+
+    def clear(self) -> None:
+        """Removes all databases, but not what is known of their options."""
+        self._read_options()
+        for old in self.directory.iterdir():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
 
     def thread_names(self) -> Mapping[int, str]:
         """The operating system has them: `client` and `writer` of the driver, `rocksdb:low` and `rocksdb:high`."""

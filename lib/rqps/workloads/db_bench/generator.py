@@ -21,6 +21,8 @@ KEYS_PER_S_AT_LEAST = 2_000
 CALLGRIND_TIMES = 60
 WARMUP_SHARE = 10
 SLICE_MS = 20
+LOOK_S = 0.01
+"""Between checks of what does not say itself where it is."""
 INTERVALS = "intervals.csv"
 OF_DB_BENCH = {
     "statistics": 0,
@@ -175,21 +177,29 @@ class DbBench(LoadGenerator):
         own = {"benchmarks": benchmarks, "db": folder, "wal_dir": folder, "report_file": self.intervals}
         texts = {name: plain(value) for name, value in flags.items()}
         call = database.command(texts, *(f"--{name}={value}" for name, value in own.items()))
-        self._started_ns = time.monotonic_ns()
         super().__init__((call, database.build.environment), (), f"{setup.name}.{step.name}", 1, how)
         database.pids = (self.pid,)
 
     def wait_for_begin(self) -> int:
-        self.origin_ns = self._started_ns
+        """Wait until our keeper, which puts itself on the step's CPUs, has become db_bench."""
+        program, begun = self.database.build.program.resolve(), Path(f"/proc/{self.pid}/exe")
+        while begun.resolve() != program:
+            if self._gone():
+                raise self.failure()
+            time.sleep(LOOK_S)
+        self.origin_ns = time.monotonic_ns()
         return self.origin_ns
 
     def wait_for_end(self) -> None:
         """Wait until it has ended; its counters can be read until it is waited for."""
         deadline = time.monotonic() + self.patience_s
-        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        while not self._gone():
             if time.monotonic() > deadline:
                 raise self.failure(f"did not end within {self.patience_s:.0f} s")
-            time.sleep(0.05)
+            time.sleep(LOOK_S)
+
+    def _gone(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self) -> None:
         super().end()

@@ -111,8 +111,7 @@ class DbBenchSteps:
                 before.wait_for_end()
                 before.wait_until_gone()
         if described.load == "fill":
-            for old in database.directory.iterdir():
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
+            database.clear()
             folder_of(database, setup).mkdir()
         with kind(database, setup, described, parameters, **how) as load:
             yield load
