@@ -42,10 +42,10 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
 	@for benchmark in observation generator profiling relating packing differing counting scenario folding flame_page insert_benchmark rocksdb wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
 
-sample: $(STAMP)  ## measure the studies in data/sample again, for six hours, and put their tables there
+sample: $(STAMP)  ## measure the studies in data/sample again, for seven hours, and put their tables there
 	for study in releases sysbench-releases point-lookups where-did-it-go \
 	    ps-by-release ps-scenarios ps-statements ps-statements-as-text ps-instruments \
-	    ps-cost-insert insert-releases-cpu rocksdb-releases; do
+	    ps-cost-insert insert-releases-cpu rocksdb-releases rocksdb-reads rocksdb-variations; do
 	  $(BIN)/rqps run $$study
 	  rm -rf data/sample/study=$$study data/sample/study=$$study-[0-9]
 	  $(BIN)/rqps pack $$study --out data/sample

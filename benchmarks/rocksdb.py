@@ -2,6 +2,7 @@
 
 import argparse
 import tempfile
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
@@ -23,7 +24,7 @@ builds:
   new: {{rocksdb: "{NEW}"}}
 configs:
   small: {{write_buffer_size: 400K, target_file_size_base: 400K, max_bytes_for_level_base: 1600K}}
-  again: {{extends: small}}
+  same: {{extends: small}}
 studies:
   STUDY:
     question: Is it measured truly?
@@ -49,6 +50,7 @@ options.add_argument(
 )
 options.add_argument("--rounds", type=int, default=6)
 options.add_argument("--seconds", type=int, default=1)
+options.add_argument("--folder", type=Path, help="keep what was measured here, and go on from it when called again")
 asked = options.parse_args()
 
 
@@ -61,9 +63,9 @@ def measured(folder: Path, study: str, other: str, rounds: int, counted: int, fi
     assert run_study(runs_file, study, data=folder / "data", runner=runner) == 0
 
 
-with tempfile.TemporaryDirectory() as place:
-    folder = Path(place)
-    (folder / "data").mkdir()
+with ExitStack() as end:
+    folder = asked.folder or Path(end.enter_context(tempfile.TemporaryDirectory()))
+    (folder / "data").mkdir(parents=True, exist_ok=True)
     for files in (FEW, MANY):
         measured(folder, f"in-{files}-files", "new.small", rounds=1, counted=1, files=files)
         study = rqps.load(f"in-{files}-files", folder / "data", mode="instructions")
@@ -82,7 +84,7 @@ with tempfile.TemporaryDirectory() as place:
     for number in count(1):
         if done >= asked.comparisons:
             break
-        measured(folder, f"alike{number}", "old.again", rounds=asked.rounds, counted=0, files=MANY)
+        measured(folder, f"alike{number}", "old.same", rounds=asked.rounds, counted=0, files=MANY)
         _, compared = stats.relate(rqps.load(f"alike{number}", folder / "data"))
         of_throughput = compared.filter(metric="operations_per_s")
         done += of_throughput.height

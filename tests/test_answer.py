@@ -28,7 +28,7 @@ def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[
     assert ", 6 rounds) of the throughput of my1.base; of 4 comparisons 4 slower or more expensive." in first
     assert second.startswith("That is +")
     assert " µs (+" in second
-    assert "in the server's own code, " in second
+    assert "in its own code, " in second
     assert [each.partition(";")[0] for each in others] == ["All is decided"]
 
 
@@ -45,7 +45,7 @@ def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path
             synthetic.write_rows(folder, facts, rows)
     first, second, *_ = answer_of(tmp_path).sentences
     assert " an operation costs my2.base 1.4" in first
-    assert "times the server CPU of my1.base" in first
+    assert "times the CPU of my1.base" in first
     assert "throughput of" not in first
     assert second.startswith("That is +")
 

@@ -6,11 +6,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
+from rqps import stats
 from rqps.pages import db_bench as page
 from rqps.stats import relate
 from rqps.store import Study
 
 ROOT = Path(__file__).parent.parent
+READS = ROOT / "data/sample/study=rocksdb-reads"
 OLD, NEW = "rx6114.c8r32-small", "rx1181.c8r32-small"
 
 
@@ -20,17 +22,22 @@ def study() -> Study:
 
 
 @pytest.fixture(scope="module")
+def reads() -> Study:
+    return rqps.load(str(READS))
+
+
+@pytest.fixture(scope="module")
 def compared(study: Study) -> pl.DataFrame:
     return relate(study)[1]
 
 
 def test_findings_say_what_is_decided_and_nothing_more(study: Study, compared: pl.DataFrame) -> None:
-    throughput = compared.filter(metric="operations_per_s")
+    deciding = stats.deciding(compared)
     said = page.findings(study, compared).sentences
-    decided = throughput.filter(pl.col("verdict").is_in(["slower", "faster"]))
+    decided = deciding.filter(pl.col("verdict").is_in(["slower", "faster"]))
     assert {each.partition(":")[0] for each in said[:-1]} == set(decided["kind"].replace(page.AS_PUBLISHED))
-    unsure = throughput.filter(verdict="unsure").height
-    assert f"leave {unsure} of {throughput.height} comparisons unsure" in said[-1]
+    unsure = deciding.filter(verdict="unsure").height
+    assert f"leave {unsure} of {deciding.height} comparisons unsure" in said[-1]
     alike = compared.with_columns(verdict=pl.lit("unsure"))
     assert len(page.findings(study, alike).sentences) == 1
 
@@ -58,6 +65,48 @@ def test_a_release_whose_longest_operation_is_longer_is_seen(study: Study) -> No
     assert len(said) == 1
     assert "the longest operation of 11.8.1 is shown to be longer than that of 6.11.4" in said[0]
     assert page.hidden(bad, "byrx").as_raw_html().count("▲") == 2, "in its cell and in the note"
+
+
+def test_all_that_was_recorded_stands_beside_throughput(study: Study) -> None:
+    row = page.behind(study).filter(step="iobuf.overwrite", dbms=NEW).row(0, named=True)
+    html = page.tail(study).as_raw_html()
+    for text in (
+        f"{row['p50_us']:,.1f}",
+        f"{row['max_ms']:,.1f}",
+        f"{row['written_mb']:,.0f}",
+        f"{row['rss_mb']:,.0f}",
+    ):
+        assert text in html
+    assert row["cpu_us"] == pytest.approx(row["client_cpu_us"] + row["background_cpu_us"], rel=0.05)
+    assert 0 < row["compaction_cpu_us"] < row["background_cpu_us"]
+    assert row["write_amplification"] > 1
+
+
+def test_trees_are_those_before_and_after_a_step(study: Study) -> None:
+    html = page.trees(study).as_raw_html()  # type: ignore[union-attr]
+    size = study.status.filter(pl.col("name") == "level7_kb", step="byrx.fillseq", dbms=OLD, moment="after").collect()
+    assert f"L7 {size['value'].cast(pl.Float64).median() / 1024:.1f}" in html  # type: ignore[operator]
+
+
+def test_a_study_of_reads_has_no_published_numbers(study: Study, reads: Study, compared: pl.DataFrame) -> None:
+    assert "None of these steps has published numbers" in repr(*page.published(reads, relate(reads)[1]))
+    assert len(page.published(study, compared)) == 2
+
+
+def test_instructions_stand_where_they_were_counted(study: Study, reads: Study) -> None:
+    assert "No instructions were counted" in repr(page.instructions(study))
+    counted = rqps.load(str(READS), mode="instructions")
+    steps = counted.steps.filter(step="byrx.readrandom", dbms=NEW).select("run", "step", "operations")
+    sums = counted.instructions.group_by("run", "step").agg(pl.col("instructions").sum()).collect()
+    row = steps.join(sums, on=["run", "step"]).row(0, named=True)
+    assert f"{row['instructions'] / row['operations']:,.0f} / " in page.instructions(reads).as_raw_html()  # type: ignore[union-attr]
+
+
+def test_options_of_one_set_up_alone_are_said_to_be(study: Study) -> None:
+    assert "These are of iodir alone" in page.defaults(study).as_raw_html()  # type: ignore[union-attr]
+    value = pl.when(name="use_direct_reads").then(pl.lit("byrx: false, iodir: true")).otherwise("value")
+    of_each = replace(study, settings=study.settings.with_columns(value=value))
+    assert "These are of iodir alone" not in page.defaults(of_each).as_raw_html()  # type: ignore[union-attr]
 
 
 def test_defaults_are_the_options_that_changed(study: Study) -> None:

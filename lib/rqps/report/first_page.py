@@ -20,13 +20,13 @@ from rqps.view import Row, interval_of, number_of, rounds_of
 from rqps.view.words import NOT_COMPARED, left_unsure
 
 USER_CPU = "server_user_cpu_us_per_operation"
-ROWS = ("table_rows", "load_rows")
+ROWS = ("table_rows", "load_rows", "keys")
 """Parameters that say how large the tables are, by workload."""
 _WORDS = {"slower": "slower or more expensive", "faster": "faster or cheaper", "same": "the same", "unsure": "unsure"}
 _SAYS = {
     THROUGHPUT: "{dbms} does {number} of the throughput of {base}",
-    CPU: "an operation costs {dbms} {number} times the server CPU of {base}",
-    INSTRUCTIONS: "an operation takes {dbms} {number} times the server instructions of {base}",
+    CPU: "an operation costs {dbms} {number} times the CPU of {base}",
+    INSTRUCTIONS: "an operation takes {dbms} {number} times the instructions of {base}",
 }
 
 
@@ -82,7 +82,7 @@ def _most_changed(decided: pl.DataFrame) -> tuple[str, str, Row | None]:
 
 
 def _where(study: Study, row: Row) -> str:
-    """The parts of a difference: those of its profile, or else the server's own code and the kernel."""
+    """The parts of a difference: those of its profile, or else its own code and the kernel."""
     if found := flamegraph_breakdown.parts_of(study, row["step"], row["base"], row["dbms"]):
         return found
     values = stats.measured(study, (CPU, USER_CPU)).filter(host=row["host"], step=row["step"])
@@ -97,7 +97,7 @@ def _where(study: Study, row: Row) -> str:
         return f"The server's CPU time does not explain that: {more} for an operation; what it waits for does."
     kernel = cpu["median"] - user["median"]
     return (
-        f"That is {more} of server CPU for an operation: {user['median']:{form}} in the server's own code, "
+        f"That is {more} of CPU for an operation: {user['median']:{form}} in its own code, "
         f"{kernel:{form}} in the kernel."
     )
 

@@ -15,7 +15,7 @@ from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.rocksdb import flags
 from rqps.engines.rocksdb.build import Build, known_version, locate, source
 from rqps.engines.rocksdb.flags import Flags, plain
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, no_room
 from rqps.study import Run
 
 __all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_bytes", "prepare", "prepared", "source"]
@@ -72,13 +72,23 @@ class PreparedLibrary:
         }
 
     def loaded(self, name: str, load: Callable[["Database"], None], say: Say) -> Path:
-        """A database by its name, which says who wrote it and how: it is the same for whoever opens it."""
+        """A database by its name, which says who wrote it and how: it is the same for whoever opens it.
+
+        Its tables are never written again, so its copies have links to them. All read the same blocks of the disk,
+        and the number of a file, which older releases hash into the keys of the block cache, is the same in each run.
+        """
+        whole = (cache_dir() / "data").resolve() / "rocksdb" / name
 
         def make(work: Path) -> None:
             (work / "data").mkdir()
             load(Database(self, work / "data", Start(log=work / "load.log")))
+            for table in [*(work / "data").glob("*/*.sst")]:
+                kept = Path("tables", table.parent.name, table.name)
+                (work / kept).parent.mkdir(parents=True, exist_ok=True)
+                table.rename(work / kept)
+                table.symlink_to(whole / kept)
 
-        return made_once(cache_dir() / "data" / f"rocksdb-{name}", make, say) / "data"
+        return made_once(whole, make, say) / "data"
 
     def open(self, directory: Path, asked: Start) -> "Database":
         return Database(self, directory, asked)
@@ -158,21 +168,32 @@ class Database:
                 wrong.append(f"{name}: asked for {asked}, RocksDB has {written[called]}")
             verified.append((name, asked, written[called]))
         if wrong:
-            raise RqpsError(
-                f"{self.name}: RocksDB does not have what was asked for:\n  " + "\n  ".join(wrong),
-                fix=f"change config {self.prepared.config!r} in runs.yaml to what this release can do",
-            )
+            said = f"{self.name}: RocksDB does not have what was asked for:\n  " + "\n  ".join(wrong)
+            raise RqpsError(said, fix=self._other_config)
         return verified
+
+    @property
+    def _other_config(self) -> str:
+        return f"change config {self.prepared.config!r} in runs.yaml to what this release can do"
 
     def refused(self, said: str) -> RqpsError:
         """The error of a database that can't be opened."""
         why = (
             "\n".join(line for line in said.splitlines() if "rror" in line or "nvalid" in line)[-600:] or said[-300:]
         )
-        fix = f"change config {self.prepared.config!r} in runs.yaml to what this release can do"
-        if "irect I/O" in why or "O_DIRECT" in why:
-            fix = "this file system has no O_DIRECT: set RQPS_SCRATCH to a folder on one that has, or leave iodir out"
+        fix = self.way_out(why) or self._other_config
         return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
+
+    def way_out(self, said: str) -> str:
+        """The thing to do about words of RocksDB, where it is not the config that has to change."""
+        if no_room(said):
+            return "make room on the disk, set RQPS_SCRATCH to a folder on a larger one, or ask for fewer keys"
+        if "irect I/O" in said or "O_DIRECT" in said:
+            return (
+                "this file system has no O_DIRECT: set RQPS_SCRATCH, and with written_by RQPS_CACHE, to a folder on "
+                "one that has, or leave iodir out"
+            )
+        return ""
 
     def settings(self) -> list[dict[str, Any]]:
         """All options as RocksDB wrote them down, of each set-up where they differ."""

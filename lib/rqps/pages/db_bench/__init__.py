@@ -1,16 +1,17 @@
 """db_bench as published: relative throughput of each set-up, and beside it what throughput alone hides."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 from great_tables import GT
 
 from rqps import stats, view
+from rqps.profile.instructions import instruction_ratios, instructions_per_operation
 from rqps.published import read
 from rqps.published.quoted import SIGNS
-from rqps.store import Study
-from rqps.view import Column, Row, Sentences, in_order, number_of, rounds_of, two_lines
+from rqps.store import Study, load
+from rqps.view import Column, Nothing, Row, Sentences, in_order, number_of, rounds_of, two_lines
 from rqps.view.words import short_dbms, three_digits
 
 THROUGHPUT, CPU, LONGEST = "operations_per_s", "server_cpu_us_per_operation", "latency_max_us"
@@ -21,6 +22,10 @@ AS_PUBLISHED |= {"readwhilewriting": "readww", "overwrite": "overwrite"}
 """The steps whose numbers are published, as they are called there."""
 NOT_USED = (
     r"^(blob_|compaction_options_|(bottommost_)?compression_opts|hash_index_|wal_dir|db_log_dir|persist_user_defined)"
+)
+OF_IODIR_ALONE = (
+    " These are of iodir alone, since rqps kept only those of the last set-up when this was measured. In the others "
+    "compaction_readahead_size is 0 up to 8.5 and 2 MB from 8.6 on; O_DIRECT makes it 2 MB in every release."
 )
 WRITTEN_OTHERWISE = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_version", "options_file_version")
 """Options that say the same in other words; of the second, 6.11 writes more bits than it has."""
@@ -47,34 +52,37 @@ def setups(study: Study) -> list[str]:
 
 
 def findings(study: Study, compared: pl.DataFrame) -> Sentences:
-    """Each step that is decided somewhere in a sentence, and what the rounds can't tell in the last one."""
-    rows = named(study, compared).filter(metric=THROUGHPUT)
+    """Each step that is decided somewhere in a sentence, by throughput or else by CPU time; and in the last one what
+    the rounds can't tell."""
+    rows = named(study, stats.deciding(compared))
     if rows.is_empty():
         return Sentences(["Nothing is compared with the base."])
-    said = [*_decided(study, compared, "slower"), *_decided(study, compared, "faster")]
+    said = [*_decided(study, rows, "slower"), *_decided(study, rows, "faster")]
     unsure = rows.filter(verdict="unsure")
     if unsure.height:
         half: Any = (unsure["sure_high"] / unsure["sure_low"]).sqrt().median()
         told = f"; a difference below some {100 * (half - 1):.0f} % can't be told by them" if half else ""
         said.append(
-            f"The rounds leave {unsure.height} of {rows.height} comparisons unsure{told}. Nothing is said of these, "
-            f"neither that a release is slower there nor that it is not: {', '.join(in_order(unsure['short']))}."
+            f"The rounds leave {unsure.height} of {rows.height} comparisons unsure, by throughput and CPU "
+            f"time{told}. "
+            "Nothing is said of these, neither that a release is slower there nor that it is not: "
+            f"{', '.join(in_order(unsure['short']))}."
         )
     return Sentences(said)
 
 
-def _decided(study: Study, compared: pl.DataFrame, verdict: str) -> Iterator[str]:
-    names, rows = releases(study), named(study, compared)
-    for (step,), of_step in rows.filter(metric=THROUGHPUT).group_by("short", maintain_order=True):
-        shown = of_step.filter(verdict=verdict).sort("median", descending=verdict == "faster")
-        if shown.is_empty():
-            continue
-        most = shown.row(0, named=True)
-        which = [name for dbms, name in names.items() if dbms in set(shown["dbms"])]
-        text = f"{step}: shown to be {verdict} than {names[most['base']]} in {shown.height} of {of_step.height} "
-        text += f"comparisons ({', '.join(which)}); most in {most['release']} on {most['group']}, {number_of(most)}"
-        cpu = rows.filter(metric=CPU, step=most["step"], dbms=most["dbms"], verdict=verdict).to_dicts()
-        yield text + (f", for {number_of(cpu[0])} times the CPU time of an operation." if cpu else ".")
+def _decided(study: Study, rows: pl.DataFrame, verdict: str) -> Iterator[str]:
+    names = releases(study)
+    for (step,), of_step in rows.group_by("short", maintain_order=True):
+        for (metric,), shown in of_step.filter(verdict=verdict).group_by("metric", maintain_order=True):
+            most = shown.sort("median", descending=(verdict == "faster") == (metric == THROUGHPUT)).row(0, named=True)
+            which = [name for dbms, name in names.items() if dbms in set(shown["dbms"])]
+            word = view.verdict_words(metric)[verdict]
+            text = f"{step}: shown to be {word} than {names[most['base']]} in {shown.height} of {of_step.height} "
+            text += (
+                f"comparisons ({', '.join(which)}); most in {most['release']} on {most['group']}, {number_of(most)}"
+            )
+            yield text + (" times the CPU time of an operation." if metric == CPU else ".")
 
 
 def relative(study: Study, compared: pl.DataFrame, setup: str) -> GT | Sentences:
@@ -91,19 +99,42 @@ def relative(study: Study, compared: pl.DataFrame, setup: str) -> GT | Sentences
     return view.table(cells, [Column("release", setup), *columns], name=setup, note=note)
 
 
+def instructions(study: Study) -> GT | Sentences:
+    """Counted instructions of an operation relative to the base's, and the counts."""
+    counted = load(study.place, mode="instructions")
+    if study.card.base not in set(counted.runs["dbms"]):
+        return Nothing(["No instructions were counted."])
+    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    rows = named(study, instruction_ratios(values, counted.runs, study.card.base))
+
+    def cell(row: Row) -> str:
+        number = f"<b>{view.signs_of(row['metric'])[row['verdict']]} {view.ratio(row['median'])}</b>"
+        return view.whose(row, two_lines(number, f"{row['me_median']:,.0f} / {row['base_median']:,.0f}"))
+
+    columns = [Column(step, form=cell, align="center") for step in in_order(rows["short"])]
+    note = (
+        f"Instructions of an operation relative to {releases(study)[study.card.base]}, and both counts: "
+        f"{rounds_of(rows['n'])}. {view.legend_of(rows)}"
+    )
+    cells = view.spread(rows, "short", ["group", "release"])
+    return view.table(cells, [Column("release"), *columns], name="instructions", group="group", note=note)
+
+
 def behind(study: Study) -> pl.DataFrame:
-    """One row per step and dbms, the median of its rounds: latencies, stalls, CPU time by whom, bytes written."""
+    """One row per step and dbms, the median of its rounds: latencies, stalls, CPU time by whom, bytes, memory."""
     steps = stats.usable(study.steps).join(_status(study), on=["run", "step"], how="left", maintain_order="left")
     operations = pl.col("operations")
     beside = pl.col("target_per_s") * pl.col("elapsed_s")
     rows_written = pl.when(unit="row").then(operations).otherwise(beside)  # null where nothing was written
     values = {
-        "p99_us": pl.col("latency_p99_us"),
-        "p99_9_us": pl.col("latency_p99_9_us"),
+        **{f"{name}_us": pl.col(f"latency_{name}_us") for name in ("p50", "p99", "p99_9")},
         "max_ms": pl.col(LONGEST) / 1e3,
         "stalled": pl.col("stall_percent") / 100,
         "cpu_us": pl.col("server_cpu_s") * 1e6 / operations,
         "client_cpu_us": pl.col("foreground_cpu_s") * 1e6 / operations,
+        "background_cpu_us": (pl.col("server_cpu_s") - pl.col("foreground_cpu_s")) * 1e6 / operations,
+        "compaction_cpu_us": pl.col("compaction_cpu_s") * 1e6 / operations,
+        "written_mb": pl.col("server_write_kb") / 1024,
         "write_amplification": pl.col("server_write_kb") * 1024 / (rows_written * BYTES_OF_A_ROW),
         "rss_mb": pl.col("rss_peak_kb") / 1024,
     }
@@ -118,7 +149,7 @@ def behind(study: Study) -> pl.DataFrame:
 
 def _status(study: Study) -> pl.DataFrame:
     """One row per run and step, a column for each number that RocksDB or the driver gave at its end."""
-    names = ("stall_percent", "foreground_cpu_s", "rss_peak_kb")
+    names = ("stall_percent", "foreground_cpu_s", "compaction_cpu_s", "rss_peak_kb")
     status = study.status.filter(pl.col("moment") == "after", pl.col("name").is_in(names)).collect()
     wide = status.pivot("name", index=["run", "step"], values="value", aggregate_function="first")
     missing = [pl.lit(None, pl.String).alias(name) for name in names if name not in wide.columns]
@@ -172,24 +203,27 @@ def stalls(study: Study) -> Sentences:
 
 def tail(study: Study) -> GT:
     """All that was recorded beside throughput."""
-    rows = behind(study)
+    rows, cpu = behind(study), "CPU of an operation, µs"
     columns = [
         Column("release"),
         Column(THROUGHPUT, "operations/s", ",.0f", align="right"),
-        Column("p99_us", "p99, µs", ",.0f", align="right"),
+        Column("p50_us", "p50, µs", ",.1f", align="right"),
+        Column("p99_us", "p99, µs", ",.1f", align="right"),
         Column("p99_9_us", "p99.9, µs", ",.0f", align="right"),
         Column("max_ms", "max, ms", ",.1f", align="right"),
         Column("stalled", "stalled", ".1%", align="right"),
-        Column("cpu_us", "CPU, µs/o", ",.2f", align="right"),
-        Column("client_cpu_us", "of it clients", ",.2f", align="right"),
-        Column("write_amplification", "written/row", ".1f", align="right"),
+        Column("cpu_us", "all", ",.2f", align="right", under=cpu),
+        Column("client_cpu_us", "clients", ",.2f", align="right", under=cpu),
+        Column("background_cpu_us", "background", ",.2f", align="right", under=cpu),
+        Column("compaction_cpu_us", "compaction", ",.2f", align="right", under=cpu),
+        Column("written_mb", "MB", ",.0f", align="right", under="written"),
+        Column("write_amplification", "of a row", ".1f", align="right", under="written"),
         Column("rss_mb", "memory, MB", ",.0f", align="right"),
     ]
     note = (
         f"Medians of {rounds_of(rows['n'])}. Max: the longest operation. Stalled: the share of time in which RocksDB "
-        "held writes up. CPU: of the whole process for an operation; what is not the clients' is flush, compaction "
-        "and writing beside reads. "
-        "Written: bytes that the process wrote for a byte of a row."
+        "held writes up. Clients: also the one that writes beside reads; background: flush and compaction; "
+        "compaction: as RocksDB itself counts it. Written: all bytes by the process, and times a row was written."
     )
     return view.table(rows, columns, name="tail", group="step", note=note)
 
@@ -225,29 +259,34 @@ def defaults(study: Study) -> GT | Sentences:
     note = (
         "As RocksDB wrote them into its OPTIONS file. Bold: not as in the release before. –: it has no such option."
     )
+    direct = found.filter(option == "use_direct_reads")["value"].unique().to_list()
+    if len(known := setups(study)) > 1 and "iodir" in known and direct == ["true"]:
+        note += OF_IODIR_ALONE
     return view.table(rows, columns, name="defaults", note=note)
 
 
 def trees(study: Study) -> GT | Sentences:
-    """The tree before each step: files and megabytes by level, the median of the rounds."""
+    """The tree before and after each step: megabytes by level, the median of the rounds."""
     name, value = pl.col("name"), pl.col("value").cast(pl.Float64)
-    levels = study.status.filter(pl.col("moment") == "before", name.str.contains(r"^level\d+_kb$")).collect()
+    levels = study.status.filter(name.str.contains(r"^level\d+_kb$")).collect()
     if levels.is_empty():
         return Sentences(["The trees are not known: a db_bench of one's own prints them into its log."])
+    keys = ["host", "step", "dbms"]
     sizes = (
         levels.with_columns(level=name.str.extract(r"(\d+)"), mb=value / 1024)
-        .group_by("host", "step", "dbms", "level")
+        .group_by(*keys, "moment", "level")
         .agg(pl.col("mb").median())
         .sort(pl.col("level").cast(pl.Int32))
-        .group_by("host", "step", "dbms", maintain_order=True)
+        .group_by(*keys, "moment", maintain_order=True)
         .agg(pl.format("L{} {}", "level", pl.col("mb").round(1)).str.join(", ").alias("tree"))
+        .pivot("moment", on_columns=["before", "after"], index=keys, values="tree")
     )
     order = study.steps.select("step", "kind", "table_position").unique("step")
     rows = (
         sizes.join(order, on="step").join(stats.version_order(study.runs), on="dbms").sort("table_position", "rank")
     )
-    note = "Before the step, the median of the rounds."
-    columns = [Column("release"), Column("tree", "megabytes by level")]
+    note = "Megabytes by level, medians of the rounds. Before fillseq there is nothing."
+    columns = [Column("release"), Column("before"), Column("after")]
     return view.table(named(study, rows), columns, name="trees", group="step", note=note)
 
 
@@ -258,6 +297,13 @@ def built_by(study: Study) -> GT:
     )
     columns = [Column("dbms"), Column("version"), Column("version_comment", "built by, and with")]
     return view.table(rows, columns, name="built-by", note="As the files say themselves.")
+
+
+def published(study: Study, compared: pl.DataFrame) -> Sequence[GT | Sentences]:
+    """Our ratios beside the published ranges, and what differs between the two."""
+    if not set(study.steps["kind"]) & set(AS_PUBLISHED):
+        return [Nothing(["None of these steps has published numbers."])]
+    return [beside(study, compared), what_differs(study)]
 
 
 def beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
@@ -324,7 +370,8 @@ def what_differs(study: Study) -> GT:
         ),
     ]
     frame = pl.DataFrame(rows, schema=["condition", "published", "here"], orient="row")
-    return view.table(frame, name="db-bench-differs")
+    note = "What differs, beside the releases. Where the numbers disagree, this is where to look first."
+    return view.table(frame, name="db-bench-differs", note=note)
 
 
 def _nearest(ratios: pl.DataFrame, published: str) -> pl.DataFrame:

@@ -20,6 +20,8 @@ PATIENCE_S = 600
 KEYS_PER_S_AT_LEAST = 2_000
 CALLGRIND_TIMES = 60
 WARMUP_SHARE = 10
+CACHE_FILLS = 2
+"""Times that a warm-up fills the block cache at most: more of it changes nothing."""
 SLICE_MS = 20
 LOOK_S = 0.01
 """Between checks of what does not say itself where it is."""
@@ -44,7 +46,31 @@ def folder_of(database: Database, setup: Setup) -> Path:
     return database.directory / setup.name
 
 
-class Driver(LoadGenerator):
+class _Process(LoadGenerator):
+    """A running program that has the database in it."""
+
+    def __init__(self, database: Database, setup: Setup, step: Step, call: list[str], how: How) -> None:
+        self.database, self.step, self.folder = database, step, folder_of(database, setup)
+        environment = {**database.build.environment, **database.start.environment}
+        super().__init__((call, environment), (), f"{setup.name}.{step.name}", 1, how)
+        database.pids = (self.pid,)
+
+    def complaints(self) -> list[str]:
+        """Its last lines about an error, and the one about background work in the database's own log."""
+        log = self.folder / "LOG"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return [*super().complaints(), *[line for line in lines if "background" in line and " error: " in line][-1:]]
+
+    def failure(self, late: str = "") -> RqpsError:
+        error = super().failure(late)
+        return RqpsError(error.message, fix=self.database.way_out(error.message) or error.fix)
+
+    def end(self) -> None:
+        super().end()
+        self.database.pids = ()
+
+
+class Driver(_Process):
     """A running driver, which has opened the database and waits."""
 
     program = "the driver"
@@ -61,7 +87,6 @@ class Driver(LoadGenerator):
         **how: Unpack[How],
     ) -> None:
         """Start it, alone or as one side of those that take turns."""
-        self.database, self.step = database, step
         counted = how.get("counted", False)
         self.patience_s = patience_s(setup, step, parameters) * (CALLGRIND_TIMES if counted else 1)
         self.start_patience_s = self.patience_s
@@ -74,14 +99,15 @@ class Driver(LoadGenerator):
             "after": step.after,
             "patience": self.patience_s,
             "level0_trigger": flags["level0_file_num_compaction_trigger"],
-            "expect_filter": 1,
         }
         if step.load in ("read", "multiread", "seek"):
-            own["warmup"] = parameters.warmup_operations
+            asked = {**flags, **database.prepared.options}
+            fills = CACHE_FILLS * int(asked["cache_size"]) // int(asked["block_size"])
+            own["warmup"] = min(parameters.warmup_operations, fills)
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
-            flags["writes"] = operations
-            own["warmup"] = max(1, parameters.warmup_operations, operations // WARMUP_SHARE)
+            flags |= {"writes": operations, "file_opening_threads": 1}  # each table at the same address again
+            own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")
         if turns:
             flags["duration"] = parameters.seconds * turns.sides
@@ -90,13 +116,7 @@ class Driver(LoadGenerator):
             self.patience_s *= turns.sides
         texts = {name: plain(value) for name, value in (flags | {"seed": how["seed"]}).items()}
         call = database.command(texts, *(f"{name}={value}" for name, value in own.items()))
-        environment = {**database.build.environment, **database.start.environment}
-        super().__init__((call, environment), (), f"{setup.name}.{step.name}", 1, how)
-        database.pids = (self.pid,)
-
-    def end(self) -> None:
-        super().end()
-        self.database.pids = ()
+        super().__init__(database, setup, step, call, how)
 
 
 class Turns:
@@ -153,7 +173,7 @@ class Turns:
         self.file.unlink(missing_ok=True)
 
 
-class DbBench(LoadGenerator):
+class DbBench(_Process):
     """A running db_bench, which begins by itself and ends by itself."""
 
     program = "db_bench"
@@ -166,7 +186,6 @@ class DbBench(LoadGenerator):
                 "instructions are counted in the driver, and this build is a db_bench",
                 fix="set instructions_rounds of the study to 0, or take a library",
             )
-        self.database, self.step = database, step
         self.patience_s = patience_s(setup, step, parameters)
         folder, benchmarks = folder_of(database, setup), step.benchmarks
         self.intervals = database.directory / INTERVALS
@@ -177,8 +196,7 @@ class DbBench(LoadGenerator):
         own = {"benchmarks": benchmarks, "db": folder, "wal_dir": folder, "report_file": self.intervals}
         texts = {name: plain(value) for name, value in flags.items()}
         call = database.command(texts, *(f"--{name}={value}" for name, value in own.items()))
-        super().__init__((call, database.build.environment), (), f"{setup.name}.{step.name}", 1, how)
-        database.pids = (self.pid,)
+        super().__init__(database, setup, step, call, how)
 
     def wait_for_begin(self) -> int:
         """Wait until our keeper, which puts itself on the step's CPUs, has become db_bench."""
@@ -200,10 +218,6 @@ class DbBench(LoadGenerator):
 
     def _gone(self) -> bool:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-    def end(self) -> None:
-        super().end()
-        self.database.pids = ()
 
 
 def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float:

@@ -10,9 +10,9 @@ from rqps.study.document import instead
 from rqps.workloads.db_bench.steps import ALL, Setup, Step, common, find, setups, steps
 
 Count = Annotated[int, Field(ge=1)]
-BEGIN_S = 1.0
+BEGIN_S = 0.5
 """To open a database, and to close it."""
-ROWS_PER_S = 200_000
+ROWS_PER_S = 400_000
 """That one client writes in order, about."""
 BYTES_OF_A_ROW = 420
 ROOM = 2.5
@@ -59,8 +59,8 @@ class DbBenchParameters(Parameters):
     seconds: Count = 5
     """The time of each step that lasts for one."""
     warmup_operations: Annotated[int, Field(ge=0)] = 0
-    """Done by each client before a step that reads, not measured: the block cache is empty when a step begins. The
-    published steps have none, and last long enough."""
+    """Done by each client before a step that reads, not measured: the block cache is empty when a step begins. Fewer
+    are done where these would fill it more than twice. The published steps have none, and last long enough."""
     written_by: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")] | None = None
     """A release that writes the database, once for all: then the steps that only read are done, on equal files, and
     by one client they are duets, in which the releases take turns."""
