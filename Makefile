@@ -13,7 +13,7 @@ SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: help demo test style types tests lab bench sample lock clean moved
+.PHONY: help demo test style types tests lab bench sample measure keep lock clean moved
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -42,15 +42,22 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
 	@for benchmark in observation generator profiling relating packing differing counting scenario folding flame_page insert_benchmark rocksdb wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
 
-sample: $(STAMP)  ## measure the studies in data/sample again, for seven hours, and put their tables there
-	for study in releases sysbench-releases point-lookups where-did-it-go \
-	    ps-by-release ps-scenarios ps-statements ps-statements-as-text ps-instruments \
-	    ps-cost-insert insert-releases-cpu rocksdb-releases rocksdb-reads rocksdb-variations; do
-	  $(BIN)/rqps run $$study
+SAMPLES := $(or $(STUDY),releases sysbench-releases point-lookups where-did-it-go ps-by-release ps-scenarios \
+  ps-statements ps-statements-as-text ps-instruments ps-cost-insert insert-releases-cpu rocksdb-releases rocksdb-reads \
+  rocksdb-variations)
+
+sample: measure keep  ## measure the studies in data/sample again, or STUDY=NAME alone, and keep them there
+
+measure: $(STAMP)
+	for study in $(SAMPLES); do $(BIN)/rqps run $$study; done
+
+keep: $(STAMP)  ## put these studies, or STUDY=NAME, from data/raw into data/sample, and show their numbers everywhere
+	for study in $(SAMPLES); do
+	  test -d data/raw/study=$$study || continue
 	  rm -rf data/sample/study=$$study data/sample/study=$$study-[0-9]
 	  $(BIN)/rqps pack $$study --out data/sample
 	done
-	$(BIN)/python tests/keep_outputs.py notebooks/analysis/*.ipynb notebooks/investigate/*.ipynb
+	$(BIN)/python tests/keep_outputs.py
 
 lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra hosts --group dev \

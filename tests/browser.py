@@ -168,9 +168,9 @@ class Tab:
         logged = [str(e["entry"]) for e in self._events("Log.entryAdded") if e["entry"]["level"] == "error"]
         return thrown + said + logged
 
-    def screenshot(self, file: Path) -> Path:
+    def screenshot(self, file: Path, height: int = 16_000) -> Path:
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16_000), "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height), "scale": 1}
         taken = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(taken["data"]))
         return file

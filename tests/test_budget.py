@@ -105,9 +105,9 @@ def test_a_study_that_went_on_until_it_was_decided_has_wider_intervals(tmp_path:
     write_study_card(data / "raw/study=synthetic", card(rounds=None, budget_s=1800, looks=5))
     went_on = rqps.stats.relate(rqps.load("synthetic", data=data))[1]
     for before, after in zip(*(frame["sure_high"] - frame["sure_low"] for frame in (fixed, went_on)), strict=True):
-        assert after > 1.1 * before or before < 1e-9  # made-up CPU of the client does not vary
+        assert after > 1.1 * before
     assert went_on["looks"].unique().to_list() == [5]
-    assert "in each of 5 looks" in verdict.method(12, 5)
+    assert "in each of 5 looks" in verdict.method(12, looks=5)
 
 
 def test_it_says_what_it_can_hope_to_tell_and_what_the_rest_would_take(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_it_says_what_it_can_hope_to_tell_and_what_the_rest_would_take(tmp_path:
     assert "in half of the 2 steps" in looks.hope(4, 8)
     assert looks.hope(13, 1).endswith("by the spread of earlier rounds")
     assert set(looks.undecided()) <= {"my2.base", "my2.ps0"}
-    assert "of 12 comparisons are decided" in looks.outcome(60)
+    assert "of 8 comparisons are decided" in looks.outcome(60)
 
 
 def fail_in_every_step(data: Path, dbms: str) -> None:
@@ -135,7 +135,7 @@ def test_a_dbms_without_numbers_is_not_called_decided(tmp_path: Path) -> None:
     write_study(tmp_path, rounds=4)
     fail_in_every_step(tmp_path, "my2.ps0")
     assert looks.undecided() == {}
-    assert looks.outcome(60) == "6 of 6 comparisons are decided; my2.ps0 gave no number in 2 of 2 steps"
+    assert looks.outcome(60) == "4 of 4 comparisons are decided; my2.ps0 gave no number in 2 of 2 steps"
     fail_in_every_step(tmp_path, "my2.base")
     assert looks.outcome(60).startswith("0 of 0 comparisons are decided; my2.base gave no number in 2 of 2 steps")
 
@@ -144,7 +144,7 @@ def test_before_four_rounds_the_outcome_says_what_is_left_to_do(tmp_path: Path) 
     spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base", rounds=None, budget="30m", method="duet")
     looks = Looks("synthetic", tmp_path, spec.studies["demo"], ["point-query", "update-index"])
     write_study(tmp_path, rounds=1)
-    assert looks.outcome(60) == "0 of 12 comparisons are decided; 12 would take about 6 min 0 s more"
+    assert looks.outcome(60) == "0 of 8 comparisons are decided; 8 would take about 6 min 0 s more"
 
 
 def test_a_budget_in_place_of_rounds_has_no_most() -> None:

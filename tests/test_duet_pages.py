@@ -182,7 +182,7 @@ def test_every_pair_of_verdicts_that_differ_has_a_meaning() -> None:
 
 def test_a_page_says_once_by_which_interval_it_decides(study: Study) -> None:
     rounds, compared = relate(study)
-    assert "12 comparisons, so that all hold together at 95 %" in drawn(view.method(compared))
+    assert "8 comparisons, so that all hold together at 95 %" in drawn(view.method(compared))
     few = compare(rounds.filter(metric="operations_per_s"))
     assert "interval of 98.75 % of each of 4" not in drawn(view.method(few)), "99 % at least"
     assert "interval of 99 % of each of 4 comparisons" in drawn(view.method(few))

@@ -84,13 +84,12 @@ def test_of_lists_of_flags_only_what_differs_is_shown() -> None:
 
 def test_counters_are_ranked_by_how_unlikely_their_change_is() -> None:
     study = rqps.load("where-did-it-go", SAMPLE)
-    found = stats.status_changes(
-        study.status.filter(step="point-query"), study.steps, [("my5624.base", "my8033.base")]
-    )
+    base, other = study.card.base, study.card.dbms[-1]
+    found = stats.status_changes(study.status.filter(step="point-query"), study.steps, [(base, other)])
     assert found["chance"].clip(CERTAIN).is_sorted()
     one = found.filter(name="com_stmt_execute").row(0, named=True)
     assert one["base_value"] == pytest.approx(1, rel=0.02)
-    assert one["n"] == 6
+    assert one["n"] >= stats.verdict.ROUNDS_FOR_A_VERDICT
 
 
 @pytest.mark.page

@@ -21,6 +21,7 @@ from rqps.stats.scenarios import events_per_statement, scenarios, with_events
 from rqps.store import Study
 from rqps.study.perf_schema import named
 from rqps.view import Sentences
+from synthetic import write_study
 
 SAME = 0.006
 """A share of an operation's instructions; two starts of one server differ by up to half of it."""
@@ -42,11 +43,11 @@ def claim(chart: Any) -> str:
     return str(chart.to_dict()["usermeta"]["rqps"]["claim"])
 
 
-def test_a_dbms_has_the_scenario_of_its_config_or_what_its_switch_says(study: Study) -> None:
+def test_a_dbms_has_the_scenario_of_its_config_or_what_its_switch_says(study: Study, tmp_path: Path) -> None:
     assert dict(scenarios(study).select("dbms", "scenario").rows()) == {f"my8.{name}": name for name in made_up.NAMES}
-    sample = rqps.load("releases", data=DATA)
-    by_switch = dict(scenarios(sample).select("dbms", "scenario").rows())
-    assert by_switch == {dbms: "off" if dbms.endswith(".ps0") else "default" for dbms in sample.card.dbms}
+    switched = scenarios(rqps.load("synthetic", data=write_study(tmp_path, rounds=1)))
+    by_switch = {"my1.base": "default", "my2.base": "default", "my2.ps0": "off"}
+    assert dict(switched.select("dbms", "scenario").rows()) == by_switch
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,29 @@ def test_a_significant_part_is_named_however_small_beside_its_operation() -> Non
     assert [judged_as(significant) for significant in (None, True, False)] == ["same", "slower", "same"]
 
 
+def test_what_surely_differs_leaves_the_others_more_sure() -> None:
+    chance = Random(12)
+    rows = [{"step": str(step), "ratio": 1 + chance.gauss(0, 0.01)} for step in range(20) for _ in range(6)]
+    named = {
+        "host": "h",
+        "metric": "operations_per_s",
+        "base": "a.x",
+        "dbms": "b.x",
+        "base_value": 1.0,
+        "me_value": 1.0,
+    }
+    equal = pl.DataFrame([named | row for row in rows])
+    others_differ = equal.with_columns(pl.col("ratio") / pl.when(step="0").then(1).otherwise(2))
+    pages = [compare(rounds) for rounds in (equal, others_differ)]
+    wide, narrow = (page.filter(step="0").select(pl.col("sure_high") / pl.col("sure_low")).item() for page in pages)
+    assert narrow < wide
+    assert set(pages[1].filter(pl.col("step") != "0")["verdict"]) == {"slower"}
+    said = [verdict.method(page.height, verdict.surely_differ(page)) for page in pages]
+    assert "99.75 % of each of 20 comparisons" in said[0]
+    assert "99 % of each of 20 comparisons" in said[1]
+    assert "the 19 that surely differ are no risk" in said[1]
+
+
 @settings(max_examples=25)
 @given(st.randoms())
 def test_pairs_are_of_one_round_whatever_the_order_of_rows(study: Study, chance: Random) -> None:
@@ -168,9 +191,9 @@ def test_pairs_are_of_one_round_whatever_the_order_of_rows(study: Study, chance:
 def test_the_ratio_is_of_the_numbers_in_the_raw_table(study: Study) -> None:
     row = relative(study).row(0, named=True)
     raw = {name: study.steps.filter(run=row[name], step=row["step"]).to_dicts()[0] for name in ("run", "base_run")}
-    assert row["metric"] == "client_cpu_us_per_operation"
-    cost = {name: 1e6 * step["client_cpu_s"] / step["operations"] for name, step in raw.items()}
-    assert row["ratio"] == pytest.approx(cost["run"] / cost["base_run"], rel=1e-12)
+    assert row["metric"] == "operations_per_s"
+    rate = {name: step["operations"] / step["elapsed_s"] for name, step in raw.items()}
+    assert row["ratio"] == pytest.approx(rate["run"] / rate["base_run"], rel=1e-12)
 
 
 def test_a_round_without_its_base_gives_no_ratio(tmp_path: Path) -> None:
@@ -209,7 +232,7 @@ def test_nothing_is_divided_by_nothing(study: Study) -> None:
     idle = study.steps.with_columns(
         server_cpu_s=pl.when(pl.col("dbms") == BASE).then(0.0).otherwise(pl.col("server_cpu_s"))
     )
-    assert set(relative(study, steps=idle)["metric"]) == {"operations_per_s", "client_cpu_us_per_operation"}
+    assert set(relative(study, steps=idle)["metric"]) == {"operations_per_s"}
 
 
 @pytest.mark.parametrize(

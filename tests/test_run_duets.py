@@ -66,8 +66,8 @@ def test_what_is_said_of_units_is_plain(house: House) -> None:
     assert "3 dbms in turns × 4 rounds, 2 health rounds = 6 runs on here; base is my1.base" in plan
     assert "\n  round 1   my" in plan
     assert "\n  health, round 1  my1.base  my1.base\n" in plan
-    # Each dbms is under load for its own 30 seconds, and each server takes its time: 4 rounds of 3, 2 of 2.
-    assert "about 10 min 40 s for what is not done, 8 min 0 s of it under load" in plan
+    # Each dbms is under load for its own 30 seconds, and each round takes its time: 4 rounds of 3, 2 of 2.
+    assert "about 9 min 0 s for what is not done, 8 min 0 s of it under load" in plan
     assert "r01@here  missing: 3 dbms in turns\n" in status_text(states)
     assert "h01@here  missing: my1.base and itself in turns\n" in status_text(states)
     house.ask(rounds=2, method="duet")

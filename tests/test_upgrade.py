@@ -1,4 +1,4 @@
-"""Folders of version 1 are read with every column of today; the committed samples are all of that version."""
+"""Folders of version 1 are read with every column of today."""
 
 from pathlib import Path
 
@@ -15,31 +15,27 @@ from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 from synthetic import Shape, card, manifest, tables
 
-SAMPLE = Path(__file__).parents[1] / "data"
-COLUMNS = ("kind", "range", "clients", "group", "table_position", "writes", "storage_engine")
+COLUMNS = ("kind", "range", "group", "table_position", "writes", "storage_engine")
+AGGREGATED = "Range queries with aggregation"
 
 
 @pytest.mark.parametrize(
-    ("study", "step", "expected"),
+    ("workload", "before", "step", "expected"),
     [
-        ("releases", "update-index", ("update-index", 100, 1, "Writes", 2, True, None)),
-        ("releases", "point-query", ("point-query", 100, 1, "Point queries", 0, False, None)),
-        (
-            "sysbench-releases",
-            "read-only.pre_range=10",
-            ("read-only.pre", 10, 1, "Range queries with aggregation", 26, False, None),
-        ),
-        ("ps-scenarios", "read-write@16", ("read-write", 100, 16, "Writes", 2, True, None)),
-        ("point-lookups", "memory.pk-force@4", ("pk-force", None, 4, "memory, 4 clients", 21, False, "memory")),
-        ("insert-releases-cpu", "qr500", ("qr", None, 1, "Queries beside writes", 6, True, None)),
-        ("insert-releases-cpu", "l.i1", ("l.i1", None, 1, "Writes", 2, True, None)),
+        ("sysbench", ["insert", "point-query"], "update-index", ("update-index", 100, "Writes", 1, True, None)),
+        ("sysbench", ["insert", "scan"], "point-query", ("point-query", 100, "Point queries", 0, False, None)),
+        ("sysbench", ["read-only"], "read-only.pre_range=10", ("read-only.pre", 10, AGGREGATED, 0, False, None)),
+        ("sysbench", ["read-write@4"], "read-write@16", ("read-write", 100, "Writes", 1, True, None)),
+        ("point-lookups", ["innodb.pk@4"], "memory.pk@4", ("pk", None, "memory, 4 clients", 1, False, "memory")),
+        ("insert-benchmark", ["l.i0"], "qr500", ("qr", None, "Queries beside writes", 1, True, None)),
+        ("insert-benchmark", ["l.i0"], "l.i1", ("l.i1", None, "Writes", 1, True, None)),
     ],
 )
-def test_columns_follow_from_labels(study: str, step: str, expected: tuple[object, ...]) -> None:
-    steps = rqps.load(study, data=SAMPLE, mode=None).steps
-    assert steps.columns[7:] == list(STEPS)
-    assert steps.filter(step=step).select(COLUMNS).unique().rows() == [expected]
-    assert steps.select("retries", "group", "table_position").null_count().row(0) == (0, 0, 0)
+def test_columns_follow_from_labels(
+    workload: str, before: list[str], step: str, expected: tuple[object, ...]
+) -> None:
+    found = step_columns(workload, [*before, step])[step]
+    assert tuple(found[name] for name in COLUMNS) == expected
 
 
 def test_what_follows_from_a_label_is_what_the_workload_writes_now() -> None:
@@ -77,7 +73,7 @@ def test_a_step_that_no_workload_has_is_kept_behind_the_others() -> None:
 def test_errors_of_before_retries_were_counted_are_retries(tmp_path: Path) -> None:
     facts, folder = manifest("my1.base", 1, schema_version=1), tmp_path / "raw/study=synthetic"
     rows = [row | {"errors": 7} for row in tables(facts, Shape())["steps"]]
-    later = [*(name for name in COLUMNS if name != "clients"), "retries", "server_instructions", "server_cycles"]
+    later = [*COLUMNS, "retries", "server_instructions", "server_cycles"]
     old = pl.DataFrame(rows, schema=STEPS).drop(later).rename({"clients": "threads"})
     run = folder / f"run={facts.run}"
     run.mkdir(parents=True)
@@ -85,4 +81,5 @@ def test_errors_of_before_retries_were_counted_are_retries(tmp_path: Path) -> No
     write_study_card(folder, card())
     write_manifest(run, facts)
     steps = rqps.load("synthetic", data=tmp_path).steps
+    assert steps.columns[7:] == list(STEPS)
     assert steps.select("errors", "retries", "clients", "server_cycles").unique().rows() == [(0, 7, 1, None)]

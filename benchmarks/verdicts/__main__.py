@@ -1,14 +1,17 @@
 """The proof of the verdicts: how often they are false, how soon they find a real slowdown, and what duets rest on.
 
-Each part keeps its results in a file and goes on where it was stopped; `tables` writes those of all parts into
-README.md beside this file. Leave the machine alone while a part measures.
+Each part keeps its results in a file and goes on where it was stopped, or where `--minutes` ended it; `tables` writes
+those of all parts into README.md beside this file. Leave the machine alone while a part measures.
 """
 
 import argparse
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import measured
+import measuring
 import polars as pl
 from agreement import agreement, agreement_table
 from measuring import HERE, read, write
@@ -33,6 +36,8 @@ NOT_YET = "*Not measured yet.*"
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks/verdicts", description=__doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the results")
+    minutes = "end with the round under way after so long; the next call goes on from there"
+    parser.add_argument("--minutes", type=float, default=math.inf, help=minutes)
     parts = parser.add_subparsers(dest="part", required=True)
 
     def part(name: str, help: str, **numbers: int) -> argparse.ArgumentParser:
@@ -56,7 +61,7 @@ def arguments() -> argparse.Namespace:
     agree.add_argument("--duets", default="releases", help="a study measured by duets")
     agree.add_argument("--rounds", default="where-did-it-go", help="a study measured by rounds")
     agree.add_argument("--counted", default="where-did-it-go", help="a study with counted instructions")
-    agree.add_argument("--base", default="my8033.common")
+    agree.add_argument("--build", default="my8033", help="the one that the others are compared with")
     agree.add_argument("--step", default="point-query")
     agree.add_argument("--data", type=Path)
     picture = part("picture", "draw the picture of a duet for docs/verdicts.md")
@@ -71,6 +76,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     asked = arguments()
+    measuring.ends = time.monotonic() + 60 * asked.minutes
     file: Path = asked.results / f"{asked.part}.parquet"
     match asked.part:
         case "aa":
@@ -89,8 +95,7 @@ def main() -> None:
         case "starts":
             measured.starts(file, asked.rounds, asked.seconds)
         case "agreement":
-            found = agreement(asked.duets, asked.rounds, asked.counted, asked.base, asked.step, asked.data)
-            write(file, found.drop("warnings", strict=False))
+            write(file, agreement(asked.duets, asked.rounds, asked.counted, asked.build, asked.step, asked.data))
         case "picture":
             draw(asked.study, asked.dbms, asked.step, asked.data, asked.to)
         case "tables":
@@ -106,6 +111,8 @@ def coverage(file: Path, pages: int) -> None:
     todo = [(kind, rounds) for kind in KINDS for rounds in ROUNDS if (kind, rounds) not in there]
     terminal = Terminal()
     for number, (kind, rounds) in enumerate(todo):
+        if time.monotonic() > measuring.ends:
+            break
         terminal.show(f"{kind}, {rounds} rounds: {number + 1} of {len(todo)}", number / len(todo), at_once=True)
         row = pl.DataFrame([simulate(pages, kind, rounds)])
         rows = row if rows is None else pl.concat([rows, row])

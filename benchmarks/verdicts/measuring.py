@@ -7,6 +7,7 @@ so a part that was stopped goes on where it was.
 import ctypes
 import hashlib
 import json
+import math
 import os
 import random
 import re
@@ -91,6 +92,8 @@ class Change:
 
 
 USUAL = Change()
+ends = math.inf
+"""No round begins after this moment of the monotonic clock."""
 
 
 def runs(
@@ -218,6 +221,9 @@ def carry_out(file: Path, todo: Sequence[Todo], beside: int = 0) -> pl.DataFrame
     try:
         with measuring(f"benchmarks/verdicts {file.stem}"), busy(beside):
             for number, each in enumerate(missing):
+                if time.monotonic() > ends:
+                    terminal.say(f"{len(missing) - number} are missing; the same command measures them")
+                    break
                 each_s = (time.monotonic() - began) / number if number else 0.0
                 left = f"{duration(each_s * (len(missing) - number))} left" if number else "starting"
                 what = f"{number + 1} of {len(missing)}, {left}: {each.unit or file.stem}, round {each.round}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from measuring import BASE, ME, SEED, THROUGHPUT
+from measuring import BASE, CPU, ME, SEED, THROUGHPUT
 from rqps import stats
 
 CELLS, CYCLES = 20, 60
@@ -25,8 +25,16 @@ KINDS = {
     "two speeds": "each start of either side is fast or, three times of ten, 2 % slower",
     "drifting": "the machine loses half of its speed and wins it back while a round goes on",
     "contaminated": "one round of twelve is off by 4 %, one slice of twenty takes twice as long",
+    "half differ": "as normal, and every second cell is 10 % slower; the others are equal, and moved by a slowdown",
+    "two metrics": "as normal; each cell has a throughput and a CPU, with most of a start's luck in common",
+    "three metrics": "the same with the load generator's CPU, as it was before",
 }
 """Each kind of noise."""
+OF_A_CELL = {"two metrics": (THROUGHPUT, CPU), "three metrics": (THROUGHPUT, CPU, "client_cpu_us_per_operation")}
+DIFFERENT = 0.9
+CALLED = pl.col("verdict").is_in(["slower", "faster"])
+IN_COMMON = 0.8
+"""Share of the variance of a start's luck that the metrics of a cell have in common."""
 
 
 def luck(kind: str, shape: tuple[int, int], random: np.random.Generator) -> Any:
@@ -61,23 +69,25 @@ def slices(kind: str, shape: tuple[int, int], random: np.random.Generator) -> An
 
 def page(kind: str, rounds: int, random: np.random.Generator) -> pl.DataFrame:
     """The values of a page of equal servers, as `stats.measured` gives them."""
-    shape = (CELLS, rounds)
-    speed = np.exp(slices(kind, shape, random))
-    luck_ = np.exp(luck(kind, shape, random))[..., None]
-    harmonic = 2 / (1 / speed[..., (0, 1)] + 1 / speed[..., (3, 2)])  # two slices of each side make its value
-    frames = []
-    for dbms, side in ((BASE, harmonic[..., 0]), (ME, harmonic[..., 1] * luck_)):
-        flat = side.reshape(-1, CYCLES)
-        columns = {
-            "step": np.repeat(np.arange(CELLS), rounds).astype(str),
-            "round": np.tile(np.arange(rounds, dtype=np.int32), CELLS),
-            "cycles": list(flat),
-            "value": flat.mean(1),
-        }
-        frames.append(
-            pl.DataFrame(columns).with_columns(pl.col("cycles").cast(pl.List(pl.Float64)), pl.lit(dbms).alias("dbms"))
-        )
-    usual = {"host": "simulated", "kind": "", "group": "", "metric": THROUGHPUT, "build": "", "config": ""}
+    shape, metrics = (CELLS, rounds), OF_A_CELL.get(kind, (THROUGHPUT,))
+    common, frames = luck(kind, shape, random), []
+    for metric in metrics:
+        speed = np.exp(slices(kind, shape, random))
+        own = common
+        if len(metrics) > 1:
+            own = np.sqrt(IN_COMMON) * common + np.sqrt(1 - IN_COMMON) * luck(kind, shape, random)
+        harmonic = 2 / (1 / speed[..., (0, 1)] + 1 / speed[..., (3, 2)])  # two slices of each side make its value
+        for dbms, side in ((BASE, harmonic[..., 0]), (ME, harmonic[..., 1] * np.exp(own)[..., None])):
+            flat = side.reshape(-1, CYCLES)
+            columns = {
+                "step": np.repeat(np.arange(CELLS), rounds).astype(str),
+                "round": np.tile(np.arange(rounds, dtype=np.int32), CELLS),
+                "cycles": pl.Series(list(flat), dtype=pl.List(pl.Float64)),
+                "value": flat.mean(1),
+            }
+            whose = {"dbms": pl.lit(dbms), "metric": pl.lit(metric)}
+            frames.append(pl.DataFrame(columns).with_columns(**whose))
+    usual = {"host": "simulated", "kind": "", "group": "", "build": "", "config": ""}
     return pl.concat(frames).with_columns(
         *(pl.lit(value).alias(name) for name, value in usual.items()),
         pl.col("step").cast(pl.Int64).alias("position"),
@@ -92,19 +102,22 @@ def simulate(pages: int, kind: str, rounds: int) -> dict[str, float | int | str]
     """One row of the table: pages of equal servers, and the same ones with a slowdown added."""
     random = np.random.default_rng([SEED, list(KINDS).index(kind), rounds])
     count = dict.fromkeys(("held", "false", "pages with false", "same"), 0)
-    found = dict.fromkeys(SLOWER, 0)
+    found, cells = dict.fromkeys(SLOWER, 0), 0
     for _ in range(pages):
         paired = stats.rounds_of_pairs(page(kind, rounds, random), [(BASE, ME)])
-        equal = stats.compare(paired)
-        called = equal.filter(pl.col("verdict").is_in(["slower", "faster"])).height
+        differs = (pl.col("position") % 2 == 1) & (kind == "half differ")
+        paired = paired.with_columns((pl.when(differs).then(DIFFERENT).otherwise(1) * pl.col("ratio")).alias("ratio"))
+        equal = stats.compare(paired).filter(~differs)
+        called = equal.filter(CALLED).height
         count["held"] += equal.filter(pl.col("low") <= 1, pl.col("high") >= 1).height
         count["false"] += called
         count["pages with false"] += called > 0
         count["same"] += equal.filter(verdict="same").height
+        cells += equal.height
         for slower in SLOWER:
-            moved = paired.with_columns(pl.col("ratio") * (1 - slower), smallest_effect=pl.lit(slower / 2))
-            found[slower] += stats.compare(moved).filter(verdict="slower").height
-    cells = pages * CELLS
+            ratio = pl.when(differs).then(1).otherwise(1 - slower) * pl.col("ratio")
+            moved = paired.with_columns(ratio.alias("ratio"), smallest_effect=pl.lit(slower / 2))
+            found[slower] += stats.compare(moved).filter(CALLED, ~differs).height
     return {
         "noise": kind,
         "rounds": rounds,

@@ -183,7 +183,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "--page": {"action": "store_true", "help": "only write the page, which needs no JupyterLab"},
         },
         ("--data",),
-        ("rqps investigate where-did-it-go", "rqps investigate demo point-query my8033.base --page"),
+        ("rqps investigate where-did-it-go", "rqps investigate demo point-query my8033.common --page"),
     ),
 )
 """Name, what it does, its own arguments, its options, examples."""

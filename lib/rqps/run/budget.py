@@ -46,7 +46,7 @@ class Budget:
                 f"{duration(self.seconds)}",
                 fix="give it more time, or fewer dbms, steps or seconds",
             )
-        shortest_s = 2 * (whole.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2)
+        shortest_s = 2 * whole.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2
         reachable = max(done.values(), default=0) + int(self.seconds // shortest_s)
         self.most = max(1, min(spec.rounds or self.verdicts.most_rounds, self.verdicts.most_rounds, reachable))
         self.looks = self.verdicts.within(self.most)
@@ -66,7 +66,7 @@ class Budget:
         failures = said = 0
 
         def say_outcome(rounds: int) -> int:
-            pair_s = 2 * (spec.parameters.estimated_duet_seconds + watcher.overhead_s())
+            pair_s = 2 * spec.parameters.estimated_duet_seconds + watcher.overhead_s()
             after = f"after {rounds} {'round' if rounds == 1 else 'rounds'}"
             watcher.say(f"{study}: {after}, {self.verdicts.outcome(pair_s)}")
             return rounds
@@ -109,8 +109,8 @@ class Budget:
         first_look = self.verdicts.rounds_to_next(0)
         hopeful = [dbms for dbms in going_on if done[dbms] < first_look or undecided.get(dbms)]
         chosen = sorted(hopeful or going_on, key=lambda dbms: -undecided.get(dbms, 0))
-        seconds = spec.parameters.estimated_duet_seconds + watcher.overhead_s()
-        while len(chosen) > 1 and (1 + len(chosen)) * seconds * max(lacks[dbms] for dbms in chosen) > left_s:
+        load_s, rest_s = spec.parameters.estimated_duet_seconds, watcher.overhead_s()
+        while len(chosen) > 1 and ((1 + len(chosen)) * load_s + rest_s) * max(lacks[one] for one in chosen) > left_s:
             chosen.pop()
         return wanted | {dbms: done[dbms] + 1 for dbms in chosen}
 

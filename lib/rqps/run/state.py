@@ -180,20 +180,19 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 
 @dataclass
 class Estimate:
-    """The time left for runs. Start, warm-up and end of each server are taken to be those of the runs before."""
+    """The time left for runs. What one takes beside its load is taken to be that of the runs before; most of that is
+    the same however many servers start at once."""
 
     planned: Sequence[float]
     """Seconds under load of each run."""
-    servers: Sequence[int] = ()
-    """Servers of each run; one, if not given."""
     overheads_s: list[float] = field(default_factory=list)
-    """Seconds for each server beside its load, one for each run that finished."""
+    """Seconds beside the load, one for each run that finished."""
     done_s: float = 0.0
     done: int = 0
 
     def finished(self, elapsed_s: float, ok: bool) -> None:
         if ok:
-            self.overheads_s.append((elapsed_s - self.planned[self.done]) / self._servers(self.done))
+            self.overheads_s.append(elapsed_s - self.planned[self.done])
         self.done_s += elapsed_s
         self.done += 1
 
@@ -202,17 +201,13 @@ class Estimate:
 
     @classmethod
     def of(cls, runs: Sequence[Run], overheads_s: Sequence[float] = ()) -> "Estimate":
-        return cls([run.estimated_seconds for run in runs], [len(run.members) for run in runs], list(overheads_s))
+        return cls([run.estimated_seconds for run in runs], list(overheads_s))
 
     def left_s(self, elapsed_s: float = 0.0) -> float:
         """Seconds left when the run under way has taken `elapsed_s`; a run that takes longer than it should is about
         to end as far as we know."""
-        each = range(self.done, len(self.planned))
-        expected = [max(self.planned[run] + self._servers(run) * self.overhead_s(), 0.0) for run in each]
+        expected = [max(load_s + self.overhead_s(), 0.0) for load_s in self.planned[self.done :]]
         return max(expected[0] - elapsed_s, 0.0) + sum(expected[1:]) if expected else 0.0
-
-    def _servers(self, run: int) -> int:
-        return self.servers[run] if self.servers else 1
 
     def share(self, elapsed_s: float = 0.0) -> float:
         """From 0 to 1, and 1 only when all is done."""

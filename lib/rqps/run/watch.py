@@ -96,7 +96,7 @@ class Watcher:
         return Estimate.of([run], self._estimate.overheads_s).left_s()
 
     def overhead_s(self) -> float:
-        """The time that a server takes beside its load."""
+        """The time that a run takes beside its load."""
         return self._estimate.overhead_s()
 
     def begin(self, run: Run) -> None:

@@ -138,7 +138,9 @@ class Student:
         )
         return found.with_columns(pl.col("median", "low", "high").exp()) if is_ratio else found
 
-    def quantile(self, freedom: float, coverage: float = COVERAGE) -> float:
+    @staticmethod
+    @cache
+    def quantile(freedom: float, coverage: float = COVERAGE) -> float:
         """Standard errors to either side that make an interval of that coverage.
 
         >>> round(STUDENT.quantile(4), 3), round(STUDENT.quantile(30), 3)

@@ -24,10 +24,8 @@ METRICS = {"operations_per_s": pl.col("operations_per_s")} | {
     for name, total in (_TOTALS | {name: pl.col(name) for name in _COUNTERS}).items()
 }
 """Each metric, calculated from the columns of `steps`."""
-COMPARED = (
-    *("operations_per_s", "server_cpu_us_per_operation", "client_cpu_us_per_operation"),
-    "server_instructions_per_operation",
-)
+COMPARED = ("operations_per_s", "server_cpu_us_per_operation", "server_instructions_per_operation")
+"""The metrics with verdicts. Each counts in the correction of a page; all others are shown with an interval only."""
 PUBLISHED = {
     "cpu/o": "percent of host/operation",
     "cs/o": "switches/operation",

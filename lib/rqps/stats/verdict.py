@@ -30,7 +30,8 @@ Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
 def coverage_of_each(comparisons: int, looks: int = 1) -> float:
-    """The coverage that each interval of a page needs so that all of them hold, at 95 %: by it verdicts are decided.
+    """The coverage that each interval needs so that so many comparisons hold, at 95 %: by it verdicts are decided.
+    They are those of a page that do not surely differ.
 
     Where a study went on until its verdicts were decided, each of the `looks` at them has its share of the chance.
 
@@ -40,21 +41,27 @@ def coverage_of_each(comparisons: int, looks: int = 1) -> float:
     return 1 - min(FALSE_ALARMS, (1 - COVERAGE) / max(comparisons, 1)) / looks
 
 
-def method(comparisons: int, looks: int = 1) -> str:
-    """The interval by which the verdicts of a page are decided, in a sentence.
+def surely_differ(compared: pl.DataFrame, null: float = 1.0) -> int:
+    """The number of comparisons whose deciding interval leaves out the value that means no difference."""
+    return compared.filter((pl.col("sure_low") > null) | (pl.col("sure_high") < null)).height
+
+
+def method(comparisons: int, differ: int = 0, looks: int = 1) -> str:
+    """The interval by which the verdicts of a page are decided, in a sentence; so many of them surely `differ`.
 
     >>> method(20)
     'Verdicts are decided by the interval of 99.75 % of each of 20 comparisons, so that all hold together at 95 %.'
     >>> method(1)
     'The verdict is decided by the interval of 99 % of the one comparison.'
     """
-    each = f"{100 * coverage_of_each(comparisons, looks):.4g} %"
+    each = f"{100 * coverage_of_each(comparisons - differ, looks):.4g} %"
     if comparisons == 0:
         return "Nothing is compared, so there is no verdict."
     if comparisons == 1:
         return f"The verdict is decided by the interval of {each} of the one comparison."
     when = f" in each of {looks} looks" if looks > 1 else ""
-    together = f"so that all hold together at {100 * COVERAGE:.0f} %{when}"
+    without = f"; the {differ:,} that surely differ are no risk to the others (Holm, 1979)" if differ else ""
+    together = f"so that all hold together at {100 * COVERAGE:.0f} %{when}{without}"
     return f"Verdicts are decided by the interval of {each} of each of {comparisons:,} comparisons, {together}."
 
 

@@ -47,8 +47,10 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
 def method(compared: pl.DataFrame) -> Sentences:
     """The statistic of the comparisons, and the interval by which their verdicts are decided."""
     statistic = stats.STUDENT
-    looks = max(compared["looks"].to_list(), default=1)
-    return Sentences([f"{statistic.name}. {statistic.assumption}", stats.verdict.method(compared.height, looks)])
+    judged = compared.drop_nulls("verdict")
+    looks, differ = max(judged["looks"].to_list(), default=1), stats.verdict.surely_differ(judged)
+    decided_by = stats.verdict.method(judged.height, differ, looks)
+    return Sentences([f"{statistic.name}. {statistic.assumption}", decided_by])
 
 
 def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:

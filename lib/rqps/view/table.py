@@ -205,16 +205,15 @@ def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any
 
 
 def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
-    """Ratios as text in their published form, with interval, verdict and rounds after each ratio."""
+    """Ratios as text in their published form, with interval, verdict if there is one, and rounds after each."""
     if metric not in set(compared["metric"]):
         return NOT_COMPARED
     rows = by_host(compared.filter(metric=metric))
     dbms, signs = in_order(rows["dbms"]), signs_of(metric)
     cells = {
-        (
-            row["step"],
-            row["dbms"],
-        ): f"{ratio(row['median'])} ({interval_of(row)}) {signs[row['verdict']]} n={row['n']}"
+        (row["step"], row["dbms"]): " ".join(
+            filter(None, [ratio(row["median"]), f"({interval_of(row)})", signs.get(row["verdict"]), f"n={row['n']}"])
+        )
         for row in rows.iter_rows(named=True)
     }
     width = max([TEXT_WIDTH, *(len(cell) + 2 for cell in cells.values())])

@@ -39,11 +39,12 @@ class Costs(NamedTuple):
 
 
 def costs(study: Study, *, published: bool = False) -> Costs:
-    """All metrics that we measure, of each step and dbms; or those of a published table, calculated as those are."""
+    """All metrics that we measure, of each step and dbms; or those of a published table, calculated as those are.
+    The study's verdicts are the only ones: other costs have intervals."""
     values = as_published(study.steps, study.counters, study.runs) if published else stats.measured(study)
     rounds = stats.rounds(values, study.runs, study.card.base)
     is_related = pl.col("metric").is_in(stats.COMPARED)
-    others = stats.compare(rounds.filter(~is_related))
+    others = stats.compare(rounds.filter(~is_related)).with_columns(verdict=pl.lit(None, pl.String), needs=pl.lit(""))
     shown = stats.with_warnings(stats.in_tables(others), stats.all_warnings(study))
     if not published:
         shown = pl.concat([stats.relate(study)[1], shown])

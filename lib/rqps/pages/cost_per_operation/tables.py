@@ -151,7 +151,7 @@ def _cell(row: Row) -> str:
     cell = two_lines(_number(row["median"], digits), _reach(row["low"], row["high"], digits), muted=True)
     if row["ratio"] is None or float(_number(row["base_median"], digits)) == 0:  # of almost nothing
         return cell
-    sign = signs_of(row["metric"])[row["verdict"]]
+    signed = f"{signs_of(row['metric']).get(row['verdict'], '')} {ratio(row['ratio'])}".strip()
     small = f'<span style="font-size:11px;color:{MUTED}">{_reach_relative(row)}</span>'
-    relative = f'<b title="{escape(row["needs"])}">{sign} {ratio(row["ratio"])}</b> {small}'
+    relative = f'<b title="{escape(row["needs"])}">{signed}</b> {small}'
     return f'{cell}<br><span style="white-space:nowrap">{relative}</span>'

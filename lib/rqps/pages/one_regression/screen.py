@@ -17,7 +17,6 @@ from rqps.view.words import sized
 TITLES = {
     "operations_per_s": "throughput, operations/s",
     "server_cpu_us_per_operation": "server CPU, µs/operation",
-    "client_cpu_us_per_operation": "client CPU, µs/operation",
     "server_instructions_per_operation": "instructions by the CPU's counters",
     "instructions_per_operation": "instructions, counted",
 }
