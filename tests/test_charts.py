@@ -99,7 +99,7 @@ def test_a_hundred_rounds_of_many_dbms_stay_drawable(many: Study) -> None:
     assert 1000 < rows_of(often) <= 5000
     each_second = pl.int_ranges(0, 300, dtype=pl.Int32).alias("second")
     seconds = many.steps.lazy().select("run", "step", each_second, kind="step").explode("second")
-    intervals = seconds.with_columns(operations=1, transactions=1, latency_mean_us=1.0)
+    intervals = seconds.with_columns(operations=pl.lit(1, pl.Int64), transactions=1, latency_mean_us=1.0)
     series = throughput_over_time(intervals, many.steps.with_columns(elapsed_s=300.0))
     assert 1000 < series.height <= 5000
     assert series["median"].unique().to_list() == [1.0]

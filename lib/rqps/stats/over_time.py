@@ -1,6 +1,7 @@
 """Series over time, summed up small enough to draw."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 
@@ -24,15 +25,37 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     whole_s = (pl.col("elapsed_s") + CLOCKS_DIFFER_S).floor().cast(pl.Int32).alias("whole_s")
     points = min(MOST_POINTS_A_LINE, max(1, MOST_POINTS // max(1, steps.select(line).n_unique())))
     piece_s = ((pl.col("whole_s").max() - 1) // points + 1).clip(1).over(line).alias("piece_s")
-    known = steps.select(*line, "run", "clients", whole_s, duet=IN_DUET).with_columns(piece_s).lazy()
+    known = steps.select(*line, "run", "clients", whole_s, duet=IN_DUET).with_columns(piece_s)
+    of_rows = known.lazy().select(*of_run, "whole_s", "piece_s", "duet")
     begin = (pl.col("second") // pl.col("piece_s") * pl.col("piece_s")).alias("second")
+    sums = pl.col("operations", "busy_us").sum()
+    keys: dict[str, Any] = {"run": pl.String, "step": pl.String, "beside": pl.Int8, "second": pl.Int32}
+
+    def pieces_of(rows: pl.DataFrame) -> pl.DataFrame:
+        found = rows.lazy().join(of_rows, on=of_run)
+        whole = found.filter((pl.col("second") < pl.col("whole_s")) | pl.col("duet"))
+        return whole.group_by(*of_run, "beside", begin).agg(sums).collect()
+
+    # Some rows at a time, as they are read: all of a long study do not fit into memory.
     pieces = (
         intervals.filter(pl.col("step").is_in(steps["step"].unique().implode()), pl.col("second") >= 0)
-        .select(*of_run, "second", "operations", busy_us=_BUSY_US, beside=_BESIDE)
-        .join(known.select(*of_run, "whole_s", "piece_s", "duet"), on=of_run)
-        .filter((pl.col("second") < pl.col("whole_s")) | pl.col("duet"))
-        .group_by(*of_run, "beside", begin)
-        .agg(pl.col("operations", "busy_us").sum())
+        .select(
+            *of_run,
+            "second",
+            "operations",
+            busy_us=_BUSY_US if known["duet"].any() else pl.lit(0.0),
+            beside=_BESIDE,
+        )
+        .map_batches(
+            pieces_of,
+            schema=pl.Schema(keys | {"operations": pl.Int64, "busy_us": pl.Float64}),
+            streamable=True,
+            predicate_pushdown=False,
+            projection_pushdown=False,
+        )
+        .group_by(*keys)
+        .agg(sums)
+        .collect(engine="streaming")
         .join(known, on=of_run)
     )
     seconds = pl.min_horizontal("piece_s", pl.col("whole_s") - pl.col("second"))
@@ -41,7 +64,7 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
         pl.col("operations") / pl.when("duet").then(busy_s).otherwise(seconds)
     )
     every = rates.filter(pl.col("operations").is_finite()).group_by(*line, "second").agg(_spread("operations"))
-    return every.sort(*line, "second").collect()
+    return every.sort(*line, "second")
 
 
 def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) -> pl.DataFrame:
