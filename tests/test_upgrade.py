@@ -1,4 +1,4 @@
-"""Folders of version 1 are read with every column of today."""
+"""Rows of version 1 are read, and packed, with every column of today."""
 
 from pathlib import Path
 
