@@ -16,7 +16,7 @@ from rqps.store.packed import CARD_KEY, DIGEST, FAILED, FILES_KEY, PACKED_COLUMN
 from rqps.store.read import Study, load_levels
 from rqps.store.run_frames import FACT, WARNING
 from rqps.store.schemas import TABLES
-from rqps.store.write import VERSION_KEY, flush, write_manifest, write_study_card, write_table
+from rqps.store.write import VERSION_KEY, flush, write_manifest, write_study_card, write_table, writing
 
 _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
@@ -127,17 +127,11 @@ def _replacing(target: Path) -> Iterator[Path]:
     """
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
         raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
-    try:
-        with Scratch(target.parent) as scratch:
-            yield (new := scratch / target.name)
-            for path in (*new.rglob("*"), new):
-                flush(path)
-            if target.is_dir():
-                target.rename(scratch / "old")
-            new.replace(target)
-            flush(target.parent)
-    except OSError as error:
-        raise RqpsError(
-            f"{target}: could not be written: {error.strerror or error}",
-            fix="see that the disk has room and the folder is yours, then run the same command again",
-        ) from error
+    with writing(target), Scratch(target.parent) as scratch:
+        yield (new := scratch / target.name)
+        for path in (*new.rglob("*"), new):
+            flush(path)
+        if target.is_dir():
+            target.rename(scratch / "old")
+        new.replace(target)
+        flush(target.parent)

@@ -56,19 +56,25 @@ def write_text(path: Path, text: str) -> Path:
 def _whole(path: Path) -> Iterator[Path]:
     """Give a name to write to; move it to `path` once its bytes are on the disk."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield unfinished
+            flush(unfinished)
+            unfinished.replace(path)
+            flush(path.parent)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say what to do where a file or folder can't be written."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield unfinished
-        flush(unfinished)
-        unfinished.replace(path)
-        flush(path.parent)
+        yield
     except OSError as error:
-        raise RqpsError(
-            f"{path}: could not be written: {error.strerror or error}",
-            fix="see that the disk has room and the folder is yours, then run the same command again",
-        ) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+        fix = "see that the disk has room and the folder is yours, then run the same command again"
+        raise RqpsError(f"{path}: could not be written: {error.strerror or error}", fix=fix) from error
 
 
 def flush(path: Path) -> None:
