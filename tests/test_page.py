@@ -163,3 +163,17 @@ def test_a_number_within_a_build_leads_to_rounds_of_its_own(browser: Browser, re
         shown = tab.wait_for(f"{opened_one}.length === 1 && {opened_one}[0].innerText")
         assert shown.startswith("update-index: my2.ps0 against my2.base")
         assert "run=r06@my2.ps0@here/steps.parquet" in shown
+
+
+def test_in_print_nothing_is_cut_off_or_folded_away(browser: Browser, report: Path) -> None:
+    with opened(browser, report / "relative_throughput.html", DESKTOP) as tab:
+        drawn(tab, report / "relative_throughput.html")
+        head = "document.querySelector('#rqps-absolute thead tr:last-child')"
+        tab.run(f"{head}.append(Object.assign(document.createElement('th'), {{style: 'min-width: 900px'}}))")
+        tab.run("dispatchEvent(new Event('beforeprint'))")
+        tab.call("Emulation.setEmulatedMedia", media="print")
+        tab.call("Emulation.setDeviceMetricsOverride", width=718, height=1000, deviceScaleFactor=1, mobile=False)
+        tab.wait_for("innerWidth === 718")
+        cut = "[...document.querySelectorAll('.table table, pre')].filter(e => e.getBoundingClientRect().right > 720)"
+        assert tab.run(f"{cut}.map(e => e.closest('[id]')?.id)") == []
+        assert tab.run("document.querySelectorAll('details.long:not([open])').length") == 0

@@ -71,9 +71,8 @@ def _by_release(costs: pl.DataFrame) -> str:
     """The cost of each scenario in each release, of one step."""
 
     def written(row: Row) -> str:
-        if row["verdict"] == "unsure":
-            return f"unsure ({row['low'] - 1:+.0%} to {row['high'] - 1:+.0%})" if row["low"] is not None else "unsure"
-        return f"{row['added']:+,.2f} µs ({row['median'] - 1:+.0%})"
+        share = "unsure" if row["verdict"] == "unsure" else f"{row['median'] - 1:+.0%}"
+        return share if row["low"] is None else f"{share} ({row['low'] - 1:+.0%} to {row['high'] - 1:+.0%})"
 
     parts = []
     for (scenario,), rows in costs.sort("build").group_by("scenario", maintain_order=True):

@@ -9,7 +9,6 @@
     if (sections.length) asked()?.scrollIntoView();
   };
   addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
-  addEventListener("beforeprint", () => { for (const each of sections) each.open = true; });
   const drawings = [...document.querySelectorAll("script[data-chart]")].map(async (data) => {
     const figure = document.getElementById(data.dataset.chart);
     const place = figure.querySelector(".chart");

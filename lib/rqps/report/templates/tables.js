@@ -2,7 +2,7 @@
 // A click on the head of a column sorts a table by it: up, down, and as it was. Groups of rows stay together. Above a
 // long table a reader chooses rows by name, and only those with a sure difference. Each row has an address.
 (() => {
-  const FEWEST_ROWS = 4, MANY_ROWS = 16, SURE = /^[▲▼]/;
+  const FEWEST_ROWS = 4, MANY_ROWS = 16, SURE = /^[▲▼]/, PAPER_PX = 700, PHONE_PX = 640;
   const words = new Intl.Collator(undefined, { numeric: true });
   const text = (row, at) => (row.cells[at]?.textContent ?? "").trim();
   // The number that a cell begins with, after a sign such as an arrow; a version or a name is none.
@@ -106,6 +106,22 @@
       });
     });
   }
+  // In print nothing is folded away and nothing scrolls: what is wider than the paper becomes smaller.
+  const boxes = [...document.querySelectorAll(".table, .table > div, .scroll, pre")];
+  const inside = (box) => (box.matches("pre") ? box : box.querySelector("table, .chart"));
+  addEventListener("beforeprint", () => {
+    for (const each of document.querySelectorAll("details.section, details.long")) each.open = true;
+    for (const box of boxes) box.style.width = `${PAPER_PX}px`;
+    const wide = boxes.map((box) => box.scrollWidth);
+    boxes.forEach((box, at) => {
+      box.style.width = "";
+      if (wide[at] > PAPER_PX && inside(box)) inside(box).style.zoom = PAPER_PX / wide[at];
+    });
+  });
+  addEventListener("afterprint", () => { for (const box of boxes) inside(box)?.style.removeProperty("zoom"); });
+
+  if (innerWidth < PHONE_PX) document.querySelector("nav details")?.removeAttribute("open");  // the page comes first
+
   // The browser looked for the row before it had its address.
   const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (asked?.matches("tr")) {
