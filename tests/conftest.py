@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -97,6 +98,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for downloads that `rqps` uses during the test."""
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def never_missing() -> Iterator[list[Path]]:
+    """Takes paths that a reader has to find at each step that Python takes on the disk, from then on."""
+    paths: list[Path] = []
+    missing: set[str] = set()
+    sys.addaudithook(lambda event, _: missing.update(f"{path}, at {event}" for path in paths if not path.exists()))
+    yield paths
+    paths.clear()
+    assert missing == set()
 
 
 @pytest.fixture

@@ -217,6 +217,36 @@ def test_a_sparse_bomb_is_refused_by_what_it_declares(tmp_path: Path, here: Path
         unpack(tmp_path / "a.tar", here)
 
 
+def sparse(header: dict[str, str], content: bytes = b"") -> tuple[tarfile.TarInfo, bytes]:
+    info, _ = regular("a", content)
+    info.pax_headers = {f"GNU.sparse.{name}": value for name, value in header.items()}
+    return info, content
+
+
+@pytest.mark.parametrize(
+    ("member", "reason"),
+    [
+        (special("a", tarfile.GNUTYPE_SPARSE), "holes"),
+        (sparse({"major": "1", "minor": "0", "realsize": "9"}, b"9999999\n" + b"0\n" * 100_000), "holes"),
+        (sparse({"map": f"0,{'9' * 5000}"}), "damaged"),
+    ],
+)
+def test_a_map_of_holes_is_refused_before_it_is_read(
+    member: tuple[tarfile.TarInfo, bytes], reason: str, tmp_path: Path, here: Path
+) -> None:
+    with pytest.raises(RqpsError, match=reason):
+        unpack(tarball(tmp_path / "a.tar", member), here)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_a_name_that_takes_all_memory_is_refused(kind: bytes, tmp_path: Path, here: Path) -> None:
+    info = tarfile.TarInfo("a")
+    info.type, info.size = kind, 1 << 32
+    (tmp_path / "a.tar").write_bytes(info.tobuf() + bytes(2048))
+    with pytest.raises(RqpsError, match="a name or header of 4,294,967,296 bytes"):
+        unpack(tmp_path / "a.tar", here)
+
+
 def test_too_many_files_are_refused(tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
     with pytest.raises(RqpsError, match="3 files"):

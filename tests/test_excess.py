@@ -11,8 +11,9 @@ from rqps.study.mistakes import LONGEST_CHAIN
 from rqps.study.runs_file import LONGEST_NAME
 from test_runs_yaml import GOOD, changed, read, refusal
 
-MOST_CPU_S, MOST_MEMORY = 60, 1 << 30
-"""For a whole command, where an expanded alias would take for ever, or all memory."""
+MOST_CPU_S, MOST_BYTES_OF_MEMORY = 60, 500_000_000
+"""For a whole command with all its libraries, where an expanded alias would take for ever, or all memory. The seconds
+that it does take are in benchmarks/README.md."""
 
 
 def planned(file: Path) -> str:
@@ -20,7 +21,7 @@ def planned(file: Path) -> str:
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES_OF_MEMORY, MOST_BYTES_OF_MEMORY))
 
     command = [sys.executable, "-m", "rqps.cli", "plan", "demo", "--runs-yaml", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited)

@@ -151,6 +151,17 @@ def test_the_command_packs_and_unpacks(data: Path, tmp_path: Path, monkeypatch: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "synthetic.rqps"]
 
 
+@pytest.mark.parametrize("name", ["sent", "sent.rqps"])
+def test_a_reader_finds_the_old_one_or_the_new_one(
+    name: str, data: Path, tmp_path: Path, never_missing: list[Path]
+) -> None:
+    [packed] = pack("synthetic", tmp_path / name, data)
+    never_missing.append(packed / "runs.parquet" if packed.is_dir() else packed)
+    before = packed.stat().st_ino
+    assert pack("synthetic", tmp_path / name, data)[0].stat().st_ino != before
+    assert [path.name for path in tmp_path.iterdir() if path != data] == [name]
+
+
 def test_folders_of_runs_are_never_replaced(data: Path, tmp_path: Path) -> None:
     [packed] = pack("synthetic", tmp_path / "sent", data)
     with pytest.raises(RqpsError, match="there are folders of runs already"):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from child import Child
 from rqps import view
 from rqps.errors import RqpsError
 from rqps.report import build
@@ -125,11 +126,23 @@ def test_the_index_has_question_findings_and_failures(report: Path) -> None:
     assert index.count("runs/r01%40my1.base%40here.html") == 1
 
 
-def test_a_second_report_takes_the_place_of_the_first(data: Path, notebooks: Path, tmp_path: Path) -> None:
+def test_a_second_report_takes_the_place_of_the_first(
+    data: Path, notebooks: Path, tmp_path: Path, never_missing: list[Path]
+) -> None:
     stale = tmp_path / "synthetic/runs/gone.html"
     stale.parent.mkdir(parents=True)
     stale.write_text("of a run that is no more")
     (tmp_path / "synthetic/index.html").write_text("an older report")
+    never_missing.append(tmp_path / "synthetic/index.html")
+    script = f"""
+    from pathlib import Path
+    from rqps.report import site
+    site._write_index = lambda *_: turn()
+    site.build("synthetic", Path({str(data)!r}), Path({str(tmp_path)!r}), Path({str(notebooks)!r}))
+    """
+    with Child(script) as killed:
+        killed.kill()
+    assert len(list(tmp_path.iterdir())) == 2
     index = build("synthetic", data, tmp_path, notebooks)
     assert index.is_file()
     assert not stale.exists()

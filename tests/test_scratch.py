@@ -10,7 +10,7 @@ from child import Child
 from rqps import keeper, scratch
 from rqps.engines.cache import copy_folder, made_once
 from rqps.errors import RqpsError
-from rqps.scratch import IN_USE, PREFIX, Scratch, sweep
+from rqps.scratch import IN_USE, PREFIX, Scratch, replacing, sweep
 
 ROOM_BYTES = 1_000_000
 
@@ -74,6 +74,19 @@ def test_a_folder_whose_sockets_would_have_too_long_a_path_says_what_to_set(tmp_
         Scratch(long).socket("mysqld.sock")
     assert "TMPDIR" in caught.value.fix
     assert list(long.iterdir()) == []
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_folder_takes_the_place_of_another(
+    can_exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not can_exchange:  # as where a folder is on NFS
+        monkeypatch.setattr(scratch, "_exchanged", lambda *_: False)
+    for text in ("one", "two", "three"):
+        with replacing(tmp_path / "old") as new:
+            new.mkdir()
+            (new / text).touch()
+        assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["old", f"old/{text}"]
 
 
 def test_what_a_killed_command_was_making_is_swept_and_nobody_else_works_in_it(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ Whoever uses a folder holds a shared lock of the file `in-use` in it. The kernel
 however it ends, so a folder whose lock is free is nobody's.
 """
 
+import ctypes
 import fcntl
 import os
 import shutil
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rqps.errors import RqpsError
@@ -19,6 +21,7 @@ IN_USE = "in-use"
 SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
 YOUNG_S = 60.0
 """A folder without a lock is only just being made, or its maker was killed at that."""
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 class Scratch:
@@ -57,6 +60,26 @@ class Scratch:
         with suppress(OSError):
             os.close(self._lock)
         self._lock = -1
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Gives a name to write to; what was written takes the place of `target` when it is whole. At any moment a reader
+    finds the one or the other."""
+    with Scratch(target.parent) as scratch:
+        yield (new := scratch / target.name)
+        if target.is_dir():
+            if _exchanged(new, target):
+                return
+            target.rename(scratch / f"{target.name}.old")
+        new.replace(target)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Gives each of two the other's name, both at once; False where the file system or the C library can't."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    names = (AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other))
+    return rename is not None and rename(*names, RENAME_EXCHANGE) == 0
 
 
 def sweep(base: Path) -> None:

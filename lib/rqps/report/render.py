@@ -20,7 +20,7 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbformat import NotebookNode, ValidationError
 
 from rqps.errors import RqpsError
-from rqps.scratch import Scratch
+from rqps.scratch import replacing
 from rqps.view.flame import script_element, without_program
 from rqps.view.renderer import MIME, VEGALITE
 from rqps.view.words import Nothing
@@ -209,10 +209,8 @@ def json_in_html(value: object) -> Markup:
 
 def write_page(file: Path, page: str) -> Path:
     """Write a page, which takes the place of an older one when it is whole."""
-    with Scratch(file.parent) as unfinished:
-        new = unfinished / file.name
+    with replacing(file) as new:
         new.write_text(page, encoding="utf-8")
-        new.replace(file)
     return file.resolve()
 
 

@@ -21,11 +21,11 @@ from rqps.published.figures import FOLDER as PUBLISHED
 from rqps.report.first_page import Answer, answer
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
-from rqps.report.render import content_of, notebook_page, render
+from rqps.report.render import content_of, notebook_page, render, write_page
 from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import folder_of_unit, links_to_rounds
 from rqps.report.rounds import numbers as numbers_of
-from rqps.scratch import Scratch
+from rqps.scratch import replacing
 from rqps.store.manifest import data_folder, sha256
 from rqps.store.packed import SUFFIX
 from rqps.store.packing import pack
@@ -98,10 +98,8 @@ def build(
     target = (Path(out) if out else root / "report").resolve() / name
     if target.exists() and not (target / "index.html").is_file():
         raise RqpsError(f"{target}: is there already, and no report", fix="move it away, or give another --out")
-    target.parent.mkdir(parents=True, exist_ok=True)
     runs = every.height + read.failed.height
-    with Scratch(target.parent) as unfinished:
-        folder = unfinished / name
+    with replacing(target) as folder:
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
         links = links_to_profiles(study, root, profiles, target.parent)
@@ -111,9 +109,6 @@ def build(
         report = _Report(study, read, every, links, root, folder, target.parent, made, progress, enclosed)
         _write_index(report, analyses)
         progress.terminal.close()
-        if target.exists():
-            target.rename(folder.with_name("old"))
-        folder.rename(target)
     return target / "index.html"
 
 
@@ -135,7 +130,7 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
     _, html = notebook_page(
         notebook, study=study, lead=lead, home=page.name, made=f"Rendered by rqps {rqps.__version__}."
     )
-    page.write_text(html, encoding="utf-8")
+    write_page(page, html)
     return notebook, page
 
 
@@ -268,7 +263,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
         to_rounds=Markup("") if of_all or "modes" in asked_by(notebook) else numbers,
     )
     report.progress.done(NOTEBOOK_S)
-    page.write_text(html, encoding="utf-8")
+    write_page(page, html)
     return f"../{page.name}" if of_all else page.name, title
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.scratch import Scratch
+from rqps.scratch import replacing
 from rqps.store.manifest import ASKED, LEVELS, PACKED_RUNS, SCHEMA_VERSION, Manifest, sha256
 from rqps.store.packed import CARD_KEY, DIGEST, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
 from rqps.store.read import Study, load_levels
@@ -121,17 +121,15 @@ def _unpack_into(folder: Path, study: Study) -> Path:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """Gives a name to write to; what was written takes the place of `target` when it is whole.
+    """Gives a name to write to; what was written takes the place of `target` when all of it is on the disk.
 
     Folders of runs are never replaced: they are all that there is of a measurement.
     """
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
         raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
-    with writing(target), Scratch(target.parent) as scratch:
-        yield (new := scratch / target.name)
-        for path in (*new.rglob("*"), new):
-            flush(path)
-        if target.is_dir():
-            target.rename(scratch / "old")
-        new.replace(target)
+    with writing(target):
+        with replacing(target) as new:
+            yield new
+            for path in (*new.rglob("*"), new):
+                flush(path)
         flush(target.parent)

@@ -23,7 +23,7 @@ from rqps.errors import RqpsError
 
 MOST_BYTES = 12_000_000_000
 MOST_MEMBERS = 200_000
-LONGEST_TARGET = 4096
+LONGEST_TARGET, LONGEST_HEADER = 4096, 1 << 20
 CHUNK_BYTES = 1 << 20
 
 Wanted = Callable[[PurePosixPath], bool]
@@ -55,7 +55,7 @@ def unpack(
         raise RqpsError(
             f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
         ) from error
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk; gzip and bz2 give none
             raise
         raise RqpsError(f"{archive.name}: cut off or damaged: {error}", fix=FETCH_AGAIN) from error
@@ -101,8 +101,26 @@ def _members(archive: Path) -> Iterator[tuple[TarInfo, Open]]:
             yield entry, partial(tarball.extractfile, entry)
 
 
+_HEADERS = {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}
+_HEADERS |= {tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
+_SPARSE = "is packed with its holes left out, as tar --sparse does it"
+
+
 class _StrictHeader(TarInfo):
-    """Only the end mark ends a tarball. Left alone, tarfile takes a damaged or missing header for the end."""
+    """Only the end mark ends a tarball. Left alone, tarfile takes a damaged or missing header for the end, and reads
+    into memory whatever a few bytes unpack to, as a name or as the holes of a file."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size > LONGEST_HEADER and header.type in _HEADERS:
+            raise FilterError(f"it has a name or header of {header.size:,} bytes")
+        if header.type == tarfile.GNUTYPE_SPARSE:
+            raise NotImplementedError(f"{header.name} {_SPARSE}")
+        return header
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        raise NotImplementedError(f"{self.name} {_SPARSE}")
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:

@@ -1,0 +1,523 @@
+"""A campaign of faults: processes of real studies are killed, stopped or interrupted at random moments, by a seed.
+
+    .venv/bin/python tests/campaign.py --table docs/faults.md
+
+It can be stopped at any time; the same command goes on from there, and so do pieces of it (--minutes 7), also side by
+side (--only duet report --folder A --outcomes all.jsonl). After each fault, nothing of it may be left: no process, no
+lock, no litter. What was measured before is as it was, to the byte and inode; what was not whole is not seen; and the
+same command goes on to the end, with every run once. Only processes that the campaign started are touched, by their
+ids.
+"""
+
+import argparse
+import ctypes
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+
+import psutil
+import rqps
+from child import until
+from rqps.engines.cache import cache_dir
+from rqps.errors import RqpsError
+from rqps.run.notes import noted
+from rqps.run.state import StudyFolder, this_host
+from rqps.scratch import IN_USE, PREFIX
+from rqps.store.manifest import CARD, check_files, finished, sha256
+from rqps.study import read_runs_file, unfold
+from rqps.workloads import PARAMETERS
+from rqps.workloads.insert_benchmark.generator import MEMORY
+
+SHARED = ("apt", "builds", "debian", "facts", "maven", "npm", "tools")
+"""Of the user's cache, what a campaign makes use of. All else it has for itself: it must not wait for others to have
+measured, nor they for it."""
+RUNS_YAML = """\
+builds:
+  my5624: {mysql: "5.6.24"}
+  rx973: {rocksdb: "9.7.3"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  lazy: {extends: base, innodb_flush_log_at_trx_commit: 2}
+  small: {write_buffer_size: 100K, target_file_size_base: 100K, max_bytes_for_level_base: 400K}
+  crc: {extends: small, checksum_type: 1}
+studies:
+  duet:
+    question: What is left of it?
+    workload: sysbench
+    dbms: [my5624.base, my5624.lazy]
+    base: my5624.base
+    rounds: 2
+    seed: 1
+    parameters: {steps: [update-index], table_rows: 2000, seconds: 1, warmup_seconds: 0}
+  rounds: {extends: duet, method: rounds, rounds: 1, parameters: {steps: [point-query]}}
+  inserts:
+    question: What is left of it?
+    workload: insert-benchmark
+    dbms: [my5624.base, my5624.lazy]
+    base: my5624.base
+    rounds: 1
+    parameters: {load_rows: 4000, write_rows: 1000, rates: [100], seconds: 1, wait: published, wait_seconds: 1}
+  lookups:
+    question: What is left of it?
+    workload: point-lookups
+    dbms: [my5624.base, my5624.lazy]
+    base: my5624.base
+    rounds: 1
+    method: rounds
+    parameters: {engines: [innodb], kinds: [pk, cover-force], clients: [1], table_rows: 2000, queries: 9000}
+  db-bench:
+    question: What is left of it?
+    workload: db-bench
+    dbms: [rx973.small, rx973.crc]
+    base: rx973.small
+    rounds: 1
+    parameters: {keys: 20000, cache_mb: 64, seconds: 1, steps: [fillseq, readrandom]}
+"""
+FILE = "sent/duet.rqps"
+COMMANDS = {
+    **{study: ("run", study) for study in ("duet", "rounds", "inserts", "lookups", "db-bench")},
+    "report": ("report", "duet"),
+    "report of a packed file": ("report", FILE),
+    "pack": ("pack", "duet", "--out", FILE),
+    "unpack": ("pack", FILE, "--unpack", "--out", "again"),
+}
+KINDS = (
+    *("duet", "rounds", "pack", "inserts", "duet", "lookups", "report", "db-bench", "rounds", "unpack"),
+    *("duet", "inserts", "lookups", "duet", "rounds", "db-bench", "inserts", "lookups", "duet"),
+    "report of a packed file",
+)
+"""In the order in which they get a fault, again and again."""
+PHASES = {
+    "beginning": 3.0,
+    "loading": 2.0,
+    "starting": 1.0,
+    "warming up": 0.3,
+    "a step": 1.5,
+    "stopping": 0.5,
+    "writing": 0.2,
+    "between runs": 0.3,
+    "reporting": 12.0,
+    "packing": 0.1,
+}
+"""In their order, each with the longest time from its beginning to a fault."""
+MEASURING = tuple(PHASES)[:8]
+SIGNALS = {"KILL": 6, "TERM": 2, "INT": 2, "HUP": 1, "STOP": 2}
+"""With how often each is chosen, in proportion."""
+VICTIMS: tuple[str, ...] = (
+    *("rqps", "kernel", "keeper", "server", "load generator"),
+    *("the kernel's group", "the keeper's group", "everything"),
+)
+PARTS = {
+    "ipykernel_launcher": "kernel",
+    "keeper.py guard": "keeper",
+    "--datadir=": "server",
+    "mysqlslap": "load generator",
+    "sysbench": "load generator",
+    "rocksdb-driver": "load generator",
+}
+"""What a process plays, by words of its command line; the first that is there counts."""
+PATIENCE_S = 400.0
+ENDS_S = 90.0
+"""A keeper gives its server a minute to stop."""
+PR_SET_CHILD_SUBREAPER = 36
+HANGS = 1000
+"""In place of the exit code of a command that did not end."""
+SHOWN = 1500
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is done to a process of a command in a phase of it."""
+
+    number: int
+    kind: str
+    phase: str
+    victim: str
+    signal: str
+    after_s: float
+    stopped_s: float
+    at_once: bool
+    """The next command follows at once, as people do it, whatever still ends."""
+
+    def __str__(self) -> str:
+        return f"{self.number}: SIG{self.signal} to {self.victim} of {' '.join(COMMANDS[self.kind])}, {self.phase}"
+
+
+def faults(count: int, seed: int) -> Iterator[Fault]:
+    """The same ones for the same seed."""
+    for number, kind in enumerate(islice(cycle(KINDS), count)):
+        chance = random.Random(f"{seed} {number}")
+        phase = MEASURING[(number + number // len(KINDS)) % len(MEASURING)]
+        victims = VICTIMS
+        if COMMANDS[kind][0] != "run":
+            phase, victims = f"{COMMANDS[kind][0]}ing", ("rqps", "kernel", "the kernel's group", "everything")
+        yield Fault(
+            number=number,
+            kind=kind,
+            phase=phase,
+            victim=chance.choice(victims),
+            signal=chance.choices(list(SIGNALS), list(SIGNALS.values()))[0],
+            after_s=chance.uniform(0, PHASES[phase]),
+            stopped_s=chance.uniform(0.5, 4),
+            at_once=chance.random() < 1 / 3,
+        )
+
+
+@dataclass
+class Outcome:
+    number: int
+    fault: str
+    hit: str
+    """The victim, or the one in its place where it was not there."""
+    phase: str
+    """The one that it was hit in."""
+    ended: str
+    wrong: list[str] = field(default_factory=list)
+
+
+class Campaign:
+    """A folder with studies of its own, and all that their processes write: data, cache, temporary files."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None] = print) -> None:
+        self.folder, self.say = folder.resolve(), say
+        # Orphans become ours, as they become those of systemd in a session of its own: so we know all of them.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.raw, self.cache, self.temporary = (self.folder / name for name in ("data/raw", "cache", "t"))
+        for each in (self.raw, self.cache, self.temporary, self.folder / "sent"):
+            each.mkdir(parents=True, exist_ok=True)
+        (self.folder / "runs.yaml").write_text(RUNS_YAML)
+        for name in SHARED:
+            (cache_dir() / name).mkdir(parents=True, exist_ok=True)
+            if not (self.cache / name).exists():
+                (self.cache / name).symlink_to(cache_dir() / name)
+
+    def do(self, fault: Fault) -> Outcome:
+        """One fault, and whatever follows until all is whole again."""
+        self._take_away(fault)
+        began, before = time.monotonic(), self.digests()
+        made = [path for path in (self.folder / "data/report/duet/index.html", self.folder / FILE) if path.is_file()]
+        command = COMMANDS[fault.kind]
+        process = self.start(command)
+        phase = self._wait_for(fault, process)
+        hit = self._strike(fault, process)
+        code = self.end_of(process)
+        outcome = Outcome(fault.number, str(fault), hit, phase, ended(code, self.words()))
+        wrong = self._wrong_words(code)
+        if not fault.at_once:
+            wrong += self._still_running()
+        between, changed = self._compared(before)
+        wrong += changed + self._seen() + [f"gone: {path}" for path in made if not path.is_file()]
+        if fault.kind == "unpack":  # folders of runs are never replaced
+            shutil.rmtree(self.folder / "again/study=duet", ignore_errors=True)
+        shared = [path for path in MEMORY.glob(f"{PREFIX}*") if not is_locked(path / IN_USE)]
+        code = self.end_of(self.start(command))
+        if code:
+            wrong.append(f"the next rqps {' '.join(command)} ended with {code}: {self.words()[-SHOWN:]}")
+        wrong += self._still_running() + self._compared(before | between)[1] + self._seen() + self._litter()
+        swept = fault.kind == "inserts"
+        wrong += [f"left: {path}" for path in shared if swept and path.exists() and not is_locked(path / IN_USE)]
+        wrong += self._incomplete(fault.kind)
+        outcome.wrong += [each.replace(str(self.folder), "…") for each in wrong]
+        took = f"in {time.monotonic() - began:.0f} s"
+        self.say("\n  WRONG: ".join([f"{fault}: {phase}, {hit}: {outcome.ended}, {took}", *outcome.wrong]))
+        return outcome
+
+    def start(self, command: Sequence[str]) -> "subprocess.Popen[str]":
+        environment = {name: value for name, value in os.environ.items() if name not in ("RQPS_DATA", "RQPS_SCRATCH")}
+        environment |= {"RQPS_CACHE": str(self.cache), "TMPDIR": str(self.temporary), "PYTHONUNBUFFERED": "1"}
+        with (self.folder / "words.txt").open("w") as words:
+            return subprocess.Popen(
+                [sys.executable, "-m", "rqps.cli", *command, "--data", str(self.folder / "data")],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+
+    def end_of(self, process: "subprocess.Popen[str]") -> int:
+        """The exit code; of one that does not end, after all that it started were killed."""
+        try:
+            return process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            for each in ours(process.pid):
+                send(each, signal.SIGKILL)
+            process.wait()
+            return HANGS
+
+    def words(self) -> str:
+        return (self.folder / "words.txt").read_text(errors="replace")
+
+    def study(self, name: str) -> Path:
+        return self.raw / f"study={name}"
+
+    def digests(self) -> dict[Path, tuple[int, str]]:
+        """The inode and digest of every file of the finished runs."""
+        runs = (folder for study in self.raw.iterdir() for folder, _ in finished(study))
+        files = (path for folder in runs for path in folder.rglob("*") if path.is_file())
+        return {path: (path.stat().st_ino, sha256(path)) for path in files}
+
+    def _take_away(self, fault: Fault) -> None:
+        """Takes away some of what the fault's command makes. A report or a packed study has to stay until there is a
+        new one."""
+        command, name = COMMANDS[fault.kind][0], fault.kind
+        if command == "run":
+            shutil.rmtree(self.study(name) / "failed", ignore_errors=True)
+            there = sorted(self.study(name).glob("run=*"))
+            gone = 2 if fault.phase == "between runs" else 1
+            for each in random.Random(fault.number).sample(there, min(gone, len(there))):
+                shutil.rmtree(each)
+            if fault.phase == "loading":
+                shutil.rmtree(self.cache / "data", ignore_errors=True)
+            return
+        shutil.rmtree(self.folder / "again", ignore_errors=True)
+        for needed, made_of_it in (("duet", self.study("duet")), ("pack", self.folder / FILE)):
+            if needed != name and not made_of_it.exists():
+                code = self.end_of(self.start(COMMANDS[needed]))
+                assert code == 0, self.words()
+
+    def _wait_for(self, fault: Fault, process: "subprocess.Popen[str]") -> str:
+        """Waits for a phase, or a later one where it is missed; the phase that it is in a while later."""
+        if fault.phase == "reporting":
+            until(lambda: process.poll() is not None or "kernel" in self.processes(process.pid), PATIENCE_S)
+        elif fault.phase == "packing":
+            until(lambda: process.poll() is not None or [*self.folder.glob(f"[as]*/{PREFIX}*")], PATIENCE_S)
+        else:
+            order, there = list(PHASES), set(self.study(fault.kind).glob("run=*"))
+
+            def doing() -> str:
+                return self._doing(self.study(fault.kind), there)
+
+            until(lambda: process.poll() is not None or order.index(doing()) >= order.index(fault.phase), PATIENCE_S)
+            time.sleep(fault.after_s)
+            return doing()
+        time.sleep(fault.after_s)
+        return fault.phase
+
+    def _doing(self, study: Path, before: set[Path]) -> str:
+        """The phase that `rqps run` is in."""
+        for partial in study.glob(".run=*.partial"):
+            said = noted(partial)
+            named = (phase for phase in ("starting", "warming up", "stopping", "writing") if said.startswith(phase))
+            return next(named, "a step")
+        if list(self.cache.glob(f"data/*/{PREFIX}*")) or list(self.cache.glob(f"data/{PREFIX}*")):
+            return "loading"
+        return "between runs" if set(study.glob("run=*")) - before else "beginning"
+
+    def _strike(self, fault: Fault, process: "subprocess.Popen[str]") -> str:
+        """Sends the signal; the victim, or another one where it is not there."""
+        if process.poll() is not None:
+            return "nobody, it had ended"
+        there = self.processes(process.pid)
+        victims = (fault.victim, "server", "load generator", "kernel", "rqps")
+        hit = next(each for each in victims if each == "everything" or part_in(each) in there)
+        if hit == "everything":
+            chosen = [each for some in there.values() for each in some]
+        else:
+            chosen = [random.Random(fault.number).choice(there[part_in(hit)])]
+            if hit != part_in(hit):
+                chosen = [each for each in ours(process.pid) if group_of(each) == group_of(chosen[0])]
+        number = signal.Signals[f"SIG{fault.signal}"]
+        for each in chosen:
+            send(each, number)
+        if number == signal.SIGSTOP:
+            time.sleep(fault.stopped_s)
+            for each in chosen:
+                send(each, signal.SIGCONT)
+        return hit
+
+    def processes(self, rqps_pid: int) -> dict[str, list[psutil.Process]]:
+        """Those that we started, and those that they started, by the part that they play."""
+        found: dict[str, list[psutil.Process]] = {}
+        for each in ours(rqps_pid):
+            with suppress(psutil.NoSuchProcess):
+                words = " ".join(each.cmdline())
+                part = next((part for name, part in PARTS.items() if name in words), "helper")
+                found.setdefault("rqps" if each.pid == rqps_pid else part, []).append(each)
+        return found
+
+    def _still_running(self) -> list[str]:
+        """Processes that have not ended, and locks that are held by somebody."""
+        try:
+            until(lambda: not ours(), patience_s=ENDS_S)
+        except AssertionError:
+            return [f"still running: {each}" for each in ours()]
+        locks = (*self.folder.rglob("*.lock"), *self.folder.rglob(IN_USE))
+        return [f"still locked: {path}" for path in locks if is_locked(path)]
+
+    def _compared(self, before: dict[Path, tuple[int, str]]) -> tuple[dict[Path, tuple[int, str]], list[str]]:
+        """Files as they are now, and the names of those that should be as they were."""
+        now = self.digests()
+        return now, [f"changed: {path}" for path, was in before.items() if now.get(path) != was]
+
+    def _seen(self) -> list[str]:
+        """Whatever a reader sees has to be whole, and so has what was packed or unpacked."""
+        wrong = []
+        for place in (*self.raw.iterdir(), *self.folder.glob("again/study=*"), *self.folder.glob(FILE)):
+            try:
+                wrong += self._seen_at(place) if place.is_file() or (place / CARD).exists() else []
+            except RqpsError as error:
+                wrong.append(str(error))
+        return wrong
+
+    def _seen_at(self, place: Path) -> list[str]:
+        if place.is_dir():
+            check_files(finished(place), thorough=True)
+        seen = rqps.load(place, mode=None)
+        return [] if place.parent == self.raw else unlike(self._due("duet"), seen)
+
+    def _wrong_words(self, code: int) -> list[str]:
+        words = self.words()
+        found = {
+            "a traceback": "Traceback" in words,
+            "did not end": code == HANGS,
+            "nothing was said": code > 0 and not words.strip(),
+            "rows were printed": "VALUES (" in words,
+        }
+        return [f"{what}: {words[-SHOWN:]}" for what, is_so in found.items() if is_so]
+
+    def _litter(self) -> list[str]:
+        """Whatever should have gone: temporary files, copies of data, hidden files but for locks, logs of loading."""
+        temporary = [*self.temporary.rglob("*"), *(self.cache / "scratch").glob("*")]
+        hidden = self.folder.rglob(".*")
+        logs = self.cache.glob("data/*/*.err")
+        return [f"left: {path}" for path in sorted({*temporary, *hidden, *logs}) if path.suffix != ".lock"]
+
+    def _incomplete(self, kind: str) -> list[str]:
+        """The runs that a study lacks or has too many of, after all."""
+        if COMMANDS[kind][0] != "run":
+            made = {"report": "data/report/duet/index.html", "pack": FILE, "unpack": f"again/study=duet/{CARD}"}
+            path = self.folder / made[kind.partition(" ")[0]]
+            return [] if path.is_file() else [f"missing: {path}"]
+        return unlike(self._due(kind), rqps.load(kind, self.folder / "data", mode=None))
+
+    def _due(self, study: str) -> set[str]:
+        """All runs of a study."""
+        runs_file, host = read_runs_file(self.folder / "runs.yaml", PARAMETERS), this_host()
+        there = StudyFolder(self.study(study)).duets(host)
+        return {each.run for run in unfold(runs_file, study, host, there) for each in run.members}
+
+
+def unlike(due: set[str], study: rqps.Study) -> list[str]:
+    """The runs that are not there once."""
+    found = Counter(study.runs["run"])
+    runs = sorted(due | found.keys())
+    return [f"{study.place}: {run} is there {found[run]} times" for run in runs if found[run] != (run in due)]
+
+
+def ours(waited_for: int = 0) -> list[psutil.Process]:
+    """The processes that are below us; those that have ended are gone then, but the one that somebody waits for."""
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess, ChildProcessError):
+            if each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
+            elif each.pid != waited_for and each.ppid() == os.getpid():
+                os.waitpid(each.pid, os.WNOHANG)
+    return found
+
+
+def is_locked(path: Path) -> bool:
+    with suppress(FileNotFoundError), path.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def part_in(victim: str) -> str:
+    return victim.removeprefix("the ").removesuffix("'s group")
+
+
+def group_of(process: psutil.Process) -> int:
+    try:
+        return os.getpgid(process.pid)
+    except ProcessLookupError:
+        return 0
+
+
+def send(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
+def ended(code: int, words: str) -> str:
+    """The end of the command that had the fault, in words."""
+    if code == HANGS:
+        return "did not end"
+    if code == 0:
+        return "went on to its end"
+    if code < 0:
+        return "was killed"
+    if code > 128:
+        return "stopped in order"
+    return "kept a failed run, and said why" if " failed" in words else "said why, and ended"
+
+
+def table(outcomes: Sequence[Outcome], seed: int) -> str:
+    """The outcomes by victim and phase, as a table in Markdown."""
+    phases = [phase for phase in PHASES if any(each.phase == phase for each in outcomes)]
+    rows = {(each.hit, each.ended) for each in outcomes}
+    counts = Counter((each.hit, each.ended, each.phase) for each in outcomes)
+    order = [*VICTIMS, *sorted({each.hit for each in outcomes} - {*VICTIMS})]
+    lines = [
+        f"| {hit} | {how} | {' | '.join(str(counts[hit, how, phase] or '') for phase in phases)} |"
+        for hit, how in sorted(rows, key=lambda row: (order.index(row[0]), row[1]))
+    ]
+    bad = sum(bool(each.wrong) for each in outcomes)
+    head = f"{len(outcomes)} faults by seed {seed}, {bad} with anything wrong after it."
+    heading = f"| victim | the command | {' | '.join(phases)} |"
+    return "\n".join([head, "", heading, "|---|---|" + "---:|" * len(phases), *lines])
+
+
+def read(kept: Path) -> dict[int, Outcome]:
+    """The outcomes in a file, by the numbers of their faults."""
+    lines = kept.read_text().splitlines() if kept.exists() else []
+    return {found.number: found for found in (Outcome(**json.loads(line)) for line in lines)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=16)
+    parser.add_argument("--only", nargs="+", choices=COMMANDS, default=COMMANDS, help="of these, to share them out")
+    parser.add_argument("--folder", type=Path, help="where it works; rqps-campaign-SEED in $TMPDIR if not given")
+    parser.add_argument("--outcomes", type=Path, help="the file that keeps the outcomes; in the folder if not given")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begins no further fault after these")
+    parser.add_argument("--table", type=Path, help="the page that gets the table in place of the one that it has")
+    asked = parser.parse_args(argv)
+    folder = asked.folder or Path(tempfile.gettempdir()) / f"rqps-campaign-{asked.seed}"
+    campaign, kept = Campaign(folder), asked.outcomes or folder / f"outcomes-{asked.seed}.jsonl"
+    stops = time.monotonic() + 60 * asked.minutes
+    for fault in faults(asked.faults, asked.seed):
+        if fault.number not in read(kept) and fault.kind in asked.only and time.monotonic() < stops:
+            outcome = campaign.do(fault)
+            with kept.open("a") as file:
+                file.write(json.dumps(asdict(outcome)) + "\n")
+    outcomes = read(kept)
+    text = table([outcomes[number] for number in sorted(outcomes)], asked.seed)
+    print(text)
+    if asked.table:
+        before, _, _ = asked.table.read_text().partition("\n<!-- the table -->\n")
+        asked.table.write_text(f"{before}\n<!-- the table -->\n\n{text}\n")
+    return int(any(each.wrong for each in outcomes.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
