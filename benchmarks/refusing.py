@@ -49,8 +49,9 @@ def planned(text: str, folder: Path) -> str:
 
 
 def folders(study: str, scratch: Path) -> tuple[list[Path], Read]:
-    """Folders of runs, made of a packed sample."""
-    [place, *_] = unpack(str(ROOT / f"data/sample/study={study}"), scratch)
+    """Folders of runs, also of a sample that is packed."""
+    [file] = pack(study, scratch / "sample.rqps", ROOT / "data")
+    [place, *_] = unpack(str(file), scratch)
     return files_of(place), lambda: numbers(place)
 
 

@@ -46,8 +46,11 @@ BOMBS = {
     "larger than any number": changed("rounds: 6", "rounds: 1.0e+999"),
     "a number that is none": changed("1G", ".nan"),
     "a key of 100,000 letters": changed("rounds: 6", f"{'r' * 100_000}: 6"),
-    "10,000 mistakes": GOOD + "".join(f"  s{n}: {{extends: nothing{n}}}\n" for n in range(10_000)),
-    "10,000 studies in a row": GOOD + "".join(f"  s{n}: {{extends: s{n + 1}}}\n" for n in range(10_000)),
+    "10,000 studies": GOOD + "".join(f"  s{n}: {{extends: demo}}\n" for n in range(10_000)),
+    "4,000 mistakes": GOOD + "".join(f"  s{n}: {{extends: nothing{n}}}\n" for n in range(4_000)),
+    "4,000 studies in a row": GOOD + "".join(f"  s{n}: {{extends: s{n + 1}}}\n" for n in range(4_000)),
+    "2,000 steps": changed("steps: [", f"steps: [{'point-qery, ' * 2_000}"),
+    "900 steps": changed("steps: [", f"steps: [{'point-qery, ' * 900}"),
 }
 
 

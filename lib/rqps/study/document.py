@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from yaml.composer import Composer
 from rqps.errors import RqpsError
 
 MOST_BYTES = 1_000_000
-MOST_VALUES = 50_000
+MOST_VALUES, LONGEST_LIST = 10_000, 1000
 """With those that an alias stands for, as often as it does."""
 DEEPEST = 30
 """Mappings and lists inside one another."""
@@ -124,8 +125,10 @@ def parse(text: str) -> Document:
 
 def _value(node: yaml.Node, place: Place, document: Document, inside: tuple[yaml.Node, ...]) -> Any:
     document.lines.setdefault(place, node.start_mark.line + 1)
-    if len(document.lines) > MOST_VALUES or len(place) > DEEPEST:
-        raise _TooMuch(f"more than {MOST_VALUES:,} values, or {DEEPEST} deep", node.start_mark.line)
+    too_long = isinstance(node, yaml.SequenceNode) and len(node.value) > LONGEST_LIST
+    if len(document.lines) > MOST_VALUES or len(place) > DEEPEST or too_long:
+        most = f"{MOST_VALUES:,} values, {LONGEST_LIST:,} in a list, or {DEEPEST} deep"
+        raise _TooMuch(f"more than {most}", node.start_mark.line)
     if any(node is outer for outer in inside):
         document.problems.append(Problem(place, "is an alias of what it stands in; write the values out"))
         return None
@@ -208,7 +211,7 @@ def instead(word: str, known: Iterable[str], kind: str) -> str:
     >>> instead("zzz", ["mysql", "path"], "keys")
     'the keys are mysql, path'
     """
-    by_lower = {name.lower(): name for name in known}
+    by_lower = {name.lower(): name for name in islice(known, LONGEST_LIST)}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1)
     if near:
         return f"did you mean {by_lower[near[0]]!r}?"

@@ -108,13 +108,14 @@ def _study_problems(
         yield Problem((*place, "workload"), f"unknown workload {workload!r}; {hint}")
     if not isinstance(every, list):
         return
-    names = [dbms for dbms in every if isinstance(dbms, str)]
+    names: dict[str, None] = {}
     for index, dbms in enumerate(every):
         here = (*place, "dbms", index)
         if not isinstance(dbms, str):
             continue
-        if dbms in every[:index]:
+        if dbms in names:
             yield Problem(here, f"{dbms!r} is here twice; keep one")
+        names[dbms] = None
         build, dot, config = dbms.partition(".")
         if not dot:
             example = f"{dbms}.{next(iter(known['configs']), 'common')}"
@@ -126,7 +127,7 @@ def _study_problems(
                 yield Problem(here, f"unknown {kind} {name!r} in {dbms!r}; {instead(name, there, f'{kind}s')}")
     for key in ("base", "measure_parts_of"):
         named = study.get(key)
-        if isinstance(named, str) and named not in every:
+        if isinstance(named, str) and named not in names:
             hint = instead(named, names, "dbms of this study")
             yield Problem((*place, key), f"{named!r} is not among the dbms of this study; {hint}")
     if isinstance(base, str) and study.get("measure_parts_of") == base:
