@@ -133,6 +133,7 @@ PATIENCE_S = 400.0
 ENDS_S = 90.0
 """A keeper gives its server a minute to stop."""
 PR_SET_CHILD_SUBREAPER = 36
+LATER_S = 2**32
 HANGS = 1000
 """In place of the exit code of a command that did not end."""
 SHOWN = 1500
@@ -199,6 +200,10 @@ class Campaign:
         for each in (self.raw, self.cache, self.temporary, self.folder / "sent"):
             each.mkdir(parents=True, exist_ok=True)
         (self.folder / "runs.yaml").write_text(RUNS_YAML)
+        # The page of published results is the same for all studies, and is made where it is older than one of them.
+        (published := self.folder / "data/report/published_results.html").parent.mkdir(parents=True, exist_ok=True)
+        published.touch()
+        os.utime(published, (LATER_S, LATER_S))
         for name in SHARED:
             (cache_dir() / name).mkdir(parents=True, exist_ok=True)
             if not (self.cache / name).exists():
