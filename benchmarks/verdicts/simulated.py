@@ -82,7 +82,7 @@ def page(kind: str, rounds: int, random: np.random.Generator) -> pl.DataFrame:
             columns = {
                 "step": np.repeat(np.arange(CELLS), rounds).astype(str),
                 "round": np.tile(np.arange(rounds, dtype=np.int32), CELLS),
-                "cycles": pl.Series(list(flat), dtype=pl.List(pl.Float64)),
+                "cycles": pl.Series(flat.tolist(), dtype=pl.List(pl.Float64)),
                 "value": flat.mean(1),
             }
             whose = {"dbms": pl.lit(dbms), "metric": pl.lit(metric)}
