@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -389,7 +390,8 @@ class Campaign:
     def _wrong_words(self, code: int) -> list[str]:
         words = self.words()
         found = {
-            "a traceback": "Traceback" in words,
+            # An INT in a callback of the garbage collector: Python says so, and goes on.
+            "a traceback": "Traceback" in re.sub(r"Exception ignored in.*\nTraceback", "", words),
             "did not end": code == HANGS,
             "nothing was said": code > 0 and not words.strip(),
             "rows were printed": "VALUES (" in words,
