@@ -30,9 +30,9 @@ _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptim
 def all_warnings(study: Study) -> pl.DataFrame:
     """Notices of the runs, steps that give no number, missed rates, and conditions that differ unasked."""
     steps, base = study.steps, study.card.base
-    operations = pl.format("{} operations: not compared", "operations")
-    errors = pl.format("{} errors in {} operations: not compared", "errors", "operations")
-    no_number = pl.when(pl.col("errors") > 0).then(errors).otherwise(operations)
+    errors, operations = (pl.col(name).cast(pl.String) for name in ("errors", "operations"))
+    failed = pl.when(pl.col("errors") > 0).then(errors + " errors in ").otherwise(pl.lit(""))
+    no_number = failed + operations + " operations: not compared"
     # The rate of queries is that of the rows written beside them, and the run itself warns of it.
     missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
     rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
