@@ -217,6 +217,19 @@ def test_what_a_config_asks_for_is_verified(short: Path) -> None:
     assert verified["version"] == (OLD, OLD)
 
 
+@pytest.mark.parametrize("kind", ["lru_cache", "hyper_clock_cache", "auto_hyper_clock_cache"])
+def test_a_kind_of_block_cache(kind: str, short: Path) -> None:
+    database = opened(short, f"cache_type: {kind}", "new")
+    assert ("cache_type", kind, kind) in database.verify()
+    do(database, "byrx.fillseq", short)
+    do(database, "byrx.readrandom", short)
+
+
+def test_a_cache_too_small_for_its_kind_ends_rocksdb_by_a_signal(short: Path) -> None:
+    with pytest.raises(RqpsError, match=r"(?s)new\.small: RocksDB 9\.7\.3 does not open: .*killed by SIG"):
+        opened(short, "cache_type: auto_hyper_clock_cache, cache_size: 0", "new").verify()
+
+
 def test_a_value_that_rocksdb_refuses(short: Path) -> None:
     with pytest.raises(RqpsError, match=r"old\.small: RocksDB 6\.11\.4 does not open: .*"):
         opened(short, "format_version: 99").verify()

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,14 @@ counted = Counted("one_operation", "client")
 USUAL_CACHE_BYTES = 1 << 30
 BESIDE_THE_CACHE_BYTES = 256 << 20
 """Memtables, tables that are being read and written, the program."""
+CACHE_TYPES = {
+    "LRUCache": "lru_cache",
+    "HyperClockCache": "hyper_clock_cache",
+    "FixedHyperClockCache": "hyper_clock_cache",
+    "AutoHyperClockCache": "auto_hyper_clock_cache",
+}
+"""db_bench's words for the kinds of block cache that RocksDB's LOG names; OPTIONS files name none."""
+_CACHE = re.compile(r"block_cache_name: (\w+)")
 _SECTION = re.compile(r'\[(\S+)(?: "(.*)")?\]')
 
 
@@ -155,13 +164,18 @@ class Database:
                 own = ["create=1", f"db={folder}"]
             call = [*self.build.command(self.prepared.options), *own]
             done = subprocess.run(call, input="\n", capture_output=True, text=True, errors="replace", check=False)
+            if done.returncode < 0:
+                killed = f"it was killed by {signal.Signals(-done.returncode).name}"
+                raise self.refused(f"{done.stdout}{done.stderr}\nerror: {killed}")
             if done.returncode != 0:
                 raise self.refused(done.stdout + done.stderr)
             written = written_options(Path(folder))
+            if cache := _CACHE.search((Path(folder) / "LOG").read_text(errors="replace")):
+                written["cache_type"] = CACHE_TYPES.get(cache[1], cache[1])
         verified, wrong = [("version", self.build.version, self.build.version)], []
         for name, value in self.prepared.options.items():
             flag, asked = flags.known()[name], flags.written(name, value, self.prepared.options)
-            called = flag.option or flag.table
+            called = flag.option or flag.table or flag.driver
             if asked is None or called not in written:
                 continue
             if not _same(asked, written[called]):

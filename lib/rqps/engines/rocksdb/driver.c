@@ -535,7 +535,7 @@ static void open_database(void) {
     if (strcmp(cache, "lru_cache")) { /* an LRU cache is described in the text of the options */
         if (!rocks.cache_create_hyper_clock) fail("cache_type", "this library's C API has no hyper clock cache");
         size_t entry = strcmp(cache, "auto_hyper_clock_cache") ? (size_t)number("block_size", 8192) : 0;
-        rocks.block_based_options_set_block_cache(tables, rocks.cache_create_hyper_clock((size_t)number("cache_size", 0), entry));
+        rocks.block_based_options_set_block_cache(tables, rocks.cache_create_hyper_clock((size_t)number("cache_size", 32 << 20), entry));
     }
     rocks.options_set_block_based_table_factory(base, tables);
     rocks.options_set_create_if_missing(base, number("create", 0) != 0);
