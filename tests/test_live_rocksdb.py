@@ -17,12 +17,12 @@ import rqps
 from child import until
 from live_study import Place
 from rqps.engines import Start
-from rqps.engines.rocksdb import Database, PreparedLibrary, known_version, locate, prepare
+from rqps.engines.rocksdb import Database, PreparedLibrary, known_version, locate, prepare, written_options
 from rqps.engines.rocksdb.build import Build
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 from rqps.profile import stack_costs
-from rqps.run.job import make_ready, read_job
+from rqps.run.job import loaded_data, make_ready, read_job
 from rqps.run.measure import measure
 from rqps.stats import relate
 from rqps.study import BuildSpec, Run, read_runs_file, unfold
@@ -162,6 +162,13 @@ def test_releases_take_turns_on_equal_files(short: Path) -> None:
     assert trees.group_by("name").agg(pl.col("value").n_unique())["value"].to_list() == trees["name"].n_unique() * [1]
     _, compared = relate(study)
     assert compared.filter(metric="operations_per_s").height == 2
+
+
+def test_a_config_that_names_a_format_reads_files_of_that_format(short: Path) -> None:
+    text = written(f'written_by: "{NEW}", steps: [readrandom]', "old.small", "format_version: 3")
+    (run, *_) = runs_of(short, text)
+    data = loaded_data(run, prepare(run, print), print)
+    assert written_options(data / "byrx")["format_version"] == "3"
 
 
 def test_instructions_of_a_read_are_the_same_again(short: Path) -> None:

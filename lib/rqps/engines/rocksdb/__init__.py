@@ -86,7 +86,8 @@ class PreparedLibrary:
         Its tables are never written again, so its copies have links to them. All read the same blocks of the disk,
         and the number of a file, which older releases hash into the keys of the block cache, is the same in each run.
         """
-        whole = (cache_dir() / "data").resolve() / "rocksdb" / name
+        form = self.options.get("format_version")
+        whole = (cache_dir() / "data").resolve() / "rocksdb" / (f"{name}-format-{form}" if form else name)
 
         def make(work: Path) -> None:
             (work / "data").mkdir()

@@ -63,7 +63,8 @@ class DbBenchParameters(Parameters):
     are done where these would fill it more than twice. The published steps have none, and last long enough."""
     written_by: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")] | None = None
     """A release that writes the database, once for all: then the steps that only read are done, on equal files, and
-    by one client they are duets, in which the releases take turns."""
+    by one client they are duets, in which the releases take turns. Its format_version is that of the config, or 4,
+    which all read."""
     files: Count = 512
     """Files of a database that is written for all, about: as many as those of the published 20 million keys. In few
     large ones a read costs otherwise."""

@@ -29,7 +29,7 @@ RATE_HELD = 0.95
 WRITER_SEED = 20_240_229
 """The seed of a database that one release writes for all."""
 WRITTEN_FOR_ALL = {"format_version": "4", "checksum_type": "3", "max_background_jobs": "2"}
-"""Every release from 6.0 on reads it."""
+"""Every release from 6.0 on reads it. A config may ask for another format_version."""
 SMALLEST_FILE_BYTES = 65536
 NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
 """Load and engine are one process, whose counters are the server's."""
@@ -56,6 +56,8 @@ class DbBenchSteps:
             size = str(max(SMALLEST_FILE_BYTES, parameters.keys_of(setup) * BYTES_OF_A_ROW // parameters.files))
             sizes = {"write_buffer_size": size, "target_file_size_base": size}
             options = {**WRITTEN_FOR_ALL, **sizes, "max_bytes_for_level_base": str(4 * int(size))}
+            if form := server.prepared.options.get("format_version"):
+                options["format_version"] = form
             writer = replace(server, prepared=PreparedLibrary(f"written by {build.version}", "", build, options))
             folder_of(writer, setup).mkdir()
             for step in (steps()["fillseq"], replace(steps()["settle"], before="wait,compact,wait")):
