@@ -138,9 +138,9 @@ def test_constant_rounds_are_no_error(tmp_path: Path) -> None:
 
 
 def test_belief_needs_all_of_its_reasons() -> None:
-    good = {"told": 0.01, "called": 0, "drifting": 0.0, "disturbed": 0.0}
+    good = {"told": 0.01, "called": 0, "drifting": False, "disturbed": 0.0}
     assert verdict.belief(**good) == "believed"  # type: ignore[arg-type]
-    for wrong in ({"called": 1}, {"drifting": 0.1}, {"disturbed": 0.5}):
+    for wrong in ({"called": 1}, {"drifting": True}, {"disturbed": 0.5}):
         assert verdict.belief(**(good | wrong)) == "doubtful"
 
 

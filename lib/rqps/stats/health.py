@@ -59,6 +59,11 @@ class Health(NamedTuple):
     """The difference that nine of ten steps can tell, in throughput."""
     missing: str = ""
 
+    @property
+    def drifting(self) -> tuple[int, int]:
+        """Comparisons that drift by throughput or CPU, and all of them."""
+        return _drifting(self.drift)
+
 
 def health(study: Study) -> Health:
     """Judges a study by its rounds, its warnings, and duets of the base with itself, if it has any."""
@@ -81,7 +86,7 @@ def health(study: Study) -> Health:
     belief = verdict.belief(
         told=most,
         called=int(equal["different"].sum() or 0),
-        drifting=_share(drift["drifting"]),
+        drifting=verdict.drifts(*_drifting(drift)),
         disturbed=0.0 if is_duet else _share(by_round["disturbed"]),
     )
     return Health(
@@ -175,6 +180,11 @@ def _drift(found: pl.DataFrame) -> pl.DataFrame:
     chance = pl.Series(verdict.false_shares(lines["t"].to_list(), (lines["n"] - 2).to_list()), dtype=pl.Float64)
     matters = pl.col("change").abs() > pl.col("smallest_effect")
     return lines.with_columns(drifting=(chance <= verdict.FALSE_FINDINGS) & matters)
+
+
+def _drifting(drift: pl.DataFrame) -> tuple[int, int]:
+    each = drift.group_by("host", "step", "dbms").agg(pl.col("drifting").any())
+    return int(each["drifting"].sum()), each.height
 
 
 def _share(which: pl.Series) -> float:

@@ -23,7 +23,7 @@ MOST_ROUNDS_WORTH_NAMING = 60
 COARSE = 0.05
 """A study that can't tell so much in nine of ten steps tells only large differences."""
 DRIFTING = 0.05
-"""Share of a study's comparisons that may drift before the others are doubted, too."""
+"""Share of a study's comparisons that may drift before the others are doubted, too; a single one never is enough."""
 DISTURBED = 0.5
 """Share of the rounds, one server after the other, that may be disturbed by others."""
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
@@ -150,20 +150,28 @@ def different(*, low: str = "sure_low", high: str = "sure_high") -> pl.Expr:
     return (pl.col(low) > 1) | (pl.col(high) < 1)
 
 
-def belief(*, told: float | None, called: int, drifting: float, disturbed: float) -> Belief:
+def drifts(drifting: int, comparisons: int) -> bool:
+    """True where so many of a study's comparisons drift that all are doubted.
+
+    >>> drifts(1, 8), drifts(2, 8), drifts(2, 60)
+    (False, True, False)
+    """
+    return drifting > max(1, DRIFTING * comparisons)
+
+
+def belief(*, told: float | None, called: int, drifting: bool, disturbed: float) -> Belief:
     """The belief that a study's numbers deserve.
 
     `told` is the difference that nine of ten steps can tell, `called` counts comparisons in which the base is called
-    different from itself, `drifting` and `disturbed` are shares of comparisons and of rounds that others disturbed
-    on one side only.
+    different from itself, `disturbed` is the share of rounds that others disturbed on one side only.
 
-    >>> [belief(told=told, called=0, drifting=0, disturbed=0) for told in (0.014, 0.3, None)]
+    >>> [belief(told=told, called=0, drifting=False, disturbed=0) for told in (0.014, 0.3, None)]
     ['believed', 'coarse', 'unknown']
-    >>> belief(told=0.014, called=1, drifting=0, disturbed=0)
+    >>> belief(told=0.014, called=1, drifting=False, disturbed=0)
     'doubtful'
     """
     if told is None and not called:
         return "unknown"
-    if called or drifting > DRIFTING or disturbed >= DISTURBED:
+    if called or drifting or disturbed >= DISTURBED:
         return "doubtful"
     return "coarse" if told is None or told > COARSE else "believed"

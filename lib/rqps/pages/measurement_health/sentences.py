@@ -38,7 +38,7 @@ def advice(found: Health) -> str:
             "Believe no difference that is not larger than that of the base from itself. Look below for rounds and "
             f"steps that stand out, ask rqps doctor what makes starts unlike, and measure again: {again} --archive."
         )
-    if found.belief == "doubtful" and found.drift["drifting"].any():
+    if found.belief == "doubtful" and verdict.drifts(*found.drifting):
         return f"Give the steps longer warm-ups, let the machine come to rest, and measure again: {again} --archive."
     if found.belief == "doubtful":
         return (
@@ -77,9 +77,11 @@ def _reasons(found: Health) -> Iterator[tuple[bool, str]]:
     else:
         able = int((steps["told"] <= found.told).sum())
         yield False, f"{percent(found.told)} can be told in {able} of {_count(steps.height, 'step')}"
-    if drifting := int(found.drift["drifting"].sum() or 0):
-        against = drifting > verdict.DRIFTING * found.drift.height
-        yield against, f"{drifting} of {_count(found.drift.height, 'comparison')} drift over the rounds"
+    drifting, comparisons = found.drifting
+    if drifting:
+        drift = "drift" if drifting > 1 else "drifts"
+        against = verdict.drifts(drifting, comparisons)
+        yield against, f"{drifting} of {_count(comparisons, 'comparison')} {drift} over the rounds"
     rounds = found.by_round.height
     if far := int(found.by_round["far"].sum()):
         yield False, f"{_count(far, 'round')} of {rounds} {'are' if far > 1 else 'is'} far from the others"
