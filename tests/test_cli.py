@@ -171,12 +171,17 @@ def test_show_has_what_is_shown_to_differ_first(tmp_path: Path) -> None:
     data = write_study(tmp_path / "data")
     done = rqps("show", "synthetic", "--data", str(data), cwd=tmp_path)
     assert done.returncode == 0
-    head, columns, *rows = done.stdout.splitlines()
+    head, columns, *rows, first_mean, second_mean = done.stdout.splitlines()
     assert head == "operations/s, relative to my1.base: means of 6 rounds, 95 % intervals; ~ is unsure"
     assert columns.split() == ["step", "my1.base", "ratio"]
     ratios = [float(row.split()[-4]) for row in rows]
     assert ratios == sorted(ratios)
     assert all(re.search(r"  my2\.\w+ +[\d,]+  0\.\d{3} ± 0\.\d{3}  slower$", row) for row in rows)
+    for mean, dbms in ((first_mean, "my2.base"), (second_mean, "my2.ps0")):
+        assert re.fullmatch(rf"geometric mean of 2 steps +{dbms} +0\.\d{{3}} ± 0\.\d{{3}}", mean), "and no verdict"
+    markdown = rqps("show", "synthetic", "--markdown", "--data", str(data), cwd=tmp_path).stdout.splitlines()
+    assert markdown[2:4] == ["| step | my1.base |  |  | ratio |  |", "|---|--:|---|--:|---|---|"]
+    assert [len(re.split(r"(?<!\\)\|", line)) for line in markdown[2:]] == [8] * 8
     every = rqps("show", "synthetic", "--all", "--steps", "point-*", "--data", str(data), cwd=tmp_path).stdout
     assert "update-index" not in every
     assert "more expensive" in every.partition("server CPU per operation, relative to my1.base")[2]

@@ -54,4 +54,13 @@ def test_a_step_of_one_second_has_no_course(study: Study) -> None:
 def test_many_parameters_are_shown_by_their_first_and_last(tmp_path: Path) -> None:
     steps = tuple(f"step-{number}" for number in range(20))
     study = rqps.load("synthetic", data=write_study(tmp_path, steps=steps, rounds=1))
-    assert "steps step-0 to step-19, 20 in all;" in dict(facts_of(study))["load"]
+    assert "steps step-0 to step-19, 20 in all;" in dict(facts_of(study, study.runs))["load"]
+
+
+def test_the_first_page_counts_the_runs_that_it_lists(study: Study) -> None:
+    """Also those of the base with itself, of which a round has two."""
+    both = pl.concat([study.runs, study.runs.head(2).with_columns(mode=pl.lit("health"))])
+    said = dict(facts_of(study, both))
+    assert said["when"].endswith(f", {both.height} runs.")
+    one, beside = study.runs.height, "2 more of the base with itself, in which it has two sides"
+    assert said["runs"].endswith(f"{one} of {one} runs finished; {beside}")

@@ -218,6 +218,36 @@ def test_keys_move_zoom_and_search(graph: Graph) -> None:
     assert graph.tab.complaints() == []
 
 
+def test_all_calls_of_a_function_from_everywhere_make_a_tree_of_their_own(graph: Graph) -> None:
+    def follow(text: str) -> None:
+        buttons = f"[...{graph.root}.querySelectorAll('.card button')]"
+        graph.tab.run(f"{buttons}.find(b => b.textContent === {text!r}).click()")
+
+    graph.click("read_row")
+    follow("what it calls")
+    assert graph.part("path") == "What read_row calls, from everywhere. "
+    assert graph.shown().keys() == {"read_row", "search", "copy"}
+    assert "9.00 (50 %)" in graph.part("card"), "of the whole operation"
+    graph.click("copy")
+    follow("what calls it")
+    callers = graph.shown()
+    assert {name: row for name, (_, row) in callers.items()} == {
+        "copy": 0,
+        "read_row": 1,
+        "execute": 2,
+        "do_command": 1,
+    }
+    whole = callers["copy"][0] + 1
+    assert callers["read_row"][0] == pytest.approx(whole * 4 / 6 - 1, abs=0.1)
+    assert "4.00 (22 %)" in graph.part("card"), "two places together"
+    assert len(graph.saved("folded stacks").splitlines()) == len(STACKS), "all of them, whatever is shown"
+    graph.press("Escape", "Escape")
+    assert graph.part("path") == "What read_row calls, from everywhere. "
+    graph.tab.run(f"{graph.root}.querySelector('.all').click()")
+    assert len(graph.shown()) == 11
+    assert graph.tab.complaints() == []
+
+
 def test_frames_are_saved_for_other_tools(graph: Graph) -> None:
     lines = [line.rsplit(" ", 2) for line in graph.saved("folded stacks").splitlines()]
     assert {stack: [round(int(cost) / 1e6, 3) for cost in costs] for stack, *costs in lines} == {

@@ -268,7 +268,8 @@ def test_the_first_page_says_where_things_ran_for_each_number_of_clients(tmp_pat
     many = Placement(kind="free", server_cpus=(0, 1), client_cpus=(0, 1), observer_cpus=(0, 1))
     by_clients = many.model_copy(update={"kind": "by-clients"})
     data = write(tmp_path, rounds=1, placement=by_clients, placements={1: one, 4: many, 32: many})
-    said = dict(facts_of(rqps.load("lookups", data=data)))["placement"]
+    study = rqps.load("lookups", data=data)
+    said = dict(facts_of(study, study.runs))["placement"]
     assert said.split("; ") == [
         "with 1 client same-cpu: server on CPU 1, client on CPU 1, observer on CPU 0",
         "with 4 clients free: server on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",

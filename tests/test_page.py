@@ -61,6 +61,12 @@ def test_charts_fit_the_width_they_have(browser: Browser, report: Path, width: i
         )
 
 
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_a_phone_shows_the_first_table_within_two_screens(browser: Browser, report: Path, page: str) -> None:
+    with opened(browser, report / page, PHONE) as tab:
+        assert 0 < tab.run("document.querySelector('main .table table').getBoundingClientRect().top + scrollY") < 1688
+
+
 def test_a_chart_follows_when_the_phone_is_turned(browser: Browser, report: Path) -> None:
     file = report / "relative_throughput.html"
     with opened(browser, file, PHONE) as tab:

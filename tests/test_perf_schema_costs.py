@@ -167,7 +167,7 @@ def test_clocks_have_their_readings_and_where_a_version_can_choose_their_use(stu
 
 def test_steps_are_joined_by_their_name_without_the_clients(sweep: Study, study: Study) -> None:
     series = by_clients(sweep)
-    assert set(series["step"]) == {"read-write"}
+    assert set(series["load"]) == {"read-write"}
     assert sorted(set(series["clients"])) == [1, 4]
     assert series.height == 2 * len(made_up.NAMES)
     assert by_clients(study).is_empty()

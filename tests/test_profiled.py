@@ -8,12 +8,15 @@ import nbformat
 import polars as pl
 import pytest
 import rqps
+import synthetic_scenarios
 from browser import Browser, opened
 from markupsafe import Markup
 from rqps import view
+from rqps.pages.perf_schema_overhead import client_charts
 from rqps.pages.relative_throughput.tables import worst_table
 from rqps.report.profiles import links_to_profiles, profiled
 from rqps.report.render import json_in_html, notebook_page
+from rqps.report.rounds import links_to_rounds
 from rqps.stats import relate
 from rqps.store import write_study_card
 from synthetic import Shape, card, manifest, write_run, write_study
@@ -170,6 +173,28 @@ def test_a_click_on_a_mark_leads_there_too(browser: Browser, page: Path) -> None
         clicked = ("mouseMoved", "mousePressed", "mouseReleased")
         tab.mouse(box["x"] + 4, box["y"] + 4, *clicked, button="left", clickCount=1)
         tab.wait_for("location.hash === '#step=point-query&dbms=my2.base'")
+
+
+@pytest.mark.page
+@pytest.mark.parametrize("dbms", ["my8.waits-only", "my8.off"], ids=["me", "base"])
+def test_each_point_by_number_of_clients_leads_to_its_rounds(dbms: str, browser: Browser, tmp_path: Path) -> None:
+    steps = ("read-write@1", "read-write@4")
+    study = rqps.load("synthetic", data=synthetic_scenarios.write(tmp_path, steps=steps))
+    nbformat.write(notebook_of(client_charts(study)), tmp_path / "page.ipynb")
+    links = links_to_rounds(study.card.base, relate(study)[1])
+    _, html = notebook_page(tmp_path / "page.ipynb", study="s", home="index.html", made="today", to_rounds=links)
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    with opened(browser, tmp_path / "page.html", 1280) as tab:
+        tab.wait_for("document.documentElement.dataset.charts === '2 of 2'")
+        tab.run("addEventListener('click', e => { window.led ??= e.target.hash; e.preventDefault(); })")
+        points = "[...document.querySelectorAll('figure svg .mark-symbol path')]"
+        named = f"d => d?.dbms === {dbms!r} && d.step === 'read-write@4'"
+        box = tab.box(f"{points}.find(p => ({named})(p.__data__?.datum))")
+        at = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        tab.mouse(*at, "mouseMoved", "mousePressed", "mouseReleased", button="left", clickCount=1)
+        assert tab.wait_for("window.led").startswith("#step=read-write%404&dbms=my8.")
+        if dbms != study.card.base:
+            assert tab.run("window.led").endswith(f"&dbms={dbms}")
 
 
 @pytest.mark.page

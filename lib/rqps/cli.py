@@ -136,6 +136,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "study": {**STUDY, "help": "measured here, or one that came with the checkout"},
             "--steps": {"nargs": "+", "metavar": "STEP", "help": "only these; * stands for anything"},
             "--all": {"action": "store_true", "help": "also CPU and instructions, and whatever is undecided"},
+            "--markdown": {"action": "store_true", "help": "as tables in Markdown, for an issue or a review"},
         },
         ("--data",),
         ("rqps show demo", "rqps show sysbench-releases --steps 'read-*' scan --all"),

@@ -7,11 +7,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqps.errors import RqpsError
 
@@ -309,15 +309,17 @@ def show(arguments: argparse.Namespace) -> Call:
 
     data = _data(arguments, _nearest())
     place_of(arguments.study, data)
-    return lambda: _show(arguments.study, data, arguments.steps or (), arguments.all)
+    how = {"steps": arguments.steps or (), "every": arguments.all, "markdown": arguments.markdown}
+    return lambda: _show(arguments.study, data, **how)
 
 
-def _show(study: str, data: Path, steps: Sequence[str] = (), every: bool = False) -> int:
+def _show(name: str, data: Path, **how: Any) -> int:
     from rqps import stats, view
     from rqps.store import load
 
-    _, compared = stats.relate(load(study, data))
-    return _print(view.answer_text(compared, steps, every))
+    study = load(name, data)
+    rounds, compared = stats.relate(study)
+    return _print(view.answer_text(compared, stats.over_steps(rounds, study.steps), **how))
 
 
 def report(arguments: argparse.Namespace) -> Call:

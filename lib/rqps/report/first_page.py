@@ -57,11 +57,12 @@ def answer(
     most, second, row = first
     if "perf_schema_instruments" in pages:
         most = perf_schema_instruments.largest(study) or most
+    tables = _tables(study, compared, stats.over_steps(rounds, study.steps), decided, costs)
     said = (most, second or (_where(study, row) if row else ""), _can_not_be_told(about, health))
     return Answer(
         tuple(filter(None, said)),
         _measured_on(study, rounds, about),
-        tuple((heading, Markup(made.as_raw_html())) for heading, made in _tables(study, compared, decided, costs)),
+        tuple((heading, Markup(made.as_raw_html())) for heading, made in tables),
     )
 
 
@@ -136,7 +137,7 @@ def _machine(known: dict[str, str]) -> str:
 
 
 def _tables(
-    study: Study, compared: pl.DataFrame, decided: pl.DataFrame, costs: pl.DataFrame
+    study: Study, compared: pl.DataFrame, means: pl.DataFrame, decided: pl.DataFrame, costs: pl.DataFrame
 ) -> Iterator[tuple[str, GT]]:
     """The tables of the first page: of the performance schema, of functions, and of throughput."""
     if not costs.is_empty():
@@ -146,4 +147,4 @@ def _tables(
         yield "Where the time goes", functions
     if costs.is_empty():
         headings = (f"Throughput relative to {study.card.base}", "The worst steps")
-        yield from zip(headings, relative_throughput.short_tables(compared), strict=False)
+        yield from zip(headings, relative_throughput.short_tables(compared, means), strict=False)

@@ -16,9 +16,18 @@ MOST_NAMED = 12
 """The first and the last only are named of more values."""
 
 
-def facts_of(study: Study) -> list[tuple[str, str]]:
-    """Names and values: first when and where, then the dbms, the load and the machine."""
-    card, runs = study.card, study.runs
+OTHER_RUNS = {
+    "health": "of the base with itself, in which it has two sides",
+    "stacks": "for call stacks",
+    "instructions": "for counts of instructions",
+}
+"""Runs beside those that the comparisons are of, by mode."""
+
+
+def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
+    """Names and values: first when and where, then the dbms, the load and the machine. `runs` are those of every
+    mode."""
+    card = study.card
     parameters = "; ".join(f"{name} {_listed(value)}" for name, value in card.parameters.items())
     failed = (
         f", {study.failed.height} {'try' if study.failed.height == 1 else 'tries'} failed"
@@ -29,7 +38,7 @@ def facts_of(study: Study) -> list[tuple[str, str]]:
         ("when", _when(runs)),
         ("compared", f"{', '.join(card.dbms)}; base is {card.base}"),
         ("load", f"{card.workload}: {parameters}"),
-        ("runs", f"{_rounds(study)}{failed}"),
+        ("runs", "; ".join([_rounds(study), *_others(runs)]) + failed),
     ]
     for (host,), _ in runs.group_by("host", maintain_order=True):
         facts.append((f"machine {host}", _machine(study.conditions.filter(host=host))))
@@ -72,6 +81,11 @@ def _rounds(study: Study) -> str:
     rounds = "–".join(map(str, sorted({min(each, default=0), max(each, default=0)})))
     time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
     return f"{time} where they decide something: {rounds} rounds of each dbms; {counted(finished, 'run')} finished"
+
+
+def _others(runs: pl.DataFrame) -> list[str]:
+    counts = Counter(runs["mode"])
+    return [f"{counts[mode]} more {what}" for mode, what in OTHER_RUNS.items() if counts[mode]]
 
 
 def _listed(value: Any) -> str:

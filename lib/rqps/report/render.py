@@ -44,9 +44,9 @@ def notebook_page(
     notebook: Path,
     *,
     study: str,
-    lead: str,
     home: str,
     made: str,
+    lead: str = "",
     to_rounds: Markup = _NOTHING,
     logs: Mapping[str, str] | None = None,
 ) -> tuple[str, str]:

@@ -126,10 +126,7 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
     progress.terminal.close()
     notebook, page = folder / "notebook.ipynb", folder / "one_regression.html"
     NotebookNotary().sign(read_notebook(notebook, as_version=4))
-    lead = load(study, data).card.question
-    _, html = notebook_page(
-        notebook, study=study, lead=lead, home=page.name, made=f"Rendered by rqps {rqps.__version__}."
-    )
+    _, html = notebook_page(notebook, study=study, home=page.name, made=f"Rendered by rqps {rqps.__version__}.")
     write_page(page, html)
     return notebook, page
 
@@ -190,8 +187,8 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     tables = {"runs": run_rows(study, report.runs, files), "failed": run_rows(study, study.failed, files)}
     words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "made": report.made}
     links = {"contents": {}, "pages": pages, "to_rounds": numbers, "note": report.links.note}
-    found = {"card": study.card, "answer": short, "nothing": nothing, "believed": believed, "facts": facts_of(study)}
-    found["enclosed"] = _enclosed(report.enclosed) if report.enclosed else None
+    found = {"card": study.card, "answer": short, "nothing": nothing, "believed": believed}
+    found |= {"facts": facts_of(study, report.runs), "enclosed": report.enclosed and _enclosed(report.enclosed)}
     page = render("index.html.j2", **words, **found, **links, **tables)
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 
@@ -257,7 +254,6 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
     title, html = notebook_page(
         place / RESULT,
         study=report.study.card.study,
-        lead="" if of_all else report.study.card.question,
         home=f"{report.study.card.study}/index.html" if of_all else "index.html",
         made=report.made,
         to_rounds=Markup("") if of_all or "modes" in asked_by(notebook) else numbers,

@@ -32,6 +32,7 @@ from rqps.stats.comparison import (
     estimated,
     in_tables,
     most_changed,
+    over_steps,
     relate,
     relate_configs,
     strongest,
@@ -59,7 +60,7 @@ __all__ = ["SIDES", "deciding", "side_by_side"]
 __all__ += ["absolute", "between_hosts", "change", "compare", "estimated", "in_tables", "most_changed", "relate"]
 __all__ += ["all_warnings", "builds", "changed_conditions", "config_changes", "hidden_differences"]
 __all__ += ["options_of_some", "same_for_all", "with_warnings"]
-__all__ += ["Health", "Looks", "health", "relate_configs", "strongest", "verdict"]
+__all__ += ["Health", "Looks", "health", "over_steps", "relate_configs", "strongest", "verdict"]
 __all__ += ["MEDIAN", "STUDENT", "Statistic"]
 __all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]
 __all__ += ["counters_over_time", "latencies_of_steps", "throughput_over_time"]

@@ -138,6 +138,29 @@ def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([own.select(others.columns), others])
 
 
+def over_steps(paired: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """The geometric mean of each dbms over the steps of a study, with its interval and no verdict: the mean of the
+    rounds, in each of which all steps count alike. Steps that hold a rate do not say what a server can do; they and
+    rounds that lack a step are left out.
+
+    >>> rows = [("scan", 1, 0.8), ("insert", 1, 0.5), ("scan", 2, 0.8), ("insert", 2, 0.5), ("scan", 3, 0.9)]
+    >>> paired = pl.DataFrame(rows, schema=["step", "round", "ratio"], orient="row")
+    >>> paired = paired.with_columns(host=pl.lit("vm"), metric=pl.lit("x"), base=pl.lit("a"), dbms=pl.lit("b"))
+    >>> steps = pl.DataFrame({"step": ["scan", "insert"], "target_per_s": [None, None]})
+    >>> over_steps(paired, steps).select("steps", "n", pl.col("median").round(3)).row(0)
+    (2, 2, 0.632)
+    """
+    keys = ["host", "metric", "base", "dbms"]
+    held = steps.drop_nulls("target_per_s")["step"].unique().to_list()
+    free = paired.filter(~pl.col("step").is_in(held)).with_columns(steps=pl.col("step").n_unique().over(keys))
+    within = (pl.col("error").fill_null(0.0) ** 2).sum().sqrt() / pl.len() if "error" in free.columns else pl.lit(0.0)
+    of_rounds = free.group_by(*keys, "steps", "round", maintain_order=True).agg(
+        pl.len(), ratio=pl.col("ratio").log().mean().exp(), error=within
+    )
+    whole = of_rounds.filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
+    return STUDENT.estimate(whole, [*keys, "steps"], "ratio")
+
+
 def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
     """Each ratio of a further host relative to the same of the first one, `than`: 1 where they agree. Rounds of two
     hosts have nothing to do with each other, so the squares of both intervals add up, by their logarithms.

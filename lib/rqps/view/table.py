@@ -170,18 +170,18 @@ def ratio_cell(row: Cell) -> str:
     """A row of the tidy frame: sign and ratio, below them the interval and the rounds."""
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
-    number = f"{signs_of(row['metric'])[row['verdict']]} {ratio(row['median'])}{mark}"
+    number = f"{signs_of(row['metric']).get(row.get('verdict', ''), '')} {ratio(row['median'])}{mark}".lstrip()
     cell = two_lines(f'<b style="white-space:nowrap">{number}</b>', f"{interval_of(row)} · n={row['n']}")
     return whose(row, cell)
 
 
 def ratio_colour(row: Cell | None) -> str | None:
-    """The heatmap's colour of that row."""
-    return colour_of(row["median"], row["verdict"]) if row else None
+    """The heatmap's colour of that row; none of one that has no verdict."""
+    return colour_of(row["median"], row["verdict"]) if row and "verdict" in row else None
 
 
-def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
-    """Steps by dbms: the ratio, its interval, rounds and verdict."""
+def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s", means: pl.DataFrame | None = None) -> Any:
+    """Steps by dbms: the ratio, its interval, rounds and verdict; in the last row the `means` over all steps."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
@@ -194,14 +194,24 @@ def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any
         f"⚠ {row['step']}, {row['dbms']}: {row['warned']}." for row in rows.filter(pl.col("warned") != "").to_dicts()
     ]
     more = f" ⚠ {len(marked) - MOST_EXPLAINED} more stand under the warnings." if len(marked) > MOST_EXPLAINED else ""
+    cells = spread(rows, "dbms", [*filter(None, [group]), "step"])
+    if last := means_of(means, metric):
+        several = f"All {max(row['steps'] for row in last.values())} steps"
+        cells.append(dict.fromkeys(cells[0]) | {"group": several, "step": "geometric mean", **last})
     return table(
-        spread(rows, "dbms", [*filter(None, [group]), "step"]),
+        cells,
         [Column("step", form=unbroken), *columns],
         name=f"relative-{metric}",
         group=group,
         note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(rows)}{of_all} "
         f"{' '.join(marked[:MOST_EXPLAINED])}{more}",
     )
+
+
+def means_of(means: pl.DataFrame | None, metric: str) -> dict[str, Cell]:
+    """The row of each dbms of a frame of geometric means, if there is one."""
+    rows = [] if means is None else by_host(means.filter(metric=metric)).to_dicts()
+    return {row["dbms"]: row for row in rows}
 
 
 def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:

@@ -19,7 +19,7 @@ MOST_ROWS = 72
 PANEL_PX, PANEL_HEIGHT_PX, CLIENTS_PX, PANEL_OF_CLIENTS_PX = 200, 150, 320, 120
 _GREY = "#9aa4ad"
 _OF_COST = ("step", "dbms", "base", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
-_OF_CLIENTS = ("scenario", "build", "step", "clients", "n", "median", "low", "high")
+_OF_CLIENTS = ("scenario", "build", "load", "step", "dbms", "clients", "n", "median", "low", "high")
 NONE = "This study has no two scenarios of the performance schema of one build."
 
 _TOOLTIP = [
@@ -206,13 +206,13 @@ def _lines_with_intervals(base: alt.Chart, y: alt.Y, data: pl.DataFrame) -> Any:
 
 
 def by_clients(study: Study) -> pl.DataFrame:
-    """Throughput by number of clients of steps that were measured with several; `step` is without that number."""
+    """Throughput by number of clients of steps that were measured with several; `load` is the step without it."""
     named = scenarios(study).select("dbms", "scenario")
-    step = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
-    values = measured(study, ["operations_per_s"]).with_columns(step)
-    shown = values.filter(pl.col("clients").n_unique().over("step") > 1).join(named, on="dbms", maintain_order="left")
-    found = absolute(shown, keys=["host", "step", "build", "dbms", "scenario", "clients"])
-    return found.sort("host", "step", "build", "scenario", "clients")
+    load = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
+    values = measured(study, ["operations_per_s"]).with_columns(load=load)
+    shown = values.filter(pl.col("clients").n_unique().over("load") > 1).join(named, on="dbms", maintain_order="left")
+    found = absolute(shown, keys=["host", "load", "step", "build", "dbms", "scenario", "clients"])
+    return found.sort("host", "load", "build", "scenario", "clients")
 
 
 def client_charts(study: Study) -> list[Any]:
@@ -235,7 +235,7 @@ def _lines_of_clients(data: pl.DataFrame, colour: alt.Color, title: str | None) 
     tooltip = ["scenario:N", "step:N", "build:N", "clients:O", *numbers(",.0f")]
     x = alt.X("clients:O", title="clients", axis=alt.Axis(labelAngle=0, grid=False))
     y = alt.Y("median:Q", title=title, scale=alt.Scale(zero=True), axis=NUMBERS_AXIS)
-    base = alt.Chart().encode(x=x, color=colour, tooltip=tooltip)
+    base = alt.Chart().encode(x=x, color=colour, tooltip=tooltip, detail=["load:N", "build:N"])
     return _lines_with_intervals(base, y, data)
 
 
@@ -264,13 +264,13 @@ def _lowest(series: pl.DataFrame) -> str:
     """The scenario with the lowest throughput at most clients, beside all-disabled if that was measured."""
     most = series.filter(pl.col("clients") == pl.col("clients").max()).sort("median")
     low = most.row(0, named=True)
-    beside = most.filter(scenario=DISABLED, build=low["build"], step=low["step"]).to_dicts()
+    beside = most.filter(scenario=DISABLED, build=low["build"], load=low["load"]).to_dicts()
     high = beside[0] if beside else most.row(-1, named=True)
     clients = f"With {high['clients']} clients"
     if low["high"] is None or low["high"] >= high["low"]:
         return f"{clients}, the rounds do not separate {low['scenario']}, the lowest, from {high['scenario']}."
     share = 1 - low["median"] / high["median"]
-    return f"{clients}, {low['scenario']} does {share:.0%} less of {low['step']} than {high['scenario']}."
+    return f"{clients}, {low['scenario']} does {share:.0%} less of {low['load']} than {high['scenario']}."
 
 
 def _clearly_below(series: pl.DataFrame) -> str:
@@ -286,4 +286,4 @@ def _clearly_below(series: pl.DataFrame) -> str:
 def _how(series: pl.DataFrame, what: str) -> str:
     build = ", ".join(in_order(series["build"]))
     rounds = view.rounds_of(series["n"])
-    return f"{', '.join(in_order(series['step']))} on {build}; {what}. Median of {rounds}, the bar is its interval."
+    return f"{', '.join(in_order(series['load']))} on {build}; {what}. Median of {rounds}, the bar is its interval."

@@ -20,11 +20,11 @@ __all__ += ["side_by_side", "summary"]
 MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
 
 
-def summary(compared: pl.DataFrame) -> Iterator[GT]:
-    """The groups of steps, and the worst steps."""
+def summary(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterator[GT]:
+    """The groups of steps with the `means` over all of them, and the worst steps."""
     if compared.is_empty():
         return
-    yield group_table(compared)
+    yield group_table(compared, means)
     yield worst_table(compared)
 
 
@@ -49,9 +49,9 @@ def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
     yield view.latencies(stats.latencies_of_steps(study.steps), stats.most_changed(compared, MOST_IN_LATENCY))
 
 
-def short_tables(compared: pl.DataFrame) -> Iterator[GT]:
+def short_tables(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterator[GT]:
     """All ratios; of many steps, those of the groups and of the worst."""
     if compared["step"].n_unique() > MANY:
-        yield from summary(compared)
+        yield from summary(compared, means)
     else:
-        yield view.ratio_table(compared)
+        yield view.ratio_table(compared, means=means)

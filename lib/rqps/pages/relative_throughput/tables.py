@@ -10,6 +10,7 @@ from rqps.stats import STUDENT, verdict
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
 from rqps.view import Column, Nothing, Row, Sentences, interval_of, ratio, rounds_of, two_lines
+from rqps.view.table import means_of
 from rqps.view.words import own_warnings
 
 THROUGHPUT = "operations_per_s"
@@ -41,8 +42,8 @@ def by_group(compared: pl.DataFrame, metric: str = THROUGHPUT) -> pl.DataFrame:
     )
 
 
-def group_table(compared: pl.DataFrame) -> GT:
-    """One row per dbms, one column per group of steps."""
+def group_table(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> GT:
+    """One row per dbms, one column per group of steps, and the `means` over all of them."""
     rows = view.by_host(by_group(compared)).with_columns(pl.col("group").replace("", ALL))
     steps = dict(rows.sort("steps").select("group", "steps").iter_rows())
     signs = view.signs_of(THROUGHPUT)
@@ -58,9 +59,15 @@ def group_table(compared: pl.DataFrame) -> GT:
         Column(each, f"{each} ({steps[each]})", middle, _colour_of_group, "center")
         for each in view.in_order(rows["group"])
     ]
+    of_all = means_of(means, THROUGHPUT)
+    cells = [row | {"all": of_all.get(row["dbms"])} for row in view.spread(rows, "group", ["dbms"])]
     return view.table(
-        view.spread(rows, "group", ["dbms"]),
-        [Column("dbms"), *groups],
+        cells,
+        [
+            Column("dbms"),
+            *groups,
+            *([Column("all", "geometric mean", view.ratio_cell, align="center")] if of_all else []),
+        ],
         name="groups",
         note=f"rQPS against {rows['base'][0]}, a step counts once: the median of the steps, below it from the lowest "
         f"to the highest, and how many of them are {legend}, {signs['same']} the same or {signs['unsure']} unsure, "

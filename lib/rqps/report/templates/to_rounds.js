@@ -3,12 +3,15 @@
 // It stands before what draws charts.
 (() => {
   const { page, base: own, cells } = JSON.parse(document.getElementById("to-rounds").textContent);
-  const found = new Set(cells.map((names) => names.join("\n")));
-  const address = (step, dbms, base = own) => {
-    const names = base === own ? { step, dbms } : { step, dbms, base };
-    const written = Object.entries(names).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
-    return found.has(Object.values(names).join("\n")) ? `${page}#${written.join("&")}` : "";
-  };
+  const links = new Map(), key = (...names) => names.join("\n");
+  for (const [step, dbms, base = own] of cells) {
+    const names = Object.entries(base === own ? { step, dbms } : { step, dbms, base });
+    const href = `${page}#${names.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}`;
+    links.set(key(step, dbms, base), href);
+    // What a base does by itself stands in the rounds of all that is compared with it.
+    if (!links.has(key(step, base, own))) links.set(key(step, base, own), href);
+  }
+  const address = (step, dbms, base = own) => links.get(key(step, dbms, base)) ?? "";
   const link = (cell, step, dbms, base) => {
     const href = address(step, dbms, base);
     if (!href || cell.querySelector("a")) return;

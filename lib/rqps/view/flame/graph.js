@@ -3,7 +3,8 @@
 
 class Graph {
   constructor(figure, tree) {
-    Object.assign(this, { tree, mode: "both", zoomed: 0, chosen: 0, back: [], found: null, boxes: [], width: 0, height: 0 });
+    Object.assign(this, { tree, every: tree, mode: "both", zoomed: 0, chosen: 0, back: [], found: null });
+    Object.assign(this, { boxes: [], width: 0, height: 0 });
     const host = make("div");
     host.dataset.lmSuppressShortcuts = "true";  // JupyterLab leaves the keys to the drawing
     this.shadow = host.attachShadow({ mode: "open" });
@@ -29,7 +30,7 @@ class Graph {
       if (event.key === "Enter") this.step(event.shiftKey ? -1 : 1);
       if (event.key === "Escape") this.search("") || this.graph.focus();
     };
-    this.all.onclick = () => this.zoom(0);
+    this.all.onclick = () => this.zoom(0, this.every);
     this.save.append(...["Save …", ...Object.keys(SAVES)].map((kind) => new Option(kind)));
     this.save.onchange = () => this.download(this.save.value);
     this.canvas.onclick = (event) => this.zoom(this.at(event));
@@ -51,7 +52,7 @@ class Graph {
     if (key === "ArrowLeft" || key === "ArrowRight") this.choose(this.beside(key === "ArrowLeft" ? -1 : 1));
     else if (move[key]) this.choose(move[key]());
     else if (key === "Enter" || key === " ") this.zoom(this.chosen);
-    else if (key === "Escape" && this.back.length) this.zoom(this.back.pop(), false);
+    else if (key === "Escape" && this.back.length) this.zoom(...this.back.pop(), false);
     else if (key === "Escape" && this.found) this.search("");
     else if (key === "/") this.words.focus();
     else return false;
@@ -63,9 +64,9 @@ class Graph {
     const { tree, card, path } = this, sums = tree.sums[this.mode];
     while (this.zoomed && sums[tree.end[this.zoomed]] === sums[this.zoomed]) this.zoomed = tree.parent[this.zoomed];
     if (this.zoomed > this.chosen || this.chosen >= tree.end[this.zoomed]) this.chosen = this.zoomed;
-    card.replaceChildren(...described(tree, this.chosen));
-    path.replaceChildren(...steps(tree, this.zoomed));
-    this.all.disabled = !this.zoomed;
+    card.replaceChildren(...described(tree, this.chosen), ...this.calls());
+    path.replaceChildren(...(tree.about ? [`${tree.about}. `] : []), ...steps(tree, this.zoomed));
+    this.all.disabled = !this.zoomed && tree === this.every;
     this.redraw();
   }
 
@@ -89,12 +90,27 @@ class Graph {
     if (box) pen.frame(box.left, box.depth * LOOK.row, box.right - box.left, LOOK.row - 1, LOOK.chosen, 2.5);
   }
 
-  zoom(i, remember = true) {
+  // Into a frame, of this tree or of another one of the same frames.
+  zoom(i, tree = this.tree, remember = true) {
     if (i < 0) return;
-    if (remember && i !== this.zoomed) this.back.push(this.zoomed);
-    this.show({ zoomed: i, chosen: i });
+    const other = tree !== this.tree;
+    if (remember && (other || i !== this.zoomed)) this.back.push([this.zoomed, this.tree]);
+    this.show({ tree, zoomed: i, chosen: i, ...(other && { found: null }) });
+    if (other) this.search(this.words.value);
     this.tip.hidden = true;
     this.speak();
+  }
+
+  // Buttons that lead to all that calls the chosen function, and to all that it calls.
+  calls() {
+    const { tree, chosen, every } = this, wanted = tree.columns.name[chosen];
+    if (!chosen && tree === every) return [];  // the whole operation
+    const leads = ["what calls it", "what it calls"].map((text, at) => {
+      const pressed = button(text, "");
+      pressed.onclick = () => this.zoom(0, every.around(wanted, !at)) || this.graph.focus();
+      return pressed;
+    });
+    return [make("p", "From everywhere: ", leads[0], " · ", leads[1])];
   }
 
   choose(i) {
@@ -127,7 +143,7 @@ class Graph {
     this.found = text.trim() ? tree.find(text.trim()) : null;
     this.count.textContent = "";
     if (this.found) {
-      const share = (side) => `${figure(this.found[side])} (${percent(this.found[side], tree.total(side, 0))})`;
+      const share = (side) => `${figure(this.found[side])} (${percent(this.found[side], tree.whole[side])})`;
       const many = `${this.found.count.toLocaleString("en")} ${this.found.count === 1 ? "frame" : "frames"}`;
       this.count.textContent = `${many}: ${share("base")} → ${share("me")} ${tree.unit}, ` +
         `${figure(this.found.me - this.found.base, true)}`;
@@ -187,7 +203,8 @@ const MARKUP = `<style class="sheet"></style>
 <nav class="path" aria-label="Zoomed into"></nav>
 <div class="graph" tabindex="0" role="application" aria-roledescription="flame graph"><canvas class="canvas"></canvas>
 </div><div class="tip" hidden></div>
-<p class="keys">Click or Enter zooms in, Escape goes back, arrows move, / searches, Enter there steps through.</p>
+<p class="keys">Click or Enter zooms in, Escape goes back, arrows move, / searches, Enter there steps through. Of a function
+that was clicked, all calls from everywhere can be shown: those of it, and those that it makes.</p>
 <p class="said" aria-live="polite"></p>`;
 
 function make(tag, text = "", ...inside) {
@@ -210,7 +227,7 @@ function change(tree, i) {
 
 function described(tree, i) {
   const row = (...cells) => make("tr", "", ...cells.map((cell, at) => make(at ? "td" : "th", cell)));
-  const of = (side) => `${figure(tree.total(side, i))} (${percent(tree.total(side, i), tree.total(side, 0))})`;
+  const of = (side) => `${figure(tree.total(side, i))} (${percent(tree.total(side, i), tree.whole[side])})`;
   const self = (side) => figure(tree.self(side, i)), by = tree.self("me", i) - tree.self("base", i);
   return [
     make("p", "", make("b", tree.name(i)), " ", ...(i ? [button(tree.component(i), tree.component(i))] : []), ` ${tree.unit}`),

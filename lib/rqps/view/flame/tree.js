@@ -27,6 +27,7 @@ class Tree {
       me: running(me, (value) => value),
       change: running(base, (value, i) => Math.abs(me[i] - value)),
     };
+    this.whole ??= { base: this.total("base", 0), me: this.total("me", 0) };
   }
 
   name(i) { return this.names[this.columns.name[i]]; }
@@ -45,7 +46,7 @@ class Tree {
 
   // How strong a difference is shown: 0, 1 or 2, by its share of what the whole operation costs the base.
   strength(i) {
-    const share = Math.abs(this.difference(i)) / (this.total("base", 0) || this.total("me", 0));
+    const share = Math.abs(this.difference(i)) / (this.whole.base || this.whole.me);
     return LOOK.limits.filter((limit) => share >= limit).length;
   }
 
@@ -86,6 +87,50 @@ class Tree {
     }
     return found;
   }
+
+  // All calls of a function as a tree of their own, from wherever: below it what it calls, or with `callers` what calls
+  // it. A call within a call of itself counts once. Where places become one their errors are added: it is no greater.
+  around(wanted, callers) {
+    const { columns, depth, parent, end, sums } = this, { name, component, base, me, error } = columns;
+    const sum = (side, i) => sums[side][end[i]] - sums[side][i];
+    const grow = (above, i, of = i) => {
+      const { below } = above;
+      if (!below.has(name[i])) below.set(name[i], { i, all: 0, base: 0, me: 0, error: 0, below: new Map() });
+      const to = below.get(name[i]);
+      to.all += sum("both", of);
+      to.error += error[of];
+      return to;
+    };
+    const root = { below: new Map() };
+    for (let at = 0; at < this.frames; at++) {
+      if (name[at] !== wanted) continue;
+      if (callers) {
+        let to = root;
+        for (let up = at; up > 0; up = parent[up]) to = grow(to, up, at);
+        to.base += sum("base", at);
+        to.me += sum("me", at);
+      } else {
+        const path = [root];
+        for (let i = at; i < end[at]; i++) {
+          const deep = depth[i] - depth[at], to = path[deep + 1] = grow(path[deep], i);
+          to.base += base[i];
+          to.me += me[i];
+        }
+      }
+      at = end[at] - 1;
+    }
+    const found = { depth: [], name: [], component: [], base: [], me: [], error: [] };
+    const add = ({ below }, deep) => {
+      for (const node of [...below.values()].sort((one, other) => other.all - one.all)) {
+        const row = { ...node, depth: deep, name: name[node.i], component: component[node.i] };
+        for (const [column, values] of Object.entries(found)) values.push(row[column]);
+        add(node, deep + 1);
+      }
+    };
+    add(root, 0);
+    const of = this.names[wanted], about = callers ? `What calls ${of}, below it` : `What ${of} calls, from everywhere`;
+    return new Tree({ ...this, columns: found, frames: found.depth.length, about, claim: `${this.claim} ${about}:` });
+  }
 }
 
 const OF_COMPONENT = "component:";
@@ -100,8 +145,8 @@ function running(values, weight) {
 
 const SAVES = {
   "SVG picture": ["svg", "image/svg+xml", (graph) => graph.svg()],
-  "folded stacks": ["folded", "text/plain", (graph) => folded(graph.tree)],
-  "speedscope": ["speedscope.json", "application/json", (graph) => speedscope(graph.tree)],
+  "folded stacks": ["folded", "text/plain", (graph) => folded(graph.every)],
+  "speedscope": ["speedscope.json", "application/json", (graph) => speedscope(graph.every)],
 };
 const MILLIONTHS = 1e6;
 
