@@ -49,11 +49,17 @@ def test_it_is_drawn_without_a_network_and_within_its_width(browser: Browser, fe
         assert tab.requests() == [few.resolve().as_uri()]
 
 
-def test_it_begins_with_what_was_found(browser: Browser, few: Path) -> None:
-    with opened(browser, few, DESKTOP) as tab:
+@each_width
+def test_it_begins_with_its_table_and_what_was_found(browser: Browser, few: Path, width: int) -> None:
+    with opened(browser, few, width) as tab:
         said = tab.run("[...document.querySelectorAll('.findings li')].map(e => e.textContent)")
         assert "without the performance schema (my1.ps0 against my1.base: 1.10" in said[1]
-        assert tab.run("document.querySelectorAll('.findings li')[1].getBoundingClientRect().top") < 900
+        tops = "e => e.getBoundingClientRect().top + scrollY"
+        table, finding = tab.run(
+            f"[...document.querySelectorAll('main .table table, .findings li')].slice(1, 3).map({tops})"
+        )
+        assert 0 < table < 1688, "within two screens of a phone"
+        assert finding > table
 
 
 def unfold(tab: Tab) -> None:

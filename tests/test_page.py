@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
 from rqps.report import build
-from synthetic_report import only_relative_throughput, write_report
+from synthetic import Shape, write_study
+from synthetic_report import HOSTILE, only_relative_throughput, write_report
 
 pytestmark = pytest.mark.page
 
@@ -22,6 +23,19 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
     data = write_report(tmp_path_factory.mktemp("data"))
+    return build("synthetic", data, data / "report", notebooks).parent
+
+
+STRANGE = Shape(
+    dbms=("my1.base", "my2.<b>*x*|`y`_&\"'", f"my3.{'long' * 18}"),
+    steps=(HOSTILE, '"quoted" & [a](javascript:hacked()) | *b* _c_ `d`', "a-step-without-end-" * 9),
+    rounds=4,
+)
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory: pytest.TempPathFactory, notebooks: Path) -> Path:
+    data = write_study(tmp_path_factory.mktemp("strange"), STRANGE)
     return build("synthetic", data, data / "report", notebooks).parent
 
 
@@ -128,6 +142,25 @@ def test_names_with_markup_in_them_stay_text(browser: Browser, report: Path) -> 
         with opened(browser, report / page, DESKTOP) as tab:
             assert tab.run("document.querySelectorAll('img[src=x]').length") == 0
             assert tab.run("window.hacked === undefined")
+
+
+@each_width
+def test_names_of_any_kind_stay_names_and_lead_to_their_rounds(browser: Browser, strange: Path, width: int) -> None:
+    """HTML, Markdown, quotes and great length in the names of steps and configs, as in a study that somebody sent."""
+    for page in ("index.html", "relative_throughput.html"):
+        with opened(browser, strange / page, width) as tab:
+            tab.must_fit(width)
+            assert tab.run("document.querySelectorAll('img[src=x], main td b:empty, main td i').length") == 0
+            assert tab.run("window.hacked === undefined")
+            cells, links = (
+                f"[...document.querySelectorAll('[id^=rqps-relative] {of}')]" for of in ("td", "a.to-rounds")
+            )
+            assert {*STRANGE.steps} <= set(tab.run(f"{cells}.map(e => e.textContent.trim())"))
+            assert tab.run(f"{links}.length") == 2 * len(STRANGE.steps)
+            assert tab.complaints() == []
+            tab.run(f"{links}[0].click()")
+            shown = tab.wait_for("document.querySelector('details.rounds[open]')?.innerText")
+            assert shown.startswith(f"{STRANGE.steps[0]}: {STRANGE.dbms[1]} against my1.base")
 
 
 def test_the_contents_and_the_links_lead_somewhere(browser: Browser, report: Path) -> None:

@@ -1,5 +1,6 @@
 """47 steps of 10 builds as a reader gets them: the whole at a glance, and tables that can be sorted."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,17 @@ def test_rows_are_chosen_by_name_and_by_what_is_sure(browser: Browser, report: P
         assert all(sure)
         tab.run(f"{bar}.querySelector('[type=checkbox]').click()")
         assert tab.run(f"{shown}.length") == every
+
+
+def test_a_table_is_copied_as_markdown_as_it_stands(browser: Browser, report: Path) -> None:
+    with opened(browser, report / PAGE, DESKTOP) as tab:
+        tab.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        click(tab, "rqps-groups", 0)
+        tab.run("document.querySelector('#rqps-groups').closest('.table').nextElementSibling.click()")
+        head, ruler, first, *others = tab.wait_for("window.copied").splitlines()
+        assert (head.split(" | ")[0], ruler[:5], len(others)) == ("| dbms", "| ---", 8)
+        assert first.startswith("| my2\\_rel\\_o2nofp.cz10a | ")
+        assert {len(re.split(r"(?<!\\)\|", line)) for line in (head, ruler, first, *others)} == {head.count("|") + 1}
 
 
 def test_names_are_sorted_as_names_and_by_their_numbers(browser: Browser, report: Path) -> None:

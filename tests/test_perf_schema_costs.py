@@ -207,15 +207,6 @@ def test_the_most_expensive_is_named_with_those_that_meet_it(study: Study, tmp_p
     assert both.endswith(("The rounds do not separate waits-only from it.", "separate waits again from it."))
 
 
-def test_the_table_as_lines(study: Study) -> None:
-    lines = page.cost_table(page.costs(study), as_text=True).splitlines()
-    assert lines[0] == "Against: off"
-    assert lines[3] == "point-query on my8"
-    assert len(lines) == 4 + len(made_up.NAMES) - 1
-    assert lines[-1].startswith("▲ +21.9% (+21.5% to +22.")
-    assert lines[-1].endswith("all-enabled, n=6")
-
-
 def test_every_chart_and_table_draws_what_there_is_and_says_what_is_missing(study: Study, sweep: Study) -> None:
     for each in (study, sweep):
         costs = page.costs(each)
@@ -227,7 +218,6 @@ def test_every_chart_and_table_draws_what_there_is_and_says_what_is_missing(stud
     none = page.costs(study, "no-such-scenario")
     assert isinstance(page.cost_chart(none), Sentences)
     assert isinstance(page.cost_table(none), Sentences)
-    assert page.cost_table(none, as_text=True).startswith("This study has no two scenarios")
     assert page.findings(none).sentences == ()
 
 

@@ -1,8 +1,10 @@
 """A report is one folder of pages that carry everything they need, also where a study went wrong."""
 
 import base64
+import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -11,15 +13,16 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from child import Child
+from child import Child, running_from, until
 from rqps import view
 from rqps.errors import RqpsError
 from rqps.report import build
 from rqps.report.render import content_of, json_in_html
-from rqps.report.site import MOST_OF_A_LOG, Progress
+from rqps.report.site import MOST_OF_A_LOG, NOTEBOOKS, Progress
 from rqps.store import write_manifest, write_study_card
 from rqps.terminal import Terminal
-from synthetic import Shape, card, manifest
+from rqps.view.words import NOT_COMPARED
+from synthetic import Shape, card, manifest, write_study
 from synthetic_duet import write_duets
 from synthetic_report import notebook_of, only_relative_throughput, write_report
 
@@ -192,6 +195,41 @@ def test_a_study_without_its_base_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "raw/study=synthetic/run=r01@my1.base@here/manifest.json").unlink()
     index = build("synthetic", tmp_path, tmp_path / "report")
     assert "no finished run of the base &#39;my1.base&#39;" in index.read_text()
+
+
+def test_a_study_of_one_dbms_has_its_numbers_and_says_that_nothing_is_compared(tmp_path: Path) -> None:
+    data = write_study(tmp_path, Shape(dbms=("my1.base",), rounds=2))
+    notebooks = only_relative_throughput(tmp_path / "notebooks")
+    for name in ("cost_per_operation", "measurement_health"):
+        (notebooks / f"{name}.ipynb").write_bytes((NOTEBOOKS / f"{name}.ipynb").read_bytes())
+    index = build("synthetic", data, tmp_path / "report", notebooks)
+    assert NOT_COMPARED in index.read_text()
+    assert sorted(page.name for page in index.parent.glob("*.html")) == [
+        "cost_per_operation.html",
+        "index.html",
+        "measurement_health.html",
+        PAGE,
+    ]
+    page = (index.parent / PAGE).read_text()
+    assert NOT_COMPARED in page
+    assert "operations/s</th>" in page, "what was measured, before anything is divided"
+
+
+def test_ctrl_c_ends_it_with_its_kernel_and_the_old_pages_stay(data: Path, tmp_path: Path) -> None:
+    old = tmp_path / "synthetic/index.html"
+    old.parent.mkdir()
+    old.write_text("the old page")
+    words = (sys.executable, "-m", "rqps.cli", "report", "synthetic", "--data", str(data), "--out", str(tmp_path))
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as command:
+        assert command.stderr
+        assert any("executing" in line for line in command.stderr)
+        os.killpg(command.pid, signal.SIGINT)  # as a terminal does it
+        said = command.stderr.read().splitlines()
+    assert (command.returncode, said[-1]) == (130, "stopped")
+    assert not any("Traceback" in line for line in said)
+    assert old.read_text() == "the old page"
+    assert [path.name for path in tmp_path.iterdir()] == ["synthetic"]
+    until(lambda: not running_from(tmp_path), why=lambda: str(running_from(tmp_path)))
 
 
 def test_an_unknown_study_leaves_nothing_behind(data: Path, tmp_path: Path) -> None:

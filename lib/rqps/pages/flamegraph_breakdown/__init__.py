@@ -2,11 +2,10 @@
 
 from rqps.pages.flamegraph_breakdown.charts import components, explorer, thread_time
 from rqps.pages.flamegraph_breakdown.findings import Profile, parts_of, profile
-from rqps.pages.flamegraph_breakdown.tables import as_text, beside, changed_functions, check, completeness, explained
+from rqps.pages.flamegraph_breakdown.tables import beside, changed_functions, check, completeness, explained
 
 __all__ = [
     "Profile",
-    "as_text",
     "beside",
     "changed_functions",
     "check",

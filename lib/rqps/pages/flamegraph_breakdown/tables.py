@@ -25,7 +25,6 @@ NOT_COUNTED = (
 )
 WHOLE_ENOUGH = 0.98
 MOST_STEPS, MOST_FUNCTIONS = 12, 4
-TEXT_WIDTH = 25
 _BESIDE = {
     "cpu": "server CPU",
     "user_cpu": "without kernel",
@@ -167,26 +166,6 @@ def explained(steps: pl.DataFrame) -> GT | view.Sentences:
     return view.table(view.by_host(found), columns, name="explained", group="step", rows="dbms", note=note)
 
 
-def as_text(profile: Profile) -> str:
-    """The map of steps by dbms as text: the cost, the sign of the verdict, and the difference with its error."""
-    if profile.operations.is_empty():
-        return "No operation was profiled on both sides."
-    rows = view.by_host(profile.operations)
-    dbms, base = view.in_order(rows["dbms"]), rows["base"][0]
-    lines = [f"{rows['unit'][0]}, and the difference to {base}", f"col-1 : {base}"]
-    lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 2)]
-    first = max(len(step) for step in ("step", *rows["step"])) + 2
-    heads = [f"col-{number}" for number in range(2, len(dbms) + 2)]
-    written = [["step", "col-1", *heads]]
-    for row in view.spread(rows, "dbms", ["step"]):
-        of_base = next(figure(row[name]["base_median"]) for name in dbms if row[name])
-        written.append([row["step"], of_base, *(_plain(row[name]) for name in dbms)])
-    for step, of_base, *cells in written:
-        line = step.ljust(first) + of_base.ljust(10) + "".join(cell.ljust(TEXT_WIDTH) for cell in cells)
-        lines += [""] * (step == "step") + [line.rstrip()]
-    return "\n".join(lines)
-
-
 def check(sampled: Study, profile: Profile) -> GT | view.Sentences:
     """The rounds behind one number, the surest great difference of a component."""
     if profile.components.is_empty():
@@ -208,13 +187,6 @@ def check(sampled: Study, profile: Profile) -> GT | view.Sentences:
     columns = [view.Column(name, form=",.3f" if name in exact else "", align="right") for name in traced.columns[1:]]
     note = f"{part} in {step}: {dbms}, and {base}, to which it is compared"
     return view.table(traced, [view.Column("run"), *columns], name="part", note=note)
-
-
-def _plain(row: Row | None) -> str:
-    if row is None:
-        return "-"
-    by = with_error(row["median"], (row["high"] - row["low"]) / 2)
-    return f"{figure(row['me_median'])} {view.COST_SIGNS[row['verdict']]} {by} n={row['n']}"
 
 
 def _exact(row: Row) -> str:

@@ -82,9 +82,9 @@ def _section(evidence: Evidence, question: Question, is_first: bool) -> str:
     events = changed.filter(is_event).with_columns(pl.col("name").str.strip_prefix(EVENT))
     steps = "".join(f"<p>{each}</p>" for each in next_steps(evidence, question))
     panels = [
-        _panel("The verdict", _measures(compared)),
-        _panel("What if", _what_ifs(evidence, question) + steps),
+        _panel("The verdict", _measures(compared), wide=True),
         _panel("What it is made of", _made_of(evidence, question) + _flame(evidence, question), wide=True),
+        _panel("What if", _what_ifs(evidence, question) + steps, wide=True),
         _panel("Round by round", _rounds(evidence, question)),
         _panel("Over the releases", _course(evidence, question)),
         _panel("Status counters per operation, the most unlikely change first", _counters(changed.filter(~is_event))),

@@ -117,15 +117,13 @@ def _from_release_to_release(costs: pl.DataFrame) -> str:
     return f"{what} {reach} of CPU{but}."
 
 
-def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
-    """One row per scenario, by step: throughput, and CPU added in µs and in percent, with intervals; or as lines."""
+def cost_table(costs: pl.DataFrame) -> GT | Sentences:
+    """One row per scenario, by step: throughput, and CPU added in µs and in percent, with intervals."""
     if costs.is_empty():
-        return NONE if as_text else Sentences([NONE])
+        return Sentences([NONE])
     shares = {"share": "median", "share_low": "low", "share_high": "high"}
     shares |= {name: name for name in ("throughput", "throughput_low", "throughput_high")}
     rows = costs.with_columns(**{name: pl.col(ratio) - 1 for name, ratio in shares.items()})
-    if as_text:
-        return _as_text(rows)
     shown = [
         {
             **row,
@@ -141,7 +139,7 @@ def cost_table(costs: pl.DataFrame, *, as_text: bool = False) -> Any:
             Column("throughput", form=str, align="center"),
             Column("cpu", "server CPU added, µs/o", str, align="center"),
             Column("share", "of the CPU without it", str, align="center"),
-            Column("needs", "what it would take"),
+            Column("needs", "what it would take", lambda needs: needs.partition(" at this spread")[0]),
             Column("n", "rounds"),
         ],
         name="scenarios",
@@ -183,19 +181,6 @@ def _cell(row: Row, name: str, form: str, sign: str = "") -> str:
         return "–"
     number = f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>"
     return view.whose(row, view.two_lines(number, interval_of(row, form, name)))
-
-
-def _as_text(rows: pl.DataFrame) -> str:
-    """CPU added in percent with its interval and verdict, then µs, then throughput."""
-    head = f"{'CPU/o':30}{'added, µs/o':14}{'throughput':13}scenario"
-    lines = [f"Against: {rows['against'][0]}", head]
-    for (step, build), of_step in rows.group_by("step", "build", maintain_order=True):
-        lines += ["", f"{step} on {build}"]
-        for row in of_step.to_dicts():
-            cpu = f"{COST_SIGNS[row['verdict']]} {row['share']:+.1%} ({interval_of(row, '+.1%', 'share')})"
-            throughput = "–" if row["throughput"] is None else f"{row['throughput']:+.1%}"
-            lines.append(f"{cpu:30}{row['added']:<+14,.2f}{throughput:13}{row['scenario']}, n={row['n']}")
-    return "\n".join(lines)
 
 
 def _lines_with_intervals(base: alt.Chart, y: alt.Y, data: pl.DataFrame) -> Any:

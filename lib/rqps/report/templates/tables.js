@@ -1,6 +1,7 @@
 "use strict";
 // A click on the head of a column sorts a table by it: up, down, and as it was. Groups of rows stay together. Above a
-// long table a reader chooses rows by name, and only those with a sure difference. Each row has an address.
+// long table a reader chooses rows by name, and only those with a sure difference. Each row has an address. What a table
+// shows can be copied as Markdown.
 (() => {
   const FEWEST_ROWS = 4, MANY_ROWS = 16, SURE = /^[▲▼]/, PAPER_PX = 700, PHONE_PX = 640;
   const words = new Intl.Collator(undefined, { numeric: true });
@@ -64,6 +65,19 @@
     table.closest(".table").before(bar);
   }
 
+  function addCopy(table, heads) {
+    const plain = (cell) => (cell?.innerText ?? "").trim().replace(/\s+/g, " ").replace(/[\\`*_|<>~[\]]/g, "\\$&");
+    const line = (cells) => `| ${cells.join(" | ")} |\n`;
+    const button = Object.assign(document.createElement("button"), { className: "copy", textContent: "copy as Markdown" });
+    button.onclick = async () => {
+      const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+      const lines = [heads.map(plain), heads.map(() => "---"), ...rows.map((row) => [...row.cells].map(plain))];
+      await navigator.clipboard.writeText(lines.map(line).join(""));
+      button.textContent = "copied";
+    };
+    table.closest(".table").after(button);
+  }
+
   const slug = (said) => (said.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).join("-");
 
   // A link to a row, so that a remark can point to it: made of the names of its table and of itself.
@@ -89,6 +103,7 @@
     const heads = headsOf(table);
     if (body.rows.length < FEWEST_ROWS || heads.some((head) => head.colSpan > 1)) continue;
     if (body.rows.length >= MANY_ROWS) addFilter(table, groups);
+    if (navigator.clipboard && !table.closest("details.rounds, .rqps-questions")) addCopy(table, heads);
     heads.forEach((head, at) => {
       const button = document.createElement("button");
       button.className = "sort";
