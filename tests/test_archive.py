@@ -209,6 +209,66 @@ def test_a_bomb_is_refused_before_it_is_written(
     assert everything_below(here) == {}
 
 
+@pytest.mark.parametrize("suffix", [".tar.gz", ".tar.xz"])
+@pytest.mark.parametrize("members", [1, 30])
+def test_a_tarball_that_becomes_far_more_than_was_read_of_it_is_refused_by_then(
+    tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch, members: int, suffix: str
+) -> None:
+    monkeypatch.setattr(archives, "ALWAYS_BYTES", 300_000)
+    monkeypatch.setattr(archives, "CHUNK_BYTES", 10_000)
+    nothing = [regular(str(number), bytes(3_000_000 // members)) for number in range(members)]
+    packed = tarball(tmp_path / f"a{suffix}", *nothing, regular("b", os.urandom(200_000)))
+    with pytest.raises(RqpsError, match="unpacks to more than"):
+        unpack(packed, here)
+    # What a few of its blocks of 8 KB may become, and never all that the whole would be allowed.
+    assert sum(path.stat().st_size for path in here.iterdir()) < 2_000_000
+    assert 50 * packed.stat().st_size > 10_000_000
+
+
+def test_one_that_is_large_itself_may_become_as_much(
+    tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "ALWAYS_BYTES", 0)
+    monkeypatch.setattr(archives, "MEMBER_BYTES", 0)
+    unpack(tarball(tmp_path / "a.tar.gz", *(regular(str(each), os.urandom(9_000)) for each in range(9))), here)
+    assert len(everything_below(here)) == 9
+
+
+def test_what_a_zip_lists_is_refused_before_any_of_it_is_written(
+    tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "ALWAYS_BYTES", 1_000_000)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        for number in range(20):
+            packed.writestr(str(number), bytes(100_000))
+    with pytest.raises(RqpsError, match="unpacks to more than 1 MB"):
+        unpack(tmp_path / "a.zip", here)
+    assert everything_below(here) == {}
+    monkeypatch.setattr(archives, "ALWAYS_BYTES", 3_000_000)
+    monkeypatch.setattr(archives, "LONGEST_LIST", 500)
+    with pytest.raises(RqpsError, match="central directory"):
+        unpack(tmp_path / "a.zip", here)
+
+
+def test_many_headers_in_a_few_bytes_are_refused(tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "ALWAYS_BYTES", 3_000_000)
+    with pytest.raises(RqpsError, match="unpacks to more than 3 MB"):
+        unpack(tarball(tmp_path / "a.tar.gz", *(regular(f"{number:03}", b"") for number in range(500))), here)
+    assert 100 < len(everything_below(here)) < 400
+    nested, _ = special("a", tarfile.GNUTYPE_LONGNAME)
+    (tmp_path / "a.tar").write_bytes(nested.tobuf() * 2000)
+    with pytest.raises(RqpsError, match="not unpacked: maximum recursion depth"):
+        unpack(tmp_path / "a.tar", here)
+
+
+def test_a_zip_whose_members_are_unpacked_at_once_is_refused(tmp_path: Path, here: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_BZIP2) as packed:
+        packed.writestr("bin/mysqld", bytes(100_000))
+    with pytest.raises(RqpsError, match="not packed by deflate") as caught:
+        unpack(tmp_path / "a.zip", here)
+    assert "a plain .zip" in caught.value.fix
+
+
 def test_a_sparse_bomb_is_refused_by_what_it_declares(tmp_path: Path, here: Path) -> None:
     info = tarfile.TarInfo("a")
     info.size = 1 << 50

@@ -1,5 +1,7 @@
 """A report can be checked against its data: a digit that was changed, on a page or in a table, is found."""
 
+import base64
+import gzip
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,5 +119,9 @@ def test_what_is_no_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     for path in garbled(tmp_path):
         with pytest.raises(RqpsError, match=r"not a report|can't be read as a report"):
             check(path)
+    packed = base64.b64encode(gzip.compress(bytes(10_000_000))).decode()
+    (tmp_path / "e.html").write_text(f'<script type="text/plain" data-file="index.html">{packed}</script>\n')
+    with pytest.raises(RqpsError, match=r"e\.html: can't be read as a report: .*stands for far more"):
+        check(tmp_path / "e.html")
     assert main(["report", "--check", str(tmp_path / "nowhere")]) == 1
     assert "nowhere: No such file" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 import os
 import random
-import resource
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -13,10 +12,11 @@ import rqps
 from house import House
 from rqps.cli import main
 from rqps.errors import RqpsError
-from rqps.store import write_manifest
+from rqps.store import run_tables, write_manifest
 from rqps.store.manifest import CARD, MANIFEST, check_files, finished, read_manifest, read_study_card
 from rqps.store.packing import pack
 from rqps.store.schemas import TABLES
+from rqps.store.write import VERSION_KEY
 from synthetic import write_duets, write_study
 
 FLIPS = 300
@@ -48,7 +48,8 @@ def numbers(study: Path) -> list[pl.DataFrame]:
 
 def peak_bytes() -> int:
     """The most memory that this process ever had."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return 1024 * int(line.split()[1])
 
 
 def refused(study: Path, right: list[pl.DataFrame]) -> str:
@@ -210,6 +211,32 @@ def test_a_cut_or_missing_table_is_named(study: Path, name: str) -> None:
     path.unlink()
     with pytest.raises(RqpsError, match=rf"{name}\.parquet: can't be read"):
         check_files(finished(study))
+
+
+def repeated(path: Path, times: int) -> None:
+    """Puts the first row of a table there so often."""
+    version = {VERSION_KEY: pl.read_parquet_metadata(path)[VERSION_KEY]}
+    pl.read_parquet(path)[[0] * times].write_parquet(path, compression="zstd", metadata=version)
+
+
+@pytest.mark.parametrize("name", ["steps", "intervals"])
+def test_a_table_of_more_rows_than_its_bytes_can_have_is_refused_before_it_is_read(
+    study: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = first_run(study) / read_manifest(min(first_run(study).rglob(MANIFEST)).parent).run.partition("/")[2]
+    monkeypatch.setattr(run_tables, "MOST_VALUES", 100_000)
+    assert numbers(study)
+    repeated(run / f"{name}.parquet", 200_000)
+    write_manifest(run, read_manifest(run))  # with the right digests
+    with pytest.raises(RqpsError, match=rf"{name}\.parquet: can't be read: it says that it has 200,000 rows, in "):
+        numbers(study)
+
+
+def test_a_manifest_of_more_than_it_can_have_is_refused(study: Path) -> None:
+    (study / CARD).unlink()
+    (study / CARD).symlink_to("/dev/zero")
+    with pytest.raises(RqpsError, match=r"study\.json: can't be read: it has more than 1,000,000 bytes"):
+        read_study_card(study)
 
 
 def test_a_changed_card_is_refused(study: Path) -> None:

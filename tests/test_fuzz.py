@@ -148,6 +148,33 @@ def test_any_archive(content: bytes) -> None:
 
 
 @cache
+def studies() -> dict[Path, list[Path]]:
+    """The same study as folders of runs, packed in a folder, and in a file; each with its files that have rows."""
+    place = Path(tempfile.mkdtemp())
+    data = write_study(place / "data", dbms=("my1.base",), rounds=1)
+    packed = [pack("synthetic", place / name, data)[0] for name in ("sent", "sent.rqps")]
+    found = (data / "raw/study=synthetic", *packed)
+    return {each: sorted(each.rglob("*.parquet")) if each.is_dir() else [each] for each in found}
+
+
+def rows(study: Path) -> list[pl.DataFrame]:
+    found = rqps.load(study)
+    return [found.conditions, *(getattr(found, name).lazy().collect() for name in ("steps", "intervals", "settings"))]
+
+
+@settings(MUCH, max_examples=150)
+@given(st.integers(0, 2), st.data())
+def test_any_table(number: int, data: st.DataObject) -> None:
+    study, files = list(studies().items())[number]
+    path, right = data.draw(st.sampled_from(files)), rows(study)
+    content = path.read_bytes()
+    path.write_bytes(data.draw(damaged(content)))
+    found, words = read_or_refused(lambda: rows(study))
+    path.write_bytes(content)
+    assert str(path) in words or all(one.equals(other) for one, other in zip(found, right, strict=True))
+
+
+@cache
 def packed_study() -> Path:
     folder = Path(tempfile.mkdtemp())
     return pack("synthetic", folder / "sent", write_study(folder / "data", rounds=1))[0]

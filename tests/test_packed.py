@@ -16,13 +16,15 @@ from rqps.cli import main
 from rqps.errors import RqpsError
 from rqps.report import build
 from rqps.run.state import StudyFolder
-from rqps.store import read_manifest, read_study_card, write_manifest, write_study_card
+from rqps.store import packed as packed_studies
+from rqps.store import read_manifest, read_study_card, run_tables, write_manifest, write_study_card
 from rqps.store.manifest import sha256
 from rqps.store.packed import CARD_KEY, DIGEST, FILES_KEY
 from rqps.store.packing import pack, unpack
 from rqps.store.schemas import TABLES
 from synthetic import Shape, card, manifest, write_duets, write_run, write_study
 from synthetic_report import only_relative_throughput
+from test_damage import repeated
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = sorted(path.name.removeprefix("study=") for path in (ROOT / "data/sample").glob("study=*"))
@@ -322,12 +324,43 @@ def test_a_packed_file_that_takes_more_room_than_it_shows_is_refused(data: Path,
         rqps.load(tmp_path / "x.rqps")
 
 
+@pytest.mark.parametrize("table", ["runs", "steps", "intervals"])
+@pytest.mark.parametrize("form", ["file", "folder"])
+def test_one_with_more_rows_than_its_bytes_can_have_is_refused_before_it_is_read(
+    data: Path, tmp_path: Path, table: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [packed] = pack("synthetic", tmp_path / "sent", data)
+    if table == "runs":
+        with_runs(packed, pl.read_parquet(packed / "runs.parquet")[[0] * 200_000])
+    else:
+        repeated(path := packed / f"{table}.parquet", 200_000)
+        files = json.dumps({path.name: (path.stat().st_size, sha256(path))})
+        with_runs(packed, pl.read_parquet(packed / "runs.parquet"), **{FILES_KEY: files})
+    if form == "file":
+        with zipfile.ZipFile(tmp_path / "x.rqps", "w") as archive:
+            for path in packed.iterdir():
+                archive.write(path, f"{STUDY}/{path.name}")
+        packed = tmp_path / "x.rqps"
+    monkeypatch.setattr(run_tables, "MOST_VALUES", 100_000)
+    with pytest.raises(RqpsError, match=rf"{table}\.parquet: can't be read: it says that it has 200,000 rows"):
+        rqps.load(packed).intervals.collect()
+
+
+def test_a_packed_file_of_more_files_than_it_can_have_is_refused(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [file] = pack("synthetic", tmp_path / "x.rqps", data)
+    monkeypatch.setattr(packed_studies, "_LONGEST_LIST", 500)
+    with pytest.raises(RqpsError, match=r"x\.rqps: can't be read: .*central directory"):
+        rqps.load(file)
+
+
 def test_what_a_killed_rqps_was_packing_is_removed_by_the_next(data: Path, tmp_path: Path) -> None:
     with Child(
         f"""
         from pathlib import Path
-        import rqps.store.packing as packing
-        packing.flush = turn
+        from rqps.store import packing, write
+        write.flush = turn
         packing.pack("synthetic", Path("{tmp_path}/sent/x.rqps"), Path("{data}"))
         """
     ) as child:

@@ -152,6 +152,40 @@ def test_a_second_report_takes_the_place_of_the_first(
     assert [path.name for path in tmp_path.iterdir()] == ["synthetic"]
 
 
+def test_a_page_that_all_reports_share_is_the_old_one_until_the_new_one_is_whole(data: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report/published.html"
+    page.parent.mkdir()
+    page.write_text("the old page")
+    os.utime(page, (0, 0))
+    cells = [
+        nbformat.v4.new_code_cell('study = "x"\ndata = None', metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_markdown_cell("# Published numbers"),
+    ]
+    (tmp_path / "notebooks").mkdir()
+    of_all = nbformat.v4.new_notebook(cells=cells, metadata={"rqps": {"studies": "all"}})
+    nbformat.write(of_all, tmp_path / "notebooks/published.ipynb")
+    script = f"""
+    import shutil
+    from pathlib import Path
+    from rqps.report import site
+
+    whole = Path.write_text
+
+    def half(path, text, **how):
+        if path.name == "published.html":
+            turn(path.write_bytes(text[: len(text) // 2].encode()))
+        return whole(path, text, **how)
+
+    Path.write_text = half
+    site._execute = lambda notebook, place, *_: (place.mkdir(), shutil.copy(notebook, place / site.RESULT))
+    site.build("synthetic", {str(data)!r}, {str(page.parent)!r}, Path({str(tmp_path / "notebooks")!r}))
+    """
+    with Child(script) as killed:
+        assert int(killed.said) > 1000
+        killed.kill()
+    assert page.read_text() == "the old page"
+
+
 def test_without_room_the_old_pages_stay(data: Path, tmp_path: Path) -> None:
     old = tmp_path / "synthetic/index.html"
     old.parent.mkdir()

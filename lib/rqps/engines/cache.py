@@ -51,27 +51,20 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
     """`folder`, made by `make` elsewhere and moved there when whole: one that is there is complete."""
     if folder.is_dir():
         return folder
-    waiting = f"another rqps is making {folder}: waiting for it"
-    with _disk_trouble_explained(), locked(folder, lambda: say(waiting)):
-        if folder.is_dir():
-            return folder
-        with Scratch(folder.parent) as scratch:  # of its own: a server of one that was killed may still write to its
-            (partial := scratch / folder.name).mkdir()
-            make(partial)
-            partial.rename(folder)
-    return folder
-
-
-@contextmanager
-def _disk_trouble_explained() -> Iterator[None]:
-    """Turns a full disk, or one that can't be written, into an error that says so."""
     try:
-        yield
+        with locked(folder, lambda: say(f"another rqps is making {folder}: waiting for it")):
+            if folder.is_dir():
+                return folder
+            with Scratch(folder.parent) as scratch:  # of its own: a server of one that was killed may still write
+                (partial := scratch / folder.name).mkdir()
+                make(partial)
+                partial.rename(folder)
     except OSError as error:
         raise RqpsError(
             f"{error.filename or cache_dir()} can't be used: {error.strerror}",
             fix="make room there and let this user read and write it, or set RQPS_CACHE to another directory",
         ) from error
+    return folder
 
 
 def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:

@@ -18,7 +18,8 @@ from rqps.errors import RqpsError
 from rqps.notebook import LOGS, PIDS, listed, names_of, wait_until_gone
 from rqps.run.notes import DOING
 from rqps.run.state import FAILURE, StudyFolder, write_asked
-from rqps.store.manifest import CARD, LEVELS, MANIFEST, read_manifest
+from rqps.scratch import sweep
+from rqps.store.manifest import CARD, MANIFEST, read_manifest
 from rqps.store.write import flush
 from rqps.study import Run
 
@@ -123,6 +124,8 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
     partial.mkdir(exist_ok=True)  # somebody may have removed it
+    for each in run.members:  # half a table of a kernel that was killed
+        sweep(member_folder(partial, each))
     _shorten_logs(partial, LONGEST_OF_FAILED)
     place = _set_aside(folder, run, partial)
     failure = Failure(run.words, error.replace(str(partial), str(place)), place)
@@ -177,9 +180,7 @@ def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 
 def clear_stale(folder: StudyFolder, say: Say) -> None:
-    """Removes the half-done runs of an rqps that was killed, once its processes have ended, and half a file."""
-    for half in (*folder.path.glob(f".{CARD}.*"), *folder.path.glob(f".{LEVELS}.*")):
-        half.unlink(missing_ok=True)
+    """Removes the half-done runs of an rqps that was killed, once its processes have ended."""
     for partial in folder.partials():
         of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()
         if of_another_host or listed(_owner(partial)):

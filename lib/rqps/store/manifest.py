@@ -29,6 +29,8 @@ SET_ASIDE = ".until-"
 SCHEMA_VERSION = 2
 """Version 1 had of a step its name and threads only; upgrade.py reads it."""
 SEAL = "digest_of_this"
+MOST_BYTES = 1_000_000
+"""A manifest or card has some ten thousand."""
 LONGEST_REASON = 500
 """Characters of the reason why a file can't be read."""
 
@@ -163,7 +165,10 @@ def _unsealed(path: Path, kind: type[Sealed]) -> Sealed:
 
 @lru_cache(maxsize=5000)  # a page reads those of a study several times
 def _read(path: Path, kind: type[Sealed], _as_it_is: tuple[int, ...]) -> Sealed:
-    facts = dict(json.loads(path.read_bytes()))
+    with path.open("rb") as file:
+        if len(text := file.read(MOST_BYTES + 1)) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    facts = dict(json.loads(text))
     if kind is Manifest:
         right_version(path, facts["schema_version"])  # one of another version may have other keys
     if facts.get(SEAL, digest := _digest(facts)) != digest:

@@ -4,6 +4,7 @@ They lie in a folder, below a URL that polars reads, or in one file (`releases.r
 """
 
 import hashlib
+import io
 import re
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from pydantic import TypeAdapter
 from rqps.errors import RqpsError
 from rqps.store.manifest import PACKED_RUNS, Manifest, StudyCard, right_version, sha256
 from rqps.store.run_frames import FACT, RUNS, WARNING, in_order, runs_frame
-from rqps.store.run_tables import MANIFESTS, deferred
+from rqps.store.run_tables import MANIFESTS, deferred, rows_in
 from rqps.store.schemas import IDENTITY, TABLES
 from rqps.store.write import VERSION_KEY
 from rqps.study import Mode
@@ -46,6 +47,8 @@ _CREDENTIALS = (
     "~/.aws, or as the store's other clients do"
 )
 _ROWS_AT_ONCE = 4_000_000
+_LONGEST_LIST = 1 << 20
+"""Bytes of the names and places of all files in a packed one."""
 _UNREADABLE = (PolarsError, PanicException, OSError, EOFError, zipfile.BadZipFile, RuntimeError, KeyError, ValueError)
 """RuntimeError: zipfile takes a changed bit for encryption, or for a kind of compression."""
 
@@ -64,7 +67,8 @@ class Packed:
     def frames(self, mode: Mode | None) -> dict[str, Any]:
         """The frames of a study, of runs of that mode; None is all."""
         with _reading(self.place, PACKED_RUNS):
-            rows = pl.scan_parquet(self.source(PACKED_RUNS))
+            rows_in(source := self.source(PACKED_RUNS), len(PACKED_COLUMNS))
+            rows = pl.scan_parquet(source)
             every = rows.drop("manifest", "asked").collect()
             if later := RUNS.keys() - every.columns:  # than the rqps that packed it
                 written = rows.select("folder", "manifest").collect().iter_rows()
@@ -81,7 +85,7 @@ class Packed:
             "failed": in_order(every.filter(failed).select(*RUNS)),
             "conditions": _rows_in(ok, "conditions"),
             "warnings": _rows_in(ok, "warnings"),
-            "manifests": pl.scan_parquet(self.source(PACKED_RUNS)).select(*MANIFESTS),
+            "manifests": rows.select(*MANIFESTS),
         }
         found |= {name: self._table(name, ok["run"], every) for name in TABLES}
         with _reading(self.place, "steps.parquet"):
@@ -91,8 +95,8 @@ class Packed:
         """Refuses a table that is not there, or not whole."""
         try:
             with _reading(self.place, name):
-                if name.endswith(".parquet"):
-                    pl.read_parquet_metadata(self.source(name))
+                if (table := name.removesuffix(".parquet")) in TABLES:
+                    self._height(table, self.source(name))
         except FileNotFoundError as error:
             raise damaged(f"{self.place}/{name}", str(error)) from error
 
@@ -111,6 +115,10 @@ class Packed:
             self._checked.add(name)
         return source
 
+    def _height(self, table: str, source: str | Path | bytes) -> int:
+        size = len(source) if isinstance(source, bytes) else self.files[f"{table}.parquet"][0]
+        return rows_in(source, len(IDENTITY) + len(TABLES[table]), size)
+
     def _table(self, name: str, runs: pl.Series, every: pl.DataFrame) -> pl.LazyFrame:
         schema = {**IDENTITY, **TABLES[name]}
         file = f"{name}.parquet"
@@ -122,8 +130,8 @@ class Packed:
 
         def parts() -> Iterator[pl.LazyFrame]:
             with _reading(self.place, file):
-                rows = pl.scan_parquet(self._as_packed(file))
-                height = rows.select(pl.len()).collect().item()
+                rows = pl.scan_parquet(source := self._as_packed(file))
+                height = self._height(name, source)
             yield from (rows.slice(at, _ROWS_AT_ONCE) for at in range(0, height, _ROWS_AT_ONCE))
 
         rows = pl.scan_parquet(f"{self.place}/{file}") if "://" in self.place else deferred(schema, parts)
@@ -160,10 +168,14 @@ def packed_at(place: str) -> Packed | None:
 
 
 def _in_file(file: Path, folder: str) -> Packed | None:
-    with _reading(file.parent, file.name), zipfile.ZipFile(file) as archive:
-        if any(info.compress_type or info.file_size > file.stat().st_size for info in archive.infolist()):
+    with _reading(file.parent, file.name), file.open("rb") as whole:
+        size = file.stat().st_size
+        whole.seek(max(0, size - _LONGEST_LIST))
+        members = zipfile.ZipFile(io.BytesIO(whole.read())).infolist()  # a longer list does not begin there
+        if any(info.compress_type for info in members) or sum(info.file_size for info in members) > size:
             raise ValueError("what is in it is compressed, which rqps pack does not do")
-        folders = [Path(name).parent.as_posix() for name in archive.namelist() if Path(name).name == PACKED_RUNS]
+        found = [Path(info.filename) for info in members]
+        folders = [path.parent.as_posix() for path in found if path.name == PACKED_RUNS]
     chosen = folders[0] if folders and folder == "." else folder
     if chosen not in folders:
         return None

@@ -3,20 +3,18 @@
 import json
 import shutil
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.scratch import replacing
 from rqps.store.manifest import ASKED, LEVELS, PACKED_RUNS, SCHEMA_VERSION, Manifest, sha256
 from rqps.store.packed import CARD_KEY, DIGEST, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
 from rqps.store.read import Study, load_levels
 from rqps.store.run_frames import FACT, WARNING
 from rqps.store.schemas import TABLES
-from rqps.store.write import VERSION_KEY, flush, write_manifest, write_study_card, write_table, writing
+from rqps.store.write import VERSION_KEY, whole, write_manifest, write_study_card, write_table
 
 _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
@@ -119,17 +117,8 @@ def _unpack_into(folder: Path, study: Study) -> Path:
     return folder
 
 
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """Gives a name to write to; what was written takes the place of `target` when all of it is on the disk.
-
-    Folders of runs are never replaced: they are all that there is of a measurement.
-    """
+def _replacing(target: Path) -> AbstractContextManager[Path]:
+    """Gives a name to write to. Folders of runs are never replaced: they are all that there is of a measurement."""
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
         raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
-    with writing(target):
-        with replacing(target) as new:
-            yield new
-            for path in (*new.rglob("*"), new):
-                flush(path)
-        flush(target.parent)
+    return whole(target)

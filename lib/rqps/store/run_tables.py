@@ -1,6 +1,7 @@
 """Tables in the folders of runs, as one frame each that is read only when rows are asked for."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,6 +23,9 @@ _AT_ONCE_BYTES = 16 * 1024**2
 _FEW_FILES = 50
 """Files that are scanned one by one, each with the name of its run in all rows, since to look up the run of each row
 takes longer for so many rows. To scan so many more one by one takes longer than that."""
+MOST_VALUES, VALUES_A_BYTE = 20_000_000, 200
+"""A file stands for so many values at most, and so many for each of its bytes: settings, which are the same in all
+runs, come to 85. A few bytes can stand for more rows than there is memory."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
 
 
@@ -37,6 +41,14 @@ def manifests(runs: Runs) -> pl.LazyFrame:
         yield pl.LazyFrame([_manifest_row(folder) for folder, _ in runs], schema=MANIFESTS)
 
     return deferred(MANIFESTS, rows)
+
+
+def rows_in(files: Any, columns: int, size_bytes: int = 0) -> int:
+    """The number of rows that files say they have; ValueError where they have no room for so many."""
+    rows: int = pl.scan_parquet(files, glob=False).select(pl.len()).collect().item()
+    if rows * columns > MOST_VALUES + VALUES_A_BYTE * size_bytes:
+        raise ValueError(f"it says that it has {rows:,} rows, in {size_bytes:,} bytes")
+    return rows
 
 
 def deferred(
@@ -96,6 +108,7 @@ def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
             return upgraded(name, rows, of) if old else rows
 
         for some in _at_once(files):
+            _refuse_excess([path for path, _ in some], len(columns))
             if len(some) <= _FEW_FILES:
                 each = [scanned([path]).with_columns(_named(manifest)).select(columns) for path, manifest in some]
                 yield pl.concat(each)
@@ -104,6 +117,17 @@ def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
             known = pl.LazyFrame(whose, schema={_FILE: pl.String, **IDENTITY})
             rows = scanned([path for path, _ in some])
             yield rows.join(known, on=_FILE, how="left", maintain_order="left").select(columns)
+
+
+def _refuse_excess(files: Sequence[Path], columns: int) -> None:
+    with suppress(PolarsError, PanicException, ValueError):
+        rows_in(files, columns)
+        return
+    for path in files:
+        try:
+            rows_in(path, columns, path.stat().st_size)
+        except (OSError, PolarsError, PanicException, ValueError) as error:
+            raise damaged(path, str(error)) from error
 
 
 def _named(manifest: Manifest) -> Iterator[pl.Expr]:

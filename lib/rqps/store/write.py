@@ -9,6 +9,7 @@ import polars as pl
 from polars.exceptions import SchemaError
 
 from rqps.errors import RqpsError
+from rqps.scratch import replacing
 from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, File, Manifest, StudyCard, sealed, sha256
 from rqps.store.schemas import TABLES
 
@@ -23,7 +24,7 @@ def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
     except SchemaError as error:
         fix = f"build the frame with schema=TABLES[{name!r}] of rqps.store.schemas"
         raise RqpsError(f"{path}: the frame does not fit the table {name!r}: {error}", fix=fix) from error
-    with _whole(path) as unfinished:
+    with whole(path) as unfinished:
         version = {VERSION_KEY: str(SCHEMA_VERSION)}
         ordered.write_parquet(unfinished, compression="zstd", compression_level=10, metadata=version)
     return path
@@ -47,31 +48,21 @@ def write_study_card(folder: Path, card: StudyCard) -> Path:
 
 def write_text(path: Path, text: str) -> Path:
     """Write a text file."""
-    with _whole(path) as unfinished:
+    with whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Give a name to write to; move it to `path` once its bytes are on the disk."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            yield unfinished
-            flush(unfinished)
-            unfinished.replace(path)
-            flush(path.parent)
-        finally:
-            unfinished.unlink(missing_ok=True)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Say what to do where a file or folder can't be written."""
+def whole(path: Path) -> Iterator[Path]:
+    """Give a name to write a file or folder to; it takes the place of `path` once its bytes are on the disk."""
     try:
-        yield
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as unfinished:
+            yield unfinished
+            for each in (*unfinished.rglob("*"), unfinished):
+                flush(each)
+        flush(path.parent)
     except OSError as error:
         fix = "see that the disk has room and the folder is yours, then run the same command again"
         raise RqpsError(f"{path}: could not be written: {error.strerror or error}", fix=fix) from error

@@ -11,9 +11,9 @@ from rqps import engines
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir, made_once, short_key
 from rqps.engines.sources import Sought, Source, debian, look_up
-from rqps.engines.sources.archives import sha256
 from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
+from rqps.store.manifest import sha256
 from rqps.study import BuildSpec
 
 BINARIES = (

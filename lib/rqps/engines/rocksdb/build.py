@@ -15,10 +15,10 @@ from rqps.engines import Say
 from rqps.engines.cache import cache_dir, made_once, short_key
 from rqps.engines.rocksdb.flags import Flags, db_bench_arguments, driver_arguments
 from rqps.engines.sources import Sought, Source, catalogue, look_up
-from rqps.engines.sources.archives import sha256
 from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
+from rqps.store.manifest import sha256
 from rqps.study import BuildSpec
 
 DB_BENCH = "db_bench"

@@ -5,10 +5,9 @@ an earlier one, and before Python 3.11.13 and 3.12.11 chains of links get past i
 links last, checked on the real file system. The folder is the caller's to throw away when this raises.
 """
 
-import hashlib
+import io
 import lzma
 import os
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -17,24 +16,23 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tarfile import FilterError, HeaderError, ReadError, TarInfo
-from typing import IO, Self
+from typing import IO, BinaryIO, ClassVar, Self
 
 from rqps.errors import RqpsError
+from rqps.store.manifest import sha256
+from rqps.terminal import megabytes
 
 MOST_BYTES = 12_000_000_000
-MOST_MEMBERS = 200_000
-LONGEST_TARGET, LONGEST_HEADER = 4096, 1 << 20
+MOST_MEMBERS = 100_000
+ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
+"""An archive may become so many bytes, and so many times those of its own that were read by then."""
+MEMBER_BYTES, HEADER_TIMES = 16_384, 32
+"""Each member counts as so many bytes more, and a long header as so many times its size: they take time."""
+LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
 
 Wanted = Callable[[PurePosixPath], bool]
-Open = Callable[[], IO[bytes] | None]
 FETCH_AGAIN = "fetch it again; if it stays so, get the archive from somewhere else"
-
-
-def sha256(path: Path) -> str:
-    """The digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_digest(archive: Path, expected: str) -> None:
@@ -51,7 +49,7 @@ def unpack(
     """Unpack what is `wanted` of a tarball or zip into `folder`. `reach` gets the number of bytes written."""
     try:
         _unpack(archive, folder, wanted, reach)
-    except FilterError as error:
+    except (FilterError, RecursionError) as error:  # each long header is read in the middle of the one before it
         raise RqpsError(
             f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
         ) from error
@@ -64,41 +62,88 @@ def unpack(
 
 
 def _unpack(archive: Path, folder: Path, wanted: Wanted, reach: Callable[[int], None]) -> None:
-    declared = written = 0
+    written = 0
     links: list[tuple[TarInfo, PurePosixPath]] = []
-    for count, (member, content) in enumerate(_members(archive), start=1):
-        place = PurePosixPath(member.name)
-        declared += member.size
-        if declared > MOST_BYTES or count > MOST_MEMBERS:
-            raise FilterError(f"unpacks to more than {MOST_BYTES / 1e9:.0f} GB or {MOST_MEMBERS} files")
-        if place.is_absolute() or ".." in place.parts or "\0" in member.name + member.linkname:
-            raise FilterError(f"{member.name!r} points outside its folder")
-        if not place.parts or not wanted(place):
-            continue
-        tarfile.data_filter(member, str(folder))
-        if member.isdir():
-            _make_folder(folder, place)
-        elif member.isreg():
-            written += _write(folder, place, member, content)
-            reach(written)
-        else:
-            links.append((member, place))
+    with archive.open("rb") as packed:
+        for count, (member, content) in enumerate(_members(packed), start=1):
+            place = PurePosixPath(member.name)
+            if count > MOST_MEMBERS:
+                raise FilterError(f"has more than {MOST_MEMBERS} files")
+            if place.is_absolute() or ".." in place.parts or "\0" in member.name + member.linkname:
+                raise FilterError(f"{member.name!r} points outside its folder")
+            if not place.parts or not wanted(place):
+                continue
+            tarfile.data_filter(member, str(folder))
+            if member.isdir():
+                _make_folder(folder, place)
+            elif member.isreg():
+                written += _write(folder, place, member, content)
+                reach(written)
+            else:
+                links.append((member, place))
     _link(folder, links)
 
 
-def _members(archive: Path) -> Iterator[tuple[TarInfo, Open]]:
+def _members(packed: BinaryIO) -> Iterator[tuple[TarInfo, Iterator[bytes]]]:
+    room = _Room(packed)
     try:
-        tarball = tarfile.open(archive, tarinfo=_StrictHeader)  # noqa: SIM115 closed below
+        header = type("Header", (_StrictHeader,), {"room": room})
+        tarball = tarfile.open(fileobj=packed, tarinfo=header)  # noqa: SIM115 closed below
     except ReadError:
-        if not zipfile.is_zipfile(archive):
-            raise RqpsError(f"{archive.name}: neither a tarball nor a zip, or cut off", fix=FETCH_AGAIN) from None
-        with zipfile.ZipFile(archive) as packed:
-            for info in packed.infolist():
-                yield _as_in_a_tarball(packed, info), partial(packed.open, info)
+        yield from _members_of_zip(packed, room)
         return
     with tarball:
         for entry in tarball:
-            yield entry, partial(tarball.extractfile, entry)
+            room.take(entry.size)
+            yield entry, _chunks(partial(tarball.extractfile, entry), room.fill)
+
+
+def _members_of_zip(packed: BinaryIO, room: "_Room") -> Iterator[tuple[TarInfo, Iterator[bytes]]]:
+    if not zipfile.is_zipfile(packed):
+        raise ReadError("neither a tarball nor a zip")
+    packed.seek(max(0, room.size - LONGEST_LIST))
+    zipfile.ZipFile(io.BytesIO(packed.read())).close()  # a longer list of members does not begin there
+    with zipfile.ZipFile(packed) as unpacked:
+        for info in unpacked.infolist():
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # all at once, in memory
+                raise NotImplementedError(f"{info.filename} is not packed by deflate")
+            room.take(MEMBER_BYTES + info.file_size)
+        for info in unpacked.infolist():
+            yield _as_in_a_tarball(unpacked, info), _chunks(partial(unpacked.open, info))
+
+
+def _chunks(opened: Callable[[], IO[bytes] | None], fill: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    content = opened()
+    assert content is not None
+    with content:
+        while chunk := content.read(CHUNK_BYTES):
+            fill(len(chunk))
+            yield chunk
+
+
+class _Room:
+    """Room for all that an archive becomes: little for what a few bytes of it claim, or have become so far."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        self.size = os.fstat(packed.fileno()).st_size
+        self._packed, self._taken, self._filled = packed, 0, 0
+
+    def take(self, more: int) -> None:
+        """Takes room for what is next; there was enough for all before it if that was read by now."""
+        if more < 0:
+            raise FilterError(f"has a member of {more} bytes")
+        self._filled = self._taken
+        self.fill(0)
+        self._taken += more
+        self._refuse(self._taken, self.size)
+
+    def fill(self, more: int) -> None:
+        self._filled += more
+        self._refuse(self._filled, self._packed.tell())
+
+    def _refuse(self, unpacked: int, read: int) -> None:
+        if unpacked > (most := min(MOST_BYTES, ALWAYS_BYTES + TIMES_READ * read)):
+            raise FilterError(f"unpacks to more than {megabytes(most)}, too much for {megabytes(self.size)}")
 
 
 _HEADERS = {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}
@@ -110,13 +155,17 @@ class _StrictHeader(TarInfo):
     """Only the end mark ends a tarball. Left alone, tarfile takes a damaged or missing header for the end, and reads
     into memory whatever a few bytes unpack to, as a name or as the holes of a file."""
 
+    room: ClassVar[_Room]
+
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
-        if header.size > LONGEST_HEADER and header.type in _HEADERS:
+        is_long = header.type in _HEADERS
+        if header.size > LONGEST_HEADER and is_long:
             raise FilterError(f"it has a name or header of {header.size:,} bytes")
         if header.type == tarfile.GNUTYPE_SPARSE:
             raise NotImplementedError(f"{header.name} {_SPARSE}")
+        cls.room.take(MEMBER_BYTES + is_long * HEADER_TIMES * header.size)
         return header
 
     def _proc_gnusparse_10(self, *_: object) -> None:
@@ -141,7 +190,7 @@ def _as_in_a_tarball(packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> TarInfo:
     elif kind == stat.S_IFLNK:
         if info.file_size > LONGEST_TARGET:
             raise FilterError(f"{info.filename} is a link to a name of {info.file_size} bytes")
-        member.type, member.linkname = tarfile.SYMTYPE, os.fsdecode(packed.read(info))
+        member.type, member.linkname = tarfile.SYMTYPE, os.fsdecode(packed.open(info).read(LONGEST_TARGET))
     elif kind in (0, stat.S_IFREG):
         member.size = info.file_size
     else:
@@ -157,16 +206,14 @@ def _make_folder(root: Path, place: PurePosixPath) -> Path:
     return root / place
 
 
-def _write(root: Path, place: PurePosixPath, member: TarInfo, opened: Open) -> int:
+def _write(root: Path, place: PurePosixPath, member: TarInfo, content: Iterator[bytes]) -> int:
     target = _make_folder(root, place.parent) / place.name
     try:
         out = target.open("xb")
     except (FileExistsError, IsADirectoryError) as error:
         raise FilterError(f"{place} is in it more than once") from error
-    content = opened()
-    assert content is not None
-    with out, content:
-        shutil.copyfileobj(content, out, CHUNK_BYTES)
+    with out:
+        out.writelines(content)
         if (written := out.tell()) != member.size:
             raise ReadError(f"{place} ends after {written} of {member.size} bytes")
     # Zips made by Maven lose the run bits, so the content decides: programs, libraries and scripts get them.

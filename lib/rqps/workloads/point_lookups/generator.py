@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, Unpack
 from rqps.engines import engine_of
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.sources import catalogue
-from rqps.engines.sources.archives import sha256
 from rqps.engines.sources.programs import library_environment, said
 from rqps.errors import RqpsError
-from rqps.store.manifest import Warning_
+from rqps.store.manifest import Warning_, sha256
 from rqps.study import BuildSpec
 from rqps.workloads import Answer, How
 from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
