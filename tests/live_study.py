@@ -17,6 +17,8 @@ class Place:
 
     def __init__(self, path: Path, runs_yaml: str) -> None:
         self.path = path
+        self.under: tuple[str, ...] = ()
+        """The command that rqps is started under."""
         self.study = path / "data/raw/study=small"
         shutil.copytree(NOTEBOOKS, path / "notebooks")
         (path / "data").mkdir()
@@ -26,7 +28,7 @@ class Place:
         (self.path / "runs.yaml").write_text(runs_yaml)
 
     def start(self, *options: str, **popen: Any) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "rqps.cli", "run", "small", *options]
+        command = [*self.under, sys.executable, "-m", "rqps.cli", "run", "small", *options]
         popen |= {"cwd": self.path, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, text=True, start_new_session=True, **popen)
 

@@ -1,13 +1,12 @@
 """A machine for tests: an SSH server on loopback whose commands have a home, a TMPDIR and CPUs of their own.
 
 `python ssh_host.py FOLDER` is the server, a process of its own. It is a real one, of asyncssh, which needs nothing of
-the system; keys are made for the test.
+the system; keys are made for the test. A disk or a network of its own comes from the kernel's namespaces.
 """
 
 import asyncio
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -27,10 +26,48 @@ LOOPBACK = "127.0.0.1"
 NOT_SHARED = ("measuring-", ".measuring-", "scratch")
 
 
+def on_a_disk(place: Path, size: str) -> tuple[str, ...]:
+    """The command that a program is started under to find a disk of that size at a place."""
+    place.mkdir(parents=True, exist_ok=True)
+    mount = 'mount -t tmpfs -o "size=$0" none "$1" && shift && exec "$@"'
+    return ("unshare", "-rm", "sh", "-c", mount, size, str(place))
+
+
+class Network:
+    """A cable. `near` and `far` are the commands that programs are started under to be at an end of it; `FAR` is the
+    address of that end."""
+
+    FAR = "10.9.0.2"
+    _LAY = f"""\
+set -e
+ip link add cable type veth peer name cable netns $0
+ip addr add {FAR}/30 dev cable
+ip link set cable up && ip link set lo up
+nsenter --target=$0 --net sh -c 'ip addr add 10.9.0.1/30 dev cable && ip link set cable up'
+exec "$@"
+"""
+
+    def __init__(self) -> None:
+        command = ("unshare", "-rn", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity")
+        self._holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == "up\n"
+        pid = str(self._holder.pid)
+        self.near = ("nsenter", f"--target={pid}", "--user", "--net", "--preserve-credentials")
+        self.far = (*self.near, "unshare", "-n", "sh", "-c", self._LAY, pid)
+
+    def cable(self, state: str) -> None:
+        subprocess.run([*self.near, "ip", "link", "set", "cable", state], check=True)
+
+    def remove(self) -> None:
+        self._holder.terminate()
+        self._holder.communicate()
+
+
 class Computer:
     """A host `name` below a folder, which lets in whoever has the key in the folder's `.ssh`."""
 
-    def __init__(self, folder: Path, name: str, cpus: Collection[int], **environment: str) -> None:
+    def __init__(self, folder: Path, name: str, cpus: Collection[int], *under: str, **environment: str) -> None:
         self.folder, self.name, self.cpus = folder / name, name, cpus
         self.rqps = self.folder / "rqps"
         self.environment = environment
@@ -45,33 +82,27 @@ class Computer:
         own = asyncssh.generate_private_key("ssh-ed25519")
         own.write_private_key(self.folder / "host_key")
         (self.folder / "authorized").write_bytes(key.with_suffix(".pub").read_bytes())
-        self.start()
+        self.start(*under)
         with (self.ssh / "known_hosts").open("a") as known:
-            known.write(f"[{LOOPBACK}]:{self.port} {own.export_public_key().decode()}")
+            known.write(f"{name} {own.export_public_key().decode()}")
         self.called(name)
 
-    def called(self, name: str, port: int = 0, known_hosts: str = "") -> None:
+    def called(self, name: str, address: str = LOOPBACK, port: int = 0, known_hosts: str = "") -> None:
         """Writes a name for it into the user's SSH config, also with a wrong port, or without what is known of it."""
         with (self.ssh / "config").open("a") as config:
-            config.write(f"Host {name}\n HostName {LOOPBACK}\n Port {port or self.port}\n")
+            config.write(f"Host {name}\n HostName {address}\n Port {port or self.port}\n HostKeyAlias {self.name}\n")
             config.write(f" IdentityFile {self.ssh / 'key'}\n")
             config.write(f" UserKnownHostsFile {known_hosts or self.ssh / 'known_hosts'}\n")
 
-    def start(self, most_bytes: int | None = None) -> None:
-        """Starts its SSH server; what that starts can write files of so many bytes."""
+    def start(self, *under: str, address: str = LOOPBACK) -> None:
+        """Starts its SSH server, itself under another command where one is given."""
         environment = {**os.environ, "HOME": str(self.folder), "TMPDIR": str(self.folder / "tmp")}
         environment.pop("RQPS_CACHE", None)
-
-        def limits() -> None:
-            os.sched_setaffinity(0, self.cpus)
-            if most_bytes:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-        command = [sys.executable, __file__, str(self.folder), str(getattr(self, "port", 0))]
+        command = [*under, sys.executable, __file__, str(self.folder), address, str(getattr(self, "port", 0))]
         self.server = subprocess.Popen(
             command,
             env={**environment, **self.environment},
-            preexec_fn=limits,
+            preexec_fn=lambda: os.sched_setaffinity(0, self.cpus),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -147,14 +178,14 @@ async def _run(process: "asyncssh.SSHServerProcess[bytes]") -> None:
             process.exit(code)
 
 
-async def _serve(folder: Path, port: int) -> None:
+async def _serve(folder: Path, address: str, port: int) -> None:
     keys = {"server_host_keys": [folder / "host_key"], "authorized_client_keys": str(folder / "authorized")}
     listening = await asyncssh.create_server(
-        _Server, LOOPBACK, port, process_factory=_run, encoding=None, reuse_address=True, **keys
+        _Server, address, port, process_factory=_run, encoding=None, reuse_address=True, **keys
     )
     print(listening.get_port(), flush=True)
     await listening.wait_closed()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

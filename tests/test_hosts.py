@@ -2,6 +2,7 @@
 a host that is lost costs one run."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,8 +20,9 @@ import pytest
 import rqps
 from live_study import Place, ended
 from rqps.engines.cache import cache_dir
+from rqps.engines.sources import debian
 from rqps.run.notes import UNDER_WAY
-from ssh_host import LOOPBACK, Computer
+from ssh_host import LOOPBACK, Computer, Network, on_a_disk
 
 pytestmark = [pytest.mark.live, pytest.mark.measures]
 
@@ -57,7 +59,7 @@ class Hosts(Place):
         self.environment = os.environ | {"HOME": str(each["a"].ssh.parent), "RQPS_CACHE": str(cache_dir())}
 
     def call(self, *words: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "rqps.cli", *words]
+        command = [*self.under, sys.executable, "-m", "rqps.cli", *words]
         out, err = subprocess.PIPE, subprocess.STDOUT
         process = subprocess.Popen(command, cwd=self.path, env=self.environment, text=True, stdout=out, stderr=err)
         return ended(process, code)
@@ -95,7 +97,8 @@ def computers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computers]:
     for computer in found.values():
         computer.share_cache()
         computer.lend_environment()
-    Hosts(folder / "prepare", found).call("hosts", "prepare")
+    words = Hosts(folder / "prepare", found).call("hosts", "prepare")
+    assert [name for name in found if f"{name}: ready" not in words] == []
     yield found
     for computer in found.values():
         computer.stop()
@@ -127,21 +130,6 @@ def test_what_hosts_measured_counts_as_if_it_were_measured_here(hosts: Hosts) ->
     words = hosts.call("run", "small")
     assert words.count("2 there already") == 2
     assert "from here" not in words
-
-
-def test_a_killed_worker_costs_its_present_run_only(hosts: Hosts) -> None:
-    process = hosts.begin()
-    worker = hosts.each["b"].worker()
-    assert worker is not None
-    os.kill(worker, signal.SIGKILL)
-    words = ended(process, 1)
-    assert "b: was lost in the middle of r01@my5624." in words
-    assert "its worker was ended by SIGKILL" in words
-    assert "a: small: 2 runs measured in" in words
-    assert hosts.runs() in ("aa", "aab")
-    hosts.call("run", "small")
-    assert hosts.runs() == "aabb"
-    hosts.nothing_is_left()
 
 
 def test_another_terminal_sees_all_of_them_and_ctrl_c_stops_them_in_order(hosts: Hosts) -> None:
@@ -193,48 +181,68 @@ def test_nothing_listens_beyond_loopback_and_nobody_else_gets_in(hosts: Hosts) -
     hosts.nothing_is_left()
 
 
-def test_a_cut_connection_that_comes_back_costs_nothing_and_one_that_does_not_one_run(hosts: Hosts) -> None:
-    """The cut is made by holding the SSH server, through which all goes."""
+@pytest.fixture
+def apart(hosts: Hosts) -> Iterator[tuple[Hosts, Network]]:
+    """The hosts with a network of their own: this machine and a at one end of a cable, b at the other."""
+    network = Network()
+    for computer in hosts.each.values():
+        computer.stop()
+    hosts.each["a"].start(*network.near)
+    hosts.each["b"].start(*network.far, address=network.FAR)
+    hosts.each["b"].called("far", network.FAR)
+    hosts.ask(RUNS.replace("{ssh: b,", "{ssh: far,"))
+    hosts.under = network.near
+    yield hosts, network
+    for computer in hosts.each.values():
+        computer.stop()
+    network.remove()
+
+
+def test_a_host_that_is_killed_or_cut_off_costs_its_present_run_only(apart: tuple[Hosts, Network]) -> None:
+    hosts, network = apart
     process = hosts.begin()
-    server = hosts.each["b"].server
-    server.send_signal(signal.SIGSTOP)
+    worker = hosts.each["b"].worker()
+    assert worker is not None
+    os.kill(worker, signal.SIGKILL)
+    words = ended(process, 1)
+    assert "b: was lost in the middle of r01@my5624." in words
+    assert "its worker was ended by SIGKILL" in words
+    assert "a: small: 2 runs measured in" in words
+    assert hosts.runs() == "aa"
+
+    process = hosts.begin()
+    network.cable("down")
     time.sleep(5)
-    server.send_signal(signal.SIGCONT)
+    network.cable("up")
     hosts.wait("a run of b", lambda: "b" in hosts.runs(), process)
     hosts.until_in_a_step(process)
-    hosts.each["b"].stop(signal.SIGKILL)
+    network.cable("down")
     words = ended(process, 1)
-    assert "b: was lost in the middle of" in words
+    assert "b: was lost in the middle of r01@my5624." in words
     assert "the connection broke" in words
+    assert "a: small: 0 runs measured in" in words
     assert hosts.runs() == "aab"
     hosts.nothing_is_left()
 
-
-def programs(folder: Path, *kept: str, **scripts: str) -> str:
-    """A PATH with programs of the system that are kept, and scripts in front of whatever else there is."""
-    folder.mkdir()
-    for name in kept:
-        (folder / name).symlink_to(str(shutil.which(name)))
-    for name, script in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-        (folder / name).chmod(0o755)
-    return str(folder) if kept else f"{folder}:{os.environ['PATH']}"
+    network.cable("up")
+    assert "b: small: 1 run measured in" in hosts.call("run", "small")
+    assert hosts.runs() == "aabb"
+    hosts.nothing_is_left()
 
 
+HOUR = {"ahead": "+3630", "behind": "-3630"}
 WRONG = {
-    "ahead": ({"date": 'echo "$(($(/bin/date +%s) + 3630)).0"'}, "clock: 1 h 0 min ahead of this machine's"),
-    "behind": ({"date": 'echo "$(($(/bin/date +%s) - 3630)).0"'}, "clock: 1 h 0 min behind this machine's"),
-    "arm": ({"uname": "echo Linux aarch64"}, "machine: Linux aarch64"),
-    "narrow": ({"df": "echo x 1 1 1000000 1% /"}, "room: 1.0 GB free for ~/rqps"),
-}
-"""Stand-ins: another clock, architecture and disk, as a host's programs say."""
-OTHERS = {
+    "ahead": "clock: 1 h 0 min ahead of this machine's",
+    "behind": "clock: 1 h 0 min behind this machine's",
+    "i686": "machine: Linux i686",
+    "narrow": "room: 0.0 GB free for ~/rqps",
     "snakeless": "Python: none, and this machine has 3.",
     "asks": "asks asks for a password, or does not know your key\n  what to do: see that `ssh asks true`",
     "closed": "closed is not reachable:",
     "unknown": "unknown is a machine that you have not been at",
     "other": "versions: rqps 0.1.0 (",
 }
+"""Hosts that can't measure, and the reason that is said."""
 
 
 @pytest.fixture
@@ -243,13 +251,20 @@ def wrong(hosts: Hosts) -> Iterator[Hosts]:
     a = hosts.each["a"]
     with ExitStack() as started, socket.socket() as taken:
 
-        def computer(name: str, path: str = os.environ["PATH"]) -> Computer:
-            started.callback((made := Computer(a.ssh.parent, name, a.cpus, PATH=path)).stop)
+        def computer(name: str, *under: str, **environment: str) -> Computer:
+            started.callback((made := Computer(a.ssh.parent, name, a.cpus, *under, **environment)).stop)
             return made
 
-        for name, (scripts, _) in WRONG.items():
-            computer(name, programs(hosts.path / name, **scripts))
-        computer("snakeless", programs(hosts.path / "few", "sh", "date", "uname", "df", "awk", "dirname"))
+        tree = debian.unpacked("libfaketime", None, print, alone=True)
+        (faketime,) = tree.glob("usr/lib/*/faketime/libfaketime.so.1")
+        for name, off in HOUR.items():
+            computer(name, LD_PRELOAD=str(faketime), FAKETIME=off)
+        computer("i686", "setarch", "i686")
+        computer("narrow", *on_a_disk(a.ssh.parent / "narrow/rqps", "4m"))
+        (few := hosts.path / "few").mkdir()
+        for program in ("sh", "date", "uname", "df", "awk", "dirname"):
+            (few / program).symlink_to(str(shutil.which(program)))
+        computer("snakeless", PATH=str(few))
         another = asyncssh.generate_private_key("ssh-ed25519")
         another.write_public_key(computer("asks").folder / "authorized")
         (other := computer("other")).lend_environment()
@@ -260,9 +275,9 @@ def wrong(hosts: Hosts) -> Iterator[Hosts]:
         a.called("closed", port=taken.getsockname()[1])
         a.called("unknown", known_hosts="/dev/null")
         a.called("again")
-        more = [f"  {name}: {{ssh: {name}}}\n" for name in (*WRONG, *OTHERS)]
+        more = [f"  {name}: {{ssh: {name}}}\n" for name in WRONG]
         text = RUNS.replace("studies:", "".join(more) + "  again: {ssh: again, memory: 64000G}\nstudies:")
-        hosts.ask(text.replace("hosts: [a, b]", f"hosts: [a, b, {', '.join((*WRONG, *OTHERS))}]"))
+        hosts.ask(text.replace("hosts: [a, b]", f"hosts: [a, b, {', '.join(WRONG)}]"))
         yield hosts
 
 
@@ -273,35 +288,20 @@ def test_a_host_that_can_not_measure_says_why_and_what_to_do_and_the_others_go_o
     assert "again, at again: not ready" in words
     assert "machine: is that of a, too" in words
     assert "and runs.yaml says 64000 GB" in words
-    assert [said for _, said in WRONG.values() if said not in words] == []
-    assert "snakeless: Python: none" in wrong.call("hosts", "prepare", "snakeless", code=1)
+    assert words.count("rqps: not there yet") == 5
+    assert re.search(r"fix: +rqps hosts prepare ahead", words)
+    words = wrong.call("hosts", "prepare", "a", "snakeless", code=1)
+    assert "a: has this rqps already" in words
+    assert "snakeless: Python: none" in words
 
     full = wrong.each["b"]
     full.stop()
-    full.start(most_bytes=4096)  # a stand-in, since the system says the same in the place of a full disk
+    full.start(*on_a_disk(full.rqps / "data", "64k"))
     words = wrong.call("run", "small", code=1)
     full.stop()
-    refused = OTHERS | {name: said for name, (_, said) in WRONG.items()}
-    assert [name for name, said in refused.items() if f"{name}: {said}" not in words] == [], words
+    assert [name for name, said in WRONG.items() if f"{name}: {said}" not in words] == [], words
     assert "what to do: rqps hosts prepare other" in words
-    assert [line for line in words.splitlines() if line.startswith("b: ") and "File too large" in line], words
-    assert "make room" in words
+    assert re.search(r"(?m)^b: .*No space left on device.*\n.*make room", words), words
     assert "a: small: 2 runs measured in" in words
     assert wrong.runs() == "aa"
     wrong.nothing_is_left()
-
-
-def test_a_bare_host_is_made_ready_by_one_command(hosts: Hosts) -> None:
-    bare = Computer(hosts.each["a"].ssh.parent, "bare", hosts.each["a"].cpus)
-    try:
-        hosts.ask(RUNS.replace("studies:", "  bare: {ssh: bare}\nstudies:"))
-        words = hosts.call("hosts", "check", "bare", code=1)
-        assert "rqps: not there yet" in words
-        assert "fix:    rqps hosts prepare bare" in words
-        bare.share_cache()
-        bare.lend_environment()
-        assert "bare: ready" in hosts.call("hosts", "prepare", "bare")
-        assert "bare, at bare: ready" in hosts.call("hosts", "check", "bare")
-        assert "bare: has this rqps already" in hosts.call("hosts", "prepare", "bare")
-    finally:
-        bare.stop()

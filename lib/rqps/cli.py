@@ -32,12 +32,14 @@ CHECK = "make a report again, from the data in it or else from those of the stud
 ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from them"
 BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
 BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
+SCHEDULER = "the Dask scheduler, tls://NAME:PORT, whose workers have the names of the study's hosts, in place of SSH"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
 DATA = "where what is measured is stored; $RQPS_DATA if not given, else data beside runs.yaml"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--rounds": {"type": int, "metavar": "N", "help": ROUNDS},
     "--budget": {"metavar": "TIME", "help": BUDGET},
     "--between": {"metavar": "HOURS", "help": BETWEEN},
+    "--scheduler": {"metavar": "ADDRESS", "default": "", "help": SCHEDULER},
     "--runs-yaml": {"type": Path, "metavar": "FILE", "help": RUNS_YAML},
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
     "--check": {"action": "store_true", "help": "read every byte of what was measured, and compare its digest"},
@@ -105,7 +107,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "run",
         "measure the runs of a study that are missing, and no others",
         {"study": STUDY},
-        ("--rounds", "--budget", "--between", "--archive", "--runs-yaml", "--data"),
+        ("--rounds", "--budget", "--between", "--archive", "--scheduler", "--runs-yaml", "--data"),
         (
             "rqps run demo             all that is missing",
             "rqps run demo --rounds 1  a quick try",

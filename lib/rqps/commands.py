@@ -203,6 +203,9 @@ def run(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     _sources(runs_file, arguments.study)
     hours = _hours(arguments)
+    if arguments.scheduler and not runs_file.studies[arguments.study].hosts:
+        fix = "name them in runs.yaml; each is the worker of its name"
+        raise RqpsError(f"--scheduler {arguments.scheduler}: {arguments.study} names no hosts", fix=fix)
 
     def measure(runs_file: "RunsFile", study: str) -> int:
         from rqps.run.run_study import Here, run_study
@@ -213,7 +216,7 @@ def run(arguments: argparse.Namespace) -> Call:
             from rqps.hosts import run_on_hosts
 
             how = {"archive": arguments.archive, "budget_on": budget_on, "hours": hours}
-            return run_on_hosts(runs_file, runs_yaml, study, data, **how)
+            return run_on_hosts(runs_file, runs_yaml, study, data, **how, scheduler=arguments.scheduler)
         beside = runs_yaml.absolute().parent / "notebooks"
         notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
         runner = Here(notebooks, runs_yaml)

@@ -1,13 +1,15 @@
 """Other machines: looked at and prepared through SSH, and measured on all at once."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
 
 from rqps.engines import Say
 from rqps.errors import RqpsError
-from rqps.hosts.reach import Looked, connected, look, prepare
+from rqps.hosts.reach import Looked, connected, explained, look, prepare
 from rqps.observe.finding import Finding, render, worst
 from rqps.run.budget import Budget
 from rqps.run.hours import Hours
@@ -18,24 +20,19 @@ from rqps.run.watch import POLL_S, Stopped, Watcher
 from rqps.study import HostSpec, RunsFile
 
 FAILED = 1
+T = TypeVar("T")
 
 
 def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
     """Looks at hosts, all at once: what was found in words, and True if all of them can measure."""
 
-    async def look_at(name: str, spec: HostSpec) -> Looked | RqpsError:
-        try:
-            async with connected(spec) as connection:
-                return await look(name, spec, connection, thorough=True)
-        except RqpsError as error:
-            return error
-
-    async def look_at_all() -> Sequence[Looked | RqpsError]:
-        return await asyncio.gather(*(look_at(name, spec) for name, spec in hosts.items()))
+    async def look_at(name: str, spec: HostSpec) -> Looked:
+        async with connected(spec) as connection:
+            return await look(name, spec, connection, thorough=True)
 
     words: list[str] = []
     before: dict[str, Looked] = {}
-    for name, looked in zip(hosts, asyncio.run(look_at_all()), strict=True):
+    for name, looked in _all_at_once(look_at, hosts).items():
         if isinstance(looked, RqpsError):
             words.append(f"{name}: {looked}")
             continue
@@ -52,19 +49,27 @@ def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
 
 def prepare_all(hosts: Mapping[str, HostSpec], say: Say) -> bool:
     """Puts this checkout and its environment on hosts, all at once; True if all are ready then."""
-
-    async def one(name: str, spec: HostSpec) -> bool:
-        try:
-            await prepare(name, spec, say)
-        except RqpsError as error:
+    ends = _all_at_once(lambda name, spec: prepare(name, spec, say), hosts)
+    for name, error in ends.items():
+        if error:
             say(f"{name}: {error}")
-            return False
-        return True
+    return not any(ends.values())
 
-    async def each() -> Sequence[bool]:
+
+def _all_at_once(
+    do: Callable[[str, HostSpec], Awaitable[T]], hosts: Mapping[str, HostSpec]
+) -> dict[str, T | RqpsError]:
+    async def one(name: str, spec: HostSpec) -> T | RqpsError:
+        try:
+            with explained():
+                return await do(name, spec)
+        except RqpsError as error:
+            return error
+
+    async def each() -> list[T | RqpsError]:
         return await asyncio.gather(*(one(name, spec) for name, spec in hosts.items()))
 
-    return all(asyncio.run(each()))
+    return dict(zip(hosts, asyncio.run(each()), strict=True))
 
 
 def run_on_hosts(
@@ -76,29 +81,22 @@ def run_on_hosts(
     archive: bool,
     budget_on: Callable[[str], Budget | None],
     hours: Hours | None,
+    scheduler: str = "",
 ) -> int:
     """Measures a study on all its hosts at once, each by itself; the exit code. A host that can't measure, or is
     lost, costs the others nothing, and the next call does what it has not done."""
-    from rqps.hosts.cluster import Cluster, There
+    from rqps.hosts.cluster import Cluster, cluster
+    from rqps.hosts.worker import Order
 
     hosts = {name: runs_file.hosts[name] for name in runs_file.studies[study].hosts}
     revision, folder = git_revision(runs_yaml.absolute().parent), StudyFolder.of(data.absolute(), study)
 
-    def on(name: str, whole: Watcher, cluster: Cluster) -> int:
+    def on(name: str, whole: Watcher, joined: Cluster) -> int:
         with Watcher(folder.path, whole, name) as watcher:
-            runner = There(name, hosts[name], cluster, watcher, revision)
+            runner = joined.runner(name, hosts[name], watcher, Order(study, revision, f"rqps-{name}-{uuid4()}"))
             try:
-                budget = budget_on(name)
-                return run_study(
-                    runs_file,
-                    study,
-                    data=data,
-                    runner=runner,
-                    host=name,
-                    budget=budget,
-                    hours=hours,
-                    watcher=watcher,
-                )
+                how: dict[str, Any] = {"runner": runner, "host": name, "hours": hours, "watcher": watcher}
+                return run_study(runs_file, study, data=data, budget=budget_on(name), **how)
             except RqpsError as error:
                 watcher.say(str(error))
                 return FAILED
@@ -109,8 +107,8 @@ def run_on_hosts(
     with Watcher() as whole:
         if archive and folder.path.exists():
             set_aside(folder, whole)
-        with Cluster() as cluster, ThreadPoolExecutor(len(hosts)) as threads:
-            ends = [threads.submit(on, name, whole, cluster) for name in hosts]
+        with cluster(scheduler) as joined, ThreadPoolExecutor(len(hosts)) as threads:
+            ends = [threads.submit(on, name, whole, joined) for name in hosts]
             while wait(ends, POLL_S).not_done:
                 pass  # signals come to this thread
     return max(each.result() for each in ends)

@@ -1,118 +1,157 @@
-"""A Dask cluster for one study: a scheduler in this process, a worker on each host, joined by SSH alone.
+"""A Dask cluster for one study: a scheduler in this process and a worker on each host, joined by SSH alone; or a
+cluster that is there already.
 
-Both ends listen on loopback and meet in tunnels of the SSH connection, where TLS with keys of this cluster keeps out
-the other users of the two machines. So a host has to be reachable by SSH, and nothing else: Dask's own SSHCluster
-would have both ends listen on the network, put its settings on command lines that everybody there can read, and leave
-a worker behind when the connection breaks.
+Where we make it, both ends listen on loopback and meet in tunnels of the SSH connection, where TLS with keys of this
+cluster keeps out the other users of the two machines. So a host has to be reachable by SSH, and nothing else: Dask's
+own SSHCluster would have both ends listen on the network, put its settings on command lines that everybody there can
+read, and leave a worker behind when the connection breaks.
 """
 
 import asyncio
 import json
 import logging
-import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from threading import Event
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
+
+import dask
+from asyncssh import SSHClientProcess
+from distributed import Client, LocalCluster, Security
+from distributed.scheduler import KilledWorker
 
 from rqps.engines import Say, engine_of
 from rqps.errors import RqpsError
 from rqps.hosts import worker
-from rqps.hosts.reach import Looked, connected, in_checkout, look, send_builds
-from rqps.hosts.worker import LOOPBACK, QUIET, RUNS, SLOT, Result
+from rqps.hosts.reach import Looked, connected, explained, in_checkout, look, send_builds
+from rqps.hosts.worker import BEAT, BEAT_S, LOOPBACK, QUIET, RUNS, SLOT, Order, Result
 from rqps.run.notes import Notes, noted
 from rqps.run.run_study import AGAIN
 from rqps.run.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, MANIFEST, check_files, read_manifest
 from rqps.study import HostSpec, Run
 
-if TYPE_CHECKING:
-    from asyncssh import SSHClientProcess
-
 SERVE = "from rqps.hosts.worker import serve; serve()"
-BEAT_S = 15.0
 PATIENCE_S = 90.0
 """A run that is stopped gives its server 75 s to shut down."""
 LAST_LINES = 5
+JOIN = "start it there with its keys, in the checkout: .venv/bin/dask worker {address} --name {name} --nthreads 1"
+JOIN += " --no-nanny --resources {slot}=1"
 
 
+@dataclass(frozen=True)
 class Cluster:
-    """The scheduler, while it is entered, and what was found of the hosts that have joined."""
+    """A scheduler, and what was found of the hosts that have joined."""
 
-    def __enter__(self) -> Self:
-        import dask
-        from distributed import Client, LocalCluster, Security
+    client: Any
+    address: str
+    security: Any = None
+    """Our own keys for it; None for one that was there already."""
+    _joined: dict[str, Looked] = field(default_factory=dict)
 
-        dask.config.set(QUIET)
-        self.security = Security.temporary()
-        given = {"host": LOOPBACK, "protocol": "tls", "security": self.security, "dashboard_address": None}
-        self._dask = LocalCluster(n_workers=0, silence_logs=logging.CRITICAL, **given)
-        self.client = Client(self._dask, set_as_default=False)
-        self.joined: dict[str, Looked] = {}
-        return self
+    def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> "There":
+        """The way to measure on a host of this cluster."""
+        return (ThroughSSH if self.security else There)(name, spec, self, watcher, order)
 
-    def __exit__(self, *error: object) -> None:
-        self.client.close()
-        self._dask.close()
-
-    @property
-    def port(self) -> int:
-        return int(urlsplit(self._dask.scheduler_address).port or 0)
+    def join(self, name: str, looked: Looked) -> None:
+        """Takes note of a host; refuses one that can't measure, or that is another one already."""
+        looked.refuse()
+        for other, found in self._joined.items():
+            if looked.same_as(found):
+                raise RqpsError(f"is the same machine as {other}", fix="take one of them out of the study's hosts")
+        self._joined[name] = looked
 
     def do(self, task: Coroutine[Any, Any, None], watcher: Watcher | None = None) -> None:
         """Does something in the cluster's own thread, and waits for it as long as the watcher does."""
-        import asyncssh
-
-        doing = asyncio.run_coroutine_threadsafe(task, self._dask.loop.asyncio_loop)  # type: ignore[union-attr]
+        doing = asyncio.run_coroutine_threadsafe(task, self.client.loop.asyncio_loop)
         while not wait([doing], POLL_S).done:
             if watcher and watcher.stopped_by:
                 doing.cancel()
                 raise Stopped
-        try:
+        with explained():
             doing.result()
-        except asyncssh.ChannelListenError:
-            fix = "let its sshd forward ports: AllowTcpForwarding yes"
-            raise RqpsError("its SSH server forwards no ports", fix=fix) from None
-        except (OSError, asyncssh.Error) as error:
-            raise RqpsError(f"the connection broke: {error}", fix=f"rqps hosts; {AGAIN}") from error
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Cluster]:
+    """The cluster at an address, or else one of our own."""
+    dask.config.set(QUIET)
+    if address:
+        with _client(address) as client:
+            yield Cluster(client, address)
+        return
+    security = Security.temporary()
+    given = {"host": LOOPBACK, "protocol": "tls", "security": security, "dashboard_address": None}
+    with (
+        LocalCluster(n_workers=0, silence_logs=logging.CRITICAL, **given) as ours,
+        Client(ours, set_as_default=False) as client,
+    ):
+        yield Cluster(client, ours.scheduler_address, security)
+
+
+def _client(address: str) -> Any:
+    """A client of a scheduler that is there, by the keys that Dask's own settings name."""
+    if not address.startswith("tls://"):
+        fix = "start it with --protocol tls and keys, and write tls://NAME:PORT"
+        raise RqpsError(f"--scheduler {address}: only a scheduler that asks for keys is used", fix=fix)
+    security: Any = Security(require_encryption=True)
+    if not (security.tls_ca_file and security.tls_client_key and security.tls_client_cert):
+        fix = "name ca-file, client.key and client.cert below distributed.comm.tls in ~/.config/dask/distributed.yaml"
+        raise RqpsError(f"--scheduler {address}: Dask's settings name no keys", fix=fix)
+    try:
+        client: Any = Client(address, security=security, timeout=BEAT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        fix = "see that it is up, and that its keys and yours are of one authority"
+        raise RqpsError(f"--scheduler {address} is not reachable: {error}", fix=fix) from None
+    there, here = (client.get_versions()[side]["packages"]["distributed"] for side in ("scheduler", "client"))
+    if there != here:
+        client.close()
+        fix = "start it in the environment of this checkout"
+        raise RqpsError(f"--scheduler {address} has version {there} of distributed, and this is {here}", fix=fix)
+    return client
 
 
 class There:
-    """Measures on another host: each run is a task of the worker there, and its folder comes back."""
+    """Measures on another host, whose worker has joined the scheduler by its name: each run is a task there, and its
+    folder comes back."""
 
-    def __init__(
-        self, name: str, spec: HostSpec, cluster: Cluster, watcher: Watcher, git_revision: str | None
-    ) -> None:
-        self._name, self._spec, self._cluster, self._watcher = name, spec, cluster, watcher
-        self._git_revision = git_revision
-        self._open = AsyncExitStack()
-        self._process: SSHClientProcess[str] | None = None
+    def __init__(self, name: str, spec: HostSpec, cluster: Cluster, watcher: Watcher, order: Order) -> None:
+        self._name, self._spec, self._cluster, self._watcher, self._order = name, spec, cluster, watcher, order
         self._doing = "starting"
         self._lost = ""
-        self._last_words: deque[str] = deque(maxlen=LAST_LINES)
-        self._tasks: list[asyncio.Task[None]] = []
+        """The reason why there is no worker any more."""
 
     def check(self, runs: Sequence[Run]) -> None:
         """The host does that itself."""
 
     @contextmanager
-    def measuring(self, study: str) -> Iterator[None]:
+    def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
+        client, address = self._cluster.client, self._cluster.address
+        every = client.scheduler_info(n_workers=-1)["workers"]
+        named = {str(each["name"]): at for at, each in every.items()}
+        fix = JOIN.format(address=address, name=self._name, slot=SLOT)
+        if self._name not in named:
+            there = ", ".join(sorted(named)) or "none"
+            raise RqpsError(f"no worker of {address} has that name; there are: {there}", fix=fix)
+        found = every[named[self._name]]
+        if found["resources"].get(SLOT) != 1 or found["nthreads"] != 1:
+            raise RqpsError(f"its worker at {address} may do other things meanwhile", fix=fix)
+        facts = self._ask("before it had said what it is", lambda _: None, worker.facts)
+        self._cluster.join(self._name, Looked.of(self._name, self._spec, facts))
+        client.subscribe_topic(self._order.topic, self._hear)
         try:
-            self._cluster.do(self._join(study), self._watcher)
             yield
         finally:
-            self._cluster.do(self._part())
+            with suppress(OSError, ValueError):  # it is lost
+                client.run(worker.stop, self._order.topic, workers=[named[self._name]])
 
-    def make_ready(self, runs: Sequence[Run], say: Say) -> None:
-        builds = {each.build: each.build_spec for run in runs for each in run.members}
-        sources = (engine_of(spec).source(name, spec) for name, spec in builds.items())
-        trees = [tree for source in sources if (tree := source.present())]
-        self._cluster.do(send_builds(self._spec, self._connection, trees, say), self._watcher)
-        self._ask(worker.make_ready, runs, "while it made ready", lambda _: None)
+    def make_ready(self, runs: Sequence[Run], say: Say) -> None:  # noqa: ARG002 the host's own words come as events
+        self._ask("while it made ready", lambda _: None, worker.make_ready, self._order, _written(runs))
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         self._doing = "starting"
@@ -123,33 +162,24 @@ class There:
                 Notes(folder).doing(what)  # for `rqps status` in another terminal
             watcher.doing(what)
 
-        result: Result = self._ask(worker.measure, [run], f"in the middle of {run.words}", show, card)
+        when = f"in the middle of {run.words}"
+        result: Result = self._ask(when, show, worker.measure, self._order, _written([run]), card)
         result.write(folder)
         whole = [path.parent for path in folder.rglob(MANIFEST)]
         check_files([(path, read_manifest(path)) for path in whole], thorough=True)
         return result.error
 
-    def _ask(self, task: Callable[..., Any], runs: Sequence[Run], when: str, show: Say, *more: str) -> Any:
+    def _ask(self, when: str, show: Say, task: Callable[..., Any], *given: object) -> Any:
         """The answer to a task that only this host may do; what the host is doing shows meanwhile."""
-        from distributed.scheduler import KilledWorker
-
-        future = self._cluster.client.submit(
-            task,
-            RUNS.dump_json(tuple(runs)).decode(),
-            *more,
-            key=f"{task.__name__}-{self._name}-{uuid4()}",
-            workers=[self._name],
-            allow_other_workers=False,
-            resources={SLOT: 1},
-            retries=0,
-            pure=False,
-        )
-        while not future.done() and not self._lost:
+        key = f"{task.__name__}-{self._name}-{uuid4()}"
+        only = {"workers": [self._name], "allow_other_workers": False, "resources": {SLOT: 1}, "retries": 0}
+        future, ended = self._cluster.client.submit(task, *given, key=key, pure=False, **only), Event()
+        future.add_done_callback(lambda _: ended.set())
+        while not ended.wait(POLL_S) and not self._lost:
             if self._watcher.stopped_by:
                 self._watcher.say(f"stopping, {self._doing}")
                 raise Stopped
             show(self._doing)
-            time.sleep(POLL_S)
         try:
             if future.status == "finished":
                 return future.result()
@@ -157,51 +187,10 @@ class There:
                 return future.result()  # raises what the host raised
         finally:
             future.release()
-        self._cluster.do(self._hear_the_last())
-        raise RqpsError(f"was lost {when}: {self._lost}", fix=f"rqps hosts; {AGAIN}")
+        raise RqpsError(f"was lost {when}: {self._why_lost()}", fix=f"rqps hosts; {AGAIN}")
 
-    async def _join(self, study: str) -> None:
-        self._connection = connection = await self._open.enter_async_context(connected(self._spec))
-        looked = await look(self._name, self._spec, connection)
-        looked.refuse()
-        for other, found in self._cluster.joined.items():
-            if looked.same_as(found):
-                fix = "take one of them out of the study's hosts"
-                raise RqpsError(f"is the same machine as {other}", fix=fix)
-        self._cluster.joined[self._name] = looked
-        back = await connection.forward_remote_port(LOOPBACK, 0, LOOPBACK, self._cluster.port)
-        self._process = await connection.create_process(in_checkout(self._spec, SERVE))
-        self._tasks.append(asyncio.ensure_future(self._listen()))
-        port = (await self._told())["port"]
-        there = await connection.forward_local_port(LOOPBACK, 0, LOOPBACK, port)
-        topic = f"rqps-{self._name}"
-        self._cluster.client.subscribe_topic(topic, self._hear)
-        security = self._cluster.security
-        keys = {name: getattr(security, name) for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key")}
-        order = {
-            "host": self._name,
-            "study": study,
-            "git_revision": self._git_revision,
-            "topic": topic,
-            "scheduler": f"tls://{LOOPBACK}:{back.get_port()}",
-            "contact": f"tls://{LOOPBACK}:{there.get_port()}",
-            "keys": keys,
-        }
-        self._process.stdin.write(json.dumps(order) + "\n")
-        told = await self._told()
-        if "refused" in told:
-            raise RqpsError(told["refused"], fix=told["fix"])
-        self._tasks.append(asyncio.ensure_future(self._beat()))
-
-    async def _told(self) -> dict[str, Any]:
-        """The next that the worker's process says of itself."""
-        assert self._process is not None
-        line = await self._process.stdout.readline()
-        if not line:
-            await self._hear_the_last()
-            raise RqpsError(f"no worker could be started: {self._lost}", fix="rqps hosts says more")
-        told: dict[str, Any] = json.loads(line)
-        return told
+    def _why_lost(self) -> str:
+        return self._lost or "Dask lost its worker"
 
     async def _hear(self, event: tuple[float, dict[str, str]]) -> None:
         _, words = event
@@ -209,40 +198,85 @@ class There:
         if "say" in words:
             self._watcher.say(words["say"])
 
-    async def _beat(self) -> None:
-        """Lets the worker know that somebody wants it."""
-        assert self._process is not None
-        while True:
-            await asyncio.sleep(BEAT_S)
-            self._process.stdin.write("\n")
 
-    async def _listen(self) -> None:
-        """Keeps the last words of the worker's process, and notes its end."""
-        import asyncssh
+def _written(runs: Sequence[Run]) -> str:
+    return RUNS.dump_json(tuple(runs)).decode()
 
-        assert self._process is not None
-        with suppress(OSError, asyncssh.Error):  # the connection broke
-            async for line in self._process.stderr:
-                self._last_words.append(line.strip())
-        await self._process.wait_closed()
-        killed = f"was ended by SIG{self._process.exit_signal[0]}" if self._process.exit_signal else "ended"
-        said = "; its last words:\n" + "\n".join(self._last_words) if self._last_words else ""
-        self._lost = f"its worker {killed}{said}" if self._process.exit_status is not None else "the connection broke"
+
+class ThroughSSH(There):
+    """Measures on a host whose worker is started through SSH for this study, and ends with it."""
+
+    _kept: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
+        self._open = AsyncExitStack()
+        try:
+            self._cluster.do(self._start(), self._watcher)
+            self._cluster.client.subscribe_topic(self._order.topic, self._hear)
+            yield
+        finally:
+            self._cluster.do(self._let_go())
+
+    def make_ready(self, runs: Sequence[Run], say: Say) -> None:
+        builds = {each.build: each.build_spec for run in runs for each in run.members}
+        sources = (engine_of(spec).source(name, spec) for name, spec in builds.items())
+        trees = [tree for source in sources if (tree := source.present())]
+        self._cluster.do(send_builds(self._spec, self._connection, trees, say), self._watcher)
+        super().make_ready(runs, say)
+
+    async def _start(self) -> None:
+        self._connection = connection = await self._open.enter_async_context(connected(self._spec))
+        self._cluster.join(self._name, await look(self._name, self._spec, connection))
+        port = urlsplit(self._cluster.address).port
+        back = await connection.forward_remote_port(LOOPBACK, 0, LOOPBACK, port or 0)
+        self._process = await connection.create_process(in_checkout(self._spec, SERVE))
+        self._kept = asyncio.create_task(self._keep(self._process))
+        listens = await self._told()
+        there = await connection.forward_local_port(LOOPBACK, 0, LOOPBACK, listens["port"])
+        security = self._cluster.security
+        order = {
+            "host": self._name,
+            "scheduler": f"tls://{LOOPBACK}:{back.get_port()}",
+            "contact": f"tls://{LOOPBACK}:{there.get_port()}",
+            "keys": {name: getattr(security, name) for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key")},
+        }
+        self._process.stdin.write(json.dumps(order) + "\n")
+        await self._told()
+
+    async def _told(self) -> dict[str, Any]:
+        """The next that the worker's process says of itself."""
+        line = await self._process.stdout.readline()
+        if not line:
+            await self._hear_the_last()
+            raise RqpsError(f"no worker could be started: {super()._why_lost()}", fix="rqps hosts says more")
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    async def _keep(self, process: SSHClientProcess[str]) -> None:
+        """Lets the worker know that somebody wants it, and notes why its process has ended."""
+        ended = asyncio.create_task(process.wait_closed())
+        while not (await asyncio.wait([ended], timeout=BEAT_S))[0]:
+            with suppress(OSError):
+                process.stdin.write(BEAT)
+        last = "\n".join(str(process.collect_output()[1]).strip().splitlines()[-LAST_LINES:])
+        killed = f"was ended by SIG{process.exit_signal[0]}" if process.exit_signal else "ended"
+        said = f"its worker {killed}" + f"; its last words:\n{last}" * bool(last)
+        self._lost = said if process.exit_status is not None else "the connection broke"
+
+    def _why_lost(self) -> str:
+        self._cluster.do(self._hear_the_last())
+        return super()._why_lost()
 
     async def _hear_the_last(self) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._tasks[0]), BEAT_S)
-        self._lost = self._lost or "Dask lost its worker"
+        if self._kept:
+            await asyncio.wait([self._kept], timeout=BEAT_S)
 
-    async def _part(self) -> None:
+    async def _let_go(self) -> None:
         """Lets the worker go, and waits until it has ended in order. What a lost one leaves ends by itself."""
-        if self._process is not None and not self._lost:
+        if self._kept:
             with suppress(OSError):
                 self._process.stdin.write_eof()
-            try:
-                await asyncio.wait_for(self._process.wait_closed(), PATIENCE_S)
-            except TimeoutError:
+            if (await asyncio.wait([self._kept], timeout=PATIENCE_S))[1]:
                 self._watcher.say("its worker has not ended yet; it goes on stopping by itself")
-        for task in self._tasks:
-            task.cancel()
         await self._open.aclose()

@@ -5,28 +5,29 @@ works here.
 """
 
 import asyncio
-import io
 import json
-import tarfile
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir
 from rqps.errors import RqpsError
-from rqps.hosts.worker import checkout_files, versions
+from rqps.hosts.worker import CHECKOUT, checkout_files, versions
 from rqps.observe.doctor import LEAST_DISK_GB
 from rqps.observe.finding import KB_PER_GB, Finding, worst
 from rqps.study import HostSpec
 from rqps.terminal import duration
 
-if TYPE_CHECKING:
-    from asyncssh import SSHClientConnection
+try:
+    import asyncssh
+except ModuleNotFoundError as error:
+    fix = "pip install 'rqps[hosts]', or make the environment of the checkout anew"
+    raise RqpsError(f"hosts need the package {error.name}", fix=fix) from None
 
 KEEPALIVE_S, UNANSWERED = 15, 4
 PATIENCE_S = 20
@@ -63,14 +64,14 @@ for each in {pythons}; do
   $each -c 'import platform; print("{{}}|{{}}".format("'$each'", platform.python_version()))' 2>/dev/null || true
 done
 """
-FACTS = "from rqps.hosts.worker import tell_facts; tell_facts({thorough})"
+FACTS = "import json; from rqps.hosts.worker import facts; print(json.dumps(facts({thorough})))"
 RECEIVE = """\
 set -e
 mkdir -p {path}/cache && cd {path}
 for lock in cache/.measuring-*.lock; do
   [ ! -e "$lock" ] || flock -n "$lock" true || {{ echo "another rqps run is measuring there" >&2; exit 1; }}
 done
-rm -rf checkout.new && mkdir checkout.new && tar -xzf - -C checkout.new
+rm -rf checkout.new && mkdir checkout.new && tar -xf - -C checkout.new
 if cmp -s checkout/requirements.lock checkout.new/requirements.lock &&
     [ "$(checkout/.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" = {version} ]; then
   mv checkout/.venv checkout.new/
@@ -92,43 +93,41 @@ def in_shell(script: str) -> str:
 
 
 @asynccontextmanager
-async def connected(spec: HostSpec) -> "AsyncIterator[SSHClientConnection]":
+async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """A connection to a host, which is closed at the end; RqpsError says why there is none."""
-    try:
-        import asyncssh
-    except ModuleNotFoundError as error:
-        fix = "pip install 'rqps[hosts]', or make the environment of the checkout anew"
-        raise RqpsError(f"hosts need the package {error.name}", fix=fix) from None
     user, _, place = spec.ssh.rpartition("@")
     address, _, port = place.partition(":")
     given: dict[str, Any] = {**({"username": user} if user else {}), **({"port": int(port)} if port else {})}
     command = " ".join(["ssh", *(["-p", port] if port else []), f"{user}@{address}" if user else address])
+    patience = {"connect_timeout": PATIENCE_S, "login_timeout": PATIENCE_S}
+    beats = {"keepalive_interval": KEEPALIVE_S, "keepalive_count_max": UNANSWERED}
     try:
-        connection = await asyncssh.connect(
-            address,
-            connect_timeout=PATIENCE_S,
-            login_timeout=PATIENCE_S,
-            keepalive_interval=KEEPALIVE_S,
-            keepalive_count_max=UNANSWERED,
-            **given,
-        )
-    except asyncssh.PermissionDenied:
-        fix = f"see that `{command} true` works without a question: ssh-copy-id brings your key there"
-        raise RqpsError(f"{spec.ssh} asks for a password, or does not know your key", fix=fix) from None
-    except asyncssh.HostKeyNotVerifiable:
-        fix = f"once `{command}` by hand, and accept its key if it is the right one"
-        raise RqpsError(
-            f"{spec.ssh} is a machine that you have not been at: its key is not in known_hosts", fix=fix
-        ) from None
+        connection = await asyncssh.connect(address, **patience, **beats, **given)
     except (OSError, asyncssh.Error) as error:
-        reason = "no answer" if isinstance(error, TimeoutError) else str(error)
+        found = f"is not reachable: {'no answer' if isinstance(error, TimeoutError) else error}"
         fix = f"see that it is up, and that `{command} true` works"
-        raise RqpsError(f"{spec.ssh} is not reachable: {reason}", fix=fix) from None
+        if isinstance(error, asyncssh.PermissionDenied):
+            found = "asks for a password, or does not know your key"
+            fix = f"see that `{command} true` works without a question: ssh-copy-id brings your key there"
+        elif isinstance(error, asyncssh.HostKeyNotVerifiable):
+            found = "is a machine that you have not been at: its key is not in known_hosts"
+            fix = f"once `{command}` by hand, and accept its key if it is the right one"
+        raise RqpsError(f"{spec.ssh} {found}", fix=fix) from None
     async with connection:
-        try:
-            yield connection
-        except asyncssh.Error as error:
-            raise RqpsError(f"the connection broke: {error}", fix="run the same command again") from error
+        yield connection
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Says of an error in the middle of a connection what to do."""
+    try:
+        yield
+    except asyncssh.ChannelListenError:
+        fix = "let its sshd forward ports: AllowTcpForwarding yes"
+        raise RqpsError("its SSH server forwards no ports", fix=fix) from None
+    except (OSError, asyncssh.Error) as error:
+        fix = "rqps hosts says more; then run the same command again"
+        raise RqpsError(f"the connection broke: {error}", fix=fix) from error
 
 
 @dataclass(frozen=True)
@@ -137,12 +136,27 @@ class Looked:
 
     findings: list[Finding]
     """All that decides if it can measure."""
-    pythons: Mapping[str, str]
-    """Those that are new enough: the version of each, such as `3.12`, with its command."""
+    python: str = ""
+    """The command of the Python there that is as this one, if it has one."""
     doctor: Sequence[Finding] = ()
     """All that makes numbers worse there, or that could."""
     machine: tuple[str, frozenset[int]] | None = None
     """The machine itself, whatever its addresses, and those of its CPUs that may be used; None where rqps is not."""
+
+    @classmethod
+    def of(
+        cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
+    ) -> "Looked":
+        """A host as its own rqps says."""
+        here, there, memory_gb = versions(), facts["versions"], facts["memory_gb"]
+        other = [f"{what} {there.get(what)}, here {here[what]}" for what in here if there.get(what) != here[what]]
+        same = ", ".join(f"{what} {version}" for what, version in here.items())
+        enough = spec.memory is None or memory_gb >= LEAST_MEMORY * spec.memory
+        less = "" if enough else f", and runs.yaml says {spec.memory:g} GB"
+        found = [_finding("versions", not other, "; ".join(other) or same, name)]
+        found.append(_finding("memory", enough, f"{memory_gb:.1f} GB{less}"))
+        doctor = [Finding(*each) for each in facts["doctor"]]
+        return cls([*before, *found], python, doctor, (facts["machine"], frozenset(facts["cpus"])))
 
     def same_as(self, other: "Looked") -> bool:
         """One machine with CPUs in common: two measurements at once would both be wrong."""
@@ -157,7 +171,9 @@ class Looked:
             raise RqpsError("; ".join(f"{each.name}: {each.found}" for each in bad), fix=bad[0].fix)
 
 
-async def look(name: str, spec: HostSpec, connection: "SSHClientConnection", *, thorough: bool = False) -> Looked:
+async def look(
+    name: str, spec: HostSpec, connection: asyncssh.SSHClientConnection, *, thorough: bool = False
+) -> Looked:
     """Looks at a host: its machine, clock, room and versions; `thorough` with all that the doctor finds there."""
     began = time.time()
     done = await connection.run(in_shell(LOOK.format(path=spec.path, pythons=" ".join(PYTHONS))))
@@ -178,34 +194,21 @@ async def look(name: str, spec: HostSpec, connection: "SSHClientConnection", *, 
         _finding("room", free_gb >= LEAST_DISK_GB, f"{free_gb:.1f} GB free for {spec.path}"),
     ]
     every = dict(line.split("|") for line in others)
-    pythons = {".".join(version.split(".")[:2]): each for each, version in every.items() if _enough(version)}
-    asked, here = await connection.run(in_checkout(spec, FACTS.format(thorough=thorough))), versions()
+    wanted = versions()["Python"]
+    python = next((each for each, version in every.items() if version.startswith(f"{wanted}.")), "")
+    asked = await connection.run(in_checkout(spec, FACTS.format(thorough=thorough)))
     if asked.exit_status == 0:
-        facts = json.loads(str(asked.stdout).splitlines()[-1])
-        there, memory_gb = facts["versions"], facts["memory_gb"]
-        other = [f"{what} {there.get(what)}, here {here[what]}" for what in here if there.get(what) != here[what]]
-        same = ", ".join(f"{what} {version}" for what, version in here.items())
-        findings.append(_finding("versions", not other, "; ".join(other) or same, name))
-        enough = spec.memory is None or memory_gb >= LEAST_MEMORY * spec.memory
-        less = "" if enough else f", and runs.yaml says {spec.memory:g} GB"
-        findings.append(_finding("memory", enough, f"{memory_gb:.1f} GB{less}"))
-        doctor = [Finding(*each) for each in facts["doctor"]]
-        return Looked(findings, pythons, doctor, (facts["machine"], frozenset(facts["cpus"])))
-    wanted, found = here["Python"], ", ".join(sorted(set(every.values()))) or "none"
-    other_python = "" if wanted in pythons else f", and this machine has {wanted}"
-    findings.append(_finding("Python", not other_python, f"{found}{other_python}"))
+        return Looked.of(name, spec, json.loads(str(asked.stdout).splitlines()[-1]), findings, python)
+    there = ", ".join(sorted(set(every.values()))) or "none"
+    findings.append(_finding("Python", bool(python), there + f", and this machine has {wanted}" * (not python)))
     words = str(asked.stderr).strip().splitlines()[-1:]
     missing = not words or "No such file" in words[0] or "can't cd" in words[0]
-    return Looked([*findings, _finding("rqps", False, "not there yet" if missing else words[0], name)], pythons)
+    return Looked([*findings, _finding("rqps", False, "not there yet" if missing else words[0], name)], python)
 
 
 def _finding(what: str, fine: bool, found: str, host: str = "") -> Finding:
     effect, fix = WHERE_BAD[what]
     return Finding(what, "ok" if fine else "bad", found, effect, fix.format(host=host))
-
-
-def _enough(version: str) -> bool:
-    return tuple(map(int, version.split(".")[:2])) >= (3, 11)
 
 
 async def prepare(name: str, spec: HostSpec, say: Say) -> None:
@@ -218,17 +221,18 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
             return
         say(f"{name}: getting this checkout and its environment; the first time, this takes some minutes")
         version = versions()["Python"]
-        script = RECEIVE.format(path=spec.path, version=version, python=looked.pythons.get(version, "python3"))
-        done = await connection.run(in_shell(script), input=_archive(), encoding=None)
-        if done.exit_status != 0:
-            said = done.stderr.decode(errors="replace").strip() if isinstance(done.stderr, bytes) else ""
-            fix = f"mend that there, then: rqps hosts prepare {name}"
-            raise RqpsError(f"could not be prepared: {said or f'exit code {done.exit_status}'}", fix=fix)
+        script = RECEIVE.format(path=spec.path, version=version, python=looked.python or "python3")
+        if error := await _send(connection, CHECKOUT, checkout_files(), script):
+            raise RqpsError(
+                f"could not be prepared: {error}", fix=f"mend that there, then: rqps hosts prepare {name}"
+            )
         (await look(name, spec, connection)).refuse()
         say(f"{name}: ready")
 
 
-async def send_builds(spec: HostSpec, connection: "SSHClientConnection", trees: Iterable[Path], say: Say) -> None:
+async def send_builds(
+    spec: HostSpec, connection: asyncssh.SSHClientConnection, trees: Iterable[Path], say: Say
+) -> None:
     """Sends builds of this machine's cache that a host lacks, since it may not be able to fetch them. Each place
     there has a digest of its source in its name."""
     for folder in sorted({tree.parent for tree in trees if tree.is_relative_to(cache_dir())}):
@@ -236,19 +240,16 @@ async def send_builds(spec: HostSpec, connection: "SSHClientConnection", trees: 
         if (await connection.run(in_shell(f"test -d {there}"))).exit_status == 0:
             continue
         say(f"gets {folder.name} from here")
-        command = ("tar", "-C", str(folder), "-cf", "-", ".")
-        packed = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         arriving = f"{there}.arriving"
         script = f"set -e; rm -rf {arriving}; mkdir -p {arriving}; tar -xf - -C {arriving}; mv {arriving} {there}"
-        done = await connection.run(in_shell(script), stdin=packed.stdout, encoding=None)
-        if done.exit_status != 0 or await packed.wait() != 0:
-            said = done.stderr.decode(errors="replace").strip() if isinstance(done.stderr, bytes) else ""
-            raise RqpsError(f"{folder.name} could not be sent: {said}", fix=f"make room for {spec.path} there")
+        if error := await _send(connection, folder, ["."], script):
+            raise RqpsError(f"{folder.name} could not be sent: {error}", fix=f"make room for {spec.path} there")
 
 
-def _archive() -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name, path in checkout_files().items():
-            archive.add(path, name)
-    return packed.getvalue()
+async def _send(connection: asyncssh.SSHClientConnection, folder: Path, names: Iterable[str], script: str) -> str:
+    """Sends files as a tar to a script there; its error, if it ended with one."""
+    command = ("tar", "-C", str(folder), "-cf", "-", *names)
+    packed = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    done = await connection.run(in_shell(script), stdin=packed.stdout, encoding=None)
+    said = done.stderr.decode(errors="replace").strip() if isinstance(done.stderr, bytes) else ""
+    return "" if done.exit_status == 0 == await packed.wait() else said or f"exit code {done.exit_status}"

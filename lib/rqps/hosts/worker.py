@@ -14,11 +14,11 @@ import platform
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 from pydantic import TypeAdapter
@@ -38,11 +38,17 @@ from rqps.store.manifest import CARD, sha256
 from rqps.study import Run
 from rqps.workloads import PARAMETERS
 
+if TYPE_CHECKING:
+    from distributed import Worker
+
 LOOPBACK = "127.0.0.1"
 SLOT = "run"
 """The resource of a worker that a task takes; a worker has one."""
 PATIENCE_S = 60
 """For the scheduler to answer; else a worker would knock for ever."""
+BEAT, BEAT_S = "{}\n", 15.0
+"""The word that somebody wants it, and the time between two; and between two of the worker itself, where Dask's own
+wakes it twice a second."""
 SILENCE_S = 120.0
 """Without a word for so long, the connection is taken to be cut."""
 QUIET = {
@@ -65,35 +71,30 @@ MADE = {"__pycache__", ".ipynb_checkpoints", "rqps.egg-info"}
 RUNS = TypeAdapter(tuple[Run, ...])
 
 
-def checkout_files() -> dict[str, Path]:
-    """The files of this checkout that a host needs, by name."""
+def checkout_files() -> list[str]:
+    """The files of this checkout that a host needs."""
     paths = (path for part in PARTS for path in (CHECKOUT / part, *(CHECKOUT / part).rglob("*")))
-    return {
-        str(path.relative_to(CHECKOUT)): path
-        for path in sorted(paths)
-        if path.is_file() and not MADE & set(path.parts)
-    }
+    return sorted(str(path.relative_to(CHECKOUT)) for path in paths if path.is_file() and not MADE & {*path.parts})
 
 
 def versions() -> dict[str, str]:
     """The versions that have to be the same on both sides: of rqps with its files, of its packages, of Python."""
-    digests = {name: sha256(path) for name, path in checkout_files().items()}
+    digests = {name: sha256(CHECKOUT / name) for name in checkout_files()}
     lock = digests.get("requirements.lock", "none")
     code = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
     python = ".".join(platform.python_version_tuple()[:2])
     return {"rqps": f"{rqps.__version__} ({code[:8]})", "lock": lock[:8], "Python": python}
 
 
-def tell_facts(thorough: bool) -> None:
-    """Prints what the other side has to know of this host; `thorough` with all that the doctor finds."""
-    facts = {
+def facts(thorough: bool = False) -> dict[str, Any]:
+    """All that the other side has to know of this host; `thorough` with what the doctor finds. Also a task."""
+    return {
         "versions": versions(),
         "machine": text(Path("/proc/sys/kernel/random/boot_id")),
         "cpus": sorted(os.sched_getaffinity(0)),
         "memory_gb": psutil.virtual_memory().total / 2**30,
         "doctor": examine(cache_dir()) if thorough else [],
     }
-    print(json.dumps(facts))
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,7 @@ class Result:
 
     @staticmethod
     def digest_of(files: Mapping[str, tuple[int, bytes]]) -> str:
-        each = {
-            name: [modified_ns, hashlib.sha256(content).hexdigest()] for name, (modified_ns, content) in files.items()
-        }
+        each = {name: [at_ns, hashlib.sha256(content).hexdigest()] for name, (at_ns, content) in files.items()}
         return hashlib.sha256(json.dumps(each).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
@@ -132,11 +131,22 @@ class Result:
 
 
 class Words(Watcher):
-    """Watches a run for somebody far away."""
+    """Watches a run for somebody far away, who may be gone."""
 
-    def __init__(self, worker: Any, topic: str) -> None:
+    def __init__(self, worker: "Worker", topic: str) -> None:
         super().__init__()
         self._worker, self._topic, self._last = worker, topic, ""
+        self.task: Any = None
+        """The key of the task under way."""
+
+    @property
+    def stopped_by(self) -> signal.Signals | None:
+        """Also set when nobody waits any more for the task under way: its rqps or the scheduler is gone."""
+        if self.task is not None and self._stopped_by is None:
+            task = self._worker.state.tasks.get(self.task)
+            if task is None or task.state != "executing":
+                self.stop()
+        return self._stopped_by
 
     def say(self, text: str) -> None:
         self._worker.log_event(self._topic, {"say": text})
@@ -150,28 +160,42 @@ class Words(Watcher):
         self._stopped_by = self._stopped_by or signal.SIGTERM
 
 
-class Host:
-    """Measures for somebody else, one thing at a time."""
+_ours = [os.getpid()]
+"""The processes that keep off the CPUs that are measured: this one, and the SSH server that it talks to."""
 
-    def __init__(self, order: Mapping[str, Any], words: Words) -> None:
-        self.words = words
+
+def _keep_to(cpus: Collection[int]) -> None:
+    for pid in _ours:
+        placement.apply(pid, cpus)
+
+
+class Host:
+    """Measures for one `rqps run` elsewhere, one thing at a time."""
+
+    def __init__(self, order: "Order") -> None:
+        from distributed import get_worker
+
+        self._study, self._worker = order.study, get_worker()
+        self.words = Words(self._worker, order.topic)
         self.busy = self._preparing = False
-        self._runner = Here(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order["git_revision"])
-        self._folder = StudyFolder.of(cache_dir().parent / "data", order["study"])
+        self._runner = Here(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order.git_revision)
+        self._folder = StudyFolder.of(cache_dir().parent / "data", order.study)
 
     @contextmanager
-    def _at_work(self) -> Iterator[None]:
-        self.busy = True
+    def _at_work(self, preparing: bool = False) -> Iterator[None]:
+        self.busy, self._preparing = True, preparing
+        self.words.task = self._worker.get_current_task()
         try:
-            yield
+            with run_folder.measuring(self._study):
+                yield
         except OSError as error:
             raise of_the_system(error) from error
         finally:
-            self.busy = self._preparing = False
+            self.busy = False
+            self.words.task = None
 
     def make_ready(self, runs: Sequence[Run]) -> None:
-        with self._at_work():
-            self._preparing = True
+        with self._at_work(preparing=True):
             run_folder.clear_stale(self._folder, self.words.say)
             self._runner.check(runs)
             self._runner.make_ready(runs, self.words.say)
@@ -180,15 +204,16 @@ class Host:
         with self._at_work():
             self._folder.path.mkdir(parents=True, exist_ok=True)
             (self._folder.path / CARD).write_text(card, encoding="utf-8")  # its notebook reads the study
-            partial = run_folder.begin(self._folder, run)
+            partial, before = run_folder.begin(self._folder, run), os.sched_getaffinity(0)
             try:
-                placement.apply(os.getpid(), self._runner.observer_cpus(run))
+                _keep_to(self._runner.observer_cpus(run))
                 error = self._runner.measure(run, partial, self.words)
                 if no_room(error or ""):
                     raise RqpsError(f"{run.words}: {error}", fix=f"make room for {cache_dir().parent} there")
                 return Result.of(partial, error)
             finally:
                 run_folder.remove(partial)
+                _keep_to(before)
 
     async def stop(self) -> None:
         """Stops what is under way in order, and waits until it is over."""
@@ -199,18 +224,41 @@ class Host:
             await asyncio.sleep(0.2)
 
 
-_hosts: list[Host] = []
+@dataclass(frozen=True)
+class Order:
+    """The `rqps run` that somebody asks for a task for, in short."""
+
+    study: str
+    git_revision: str | None
+    topic: str
+    """The words on what is done go there; no other `rqps run` has the same."""
 
 
-def make_ready(runs: str) -> None:
+_hosts: dict[str, Host] = {}
+
+
+def _host(order: Order) -> Host:
+    if order.topic not in _hosts:
+        _hosts[order.topic] = Host(order)
+    return _hosts[order.topic]
+
+
+def make_ready(order: Order, runs: str) -> None:
     """A task: makes all runs of a study ready, in the form that `RUNS` writes them."""
-    _hosts[0].make_ready(RUNS.validate_json(runs, context=PARAMETERS))
+    _host(order).make_ready(RUNS.validate_json(runs, context=PARAMETERS))
 
 
-def measure(run: str, card: str) -> Result:
+def measure(order: Order, run: str, card: str) -> Result:
     """A task: measures one run of the study with that card."""
     (only,) = RUNS.validate_json(run, context=PARAMETERS)
-    return _hosts[0].measure(only, card)
+    return _host(order).measure(only, card)
+
+
+async def stop(topic: str = "") -> None:
+    """Stops whatever is done for an `rqps run`, or for all, in order."""
+    for each in [topic] if topic else list(_hosts):
+        if host := _hosts.pop(each, None):
+            await host.stop()
 
 
 def serve() -> None:
@@ -225,21 +273,21 @@ async def _serve() -> None:
         free.bind((LOOPBACK, 0))
         port = free.getsockname()[1]
     _tell(port=port)
-    order = json.loads(await heard.readline())
-    try:
-        with run_folder.measuring(order["study"]):
-            await _work(order, port, heard)
-    except RqpsError as error:
-        _tell(refused=error.message, fix=error.fix)
-
-
-async def _work(order: Mapping[str, Any], port: int, heard: asyncio.StreamReader) -> None:
+    while not (order := json.loads(await heard.readline())):
+        pass
     import dask
     from distributed import Security, Worker
 
+    class Still(Worker):
+        async def heartbeat(self) -> None:
+            await super().heartbeat()
+            self.periodic_callbacks["heartbeat"].callback_time = 1000 * BEAT_S
+
     dask.config.set(QUIET)
+    if psutil.Process(os.getppid()).uids().real == os.getuid():
+        _ours.append(os.getppid())
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is told in our own words
-    worker = Worker(
+    worker = Still(
         order["scheduler"],
         name=order["host"],
         nthreads=1,
@@ -254,9 +302,8 @@ async def _work(order: Mapping[str, Any], port: int, heard: asyncio.StreamReader
         death_timeout=PATIENCE_S,
     )
     async with worker:
-        _hosts.append(Host(order, Words(worker, order["topic"])))
         _tell(ready=True)
-        ended = asyncio.ensure_future(worker.finished())
+        ended = asyncio.ensure_future(worker.finished())  # type: ignore[no-untyped-call]
         for number in STOPPING:
             asyncio.get_running_loop().add_signal_handler(number, ended.cancel)
         while not ended.done():
@@ -264,7 +311,7 @@ async def _work(order: Mapping[str, Any], port: int, heard: asyncio.StreamReader
             await asyncio.wait((line, ended), timeout=SILENCE_S, return_when=asyncio.FIRST_COMPLETED)
             if not line.done() or not line.result():
                 break
-        await _hosts[0].stop()
+        await stop()
 
 
 def _tell(**facts: object) -> None:
