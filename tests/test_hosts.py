@@ -132,33 +132,13 @@ def test_what_hosts_measured_counts_as_if_it_were_measured_here(hosts: Hosts) ->
     assert "from here" not in words
 
 
-def test_another_terminal_sees_all_of_them_and_ctrl_c_stops_them_in_order(hosts: Hosts) -> None:
+def test_while_hosts_measure_others_see_it_nobody_gets_in_and_ctrl_c_stops_all_in_order(hosts: Hosts) -> None:
     process = hosts.begin()
     hosts.wait("run of a", (hosts.study / f"{UNDER_WAY}a").exists, process)
     seen = hosts.call("status", "small")
     assert "small, now: a: run " in seen
     assert "small, now: b: run " in seen
-    process.send_signal(signal.SIGINT)
-    words = ended(process, 130)
-    assert words.count("stopped by SIGINT with") == 2
-    hosts.nothing_is_left()
 
-
-def test_a_killed_rqps_leaves_nothing_behind_on_any_host(hosts: Hosts) -> None:
-    process = hosts.begin()
-    process.kill()
-    process.communicate()
-    for computer in hosts.each.values():
-        computer.until_idle()
-    hosts.each["b"].stop()
-    words = hosts.call("run", "small", code=1)
-    assert "b: b is not reachable" in words
-    assert hosts.runs().count("a") == 2
-    hosts.nothing_is_left()
-
-
-def test_nothing_listens_beyond_loopback_and_nobody_else_gets_in(hosts: Hosts) -> None:
-    process = hosts.begin()
     workers = [computer.worker() for computer in hosts.each.values()]
     listening = [
         each.laddr
@@ -176,8 +156,23 @@ def test_nothing_listens_beyond_loopback_and_nobody_else_gets_in(hosts: Hosts) -
             pytest.raises(OSError, match=r"(?i)ssl|reset|cert"),
         ):
             stranger.wrap_socket(plain).recv(1)
-    process.send_signal(signal.SIGTERM)
-    ended(process, 143)
+
+    process.send_signal(signal.SIGINT)
+    words = ended(process, 130)
+    assert words.count("stopped by SIGINT with") == 2
+    hosts.nothing_is_left()
+
+
+def test_a_killed_rqps_leaves_nothing_behind_on_any_host(hosts: Hosts) -> None:
+    process = hosts.begin()
+    process.kill()
+    process.communicate()
+    for computer in hosts.each.values():
+        computer.until_idle()
+    hosts.each["b"].stop()
+    words = hosts.call("run", "small", code=1)
+    assert "b: b is not reachable" in words
+    assert hosts.runs().count("a") == 2
     hosts.nothing_is_left()
 
 

@@ -148,7 +148,7 @@ class There:
             yield
         finally:
             with suppress(OSError, ValueError):  # it is lost
-                client.run(worker.stop, self._order.topic, workers=[named[self._name]])
+                client.run(worker.stop, self._order, workers=[named[self._name]])
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:  # noqa: ARG002 the host's own words come as events
         self._ask("while it made ready", lambda _: None, worker.make_ready, self._order, _written(runs))

@@ -15,10 +15,10 @@ import signal
 import socket
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 from pydantic import TypeAdapter
@@ -37,9 +37,6 @@ from rqps.run.watch import STOPPING, Watcher
 from rqps.store.manifest import CARD, sha256
 from rqps.study import Run
 from rqps.workloads import PARAMETERS
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 LOOPBACK = "127.0.0.1"
 SLOT = "run"
@@ -130,100 +127,6 @@ class Result:
             os.utime(path, ns=(modified_ns, modified_ns))
 
 
-class Words(Watcher):
-    """Watches a run for somebody far away, who may be gone."""
-
-    def __init__(self, worker: "Worker", topic: str) -> None:
-        super().__init__()
-        self._worker, self._topic, self._last = worker, topic, ""
-        self.task: Any = None
-        """The key of the task under way."""
-
-    @property
-    def stopped_by(self) -> signal.Signals | None:
-        """Also set when nobody waits any more for the task under way: its rqps or the scheduler is gone."""
-        if self.task is not None and self._stopped_by is None:
-            task = self._worker.state.tasks.get(self.task)
-            if task is None or task.state != "executing":
-                self.stop()
-        return self._stopped_by
-
-    def say(self, text: str) -> None:
-        self._worker.log_event(self._topic, {"say": text})
-
-    def doing(self, what: str, *, at_once: bool = False) -> None:  # noqa: ARG002 every change is sent, and nothing twice
-        if what != self._last:
-            self._last = what
-            self._worker.log_event(self._topic, {"doing": what})
-
-    def stop(self) -> None:
-        self._stopped_by = self._stopped_by or signal.SIGTERM
-
-
-_ours = [os.getpid()]
-"""The processes that keep off the CPUs that are measured: this one, and the SSH server that it talks to."""
-
-
-def _keep_to(cpus: Collection[int]) -> None:
-    for pid in _ours:
-        placement.apply(pid, cpus)
-
-
-class Host:
-    """Measures for one `rqps run` elsewhere, one thing at a time."""
-
-    def __init__(self, order: "Order") -> None:
-        from distributed import get_worker
-
-        self._study, self._worker = order.study, get_worker()
-        self.words = Words(self._worker, order.topic)
-        self.busy = self._preparing = False
-        self._runner = Here(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order.git_revision)
-        self._folder = StudyFolder.of(cache_dir().parent / "data", order.study)
-
-    @contextmanager
-    def _at_work(self, preparing: bool = False) -> Iterator[None]:
-        self.busy, self._preparing = True, preparing
-        self.words.task = self._worker.get_current_task()
-        try:
-            with run_folder.measuring(self._study):
-                yield
-        except OSError as error:
-            raise of_the_system(error) from error
-        finally:
-            self.busy = False
-            self.words.task = None
-
-    def make_ready(self, runs: Sequence[Run]) -> None:
-        with self._at_work(preparing=True):
-            run_folder.clear_stale(self._folder, self.words.say)
-            self._runner.check(runs)
-            self._runner.make_ready(runs, self.words.say)
-
-    def measure(self, run: Run, card: str) -> Result:
-        with self._at_work():
-            self._folder.path.mkdir(parents=True, exist_ok=True)
-            (self._folder.path / CARD).write_text(card, encoding="utf-8")  # its notebook reads the study
-            partial, before = run_folder.begin(self._folder, run), os.sched_getaffinity(0)
-            try:
-                _keep_to(self._runner.observer_cpus(run))
-                error = self._runner.measure(run, partial, self.words)
-                if no_room(error or ""):
-                    raise RqpsError(f"{run.words}: {error}", fix=f"make room for {cache_dir().parent} there")
-                return Result.of(partial, error)
-            finally:
-                run_folder.remove(partial)
-                _keep_to(before)
-
-    async def stop(self) -> None:
-        """Stops what is under way in order, and waits until it is over."""
-        self.words.stop()
-        while self.busy:
-            for child in psutil.Process().children() if self._preparing else ():
-                child.terminate()  # a download, or the keeper of a server, which stops that in order
-            await asyncio.sleep(0.2)
-
-
 @dataclass(frozen=True)
 class Order:
     """The `rqps run` that somebody asks for a task for, in short."""
@@ -234,13 +137,90 @@ class Order:
     """The words on what is done go there; no other `rqps run` has the same."""
 
 
-_hosts: dict[str, Host] = {}
+class Host(Watcher):
+    """Measures for one `rqps run` far away, one thing at a time, and tells it what it does."""
+
+    def __init__(self, order: Order) -> None:
+        from distributed import get_worker
+
+        super().__init__()
+        self._order, self._worker, self._last = order, get_worker(), ""
+        self._task: Any = None
+        """The key of the task under way."""
+        self._preparing = False
+        self._runner = Here(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order.git_revision)
+        self._study = StudyFolder.of(cache_dir().parent / "data", order.study)
+
+    @property
+    def stopped_by(self) -> signal.Signals | None:
+        """Also set when nobody waits any more for the task under way: its rqps or the scheduler is gone."""
+        if self._task is not None and self._stopped_by is None:
+            task = self._worker.state.tasks.get(self._task)
+            if task is None or task.state != "executing":
+                self._stopped_by = signal.SIGTERM
+        return self._stopped_by
+
+    def say(self, text: str) -> None:
+        self._worker.log_event(self._order.topic, {"say": text})
+
+    def doing(self, what: str, *, at_once: bool = False) -> None:  # noqa: ARG002 every change is sent, and nothing twice
+        if what != self._last:
+            self._last = what
+            self._worker.log_event(self._order.topic, {"doing": what})
+
+    @contextmanager
+    def _at_work(self, preparing: bool = False) -> Iterator[None]:
+        self._task, self._preparing = self._worker.get_current_task(), preparing
+        try:
+            with run_folder.measuring(self._order.study):
+                yield
+        except OSError as error:
+            raise of_the_system(error) from error
+        finally:
+            self._task = None
+
+    def make_ready(self, runs: Sequence[Run]) -> None:
+        with self._at_work(preparing=True):
+            run_folder.clear_stale(self._study, self.say)
+            self._runner.check(runs)
+            self._runner.make_ready(runs, self.say)
+
+    def measure(self, run: Run, card: str) -> Result:
+        with self._at_work():
+            self._study.path.mkdir(parents=True, exist_ok=True)
+            (self._study.path / CARD).write_text(card, encoding="utf-8")  # its notebook reads the study
+            partial, before = run_folder.begin(self._study, run), os.sched_getaffinity(0)
+            try:
+                _keep_to(self._runner.observer_cpus(run))
+                error = self._runner.measure(run, partial, self)
+                if no_room(error or ""):
+                    raise RqpsError(f"{run.words}: {error}", fix=f"make room for {cache_dir().parent} there")
+                return Result.of(partial, error)
+            finally:
+                run_folder.remove(partial)
+                _keep_to(before)
+
+    async def stop(self) -> None:
+        """Stops what is under way in order, and waits until it is over."""
+        self._stopped_by = signal.SIGTERM
+        while self._task is not None:
+            for child in psutil.Process().children() if self._preparing else ():
+                child.terminate()  # a download, or the keeper of a server, which stops that in order
+            await asyncio.sleep(0.2)
+
+
+_ours = [os.getpid()]
+"""The processes that keep off the CPUs that are measured: this one, and the SSH server that it talks to."""
+_hosts: dict[Order, Host] = {}
+
+
+def _keep_to(cpus: Collection[int]) -> None:
+    for pid in _ours:
+        placement.apply(pid, cpus)
 
 
 def _host(order: Order) -> Host:
-    if order.topic not in _hosts:
-        _hosts[order.topic] = Host(order)
-    return _hosts[order.topic]
+    return _hosts.get(order) or _hosts.setdefault(order, Host(order))
 
 
 def make_ready(order: Order, runs: str) -> None:
@@ -254,9 +234,9 @@ def measure(order: Order, run: str, card: str) -> Result:
     return _host(order).measure(only, card)
 
 
-async def stop(topic: str = "") -> None:
+async def stop(*orders: Order) -> None:
     """Stops whatever is done for an `rqps run`, or for all, in order."""
-    for each in [topic] if topic else list(_hosts):
+    for each in orders or tuple(_hosts):
         if host := _hosts.pop(each, None):
             await host.stop()
 
@@ -284,7 +264,8 @@ async def _serve() -> None:
             self.periodic_callbacks["heartbeat"].callback_time = 1000 * BEAT_S
 
     dask.config.set(QUIET)
-    if psutil.Process(os.getppid()).uids().real == os.getuid():
+    with suppress(OSError):  # it is not ours
+        os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid()))
         _ours.append(os.getppid())
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is told in our own words
     worker = Still(
