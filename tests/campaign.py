@@ -288,8 +288,10 @@ class Campaign:
             gone = 2 if fault.phase == "between runs" else 1
             for each in random.Random(fault.number).sample(there, min(gone, len(there))):
                 shutil.rmtree(each)
-            if fault.phase == "loading":
-                shutil.rmtree(self.cache / "data", ignore_errors=True)
+            if fault.phase == "loading":  # the tables of its workload alone, or what all tables are loaded into, too
+                workload = read_runs_file(self.folder / "runs.yaml", PARAMETERS).studies[name].workload
+                for made in self.cache.glob(f"data/*/{'*' if fault.number % 3 == 0 else workload}*"):
+                    shutil.rmtree(made, ignore_errors=True)
             return
         shutil.rmtree(self.folder / "again", ignore_errors=True)
         for needed, made_of_it in (("duet", self.study("duet")), ("pack", self.folder / FILE)):
