@@ -8,6 +8,7 @@ import pytest
 import rqps
 from rqps import stats
 from rqps.pages import db_bench as page
+from rqps.pages.db_bench import as_published
 from rqps.stats import relate
 from rqps.store import Study
 
@@ -58,6 +59,11 @@ def test_each_set_up_has_its_tables(study: Study, compared: pl.DataFrame) -> Non
         assert f"{rows['operations_per_s'].item():,.0f}" in page.hidden(study, setup).as_raw_html()
 
 
+def test_hosts_have_rows_of_their_own(study: Study, compared: pl.DataFrame) -> None:
+    both = pl.concat([compared, compared.with_columns(host=pl.lit("other"))])
+    assert "9.7.3 on other" in page.relative(study, both, "byrx").as_raw_html()  # type: ignore[union-attr]
+
+
 def test_a_release_whose_longest_operation_is_longer_is_seen(study: Study) -> None:
     worse = pl.when(dbms=NEW, step="byrx.overwrite").then(100.0).otherwise(1.0)
     bad = replace(study, steps=study.steps.with_columns(pl.col("latency_max_us") * worse))
@@ -89,8 +95,8 @@ def test_trees_are_those_before_and_after_a_step(study: Study) -> None:
 
 
 def test_a_study_of_reads_has_no_published_numbers(study: Study, reads: Study, compared: pl.DataFrame) -> None:
-    assert "None of these steps has published numbers" in repr(*page.published(reads, relate(reads)[1]))
-    assert len(page.published(study, compared)) == 2
+    assert "None of these steps has published numbers" in repr(*as_published.tables(reads, relate(reads)[1]))
+    assert len(as_published.tables(study, compared)) == 2
 
 
 def test_instructions_stand_where_they_were_counted(study: Study, reads: Study) -> None:
@@ -120,10 +126,10 @@ def test_defaults_are_the_options_that_changed(study: Study) -> None:
 
 
 def test_ours_stand_beside_the_published_ranges(study: Study, compared: pl.DataFrame) -> None:
-    html = page.beside(study, compared).as_raw_html()  # type: ignore[union-attr]
+    html = as_published.beside(study, compared).as_raw_html()  # type: ignore[union-attr]
     assert "0.85 to 0.95" in html, "published as 5 to 15 % lost"
     assert "1.15 to 1.20" in html
     assert "9.7.3 / 6.11.4" in html
     older = compared.filter(pl.col("dbms") == "rx6295.c8r32-small")
-    assert "near enough" in repr(page.beside(study, older))
-    assert "500,000" in page.what_differs(study).as_raw_html()
+    assert "near enough" in repr(as_published.beside(study, older))
+    assert "500,000" in as_published.what_differs(study).as_raw_html()

@@ -7,12 +7,13 @@ import polars as pl
 import pytest
 import synthetic_scenarios as made_up
 import yaml
+from rqps.errors import RqpsError
 from rqps.pages import perf_schema_instruments as page
 from rqps.run.levels import file_of_level, levels_file, run_levels
 from rqps.stats.scenarios import costly, events_per_statement, parts_by_kind, recorded_events, split_by_name
 from rqps.store import load
 from rqps.store.read import load_levels
-from rqps.study import RunsFile, read_runs_file, unfold
+from rqps.study import RunsFile, read_runs_file, study_of, unfold
 from rqps.workloads import PARAMETERS
 
 RUNS = """
@@ -145,6 +146,12 @@ def test_a_level_is_found_by_its_name(data: Path, measured: Path) -> None:
     assert file_of_level(measured, "parts-9") is None
     assert file_of_level(measured, "parts") is None
     assert "8.0.33" in yaml.safe_load(levels_file(measured, "parts").read_text())["builds"]["my8"]["mysql"]
+
+
+def test_a_study_that_is_called_as_a_level_is_refused(data: Path) -> None:
+    (data.parent / "runs.yaml").write_text(f"{RUNS}  parts-1: {{extends: parts}}\n")
+    with pytest.raises(RqpsError, match=r"studies\.parts-1: rqps gives this name to a level of parts"):
+        study_of(read_runs_file(data.parent / "runs.yaml", PARAMETERS), "parts")
 
 
 def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:

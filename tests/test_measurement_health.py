@@ -68,6 +68,13 @@ def test_duets_of_the_base_with_itself_are_not_part_of_the_study(tmp_path: Path)
     assert with_.steps.select("between", "within").equals(without.steps.select("between", "within"))
 
 
+def test_a_config_called_again_is_not_the_base_itself(tmp_path: Path) -> None:
+    found = judged(tmp_path, replace(SHAPE, dbms=("my1.again", "my2.again")), itself=0.95)
+    assert set(found.compared["dbms"]) == {"my1.again.again"}
+    assert found.compared.filter(metric="operations_per_s")["different"].all()
+    assert found.steps["told"].is_not_null().all()
+
+
 def test_ratios_that_go_one_way_are_doubted(tmp_path: Path) -> None:
     found = judged(tmp_path, drift=0.02)
     assert found.belief == "doubtful"

@@ -13,8 +13,9 @@ from rqps.errors import RqpsError
 from rqps.pages import one_regression as page
 from rqps.report.render import notebook_page
 from rqps.stats.status_counters import CERTAIN
+from rqps.store import write_study_card
 from rqps.view.flame import Drawing
-from synthetic import Shape, write_study
+from synthetic import Shape, card, manifest, write_run, write_study
 from synthetic_report import HOSTILE
 
 SAMPLE = Path(__file__).parent.parent / "data"
@@ -60,6 +61,14 @@ def test_a_question_can_be_named(tmp_path: Path) -> None:
         page.gather("synthetic", data, step="point-quary")
     with pytest.raises(RqpsError, match=r"did you mean 'my2\.base'"):
         page.gather("synthetic", data, me="my2.bas")
+
+
+def test_a_study_of_people_s_own_is_no_what_if_whatever_its_name(tmp_path: Path) -> None:
+    data, own = write_study(tmp_path), "synthetic-if-cached"
+    write_study_card(tmp_path / f"raw/study={own}", card(study=own))
+    for dbms in ("my1.base", "my2.base"):
+        write_run(tmp_path / f"raw/study={own}", manifest(dbms, 1, study=own), Shape())
+    assert page.gather("synthetic", str(data)).what_ifs.is_empty()
 
 
 def test_a_disturbed_round_is_marked(evidence: page.Evidence) -> None:

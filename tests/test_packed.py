@@ -126,6 +126,7 @@ def test_a_study_goes_with_its_levels(tmp_path: Path) -> None:
     level = data / "raw/study=synthetic-1"
     write_study_card(level, card(study="synthetic-1"))
     write_run(level, manifest("my2.base", 1, study="synthetic-1"), Shape())
+    assert len(rqps.load_levels("synthetic", data)) == 1, "a study of its own, without the file of levels"
     (data / "raw" / STUDY / "levels.yaml").write_text("studies: {}\n")
     [file] = pack("synthetic", tmp_path / "x.rqps", data)
     levels = rqps.load_levels(file)

@@ -32,6 +32,7 @@ def study(**changes: Any) -> RunsFile:
             "configs": {
                 "base": {"big_tables": True, "sort-buffer-size": "1M", "query_cache_type?": False},
                 "ps0": changes.pop("ps0", {"extends": "base", "sort_buffer_size": "2M"}),
+                "again": {"extends": "base"},
             },
             "studies": {"demo": {**spec, **changes}},
         },
@@ -182,3 +183,10 @@ def test_both_sides_of_a_health_duet_are_the_base() -> None:
         ("old.base", health[0].identity)
     }
     assert len({run.run.endswith(".again") for run in health}) == 2  # sides and order of start are drawn anew
+
+
+def test_a_config_may_be_called_as_the_second_side_of_a_health_duet_is() -> None:
+    runs = unfold(study(method="duet", dbms=("old.again", "new.again"), base="old.again"), "demo", "h")
+    sides = {each.run: each.dbms for run in runs for each in run.members}
+    assert sides["r01@h/new.again"] == "new.again"
+    assert sides["h01@h/old.again"] == sides["h01@h/old.again.again"] == "old.again"

@@ -76,7 +76,7 @@ def health(study: Study) -> Health:
     both = pl.concat([found, itself.select(found.columns)])
     # The spread of a few rounds of the base with itself is learned from those of the study, too.
     compared = in_tables(compare(both))
-    is_itself = pl.col("dbms").str.ends_with(AGAIN)
+    is_itself = pl.col("dbms") == study.card.base + AGAIN
     equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
     steps, by_round, drift = _steps(found, compared.filter(~is_itself)), _by_round(study, found), _drift(found)
     told = steps.filter(pl.col("told").is_not_null(), metric=METRICS[0])["told"].sort()
@@ -98,7 +98,8 @@ def _itself(study: Study) -> pl.DataFrame:
     """Rounds of the base against itself, in which the other base has a name of its own."""
     try:
         found = load(study.place, mode="health")
-        again = pl.when(pl.col("run").str.ends_with(AGAIN)).then(pl.col("dbms") + AGAIN).otherwise("dbms")
+        second = pl.col("dbms") + AGAIN
+        again = pl.when(pl.col("run").str.ends_with(second)).then(second).otherwise("dbms")
         runs, steps = (frame.with_columns(again.alias("dbms")) for frame in (found.runs, found.steps))
         return rounds(measured(replace(found, runs=runs, steps=steps), METRICS), runs, study.card.base)
     except RqpsError:

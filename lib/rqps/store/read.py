@@ -9,6 +9,7 @@ import polars as pl
 from rqps.errors import RqpsError
 from rqps.store.manifest import (
     CARD,
+    LEVELS,
     MANIFEST,
     StudyCard,
     check_files,
@@ -100,10 +101,13 @@ def place_of(study: str | Path, data: str | Path | None = None) -> str:
 
 
 def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> list[Study]:
-    """The study, then the studies that measure its parts (STUDY-1, STUDY-2, …), if they have runs in that mode."""
+    """The study, then those that measure its parts (STUDY-1, STUDY-2, …) by its file of levels, if they have runs in
+    that mode."""
     found = [load(study, data, mode)]
     beside, name = found[0].place.rpartition("/")[0], found[0].card.study
-    while _is_there(place := f"{beside}/study={name}-{len(found)}"):
+    packed = packed_at(found[0].place)
+    has_levels = LEVELS in packed.files if packed else (Path(found[0].place) / LEVELS).is_file()
+    while has_levels and _is_there(place := f"{beside}/study={name}-{len(found)}"):
         found.append(load(place, mode=mode))
     return [each for each in found if not each.runs.is_empty()]
 

@@ -186,7 +186,7 @@ def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads:
     if kind == "string_pattern_mismatch":
         if place[0] in ("builds", "hosts") and len(place) == 3:
             return f"{value!r} is not {(_FORMS_OF_HOSTS if place[0] == 'hosts' else _FORMS)[str(place[-1])]}"
-        return f"{value!r} can't be a name; use letters, digits, _ and - (it becomes part of a folder's name)"
+        return f"{value!r} can't be a name; use letters, digits, _ and -, none in front (folders are named by it)"
     for bound, words in _BOUNDS.items():
         if bound in context:
             return f"is {_shown(value, written)}; it has to be {words} {context[bound]}"

@@ -31,8 +31,9 @@ from rqps.terminal import seconds
 
 LONGEST_NAME = 80
 """With it, `.run=r001@BUILD.CONFIG@HOST.partial` still is a file's name, of 255 characters at most."""
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=LONGEST_NAME)]
-"""A build's, a config's or a study's. It becomes part of a folder's name, and `.` parts build from config."""
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
+"""A build's, a config's or a study's. It becomes part of a folder's name, `.` parts build from config, and a command
+takes a `-` in front for an option."""
 
 
 def _one_line(value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
@@ -150,9 +151,10 @@ def unfold(
             identity=identity(build_spec, options, spec, scenario),
         )
 
-    def duet(mode: Mode, number: int, names: Iterable[str]) -> Run:
-        ordered = order(tuple(names), seed, number)
-        first, *others = [run(mode, number, each.removesuffix(AGAIN), f"{host}/{each}") for each in ordered]
+    def duet(mode: Mode, number: int, sides: Mapping[str, str]) -> Run:
+        """A duet of sides by name, each with its dbms."""
+        ordered = order(tuple(sides), seed, number)
+        first, *others = [run(mode, number, sides[each], f"{host}/{each}") for each in ordered]
         return replace(first, beside=tuple(others))
 
     one_by_one: dict[Mode, int] = {"stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
@@ -162,10 +164,11 @@ def unfold(
         can_be = [each.dbms for each in every if not each.absent]
         pairs = healthy = 0
         for rounds, (number, names) in enumerate(_duets(spec, can_be, there or {}, wanted or {}), start=1):
-            runs.append(duet("throughput", number, names))
+            runs.append(duet("throughput", number, {each: each for each in names}))
             pairs += len(names) - 1
             due = _health_duets(spec, rounds, pairs)
-            runs += [duet("health", each, (spec.base, spec.base + AGAIN)) for each in range(healthy + 1, due + 1)]
+            both = dict.fromkeys((spec.base, spec.base + AGAIN), spec.base)
+            runs += [duet("health", each, both) for each in range(healthy + 1, due + 1)]
             healthy = max(due, healthy)
     else:
         one_by_one = {"throughput": spec.rounds or 0, **one_by_one}
@@ -219,7 +222,14 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
             f"unknown study {study!r}; {instead(study, runs_file.studies, 'studies')}",
             fix="name one of these studies, or add yours to runs.yaml",
         )
-    return runs_file.studies[study]
+    spec = runs_file.studies[study]
+    if spec.measure_parts_of is not None:
+        for name in filter(re.compile(rf"{re.escape(study)}-[0-9]+").fullmatch, runs_file.studies):
+            raise RqpsError(
+                f"studies.{name}: rqps gives this name to a level of {study}, whose parts it measures",
+                fix=f"call it otherwise in runs.yaml, or leave out measure_parts_of of {study}",
+            )
+    return spec
 
 
 def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:

@@ -218,10 +218,10 @@ def _what_ifs(study: Study) -> pl.DataFrame:
         if not name.startswith(begin):
             continue
         asked = load(name, data)
-        if asked.runs.is_empty() or asked.runs["dbms"].n_unique() < 2:
+        of_people, _, change = asked.card.question.partition("What if: ")
+        if of_people or asked.runs.is_empty() or asked.runs["dbms"].n_unique() < 2:
             continue
         _, compared = stats.relate(asked)
-        change = asked.card.question.removeprefix("What if: ")
         found.append(compared.with_columns(change=pl.lit(change), study=pl.lit(name)))
     return pl.concat(found) if found else pl.DataFrame()
 
