@@ -31,7 +31,7 @@ from pathlib import Path
 
 import psutil
 import rqps
-from child import until
+from child import share_cache, until
 from rqps.engines.cache import cache_dir
 from rqps.errors import RqpsError
 from rqps.run.notes import noted
@@ -42,9 +42,6 @@ from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from rqps.workloads.insert_benchmark.generator import MEMORY
 
-SHARED = ("apt", "builds", "debian", "facts", "maven", "npm", "tools")
-"""Of the user's cache, what a campaign makes use of. All else it has for itself: it must not wait for others to have
-measured, nor they for it."""
 RUNS_YAML = """\
 builds:
   my5624: {mysql: "5.6.24"}
@@ -205,10 +202,7 @@ class Campaign:
         (published := self.folder / "data/report/published_results.html").parent.mkdir(parents=True, exist_ok=True)
         published.touch()
         os.utime(published, (LATER_S, LATER_S))
-        for name in SHARED:
-            (cache_dir() / name).mkdir(parents=True, exist_ok=True)
-            if not (self.cache / name).exists():
-                (self.cache / name).symlink_to(cache_dir() / name)
+        share_cache(self.cache, cache_dir())
 
     def do(self, fault: Fault) -> Outcome:
         """One fault, and whatever follows until all is whole again."""

@@ -1,6 +1,5 @@
 """Fixtures for all tests: private folders, made-up studies, a browser; and a watch that nothing is left running."""
 
-import fcntl
 import os
 import shutil
 import signal
@@ -13,9 +12,11 @@ from pathlib import Path
 import pytest
 import rqps
 from browser import Browser
-from child import running_from, until
+from child import running_from, share_cache, until
 from hypothesis import HealthCheck, settings
 from releases import Site, served
+from rqps.engines.cache import cache_dir
+from rqps.scratch import Scratch
 from synthetic import MANY, write_study
 
 collect_ignore_glob = ["notebooks/*"]  # some of them fail on purpose; tests execute them
@@ -30,8 +31,9 @@ PATIENCE_S = 20  # for a server that is still writing its pages
 # their keepers run in temporary directories, and the rest inherits TMPDIR. Others on the machine have not.
 WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
-MEASURING = "RQPS_TESTS_MEASURING"
-"""The file that a test marked `measures` locks: rqps measures one study at a time on a host."""
+CACHE = pytest.StashKey[Scratch]()
+USERS_CACHE = "RQPS_TESTS_CACHE"
+"""The user's cache, in which nothing is fetched twice."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,7 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
     )  # pytest keeps its own for a look afterwards
     config.stash[WATCHED] = Path(tempfile.mkdtemp(prefix="rqps-t-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(config.stash[WATCHED])
-    os.environ.setdefault(MEASURING, str(config.stash[WATCHED] / "measuring.lock"))
+    # Each worker has a cache of its own with all that is in the user's: rqps measures one study at a time in each.
+    users = Path(os.environ.setdefault(USERS_CACHE, str(cache_dir())))
+    config.stash[CACHE] = Scratch(users / "tests")
+    os.environ["RQPS_CACHE"] = str(config.stash[CACHE].path)
+    share_cache(config.stash[CACHE].path, users, "data")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files of tests that wait longest come first, or one worker would be at them when all others have ended."""
+    files = {mark: {each.path for each in items if each.get_closest_marker(mark)} for mark in ("live", "page")}
+    items.sort(key=lambda each: [each.path not in of_mark for of_mark in files.values()])
 
 
 @pytest.hookimpl(trylast=True)
@@ -54,6 +66,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.stash[LEFT_OVER] = [f"{pid}: {words}" for pid, words in left.items()]
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     shutil.rmtree(folder, ignore_errors=True)
+    session.config.stash[CACHE].remove()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -71,17 +84,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.skipped and needs_the_real_thing and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
     return report
-
-
-@pytest.fixture(autouse=True)
-def in_turn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Holds back a test that measures a study while another worker's test does."""
-    if not request.node.get_closest_marker("measures"):
-        yield
-        return
-    with Path(os.environ[MEASURING]).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from rqps.engines.sources import debian
 from rqps.run.notes import UNDER_WAY
 from ssh_host import LOOPBACK, Computer, Network, on_a_disk
 
-pytestmark = [pytest.mark.live, pytest.mark.measures]
+pytestmark = pytest.mark.live
 
 RUNS = """
 builds:

@@ -19,7 +19,7 @@ from rqps.engines import Start
 from rqps.engines.mysql import instance, prepare
 from rqps.errors import RqpsError
 
-pytestmark = [pytest.mark.live, pytest.mark.measures]
+pytestmark = pytest.mark.live
 
 OLD = "my5624.common"
 """It starts in a second."""

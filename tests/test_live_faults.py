@@ -116,7 +116,6 @@ def test_a_server_that_makes_an_empty_data_directory_does_not_outlive_rqps(short
         until(lambda: not running_from(short / "data"))
 
 
-@pytest.mark.measures
 def test_a_keeper_that_is_killed_while_its_server_stops_fails_the_run(tmp_path: Path) -> None:
     place = Place(tmp_path, RUNS)
     process = place.start()

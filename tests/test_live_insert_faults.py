@@ -48,13 +48,14 @@ def operations(said: Answer, kind: str) -> int:
 
 
 def test_the_memory_of_a_load_is_in_a_folder_that_the_next_one_sweeps(house: Inserts) -> None:
-    others = {*MEMORY.glob(f"{PREFIX}*")}
     with house.at_work("l.i0", asked()) as load:
-        shared = [path for each in {*MEMORY.glob(f"{PREFIX}*")} - others for path in each.iterdir()]
-        assert sorted(path.name for path in shared) == ["clients", IN_USE]
+        words = Path(f"/proc/{load.pid}/cmdline").read_text().split("\0")
+        (shared,) = (Path(word.partition("=")[2]).parent for word in words if word.startswith("--shared-file="))
+        assert shared.match(f"{MEMORY}/{PREFIX}*")
+        assert sorted(path.name for path in shared.iterdir()) == ["clients", IN_USE]
         load.wait_for_end()
         load.wait_until_gone()
-    assert not any(path.exists() for path in shared)
+    assert not shared.exists()
 
 
 def test_what_is_late_is_forgiven_or_made_up_for(house: Inserts) -> None:

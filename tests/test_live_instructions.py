@@ -23,7 +23,7 @@ from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from test_live_study import RUNS as STUDY_RUNS
 
-pytestmark = [pytest.mark.live, pytest.mark.measures]
+pytestmark = pytest.mark.live
 
 OPERATIONS = 100
 RUNS = """

@@ -12,7 +12,7 @@ import rqps
 from live_study import Place, ended
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 
-pytestmark = [pytest.mark.live, pytest.mark.measures]
+pytestmark = pytest.mark.live
 
 RUNS = """
 builds:

@@ -209,13 +209,13 @@ def test_a_folder_that_is_no_report_stays(data: Path, notebooks: Path, tmp_path:
     assert kept.read_text() == "somebody's own"
 
 
-def test_a_study_without_a_finished_run_has_a_page_that_says_so(tmp_path: Path) -> None:
+def test_a_study_without_a_finished_run_has_a_page_that_says_so(notebooks: Path, tmp_path: Path) -> None:
     folder = tmp_path / "raw/study=synthetic"
     write_study_card(folder, card())
     run = folder / "failed/run=r01@my2.base@here.1"
     write_manifest(run, manifest("my2.base", 1, outcome="failed", error="no such option: query_cache"))
     nbformat.write(notebook_of([]), run / "notebook.ipynb")
-    index = build("synthetic", tmp_path, tmp_path / "report")
+    index = build("synthetic", tmp_path, tmp_path / "report", notebooks)
     text = index.read_text()
     assert "No run of this study has finished yet." in text
     assert "no such option: query_cache" in text
@@ -224,10 +224,10 @@ def test_a_study_without_a_finished_run_has_a_page_that_says_so(tmp_path: Path) 
     assert not (index.parent / PAGE).exists()
 
 
-def test_a_study_without_its_base_says_what_is_missing(tmp_path: Path) -> None:
+def test_a_study_without_its_base_says_what_is_missing(notebooks: Path, tmp_path: Path) -> None:
     write_report(tmp_path, Shape(rounds=1))
     (tmp_path / "raw/study=synthetic/run=r01@my1.base@here/manifest.json").unlink()
-    index = build("synthetic", tmp_path, tmp_path / "report")
+    index = build("synthetic", tmp_path, tmp_path / "report", notebooks)
     assert "no finished run of the base &#39;my1.base&#39;" in index.read_text()
 
 

@@ -120,7 +120,7 @@ def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) 
 def _facts_folder(mysqld: Path) -> Path:
     """The folder of the facts about this very file: one that was changed is another one."""
     now = mysqld.stat()
-    return cache_dir() / "facts" / short_key(str(mysqld), now.st_size, now.st_mtime_ns)
+    return cache_dir() / "facts" / short_key(str(mysqld.resolve()), now.st_size, now.st_mtime_ns)
 
 
 def known_version(tree: Path) -> str | None:

@@ -154,7 +154,7 @@ def known_version(tree: Path) -> str | None:
 def _facts_folder(program: Path) -> Path:
     """The folder of the facts about this very file: one that was changed is another one."""
     now = program.stat()
-    return cache_dir() / "facts" / short_key(str(program), now.st_size, now.st_mtime_ns, "rocksdb")
+    return cache_dir() / "facts" / short_key(str(program.resolve()), now.st_size, now.st_mtime_ns, "rocksdb")
 
 
 def _facts(program: Path, argv: Sequence[str], say: Say) -> dict[str, str]:

@@ -156,7 +156,7 @@ def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
 
 def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Path:
     """An archive by `mvn` and its settings (mirrors, proxies), taken out of its repository: no copy stays."""
-    repository = cache_dir() / "maven"
+    repository = (cache_dir() / "maven").resolve()
     group, artifact, version, *_ = coordinates.split(":")
     arrives = repository / group.replace(".", "/") / artifact / version
     command = [
