@@ -187,6 +187,13 @@ def test_a_zip_that_holds_more_than_it_says_is_refused(tmp_path: Path, here: Pat
     assert sum(path.stat().st_size for path in here.iterdir()) <= 10
 
 
+def test_a_zip_without_its_begin_is_refused(tmp_path: Path, here: Path) -> None:
+    packed = zipped(tmp_path / "a.zip", "bin/mysqld", ELF)
+    packed.write_bytes(packed.read_bytes()[20:])
+    with pytest.raises(RqpsError, match="cut off or damaged"):
+        unpack(packed, here)
+
+
 def test_an_encrypted_zip_is_refused(tmp_path: Path, here: Path) -> None:
     packed = zipped(tmp_path / "a.zip", "bin/mysqld", ELF)
     raw = bytearray(packed.read_bytes())

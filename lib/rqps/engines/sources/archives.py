@@ -5,6 +5,7 @@ an earlier one, and before Python 3.11.13 and 3.12.11 chains of links get past i
 links last, checked on the real file system. The folder is the caller's to throw away when this raises.
 """
 
+import errno
 import io
 import lzma
 import os
@@ -54,7 +55,8 @@ def unpack(
             f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
         ) from error
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the disk; gzip and bz2 give none
+        # Others are of the disk; gzip and bz2 give no number, and a place before the begin of a zip gives EINVAL.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise RqpsError(f"{archive.name}: cut off or damaged: {error}", fix=FETCH_AGAIN) from error
     except NotImplementedError as error:
