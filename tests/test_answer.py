@@ -76,6 +76,13 @@ def test_a_study_of_profiles_names_functions(sample: Path) -> None:
     assert found.tables[0][0] == "Where the time goes"
 
 
+def test_what_everything_adds_is_made_of_what_is_recorded(sample: Path) -> None:
+    """And not of switching the performance schema off."""
+    second = answer_of(sample, "ps-statements-as-text", ("perf_schema_overhead",)).sentences[1]
+    assert second.startswith("By instructions, of 22,453 that all of it adds, each alone: what the release enables ")
+    assert " off " not in second
+
+
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed samples, whatever was measured here since."""

@@ -1,6 +1,7 @@
 """One regression on one screen: its numbers are those of the other pages, and its lists choose without a kernel."""
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import polars as pl
@@ -89,6 +90,26 @@ def test_of_lists_of_flags_only_what_differs_is_shown() -> None:
     base, me = "index_merge=on,mrr=on,skip_scan=on", "index_merge=on,mrr=off"
     shown = [text.partition(">")[2].partition("<")[0] for text in _values(base, me)]
     assert shown == ["mrr=on, skip_scan=on", "mrr=off"]
+
+
+def test_counters_that_changed_alike_stand_by_name() -> None:
+    """Whatever the last digits of their means."""
+    runs: list[dict[str, Any]] = [
+        {"host": "vm", "run": f"{dbms}{number}", "dbms": dbms, "round": number, "step": "scan"}
+        for dbms in ("a.x", "b.x")
+        for number in (1, 2, 3)
+    ]
+    rows = [
+        {**run, "name": f"counter-{scale:02}", "moment": moment, "value": str(value)}
+        for run in runs
+        for scale in range(1, 31)
+        for moment, value in (("before", 0), ("after", scale * (run["round"] + 7 * (run["dbms"] == "b.x"))))
+    ]
+    of_step = {"operations": 7, "errors": 0, "operations_per_s": 5.0, "elapsed_s": 2.0, "warmup_s": 0.3}
+    found = stats.status_changes(
+        pl.DataFrame(rows), pl.DataFrame([{**run, **of_step} for run in runs]), [("a.x", "b.x")]
+    )
+    assert found["name"].is_sorted()
 
 
 def test_counters_are_ranked_by_how_unlikely_their_change_is() -> None:

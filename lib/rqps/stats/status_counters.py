@@ -57,9 +57,11 @@ def status_changes(
     found = found.filter(pl.col("n") > 1)
     chances = false_shares(found["t"].to_list(), (found["n"] - 1).to_list())
     most = pl.max_horizontal(pl.col("base_value").abs(), pl.col("me_value").abs())
-    size = (pl.col("me_value") - pl.col("base_value")).abs() / most
+    size = ((pl.col("me_value") - pl.col("base_value")).abs() / most).fill_nan(0)
+    # The last digits of a sum depend on the order of the rows, and that on nothing: they decide no place.
+    rank = (pl.col("chance").clip(CERTAIN).round(9), most < RARE, -size.round(9), "name")
     return (
         found.drop("t")
         .with_columns(pl.Series("chance", chances, pl.Float64))
-        .sort("host", "step", "base", "dbms", pl.col("chance").clip(CERTAIN), most < RARE, -size.fill_nan(0), "name")
+        .sort("host", "step", "base", "dbms", *rank)
     )

@@ -83,7 +83,8 @@ def _by_release(costs: pl.DataFrame) -> str:
 
 def _counted(costs: pl.DataFrame) -> str:
     """The instructions that each scenario adds to all-disabled, of one step; nothing where none were counted."""
-    added = dict(costs.sort("added", descending=True).select("scenario", "added").rows())
+    parts = costs.filter(pl.col("scenario") != OFF).sort("added", descending=True)
+    added = dict(parts.select("scenario", "added").rows())
     whole = added.pop(ENABLED, None)
     if whole is None or not added:
         return ""
