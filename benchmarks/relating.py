@@ -122,7 +122,9 @@ def measure(task: str, where: str, sides: dict[str, Side], pairs: int) -> list[d
     found = []
     for name in sides:
         seconds = sorted(_seconds(pair[name]) for pair in timed)
-        print(f"{task}, {where}, {name}: median {seconds[len(seconds) // 2]:.3f} s, peak {peaks[name]:,.0f} MB")
+        cpu_s = sorted(pair[name]["cpu_s"] for pair in timed)
+        took, cpu = (f"{of[len(of) // 2]:.2f} s ({of[0]:.2f} to {of[-1]:.2f})" for of in (seconds, cpu_s))
+        print(f"{task}, {where}, {name}: {took}, CPU {cpu}, peak {peaks[name]:,.0f} MB")
         if name != "rqps":
             whole = [(_seconds(pair["rqps"]), _seconds(pair[name])) for pair in timed]
             found.append(report(f"{task}, {where}: seconds of rqps (me) and {name} (base)", whole))

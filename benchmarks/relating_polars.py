@@ -1,14 +1,14 @@
 """One side of `relating.py`: what the notebooks do, on `steps`, from the one-second `intervals`, and a whole page."""
 
-import json
 import sys
+import tempfile
 from pathlib import Path
 
 import polars as pl
 import rqps
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 from relating_side import Rows, serve
+from rqps.notebook import LOGS, RESULT, Execution
+from rqps.report.render import notebook_page
 from rqps.stats import COMPARED, compare, measured, rounds, tidy
 from rqps.store import Study
 
@@ -32,15 +32,16 @@ def of_intervals(study: Study) -> Rows:
 
 
 def of_page(_: None) -> Rows:
-    """The code cells of a page's notebook, with all that they show: tables as HTML, charts also as pictures."""
-    shell = InteractiveShell.instance()
-    cells = json.loads((NOTEBOOKS / f"{task}.ipynb").read_text())["cells"]
-    asked, *others = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    assert asked.startswith("study = ")
-    with capture_output() as captured:
-        for source in (f"study, data = {place!r}, None", *others):
-            shell.run_cell(source).raise_error()  # type: ignore[no-untyped-call]
-    return [(len(captured.outputs),)]
+    """A page as `rqps report` makes it: its notebook executed in a kernel of its own, and rendered."""
+    with tempfile.TemporaryDirectory(prefix="rqps-bench-") as name:
+        folder = Path(name)
+        (folder / LOGS).mkdir()
+        execution = Execution(NOTEBOOKS / f"{task}.ipynb", folder, {"study": place, "data": ""})
+        execution.wait()
+        execution.stop()
+        assert execution.error() is None, execution.error()
+        page = notebook_page(folder / RESULT, study="relating", lead="", home="index.html", made="")[1]
+    return [(len(page),)]
 
 
 def _rows(study: Study, values: pl.DataFrame) -> Rows:

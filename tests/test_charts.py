@@ -171,7 +171,7 @@ def test_settings_that_differ_stand_in_one_row_each(study: Study) -> None:
     assert "(empty)" in html
     assert "<img" not in html
     assert f'title="{long}"' in html
-    alike = sections.differences_table(hidden_differences(study.settings, study.conditions, BASE))
+    alike = sections.differences_table(hidden_differences(study, BASE))
     assert repr(alike) == "- None: all settings that no config asks for are alike."
 
 

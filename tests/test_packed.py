@@ -235,8 +235,13 @@ def test_a_table_with_another_bit_is_not_unpacked(data: Path, tmp_path: Path) ->
 def test_a_newer_schema_is_refused(data: Path, tmp_path: Path) -> None:
     [folder] = pack("synthetic", tmp_path, data)
     with_runs(folder, pl.read_parquet(folder / "runs.parquet"), rqps_schema_version="99")
-    with pytest.raises(RqpsError, match=r"runs\.parquet: schema version 99, and this rqps reads 1 to"):
-        rqps.load(folder)
+    with zipfile.ZipFile(tmp_path / "x.rqps", "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, f"{STUDY}/{path.name}")
+    for place in (folder, tmp_path / "x.rqps"):
+        with pytest.raises(RqpsError, match=r"runs\.parquet: schema version 99, and this rqps reads 1 to") as caught:
+            rqps.load(place)
+        assert "update rqps" in caught.value.fix
 
 
 def with_runs(folder: Path, runs: pl.DataFrame, **changes: str) -> None:

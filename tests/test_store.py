@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 import rqps
+from polars.testing import assert_frame_equal
 from rqps import stats
 from rqps.errors import RqpsError
 from rqps.stats import all_warnings
@@ -42,6 +43,27 @@ def test_a_study_is_read_with_its_identity_in_front(data: Path) -> None:
     one = study.intervals.filter(run="r01@my2.ps0@here", step="point-query").collect()
     assert one["dbms"].unique().to_list() == ["my2.ps0"]
     assert one["build"].unique().to_list() == ["my2"]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        pl.col("run") == "r01@my2.ps0@here",
+        pl.col("second") > 1,
+        (pl.col("dbms") == "my2.ps0") & (pl.col("second") > 1),
+        pl.col("run") == "nobody",
+        pl.col("run") > pl.col("step"),
+        pl.lit(True),
+    ],
+)
+def test_some_rows_are_those_of_all_that_are_asked_for(data: Path, where: pl.Expr) -> None:
+    rows = rqps.load("synthetic", data=data).intervals
+    every = rows.collect().filter(where)
+    assert_frame_equal(rows.filter(where).collect(), every)
+    for names in (["second", "run"], ["operations"], ["host"]):
+        assert_frame_equal(rows.filter(where).select(names).collect(), every.select(names))
+    assert rows.filter(where).select(pl.len()).collect().item() == every.height
+    assert_frame_equal(rows.filter(where).head(3).collect(), every.head(3))
 
 
 def test_what_a_run_ran_under_is_one_row_a_fact(data: Path) -> None:

@@ -11,7 +11,7 @@ from rqps.report.profiles import Links
 from rqps.report.render import json_in_html
 from rqps.stats import SIDES
 from rqps.store.read import Study
-from rqps.view import by_host, interval_of, ratio, verdict_words
+from rqps.view import Row, by_host, interval_of, ratio, verdict_words
 from rqps.view.flame import address
 from rqps.view.words import sized
 
@@ -39,7 +39,8 @@ def numbers(
 
     `files` are the pages of runs by their folders.
     """
-    folders = dict(study.runs.select("run", "folder").rows())
+    folders = study.runs.select("run", "folder").iter_rows()
+    places = {run: (files.get(at), Path(at).relative_to(folder_of_unit(at).parent)) for run, at in folders}
     warned = study.warnings.group_by("run", "step").agg(pl.format("{}: {}", "kind", "text"))
     said = {(run, step): texts for run, step, texts in warned.rows()}
     keys = ["step", "dbms", "base"]
@@ -48,7 +49,9 @@ def numbers(
     for (step, dbms, base), rows in by_host(compared).group_by(keys, maintain_order=True):
         found = {row["metric"]: row for row in rows.to_dicts()}
         there = [metric for metric in metrics if metric in found]
-        by_round = of_cell[step, dbms, base].partition_by("round", as_dict=True, maintain_order=True)
+        by_round: dict[int, dict[str, Row]] = {}
+        for row in of_cell[step, dbms, base].iter_rows(named=True):
+            by_round.setdefault(row["round"], {})[row["metric"]] = row
         own = base == study.card.base
         by = profiles.by.get((step, dbms)) if own else None
         yield {
@@ -58,13 +61,11 @@ def numbers(
             "numbers": [_said(found[metric]) for metric in there],
             "metrics": [SIDES[metric] for metric in there],
             "profile": "" if by is None else f"{profiles.page}{address(step, dbms, by)}",
-            "rounds": [
-                _round(number, of_round, there, folders, files, said) for (number,), of_round in by_round.items()
-            ],
+            "rounds": [_round(number, of_round, there, places, said) for number, of_round in by_round.items()],
         }
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _said(row: Row) -> str:
     takes = f", it would take {row['needs']}" if row["needs"] else ""
     verdict = verdict_words(row["metric"])[row["verdict"]]
     return f"{SIDES[row['metric']]} {ratio(row['median'])} ({interval_of(row)}, n={row['n']}): {verdict}{takes}"
@@ -72,13 +73,11 @@ def _said(row: Mapping[str, Any]) -> str:
 
 def _round(
     number: int,
-    rows: pl.DataFrame,
+    found: Mapping[str, Row],
     metrics: list[str],
-    folders: Mapping[str, str],
-    files: Mapping[str, str | None],
+    places: Mapping[str, tuple[str | None, Path]],
     said: Mapping[tuple[str, str | None], list[str]],
 ) -> dict[str, Any]:
-    found = {row["metric"]: row for row in rows.to_dicts()}
     first = next(iter(found.values()))
     runs = (first["base_run"], first["run"])
     table = "slices.parquet" if "/" in first["run"] and first["cycles"] else "steps.parquet"
@@ -90,10 +89,6 @@ def _round(
             else ["–"] * 3
             for metric in metrics
         ],
-        "runs": [{"name": run, "file": files.get(folders[run]), "raw": _raw(folders[run], table)} for run in runs],
+        "runs": [{"file": file, "raw": f"{place}/{table}"} for file, place in map(places.__getitem__, runs)],
         "warnings": [text for run in runs for of in (first["step"], None) for text in said.get((run, of), [])],
     }
-
-
-def _raw(folder: str, table: str) -> str:
-    return str(Path(folder).relative_to(folder_of_unit(folder).parent) / table)

@@ -230,7 +230,7 @@ def _write_rounds(
     found = numbers_of(report.study, rounds, compared, files, report.links)
     words["screen"] = f"{INVESTIGATE.stem}.html" if investigated else ""
     page = render(
-        "rounds.html.j2", **words, numbers=tuple(found), logs=any(files.values()), contents={}, to_rounds=Markup("")
+        "rounds.html.j2", **words, numbers=found, logs=any(files.values()), contents={}, to_rounds=Markup("")
     )
     (report.folder / ROUNDS).write_text(page, encoding="utf-8")
     return links_to_rounds(base, compared)

@@ -65,11 +65,12 @@ def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str, statistic: Stat
     What surely differs can't be called so by mistake, so the interval is as wide as the others need (Holm, 1979). It
     is wider where a study was measured until it was decided, in so many `looks` at it.
     """
-    found = statistic.estimate(frame, keys, of)
+    covering = statistic.estimates(frame, keys, of)
+    found = covering(verdict.COVERAGE)
     looks = max(frame["looks"].to_list(), default=1) if "looks" in frame.columns else 1
     differ, before = 0, -1
     while differ > before:
-        wide = statistic.estimate(frame, keys, of, verdict.coverage_of_each(found.height - differ, looks))
+        wide = covering(verdict.coverage_of_each(found.height - differ, looks))
         found = found.with_columns(sure_low=wide["low"], sure_high=wide["high"])
         before, differ = differ, verdict.surely_differ(found, 1.0 if of == "ratio" else 0.0)
     return found

@@ -49,15 +49,15 @@ def all_warnings(study: Study) -> pl.DataFrame:
     )
     lasting = study.conditions.filter(pl.col("kind") != "option", ~pl.col("name").is_in(_OF_THE_MOMENT))
     changed = _spread(lasting).filter(differs).with_columns(study=pl.lit(study.card.study))
-    variables = _variables(study.settings)
     between_rounds = (
-        variables.group_by("host", "dbms", "name")
+        _variables(study)
+        .group_by("host", "dbms", "name")
         .agg(pl.col("value").unique().sort().alias("values"), pl.col("study", "build", "config").first())
         .filter(differs)
         .sort("host", "dbms", "name")
     )
     unasked = (
-        hidden_differences(variables.lazy(), study.conditions, base)
+        hidden_differences(study, base)
         .group_by("host", "base", "dbms")
         .agg(pl.len().alias("settings"))
         .join(study.runs.select("study", "host", "dbms", "build", "config").unique(), on=["host", "dbms"])
@@ -119,13 +119,13 @@ def _explained(kind: str, said: list[tuple[str, int]]) -> str:
     return f"{kind}: {said[0][0]}{f' ({times} such warnings)' if times > 1 else ''}"
 
 
-def hidden_differences(settings: pl.LazyFrame, conditions: pl.DataFrame, base: str) -> pl.DataFrame:
+def hidden_differences(study: Study, base: str) -> pl.DataFrame:
     """Server variables in which a dbms differs from the base, although no config asked for it.
 
     Variables that only one of the two servers knows are left out: they are part of being another version.
     """
-    known = _variables(settings).group_by("host", "dbms", "name").agg(pl.col("value").first())
-    options = conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
+    known = _variables(study).group_by("host", "dbms", "name").agg(pl.col("value").first())
+    options = study.conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
     asked = options.select("host", "dbms", "name", asked="value").unique()
     of_base = known.filter(dbms=base).select("host", "name", base="dbms", base_value="value")
     asked_of_base = asked.filter(dbms=base).select("host", "name", asked_of_base="asked")
@@ -166,7 +166,7 @@ def _of_each_dbms(study: Study) -> pl.DataFrame:
     builds = of_build.unpivot(index="dbms", variable_name="name").with_columns(kind=pl.lit("build"))
     facts = study.conditions.filter(~pl.col("name").is_in(_OF_THE_MOMENT))
     options = facts.filter(kind="option").select("dbms", name=pl.col("name").str.replace_all("-", "_"))
-    variables = _variables(study.settings).with_columns(kind=pl.lit("setting"))
+    variables = _variables(study).with_columns(kind=pl.lit("setting"))
     settings = variables.join(options, on=["dbms", "name"], how="anti", maintain_order="left")
     every = pl.concat([each.select(columns) for each in (builds, facts, settings)])
     return every.group_by("dbms", "kind", "name", maintain_order=True).agg(
@@ -243,16 +243,19 @@ def _spread(conditions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _variables(settings: pl.LazyFrame) -> pl.DataFrame:
+@lru_cache(maxsize=2)  # several sections of a page compare them
+def _variables(study: Study) -> pl.DataFrame:
+    """Server variables with each value that a dbms had, and the first round that had it."""
     name, value = pl.col("name"), pl.col("value")
-    ours = settings.filter(
+    ours = study.settings.filter(
         pl.col("kind") == "variable",
         ~name.str.contains(_NO_SETTING),
         ~value.str.starts_with("/"),
     )
     # 90.000000 is 90, and ./ is the same place as a single dot.
     plain = value.str.replace(r"^(-?\d+)\.0+$", "$1").str.replace(r"/$", "")
-    return ours.with_columns(plain.alias("value")).sort("host", "dbms", "round").collect()
+    values = ours.with_columns(plain.alias("value")).sort("host", "dbms", "round")
+    return values.unique(["host", "dbms", "name", "value"], keep="first", maintain_order=True).collect()
 
 
 def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:

@@ -5,7 +5,7 @@ of `Statistic`; nothing else changes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Protocol
 
@@ -32,13 +32,15 @@ class Statistic(Protocol):
     too_few: pl.Expr
     """Words for what it takes where they are not."""
 
-    def estimate(
-        self, frame: pl.DataFrame, keys: Sequence[str], value: str, coverage: float = COVERAGE
-    ) -> pl.DataFrame:
+    def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
+        """The estimates as a function of the coverage of their intervals."""
+
+    def estimate(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
         """One row per group, in order: the keys and `n, median, low, high, coverage`."""
+        return self.estimates(frame, keys, value)(COVERAGE)
 
 
-class Median:
+class Median(Statistic):
     """The median, with an interval from one of the sorted values to another: the k-th smallest to the k-th largest.
 
     Each value lies below the true median with probability one half, so the chance that the interval holds the true
@@ -57,29 +59,31 @@ class Median:
     sure = (pl.col("n") >= ROUNDS_FOR_A_VERDICT) & (pl.col("coverage") >= COVERAGE)
     too_few = pl.format("6 rounds or more: with {} there is no 95 % interval of the median", "n")
 
-    def estimate(
-        self, frame: pl.DataFrame, keys: Sequence[str], value: str, coverage: float = COVERAGE
-    ) -> pl.DataFrame:
+    def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         groups = frame.group_by(keys, maintain_order=True).agg(
             pl.len().cast(pl.Int32).alias("n"), pl.col(value).sort().alias("ordered")
         )
-        ranks = pl.DataFrame(
-            [(size, *interval_ranks(size, coverage)) for size in sorted(set(groups["n"]))],
-            schema={"n": pl.Int32, "k": pl.Int32, "coverage": pl.Float64},
-            orient="row",
-        )
         n, k, at = pl.col("n"), pl.col("k"), pl.col("ordered").list.get
-        return groups.join(ranks, on="n", how="left", maintain_order="left").select(
-            *keys,
-            "n",
-            ((at((n - 1) // 2) + at(n // 2)) / 2).alias("median"),
-            pl.when(n > 1).then(at(k - 1)).alias("low"),
-            pl.when(n > 1).then(at(n - k)).alias("high"),
-            "coverage",
-        )
+
+        def covering(coverage: float) -> pl.DataFrame:
+            ranks = pl.DataFrame(
+                [(size, *interval_ranks(size, coverage)) for size in sorted(set(groups["n"]))],
+                schema={"n": pl.Int32, "k": pl.Int32, "coverage": pl.Float64},
+                orient="row",
+            )
+            return groups.join(ranks, on="n", how="left", maintain_order="left").select(
+                *keys,
+                "n",
+                ((at((n - 1) // 2) + at(n // 2)) / 2).alias("median"),
+                pl.when(n > 1).then(at(k - 1)).alias("low"),
+                pl.when(n > 1).then(at(n - k)).alias("high"),
+                "coverage",
+            )
+
+        return covering
 
 
-class Student:
+class Student(Statistic):
     """The mean, with Student's t interval: of ratios by their logarithms, of costs as they are, since they add up.
 
     Rounds that a duet's cycles tell less exactly (`error`) weigh less: the spread between rounds is estimated apart
@@ -98,9 +102,7 @@ class Student:
     sure = pl.col("n") >= ROUNDS_FOR_A_VERDICT
     too_few = pl.format(f"{ROUNDS_FOR_A_VERDICT} rounds: there are {{}}", "n")
 
-    def estimate(
-        self, frame: pl.DataFrame, keys: Sequence[str], value: str, coverage: float = COVERAGE
-    ) -> pl.DataFrame:
+    def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         is_ratio = value == "ratio"
         within = pl.col("error").fill_null(0.0) if is_ratio and "error" in frame.columns else pl.lit(0.0)
         y = pl.col(value).log() if is_ratio else pl.col(value)
@@ -124,19 +126,23 @@ class Student:
             )
         )
         groups = _moderated(groups)
-        # Groups of as many rounds are as free, and scipy takes its time for each.
-        quantiles = {free: self.quantile(free, coverage) for free in groups["freedom"].drop_nulls().unique()}
-        quantile = pl.col("freedom").replace_strict(quantiles, default=None, return_dtype=pl.Float64)
-        half_width = pl.col("error") * quantile
-        found = groups.select(
-            *keys,
-            "n",
-            mean,
-            (mean - half_width).alias("low"),
-            (mean + half_width).alias("high"),
-            pl.when(n > 1).then(coverage).otherwise(0.0).alias("coverage"),
-        )
-        return found.with_columns(pl.col("median", "low", "high").exp()) if is_ratio else found
+
+        def covering(coverage: float) -> pl.DataFrame:
+            # Groups of as many rounds are as free, and scipy takes its time for each.
+            quantiles = {free: self.quantile(free, coverage) for free in groups["freedom"].drop_nulls().unique()}
+            quantile = pl.col("freedom").replace_strict(quantiles, default=None, return_dtype=pl.Float64)
+            half_width = pl.col("error") * quantile
+            found = groups.select(
+                *keys,
+                "n",
+                mean,
+                (mean - half_width).alias("low"),
+                (mean + half_width).alias("high"),
+                pl.when(n > 1).then(coverage).otherwise(0.0).alias("coverage"),
+            )
+            return found.with_columns(pl.col("median", "low", "high").exp()) if is_ratio else found
+
+        return covering
 
     @staticmethod
     @cache
@@ -146,9 +152,9 @@ class Student:
         >>> round(STUDENT.quantile(4), 3), round(STUDENT.quantile(30), 3)
         (2.776, 2.042)
         """
-        from scipy import stats  # takes a second to import, and only profiles need it
+        from scipy import special
 
-        return float(stats.t.ppf((1 + coverage) / 2, freedom))
+        return float(special.stdtrit(freedom, (1 + coverage) / 2))
 
 
 MEDIAN, STUDENT = Median(), Student()
@@ -160,7 +166,7 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
     A spread known from six rounds may be off by half. How much those of a page really differ shows in their own
     spread; what is left is chance, and the degrees of freedom of the others come in (Smyth, 2004).
     """
-    from scipy import special  # takes a second to import
+    from scipy import special  # takes its time to import; scipy.stats and scipy.optimize take three times as long
 
     freedom = pl.when(pl.col("n") > 1).then(pl.col("n") - 1.0)
     groups = groups.with_columns(freedom.alias("freedom")).with_row_index("_order")
@@ -188,9 +194,13 @@ def _inverse_trigamma(value: float) -> float:
     >>> round(float(polygamma(1, _inverse_trigamma(0.3))), 6)
     0.3
     """
-    from scipy import optimize, special
+    from scipy import special
 
-    return float(optimize.brentq(lambda x: special.polygamma(1, x) - value, 1e-6, 1e6))
+    x = 0.5 + 1 / value
+    for _ in range(20):  # by Newton's method on 1 / trigamma, which is almost a line
+        trigamma = special.polygamma(1, x)
+        x += trigamma * (1 - trigamma / value) / special.polygamma(2, x)
+    return float(x)
 
 
 def coverage(n: int, k: int) -> float:

@@ -56,10 +56,11 @@ def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
     A step with errors or no operations gives no value. Rows are in the order of tables: steps as they were run, older
     versions before newer ones. Runs that differ in more than the dbms are refused.
     """
-    return _measured(study, tuple(metrics))
+    asked = list(metrics)
+    return _measured(study, tuple(dict.fromkeys([*METRICS, *asked]))).filter(pl.col("metric").is_in(asked))
 
 
-@lru_cache(maxsize=2)  # sections of a page have the same numbers
+@lru_cache(maxsize=2)  # sections of a page have the same numbers, or some of them
 def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
     values = tidy(study.steps.lazy().filter(USABLE).with_columns(**METRICS), metrics, study.runs)
     return values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
@@ -107,17 +108,16 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
     metric = pl.col("metric").cast(pl.Enum(names)).to_physical()  # numbers are sorted faster than words
     there = wide.lazy().collect_schema().names()
     missing = [of.alias(name) for name, of in DESCRIBED.items() if name not in there]
-    return (
+    described = (
         wide.lazy()
         .with_columns(missing)
         .join(version_order(runs).lazy(), on="dbms")
         .join(judgeable(runs).lazy().select("run", *JUDGED_BY), on="run")
-        .unpivot(
-            on=names,
-            index=[*IDENTITY, "step", "position", *DESCRIBED, *JUDGED_BY, "rank"],
-            variable_name="metric",
-            value_name="value",
-        )
+    )
+    index = [*IDENTITY, "step", "position", *DESCRIBED, *JUDGED_BY, "rank"]
+    each = (described.select(*index, metric=pl.lit(name), value=pl.col(name).cast(pl.Float64)) for name in names)
+    return (
+        pl.concat(each)
         .filter(pl.col("value").is_finite())
         .sort("host", "position", metric, "rank", "round")
         .collect()

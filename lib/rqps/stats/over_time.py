@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from rqps.stats.pairing import IN_DUET
+from rqps.store.run_tables import beside
 
 MOST_POINTS_A_LINE, MOST_POINTS = 120, 4500
 CLOCKS_DIFFER_S = 0.05
@@ -25,16 +26,16 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     whole_s = (pl.col("elapsed_s") + CLOCKS_DIFFER_S).floor().cast(pl.Int32).alias("whole_s")
     points = min(MOST_POINTS_A_LINE, max(1, MOST_POINTS // max(1, steps.select(line).n_unique())))
     piece_s = ((pl.col("whole_s").max() - 1) // points + 1).clip(1).over(line).alias("piece_s")
-    known = steps.select(*line, "run", "clients", whole_s, duet=IN_DUET).with_columns(piece_s)
-    of_rows = known.lazy().select(*of_run, "whole_s", "piece_s", "duet")
+    known = steps.select(*line, "run", "clients", whole_s, duet=IN_DUET).with_columns(piece_s).with_row_index("of")
+    of_rows = known.select(*of_run, "of", "whole_s", "piece_s", "duet")
     begin = (pl.col("second") // pl.col("piece_s") * pl.col("piece_s")).alias("second")
     sums = pl.col("operations", "busy_us").sum()
-    keys: dict[str, Any] = {"run": pl.String, "step": pl.String, "beside": pl.Int8, "second": pl.Int32}
+    keys: dict[str, Any] = {"of": pl.UInt32, "beside": pl.Int8, "second": pl.Int32}
 
     def pieces_of(rows: pl.DataFrame) -> pl.DataFrame:
-        found = rows.lazy().join(of_rows, on=of_run)
+        found = beside(rows, of_rows, *of_run).lazy()
         whole = found.filter((pl.col("second") < pl.col("whole_s")) | pl.col("duet"))
-        return whole.group_by(*of_run, "beside", begin).agg(sums).collect()
+        return whole.group_by("of", "beside", begin).agg(sums).collect()
 
     # Some rows at a time, as they are read: all of a long study do not fit into memory.
     pieces = (
@@ -56,7 +57,7 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
         .group_by(*keys)
         .agg(sums)
         .collect(engine="streaming")
-        .join(known, on=of_run)
+        .join(known, on="of")
     )
     seconds = pl.min_horizontal("piece_s", pl.col("whole_s") - pl.col("second"))
     busy_s = pl.col("busy_us") / 1e6 / pl.col("clients")

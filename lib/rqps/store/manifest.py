@@ -185,7 +185,7 @@ def right_version(path: Path | str, version: object) -> None:
     if str(version) not in map(str, range(1, SCHEMA_VERSION + 1)):
         raise RqpsError(
             f"{path}: schema version {version}, and this rqps reads 1 to {SCHEMA_VERSION}",
-            fix="read it with the rqps that wrote it (the manifest says which), or measure it again",
+            fix="update rqps to the one that wrote it, which the manifests name, or to a later one",
         )
 
 

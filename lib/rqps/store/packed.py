@@ -46,7 +46,7 @@ _CREDENTIALS = (
     "see that your credentials may read it: polars takes them from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from "
     "~/.aws, or as the store's other clients do"
 )
-_ROWS_AT_ONCE = 4_000_000
+_ROWS_AT_ONCE = 2**22  # whole groups of rows of a file
 _LONGEST_LIST = 1 << 20
 """Bytes of the names and places of all files in a packed one."""
 _UNREADABLE = (PolarsError, PanicException, OSError, EOFError, zipfile.BadZipFile, RuntimeError, KeyError, ValueError)

@@ -60,7 +60,7 @@ def _repacked(png: bytes) -> bytes:
             pixels += body
         elif kind != b"IEND":
             before.append((kind, body))
-    packed = [*before, (b"IDAT", zlib.compress(zlib.decompress(pixels), 8)), (b"IEND", b"")]
+    packed = [*before, (b"IDAT", zlib.compress(zlib.decompress(pixels), 6)), (b"IEND", b"")]
     checked = ((kind + body, len(body)) for kind, body in packed)
     return _PNG + b"".join(
         struct.pack(">I", size) + part + struct.pack(">I", zlib.crc32(part)) for part, size in checked

@@ -41,7 +41,7 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
     columns = [Column("option"), Column("value"), Column("dbms", "asked of")]
     yield table(stats.options_of_some(study.conditions), columns, name="options-of-some")
     yield conditions_table(stats.same_for_all(study.conditions))
-    yield differences_table(stats.hidden_differences(study.settings, study.conditions, study.card.base))
+    yield differences_table(stats.hidden_differences(study, study.card.base))
 
 
 def method(compared: pl.DataFrame) -> Sentences:
@@ -94,8 +94,8 @@ def absolute(study: Study) -> GT:
 
 def cpu(study: Study) -> Any:
     """CPU time per operation of server and client, as bars."""
-    values = stats.absolute(stats.measured(study))
     parts = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
+    values = stats.absolute(stats.measured(study, parts))
     return bars(stats.in_tables(values), study.card.base, parts)
 
 

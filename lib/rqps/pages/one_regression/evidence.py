@@ -197,7 +197,7 @@ def _settings(study: Study, pairs: list[tuple[str, str]]) -> pl.DataFrame:
     """Variables with two values in a pair, with `asked` where the study's configs ask for either."""
     found = []
     for base in dict.fromkeys(of for of, _ in pairs):
-        hidden = stats.hidden_differences(study.settings, study.conditions, base)
+        hidden = stats.hidden_differences(study, base)
         found.append(hidden.with_columns(asked=pl.lit(False)))
     options = study.conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
     asked = options.select("host", "dbms", "name", "value").unique()
