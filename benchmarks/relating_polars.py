@@ -36,7 +36,7 @@ def of_page(_: None) -> Rows:
     with tempfile.TemporaryDirectory(prefix="rqps-bench-") as name:
         folder = Path(name)
         (folder / LOGS).mkdir()
-        execution = Execution(NOTEBOOKS / f"{task}.ipynb", folder, {"study": place, "data": ""})
+        execution = Execution(NOTEBOOKS / f"{task}.ipynb", folder, {"study": place, "data": ""}, each_cell=False)
         execution.wait()
         execution.stop()
         assert execution.error() is None, execution.error()

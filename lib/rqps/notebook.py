@@ -40,11 +40,17 @@ LAST_LINES, LONGEST_WORDS = 5, 1000
 
 
 class Execution:
-    """Starts when made. Signals stay with the main thread, which waits here and may `stop` at any moment."""
+    """Starts when made. Signals stay with the main thread, which waits here and may `stop` at any moment.
 
-    def __init__(self, notebook: Path, folder: Path, parameters: Mapping[str, str]) -> None:
+    `each_cell` has the notebook written after each cell, so that some of it is there whatever happens; with many
+    pictures in it that takes as long as to execute it."""
+
+    def __init__(
+        self, notebook: Path, folder: Path, parameters: Mapping[str, str], *, each_cell: bool = True
+    ) -> None:
         self.notebook = notebook
         self.folder = folder
+        self._each_cell = each_cell
         self._kernel: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
         self._below: set[psutil.Process] = set()
@@ -91,6 +97,7 @@ class Execution:
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
+                request_save_on_cell_execute=self._each_cell,
                 autosave_cell_every=0,  # saving while a step is measured would disturb it
                 kernel_manager_class=_kernel_class(
                     self.notebook.parent, private, self.folder / LOGS / KERNEL_LOG, self._started

@@ -265,7 +265,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
 
 def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:
     (place / LOGS).mkdir(parents=True, exist_ok=True)
-    execution = Execution(notebook, place, parameters)
+    execution = Execution(notebook, place, parameters, each_cell=False)
     try:
         while not execution.wait(TICK_S):
             progress.tick(f"executing {notebook.name}")
