@@ -37,6 +37,9 @@ USERS_CACHE = "RQPS_TESTS_CACHE"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Whoever starts tests in the background may have them ignore signals, and so would all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.setdefault(
         "PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir()
     )  # pytest keeps its own for a look afterwards
