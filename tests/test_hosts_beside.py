@@ -11,6 +11,7 @@ import rqps
 from browser import PHONE, Browser, opened
 from rqps.pages.relative_throughput import host_tables
 from rqps.report import build
+from rqps.report.index import facts_of
 from rqps.stats import between_hosts, relate
 from rqps.store import Study, write_study_card
 from rqps.view import conditions
@@ -32,9 +33,10 @@ def write_hosts(data: Path) -> Path:
         cpu = {"model": f"CPU of {host}", "cores": 2}
         for round_ in range(1, shape.rounds + 1):
             for dbms in shape.dbms:
+                asked = card(shape).parameters | {"table_rows": 500 if host == "small" else 1000}
                 machine = {"cpu": cpu, "memory_kb": 1000 * len(host)}
                 run = f"r{round_:02}@{dbms}@{host}"
-                facts = manifest(dbms, round_, shape, host=host, run=run, machine=machine)
+                facts = manifest(dbms, round_, shape, host=host, run=run, machine=machine, parameters=asked)
                 rows = tables(facts, shape)
                 luck = math.exp(random.Random(run).gauss(0, 0.005))
                 for row in rows["steps"]:
@@ -92,6 +94,12 @@ def test_the_hardware_of_hosts_stands_side_by_side(study: Study) -> None:
     for host in FACTORS:
         assert f">{host}</th>" in page
         assert page.count(f"CPU of {host}<") == 1
+
+
+def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_each(study: Study) -> None:
+    said = dict(facts_of(study, study.runs))
+    assert said["runs"] == "6 rounds on each of 3 hosts planned; 36 of 36 runs finished"
+    assert [said[f"load of {host}"] for host in FACTORS] == ["table_rows 1000", "table_rows 500", "table_rows 1000"]
 
 
 def test_on_a_page_the_hosts_stand_below_each_other_and_of_one_host_nothing_is_said(

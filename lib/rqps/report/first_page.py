@@ -116,7 +116,8 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
     seconds = study.steps["elapsed_s"].drop_nulls()
     low, high = (float(seconds.quantile(share) or 0) for share in (0.1, 0.9))
     length = f"{low:.2g} to {high:.2g} s a step" if high > 1.2 * low else f"{high:.2g} s a step"
-    sizes = [study.card.parameters[name] for name in ROWS if name in study.card.parameters]
+    asked = study.conditions.filter(pl.col("kind") == "parameter", pl.col("name").is_in(ROWS))
+    sizes = sorted(map(int, asked["value"].unique()))
     tables = study.card.parameters.get("tables", 1)
     rows = [f"{f'{tables} tables of ' if tables > 1 else ''}{size:,} rows" for size in sizes]
     machines = study.conditions.filter(kind="machine").group_by("host", maintain_order=True).agg("name", "value")

@@ -40,7 +40,11 @@ def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
         ("load", f"{card.workload}: {parameters}"),
         ("runs", "; ".join([_rounds(study), *_others(runs)]) + failed),
     ]
+    parameters_of = study.conditions.filter(kind="parameter").select("host", "name", "value").unique().sort("name")
+    asked = parameters_of.filter(pl.col("value").n_unique().over("name") > 1)
     for (host,), _ in runs.group_by("host", maintain_order=True):
+        if own := asked.filter(host=host).select(pl.format("{} {}", "name", "value")).to_series().to_list():
+            facts.append((f"load of {host}", "; ".join(own)))
         facts.append((f"machine {host}", _machine(study.conditions.filter(host=host))))
         placed = study.conditions.filter(pl.col("host") == host, pl.col("kind") == "placement")
         facts.append(("placement", _placement(placed)))
@@ -75,8 +79,10 @@ def _rounds(study: Study) -> str:
     """The rounds that were planned, or the budget, and those that finished."""
     card, finished = study.card, study.runs.height
     if card.rounds is not None:
-        planned = (len(card.dbms) - len(card.absent)) * card.rounds
-        return f"{rounds_of([card.rounds])} planned; {finished} of {counted(planned, 'run')} finished"
+        hosts = max(study.runs["host"].n_unique(), 1)
+        planned = (len(card.dbms) - len(card.absent)) * card.rounds * hosts
+        of_hosts = f" on each of {hosts} hosts" if hosts > 1 else ""
+        return f"{rounds_of([card.rounds])}{of_hosts} planned; {finished} of {counted(planned, 'run')} finished"
     each = Counter(study.runs.select("host", "dbms").rows()).values()
     rounds = "–".join(map(str, sorted({min(each, default=0), max(each, default=0)})))
     time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
