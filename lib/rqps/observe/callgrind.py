@@ -38,7 +38,6 @@ OPTIONS = (
     f"--separate-callers={DEEPEST}",
     "--compress-mangled=yes",  # else each stack is spelt out, in hundreds of megabytes
     "--trace-children=no",
-    "--fair-sched=yes",  # else a client's last command may wait until the next client's are counted
 )
 _FORM = {"positions": "line", "events": EVENT}
 """Headers that follow from the options: a cost line is a place and the instructions there."""
