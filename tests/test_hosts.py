@@ -66,16 +66,20 @@ class Hosts(Place):
 
     def begin(self) -> "subprocess.Popen[str]":
         """Starts the study; the process, while b is in a step."""
+        began = time.time()
         process = self.start(env=self.environment)
-        self.until_in_a_step(process)
+        self.until_in_a_step(process, began)
         return process
 
-    def until_in_a_step(self, process: "subprocess.Popen[str]") -> None:
+    def until_in_a_step(self, process: "subprocess.Popen[str]", since: float = 0.0) -> None:
         notes = self.each["b"].rqps
         pattern = "data/raw/study=small/.run=*/progress.txt"
-        self.wait(
-            "step of b", lambda: any("point-query" in each.read_text() for each in notes.glob(pattern)), process
-        )
+
+        def is_in_a_step() -> bool:
+            there = (each for each in notes.glob(pattern) if each.stat().st_mtime >= since)
+            return any("point-query" in each.read_text() for each in there)
+
+        self.wait("step of b", is_in_a_step, process)
 
     def runs(self) -> str:
         """The host of each run that is there."""

@@ -9,6 +9,7 @@ import synthetic_inserts
 import synthetic_scenarios
 from rqps.report import build
 from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
+from rqps.store.manifest import LEVELS
 from rqps.study.perf_schema import named
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +44,8 @@ def test_a_study_with_measured_parts_gets_their_page(levels: int, tmp_path: Path
     for number in range(levels + 1):
         name = f"apart-{number}" if number else "apart"
         synthetic_scenarios.write(tmp_path, servers, study=name, rounds=1)
+        if number:
+            (tmp_path / "raw/study=apart" / LEVELS).write_text("studies: {}\n")
     assert ("perf_schema_instruments" in chosen(tmp_path, "apart")) == bool(levels)
 
 
