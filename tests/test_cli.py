@@ -45,6 +45,14 @@ def test_help_names_every_command_and_waits_for_no_library(tmp_path: Path) -> No
     assert not {"pydantic", "polars", "papermill", "yaml", "altair"} & set(done.stdout.split())
 
 
+def test_charts_and_notebooks_make_no_grammar_of_addresses(tmp_path: Path) -> None:
+    """That takes longer than all else that a kernel or a command imports."""
+    script = "import sys, rqps, altair, nbformat, papermill; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert {"jsonschema", "altair"} <= (there := set(done.stdout.split()))
+    assert not {"rfc3987_syntax.syntax_helpers", "lark"} & there
+
+
 def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
     assert rqps(cwd=tmp_path).returncode == 2
 

@@ -3,6 +3,7 @@
 `rqps.load("demo")` reads a study's frames; the command `rqps` measures one, and `rqps.what_if` one change more.
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["Study", "__version__", "load", "load_levels", "load_run", "what_if"]
+
+# Altair, nbformat and papermill import jsonschema, and that one this package where it finds it: a grammar of all
+# addresses, made anew in 1.3 s of CPU in each kernel and command. Nobody here checks an address by it.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> Any:
