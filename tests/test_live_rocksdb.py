@@ -264,13 +264,15 @@ def own(short: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     """A db_bench of this machine's distribution. It was built with assertions, which only numbers suffer from."""
     tree = debian.unpacked("rocksdb-tools", None, print)
     program = tree / "usr/bin/db_bench"
-    found = {"LD_LIBRARY_PATH": ":".join(map(str, debian.library_folders(tree)))}
-    monkeypatch.setenv(*found.popitem())
-    with pytest.raises(RqpsError, match=r"builds\.own: db_bench .* was built with assertions, which cost 10 to 30 %"):
-        locate("own", BuildSpec(path=str(program)), print)
-    version = known_version(program.parent)
+    environment = {"LD_LIBRARY_PATH": ":".join(map(str, debian.library_folders(tree)))}
+    with monkeypatch.context() as found:
+        found.setenv(*next(iter(environment.items())))
+        with pytest.raises(
+            RqpsError, match=r"builds\.own: db_bench .* was built with assertions, which cost 10 to 30 %"
+        ):
+            locate("own", BuildSpec(path=str(program)), print)
+        version = known_version(program.parent)
     assert version is not None
-    environment = {"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]}
     build = Build("own", version, "of the distribution", tree, program, (str(program),), "0" * 64, environment)
     data = short / "scratch/data"
     data.mkdir(parents=True)

@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +15,7 @@ from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.rocksdb import flags
 from rqps.engines.rocksdb.build import Build, known_version, locate, source
 from rqps.engines.rocksdb.flags import Flags, plain
+from rqps.engines.sources.programs import ask
 from rqps.errors import RqpsError, no_room
 from rqps.study import Run
 
@@ -163,13 +163,13 @@ class Database:
                 own = ["--benchmarks=fillseq", "--num=1", f"--db={folder}"]
             else:
                 own = ["create=1", f"db={folder}"]
-            call = [*self.build.command(self.prepared.options), *own]
-            done = subprocess.run(call, input="\n", capture_output=True, text=True, errors="replace", check=False)
+            call = [*self.build.command({"compression_type": "none", **self.prepared.options}), *own]
+            done = ask(call, self.build.environment)
             if done.returncode < 0:
                 killed = f"it was killed by {signal.Signals(-done.returncode).name}"
-                raise self.refused(f"{done.stdout}{done.stderr}\nerror: {killed}")
+                raise self.refused(f"{done.stdout}\nerror: {killed}")
             if done.returncode != 0:
-                raise self.refused(done.stdout + done.stderr)
+                raise self.refused(done.stdout)
             written = written_options(Path(folder))
             if cache := _CACHE.search((Path(folder) / "LOG").read_text(errors="replace")):
                 written["cache_type"] = CACHE_TYPES.get(cache[1], cache[1])

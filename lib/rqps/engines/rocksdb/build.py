@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -93,7 +93,8 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     program = origin.sought.in_tree(tree)
     assert isinstance(program, Path)  # or fetching it had failed
     argv = (str(program),) if program.name == DB_BENCH else (str(driver(say)), str(program))
-    facts = _facts(program, argv, say)
+    environment = library_environment(name, program, say) if program.name == DB_BENCH else {}
+    facts = _facts(program, argv, environment, say)
     version = facts["version"]
     if spec.rocksdb is not None and version != spec.rocksdb and not version.startswith(f"{spec.rocksdb}."):
         raise RqpsError(
@@ -114,7 +115,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
         argv=argv,
         digest=facts["digest"],
         words=facts["words"],
-        environment=library_environment(name, program, say) if program.name == DB_BENCH else {},
+        environment=environment,
     )
 
 
@@ -157,14 +158,14 @@ def _facts_folder(program: Path) -> Path:
     return cache_dir() / "facts" / short_key(str(program.resolve()), now.st_size, now.st_mtime_ns, "rocksdb")
 
 
-def _facts(program: Path, argv: Sequence[str], say: Say) -> dict[str, str]:
+def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str], say: Say) -> dict[str, str]:
     """Version, digest and conditions of a build, found out once."""
 
     def make(folder: Path) -> None:
         content = program.read_bytes()
         compilers = {found.decode() for found in _COMPILER.findall(content)}  # the C library's beginning has its own
         newest = sorted(compilers, key=lambda each: [int(part) for part in each.split()[-1].split(".")])[-1:]
-        said, log = _asked(argv)
+        said, log = _asked(argv, environment)
         version = _VERSION.search(log)
         if version is None:
             raise RqpsError(
@@ -185,12 +186,18 @@ def _facts(program: Path, argv: Sequence[str], say: Say) -> dict[str, str]:
     return found
 
 
-def _asked(argv: Sequence[str]) -> tuple[str, str]:
+def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
     """Its answers, and the LOG of an empty database that it opened."""
     with Scratch() as folder:
         database = folder / "database"
         if len(argv) == 1:
-            said = ask([*argv, "--benchmarks=fillseq", "--num=1", f"--db={database}"], {}).stdout
+            own = [
+                "--benchmarks=fillseq",
+                "--num=1",
+                "--compression_type=none",
+                f"--db={database}",
+            ]
+            said = ask([*argv, *own], environment).stdout
         else:
             facts = ask([*argv, "facts"], {})
             if facts.returncode != 0:

@@ -146,7 +146,12 @@ def _private(
     raise RqpsError(f"{argv[0]} does not run: {answer.strip()[-400:] or 'it says nothing'}", fix=fix)
 
 
-LIBRARY_PACKAGES = {"libaio.so.1": "libaio1", "libnuma.so.1": "libnuma1", "libcrypt.so.1": "libcrypt1"}
+LIBRARY_PACKAGES = {
+    "libaio.so.1": "libaio1",
+    "libnuma.so.1": "libnuma1",
+    "libcrypt.so.1": "libcrypt1",
+    "libgflags.so.2.2": "libgflags2.2",
+}
 """The Debian package of each, in a suite old enough for every machine's libc."""
 LIBRARY_SUITE = "bookworm"
 SYSTEM_LOADER = "/lib64/ld-linux-x86-64.so.2"
