@@ -66,7 +66,7 @@ def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path)
     assert first.startswith("All of it costs most: ")
     assert " µs of CPU for point-query (+" in first
     assert "; what the release enables by itself costs " in first
-    assert second.startswith("Of what can be recorded, each alone, waits costs ")
+    assert second.startswith("Of what can be recorded, each alone beside nothing enabled, waits costs ")
     assert [heading for heading, _ in found.tables] == ["What the performance schema costs"]
 
 
@@ -79,7 +79,7 @@ def test_a_study_of_profiles_names_functions(sample: Path) -> None:
 def test_what_everything_adds_is_made_of_what_is_recorded(sample: Path) -> None:
     """And not of switching the performance schema off."""
     second = answer_of(sample, "ps-statements-as-text", ("perf_schema_overhead",)).sentences[1]
-    assert second.startswith("By instructions, of 22,453 that all of it adds, each alone: what the release enables ")
+    assert second.startswith("By instructions, of 22,453 that all of it adds to nothing enabled, each alone: what ")
     assert " off " not in second
 
 

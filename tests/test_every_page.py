@@ -1,4 +1,4 @@
-"""Every page of every sample opens, draws all its charts, and has nothing to complain of."""
+"""Every page of every sample opens, draws all its charts, shows all columns, and has nothing to complain of."""
 
 from pathlib import Path
 
@@ -6,6 +6,9 @@ import pytest
 from browser import DESKTOP, Browser, opened
 from rqps.report import build, one_file
 
+WIDER = """[...document.querySelectorAll("main .table")].filter((each) => each.checkVisibility())
+.filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.innerText.slice(0, 80))"""
+"""Tables that hide a column."""
 SAMPLE = Path(__file__).parent.parent / "data/sample"
 STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
 
@@ -30,4 +33,5 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, reports: Pat
         with opened(browser, page, DESKTOP) as tab:
             if charts:
                 assert tab.wait_for("document.documentElement.dataset.charts") == f"{charts} of {charts}", page.name
+            assert tab.run(WIDER) == [], page.name
             assert tab.complaints() == [], page.name

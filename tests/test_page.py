@@ -182,7 +182,7 @@ def test_a_number_leads_to_its_rounds_and_these_to_their_runs(browser: Browser, 
     with opened(browser, report / page, DESKTOP) as tab:
         numbers = "[...document.querySelectorAll('a.to-rounds')]"
         tab.run(
-            f"{numbers}.find(a => a.hash === '#step=update-index&dbms=my2.ps0' && /0.80/.test(a.innerText)).click()"
+            f"{numbers}.find(a => a.hash === '#step=update-index&dbms=my2.ps0' && /0.80/.test(a.textContent)).click()"
         )
         opened_one = "document.querySelectorAll('details.rounds[open]')"
         shown = tab.wait_for(f"{opened_one}.length === 1 && {opened_one}[0].innerText")

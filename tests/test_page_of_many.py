@@ -29,6 +29,11 @@ def column(tab: Tab, table: str, at: int) -> list[str]:
     return cells
 
 
+def unfold(tab: Tab) -> None:
+    tab.wait_for_charts()
+    tab.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+
+
 def click(tab: Tab, table: str, at: int) -> None:
     tab.run(f"document.querySelector('#{table} thead tr:last-child').cells[{at}].querySelector('button').click()")
 
@@ -117,7 +122,7 @@ def test_rows_are_chosen_by_name_and_by_what_is_sure(browser: Browser, report: P
         table = "document.querySelector('#rqps-relative-operations_per_s table')"
         bar = f"{table}.closest('.table').previousElementSibling"
         shown = f"[...{table}.tBodies[0].rows].filter(r => r.checkVisibility())"
-        tab.run(f"{table}.closest('details')?.setAttribute('open', '')")
+        unfold(tab)
         every = tab.run(f"{shown}.length")
         tab.run(f"{bar}.querySelector('[type=search]').value = 'Update-'")
         tab.run(f"{bar}.dispatchEvent(new Event('input'))")
@@ -126,11 +131,14 @@ def test_rows_are_chosen_by_name_and_by_what_is_sure(browser: Browser, report: P
         assert [each for each in rows if each.startswith("update-")] == rows[1:], "below the heading of their group"
         assert tab.run(f"{bar}.textContent").endswith(f"{len(rows) - 1} of 47 rows")
         tab.run(f"{bar}.querySelector('[type=search]').value = ''")
-        tab.run(f"{bar}.querySelector('[type=checkbox]').click()")
-        sure = tab.run(f"{shown}.filter(r => r.cells.length > 1).map(r => /[▲▼]/.test(r.textContent))")
-        assert sure
-        assert all(sure)
-        tab.run(f"{bar}.querySelector('[type=checkbox]').click()")
+        for signs, rows in (("▲▼", True), ("▼", True), ("▲", False)):
+            tab.run(f"{bar}.querySelector('select').value = '{signs}'")
+            tab.run(f"{bar}.dispatchEvent(new Event('input'))")
+            sure = tab.run(f"{shown}.filter(r => r.cells.length > 1).map(r => /[{signs}]/.test(r.textContent))")
+            assert bool(sure) == rows
+            assert all(sure)
+        tab.run(f"{bar}.querySelector('select').value = ''")
+        tab.run(f"{bar}.dispatchEvent(new Event('input'))")
         assert tab.run(f"{shown}.length") == every
 
 
@@ -164,7 +172,8 @@ def test_the_summary_begins_with_the_groups_and_the_worst(browser: Browser, repo
 
 def test_on_a_phone_the_name_of_a_row_stays_in_sight(browser: Browser, report: Path) -> None:
     with opened(browser, report / PAGE, PHONE) as tab:
-        box = "document.querySelector('#rqps-relative-operations_per_s')"
+        unfold(tab)
+        box = "document.querySelector('#rqps-relative-operations_per_s').closest('.table')"
         left = "document.querySelector('#rqps-relative-operations_per_s tbody tr:nth-child(3)').cells[0]"
         before = tab.run(f"{left}.getBoundingClientRect().left")
         tab.run(f"{box}.scrollLeft = 200")

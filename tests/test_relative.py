@@ -359,6 +359,13 @@ def test_a_build_is_listed_with_the_options_that_not_all_have_alike(study: Study
     assert listed["runs"].to_list() == [6, 6, 6]
 
 
+def test_dbms_of_one_version_stand_in_the_order_of_the_study(tmp_path: Path) -> None:
+    listed = Shape(dbms=("my1.base", "my2.ps0", "my2.base"))
+    study = rqps.load("synthetic", data=write_study(tmp_path, listed))
+    assert builds(study.runs, study.conditions)["dbms"].to_list() == list(listed.dbms)
+    assert list(dict.fromkeys(relate(study)[1]["dbms"])) == ["my2.ps0", "my2.base"]
+
+
 def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
     ratios = relative(study)
     traced = where_from(ratios, "update-index", "my2.ps0")

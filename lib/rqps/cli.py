@@ -157,7 +157,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps report demo                            a folder of pages",
             "rqps report demo.rqps --out /tmp/demo",
             "rqps report demo --single-file --with-data  one file to send",
-            "rqps report --check data/report/demo        are its numbers those of its data?",
+            "rqps report --check demo                    are its numbers those of its data?",
             "rqps report june.rqps demo                  two studies side by side",
         ),
     ),

@@ -343,7 +343,8 @@ def report(arguments: argparse.Namespace) -> Call:
 
         root = data if data.is_dir() else Path()  # a packed file needs no data folder around it
         if checked:
-            return _check(checked, next(iter(studies), None), root)
+            named = Path(arguments.out or root / "report") / checked
+            return _check(named if named.exists() else checked, next(iter(studies), None), root)
         first, *second = studies
         if second:
             return _print(f"the page: {two_studies(first, second[0], root, arguments.out)}")

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from rqps.stats.metrics import USABLE
+from rqps.stats.metrics import USABLE, version_order
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
@@ -61,7 +61,8 @@ def all_warnings(study: Study) -> pl.DataFrame:
         .group_by("host", "base", "dbms")
         .agg(pl.len().alias("settings"))
         .join(study.runs.select("study", "host", "dbms", "build", "config").unique(), on=["host", "dbms"])
-        .sort("host", "dbms")
+        .join(version_order(study.runs), on="dbms")
+        .sort("host", "rank")
     )
     found = (
         ("errors", steps.filter(~USABLE.fill_null(False)), no_number),
@@ -136,8 +137,9 @@ def hidden_differences(study: Study, base: str) -> pl.DataFrame:
         .join(asked, on=["host", "dbms", "name"], how="left")
         .join(asked_of_base, on=["host", "name"], how="left")
         .filter(pl.col("asked").eq_missing(pl.col("asked_of_base")))
+        .join(version_order(study.runs), on="dbms")
+        .sort("host", "rank", "name")
         .select("host", "base", "dbms", "name", "base_value", "value")
-        .sort("host", "dbms", "name")
     )
 
 
@@ -231,9 +233,10 @@ def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         counted.join(differing, on="dbms", how="left", maintain_order="left")
+        .join(version_order(runs), on="dbms")
         .with_columns(pl.col("build_digest").str.slice(0, 12).alias("sha256"), pl.col("options").fill_null("–"))
+        .sort("host", "rank")
         .select("dbms", "version", "version_comment", "build_source", "sha256", "runs", "options")
-        .sort("version", "dbms")
     )
 
 

@@ -125,9 +125,9 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
 
 
 def version_order(runs: pl.DataFrame) -> pl.DataFrame:
-    """The `rank` of each dbms, older versions first."""
+    """The `rank` of each dbms: older versions first, and those of one version in the study's order."""
     numbers = pl.col("version").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
-    ordered = runs.select("dbms", numbers=numbers).unique("dbms").sort("numbers", "dbms")
+    ordered = runs.with_columns(numbers=numbers).unique("dbms").sort("numbers", "listed", "dbms")
     return ordered.select("dbms").with_row_index("rank")
 
 

@@ -22,7 +22,7 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     rows inserted where there are no queries. In a duet a server has a share of each second only: the time that its
     transactions took, over the clients, stands for the second.
     """
-    line, of_run = ["host", "step", "dbms"], ["run", "step"]
+    line, of_run = ["host", "position", "step", "dbms"], ["run", "step"]
     whole_s = (pl.col("elapsed_s") + CLOCKS_DIFFER_S).floor().cast(pl.Int32).alias("whole_s")
     points = min(MOST_POINTS_A_LINE, max(1, MOST_POINTS // max(1, steps.select(line).n_unique())))
     piece_s = ((pl.col("whole_s").max() - 1) // points + 1).clip(1).over(line).alias("piece_s")

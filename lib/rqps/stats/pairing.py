@@ -33,8 +33,8 @@ def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> 
     """Rounds within each build: its other configs against the base's config, or against its first one."""
     config = base.partition(".")[2]
     pairs = []
-    for (build,), of_build in runs.sort("dbms").group_by("build", maintain_order=True):
-        names = sorted(set(of_build["dbms"]))
+    for (build,), of_build in runs.sort("listed").group_by("build", maintain_order=True):
+        names = of_build["dbms"].unique(maintain_order=True).to_list()
         first = f"{build}.{config}" if f"{build}.{config}" in names else names[0]
         pairs += [(first, me) for me in names if me != first]
     return rounds_of_pairs(values, pairs)

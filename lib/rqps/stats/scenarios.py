@@ -8,7 +8,7 @@ import polars as pl
 
 from rqps.stats.comparison import KEYS, compare, relate, relate_pairs
 from rqps.stats.conditions import asked_options
-from rqps.stats.metrics import COMPARED, measured
+from rqps.stats.metrics import COMPARED, measured, version_order
 from rqps.stats.pairing import rounds_of_pairs
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
@@ -43,13 +43,12 @@ def scenarios(study: Study) -> pl.DataFrame:
         "dbms", switched=pl.col("value").str.to_uppercase().replace_strict(_BY_OPTION, default=None)
     )
     return (
-        study.runs.select("dbms", "build", "version")
-        .unique("dbms", maintain_order=True)
+        version_order(study.runs)
+        .join(study.runs.select("dbms", "build", "version").unique("dbms"), on="dbms", maintain_order="left")
         .join(named, on="dbms", how="left", maintain_order="left")
         .join(switched, on="dbms", how="left", maintain_order="left")
         .select("dbms", "build", "version", scenario=pl.coalesce("scenario", "switched"))
         .drop_nulls("scenario")
-        .sort("dbms")
     )
 
 

@@ -34,7 +34,8 @@ class Study:
     place: str
     """Its folder, file or URL, from which `load` reads it."""
     runs: pl.DataFrame
-    """One row per finished run, with what the study's verdicts are judged by: `looks, smallest_effect`."""
+    """One row per finished run, with what the study's verdicts are judged by, `looks, smallest_effect`, and the place
+    of its dbms in the study's list, `listed`."""
     failed: pl.DataFrame
     """One row per attempt that failed, with its error."""
     conditions: pl.DataFrame
@@ -66,7 +67,9 @@ class Study:
 
     def __post_init__(self) -> None:
         judged_by = {"looks": pl.lit(self.card.looks, pl.Int32), "smallest_effect": pl.lit(self.card.smallest_effect)}
-        object.__setattr__(self, "runs", self.runs.with_columns(**judged_by))
+        order = {dbms: place for place, dbms in enumerate(self.card.dbms)}
+        listed = pl.col("dbms").replace_strict(order, default=len(order), return_dtype=pl.Int32)
+        object.__setattr__(self, "runs", self.runs.with_columns(**judged_by, listed=listed))
 
 
 def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:

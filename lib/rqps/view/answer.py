@@ -76,7 +76,10 @@ def _comparisons(rows: pl.DataFrame, means: pl.DataFrame, every: bool, markdown:
     for row in means.iter_rows(named=True):
         cells.append((f"geometric mean of {row['steps']} steps", "", row["dbms"], "", _ratio(row), ""))
     sure = coverage_of(rows["coverage"])
-    head = f"{WORDS.get(metric, metric)}, relative to {base}: means of {rounds_of(rows['n'])}, {sure}; ~ is unsure"
+    head = (
+        f"{WORDS.get(metric, metric)}, medians of {rounds_of(rows['n'])}; relative to {base}: means of their ratios, "
+        f"{sure}; ~ is unsure"
+    )
     more = ordered.height - shown.height
     rest = [f"{more} more are the same or unsure; --all lists them"] if more else []
     if markdown:

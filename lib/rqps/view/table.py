@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 import polars as pl
-from great_tables import GT, loc, style
+from great_tables import GT, html, loc, style
 
 from rqps.view.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on
 from rqps.view.words import (
@@ -122,7 +122,7 @@ def table(
     if title:
         made = made.tab_header(title=title)
     notes = " ".join(filter(None, (note, *(each.note for each in shown))))
-    return made.tab_source_note(notes) if notes else made
+    return made.tab_source_note(html(f"<div>{escape(notes)}</div>")) if notes else made
 
 
 def spread(frame: pl.DataFrame, across: str, index: Sequence[str]) -> list[dict[str, Any]]:
@@ -281,7 +281,8 @@ def numbers_table(
     """
     rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
     is_me = pl.col("dbms") != base
-    order: list[Any] = ["position", is_me] if by == "step" else [is_me, "dbms", "position"]
+    listed = pl.col("dbms").cast(pl.Enum(in_order(rows["dbms"])))
+    order: list[Any] = ["position", is_me] if by == "step" else [is_me, listed, "position"]
     wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
     shown = [each for each in columns if each.name in wide[0]]
     note = f"{note} {medians_of(rows)}".strip()

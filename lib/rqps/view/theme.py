@@ -100,7 +100,7 @@ _CONFIG: dict[str, Any] = {
     "view": {"stroke": None, "continuousWidth": PICTURE_WIDTH_PX},
     "axis": {**_TEXT, **_AXIS, "titleFontWeight": "normal"},
     "axisX": {"titleAnchor": "end"},  # on a phone a centred one would not fit
-    "legend": {**_TEXT, "orient": "top", "symbolOpacity": 1, "titleFontWeight": "normal"},
+    "legend": {**_TEXT, "orient": "top", "symbolOpacity": 1, "titleFontWeight": "normal", "labelLimit": 0},
     "header": {**_TEXT, "labelFontWeight": "bold", "title": None},
     "title": {**_TITLE, "subtitleColor": MUTED, "subtitleFontSize": 12},
     "range": {"category": list(SERIES)},

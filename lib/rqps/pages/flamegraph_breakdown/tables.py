@@ -1,6 +1,5 @@
 """Tables of instructions beside CPU time, of the map as text, and of how far a profile can be trusted."""
 
-from html import escape
 from typing import Any
 
 import polars as pl
@@ -15,7 +14,7 @@ from rqps.stats import compare, measured, rounds, usable
 from rqps.store.read import Study
 from rqps.view import Row
 from rqps.view.flame import figure, with_error
-from rqps.view.table import unbroken
+from rqps.view.table import cut
 
 NOT_COUNTED = (
     "Instructions are those of the server's own code while it works on a statement. What they do not show: what an "
@@ -24,7 +23,7 @@ NOT_COUNTED = (
     "and that of its threads in the background, which flush, purge and write the redo log."
 )
 WHOLE_ENOUGH = 0.98
-MOST_STEPS, MOST_FUNCTIONS = 12, 4
+MOST_STEPS, MOST_FUNCTIONS, LONGEST_NAME = 12, 4, 40
 _BESIDE = {
     "cpu": "server CPU",
     "user_cpu": "without kernel",
@@ -111,8 +110,9 @@ def changed_functions(study: Study, compared: pl.DataFrame) -> GT | None:
             view.Column("function", "functions that differ, by themselves", form=str),
         ],
         name="changed-functions",
-        note=f"Of each step the dbms that changed most, against {study.card.base}: {errors}, ± their interval. "
-        f"Only differences that are more than chance, the {MOST_FUNCTIONS} largest; a function by itself. "
+        note=f"Of each step the dbms whose throughput, or else CPU, changed most, against {study.card.base}: "
+        f"{errors}, ± their interval. Only differences that are more than chance, the {MOST_FUNCTIONS} largest; a "
+        "function by itself. "
         f"{ASSUMED * (found[0]['n'].min() == 1)}",
     )
 
@@ -121,7 +121,8 @@ def _largest(parts: pl.DataFrame) -> str:
     named = parts.filter(~pl.col("part").str.starts_with("["))  # not [unknown], of a stripped server
     rows = named.sort(pl.col("median").abs(), descending=True).head(MOST_FUNCTIONS).to_dicts()
     sizes = (with_error(row["median"], (row["high"] - row["low"]) / 2) for row in rows)
-    return "<br>".join(f"{escape(row['part'])} {unbroken(size)}" for row, size in zip(rows, sizes, strict=True))
+    lines = (f"{cut(row['part'], LONGEST_NAME)} {size}" for row, size in zip(rows, sizes, strict=True))
+    return f'<div style="white-space:nowrap">{"<br>".join(lines)}</div>'
 
 
 def completeness(stacks: pl.LazyFrame) -> GT | view.Sentences:

@@ -94,7 +94,7 @@ def throughput_table(found: pl.DataFrame, compared: pl.DataFrame) -> GT:
         for row, colour in zip(column.to_dicts(), colours, strict=True):
             number = f"{_number(row['median'])} {signs.get(row['verdict'], '')}"
             shown = lighter(colour, 1 - PALE) if colour and row["verdict"] == "unsure" else colour
-            cells.append({**row, "cell": two_lines(number, reach_of(row, _number), muted=True), "colour": shown})
+            cells.append({**row, "cell": two_lines(number, reach_of(row, _number)), "colour": shown})
     note = (
         "l.i0, l.i1, l.i2: rows inserted per second; l.x: rows indexed; q…: queries. "
         "In each column red is within a quarter of the gap of the least, unless that is 80 % of the most; green "
@@ -111,7 +111,7 @@ def relative_table(rows: pl.DataFrame) -> GT:
     cells = [{**row, "cell": "1.00", "colour": None} for row in first.to_dicts()]
     for row in rows.to_dicts():
         number = f"{signs[row['verdict']]} {ratio(row['median'])}"
-        cell = two_lines(number, interval_of(row), muted=True)
+        cell = two_lines(number, interval_of(row))
         colour = YELLOW if row["median"] < 0.95 else BLUE if row["median"] > 1.05 else None
         colour = None if row["verdict"] == "unsure" else colour
         cells.append({**row, "cell": cell, "colour": colour})
@@ -131,7 +131,7 @@ def insert_rate_table(rates: pl.DataFrame, base: str) -> GT | Sentences:
     for row in rates.to_dicts():
         cell = with_interval(_number)(row)
         if row["missed"]:
-            cell = two_lines(cell, f"missed in {row['missed']} of {row['n']}", muted=True)
+            cell = two_lines(cell, f"missed in {row['missed']} of {row['n']}")
         cells.append({**row, "cell": cell, "colour": None if row["on_target"] else RED})
     targets = [{**row, "dbms": TARGET, "cell": _number(row["target"]), "colour": GREY} for row in cells]
     note = (

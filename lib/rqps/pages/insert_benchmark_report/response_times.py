@@ -4,7 +4,7 @@ from math import inf
 
 import polars as pl
 
-from rqps.stats import absolute, usable
+from rqps.stats import absolute, usable, version_order
 from rqps.store.read import Study
 
 STATEMENTS = {"insert": "inserts", "delete": "deletes", "query": "queries"}
@@ -14,7 +14,7 @@ BUCKETS |= {"1s": 1e6, "4s": 4e6, "16s": 16e6, "gt": inf}
 """Buckets of the published tables, each with the µs up to which it reaches."""
 LONGEST = "max"
 PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, LONGEST: 1.0}
-KEYS = ["host", "step", "position", "statement", "dbms"]
+KEYS = ["host", "step", "position", "statement", "rank", "dbms"]
 
 
 def percentiles(study: Study) -> pl.DataFrame:
@@ -82,11 +82,12 @@ def _longest(study: Study) -> pl.DataFrame:
 def _by_statement(study: Study, rows: pl.LazyFrame, value: pl.Expr, *more: str) -> pl.DataFrame:
     timed = rows.filter(pl.col("second") >= 0, pl.col("kind").is_in(_IN_ORDER))
     found = timed.group_by("run", "step", pl.col("kind").alias("statement"), *more).agg(value).collect()
-    places = usable(study.steps).select("host", "step", "position", "dbms", "run")
+    steps = usable(study.steps).join(version_order(study.runs), on="dbms", maintain_order="left")
+    places = steps.select("host", "step", "position", "rank", "dbms", "run")
     return places.join(found, on=["run", "step"], maintain_order="left")
 
 
 def _in_order(found: pl.DataFrame, base: str) -> pl.DataFrame:
     """Statements as in the published tables, then steps as they were run, the base first."""
     place = pl.col("statement").replace_strict(_IN_ORDER, range(len(_IN_ORDER)))
-    return found.sort("host", place, "position", pl.col("dbms") != base, "dbms", maintain_order=True)
+    return found.sort("host", place, "position", pl.col("dbms") != base, "rank", maintain_order=True)

@@ -151,9 +151,7 @@ def where_pages_come_from(found: pl.DataFrame) -> pl.DataFrame:
 def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
     """Throughput of every second, all clients together: of the steps with queries, or of those that only write."""
     steps = study.steps.filter(pl.col("kind") != "l.x", asks_queries() == queries)
-    found = throughput_over_time(study.intervals, steps)
-    positions = steps.select("step", "position").unique()
-    return found.join(positions, on="step", maintain_order="left").sort("host", "position", maintain_order=True)
+    return throughput_over_time(study.intervals, steps)
 
 
 def clients_over_time(study: Study) -> pl.DataFrame:

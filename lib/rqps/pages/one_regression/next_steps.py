@@ -8,6 +8,7 @@ import polars as pl
 from rqps.pages.one_regression.evidence import Evidence, Question
 from rqps.stats import THROUGHPUTS
 from rqps.view import Sentences
+from rqps.view.words import sized
 
 Change = Mapping[str, str | int]
 
@@ -38,7 +39,7 @@ def next_steps(evidence: Evidence, question: Question) -> Iterator[str]:
     functions = evidence.of(question, evidence.functions)
     for about, changes in EXAMPLES.items():
         there = functions.filter(pl.col("part").str.contains(_ABOUT[about]), pl.col("median") > 0)
-        costs = f" ({there['median'].sum():.2f} {there['unit'][0]} more in it)" if there.height else ""
+        costs = f" ({sized(float(there['median'].sum()))} {there['unit'][0]} more in it)" if there.height else ""
         calls = " or ".join(_code(what_if_call(study, question, change)) for change in changes)
         yield f"Is it the {about}?{escape(costs)} {calls}"
 

@@ -79,14 +79,15 @@ def _section(evidence: Evidence, question: Question, is_first: bool) -> str:
     compared = evidence.of(question, evidence.compared)
     is_event = pl.col("name").str.starts_with(EVENT)
     changed = evidence.of(question, evidence.status)
-    events = changed.filter(is_event).with_columns(pl.col("name").str.strip_prefix(EVENT))
+    events = changed.filter(is_event, pl.col("base_value") != pl.col("me_value"))
+    events = events.with_columns(pl.col("name").str.strip_prefix(EVENT))
     steps = "".join(f"<p>{each}</p>" for each in next_steps(evidence, question))
     panels = [
         _panel("The verdict", _measures(compared), wide=True),
         _panel("What it is made of", _made_of(evidence, question) + _flame(evidence, question), wide=True),
         _panel("What if", _what_ifs(evidence, question) + steps, wide=True),
         _panel("Round by round", _rounds(evidence, question)),
-        _panel("Over the releases", _course(evidence, question)),
+        _panel("This step in every dbms", _course(evidence, question)),
         _panel("Status counters per operation, the most unlikely change first", _counters(changed.filter(~is_event))),
         _panel("Settings that differ", _settings(evidence, question)),
         *([_panel("Waits, stages and other events per operation", _counters(events))] if events.height else []),
@@ -156,9 +157,10 @@ def _measures(compared: pl.DataFrame) -> str:
         if name in rows
     ]
     kinds = sorted({kind for row in rows.values() for kind in row["warnings"] or []})
-    warned = f"⚠ Warnings of these runs: {', '.join(kinds)}." if kinds else ""
+    warned = f" ⚠ Warnings of these runs: {', '.join(kinds)}." if kinds else ""
     heads = ("measure", "base", "me", "me / base, 95 %", "verdict", "rounds")
-    return _plain(heads, cells, numbers=(1, 2, 3, 5), more=warned)
+    more = f"Base and me: medians of the rounds; me / base: the mean of their ratios.{warned}"
+    return _plain(heads, cells, numbers=(1, 2, 3, 5), more=more)
 
 
 def _rounds(evidence: Evidence, question: Question) -> str:
@@ -267,7 +269,8 @@ def _values(base: str, me: str) -> Iterator[str]:
         only = [[part for part in each if part not in other] for each, other in (flags, flags[::-1])]
         base, me = (", ".join(each) or "–" for each in only)
     for value in (base, me):
-        yield f'<span title="{escape(value)}">{escape(_cut(value))}</span>' if value else "(empty)"
+        shown = f'<span title="{escape(value)}" style="overflow-wrap:anywhere">{escape(_cut(value))}</span>'
+        yield shown if value else "(empty)"
 
 
 def _cut(text: str, most: int = LONGEST) -> str:

@@ -139,8 +139,10 @@ def instrument_bars(costs: pl.DataFrame) -> Any:
     if costs["level"].max() in (None, 0):
         return view.Sentences([NOT_DIVIDED])
     first = costs.filter(step=costs["step"][0]).head(MOST_ROWS)
+    short = [_name(**row) for row in first.select("level", "part", "parent").to_dicts()]
+    whole = [_name(**row) for row in first.select("level", "part").to_dicts()]
     rows = first.with_columns(
-        pl.struct("level", "part").map_elements(_name, pl.String).alias("row"),
+        pl.Series("row", [name if short.count(name) == 1 else full for name, full in zip(short, whole, strict=True)]),
         (pl.col("median") - 1).alias("share"),
         pl.col("verdict").replace(view.verdict_words(CPU)),
         pl.struct("added", "added_instructions").map_elements(_both, pl.String).alias("label"),
@@ -193,11 +195,18 @@ def _line(row: Row) -> str:
     return f"{numbers}  {'  ' * row['level']}{row['part']}"
 
 
-def _name(row: dict[str, Any]) -> str:
-    """A part's name, indented by its level; of many instruments, the first and the number of the others."""
-    first, *others = str(row["part"]).split(", ")
+def _name(level: int, part: str, parent: str | None = None) -> str:
+    """A part's name below its parent's, indented by its level; of many instruments, the first and the number of the
+    others.
+
+    >>> _name(2, "stage/sql/init, stage/sql/end", "stage/%").strip()
+    'sql/init and 1 more'
+    """
+    first, *others = part.split(", ")
+    for above in (parent or "").split(", "):
+        first = first.removeprefix(above.removesuffix("%")) if above.endswith("/%") else first
     more = f" and {len(others)} more" if others else ""
-    return f"{_INDENT * int(row['level'])}{first}{more}"
+    return f"{_INDENT * level}{first}{more}"
 
 
 def _both(row: dict[str, Any]) -> str:

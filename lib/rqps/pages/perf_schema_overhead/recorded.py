@@ -73,7 +73,8 @@ def memory_use(study: Study) -> pl.DataFrame:
         of_run = rows.group_by("host", "dbms", "run").agg(megabytes.max().alias(name))
         of_dbms[name] = of_run.group_by("host", "dbms").agg(pl.col(name).median()).collect()
     both = of_dbms["perf_schema_mb"].join(of_dbms["server_mb"], on=["host", "dbms"], how="left")
-    return both.join(scenarios.scenarios(study), on="dbms").sort("host", "version", "scenario")
+    named = scenarios.scenarios(study)
+    return both.join(named, on="dbms", maintain_order="right").sort("host", maintain_order=True)
 
 
 def memory(study: Study, costs: pl.DataFrame) -> list[Any]:

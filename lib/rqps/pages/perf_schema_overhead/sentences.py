@@ -31,20 +31,24 @@ _VERDICTS = {
 
 
 def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
-    """Time, and instructions where `counted`, per build and scenario: the most expensive first, those unsure last."""
+    """Time, and instructions where `counted`, per build and scenario: the most expensive first; of which nothing is
+    sure, in one sentence at the end."""
     several = costs["build"].n_unique() > 1
     instructions = instruction_costs(counted, OFF) if counted is not None else pl.DataFrame(schema=costs.schema)
     fewest = costs.filter(pl.col("clients") == pl.col("clients").min().over("build"))
     first = ranked(fewest.filter(pl.col("position") == pl.col("position").min()), descending=True)
-    sentences = []
+    sentences, unsure = [], []
     for build, scenario in first.select("build", "scenario").rows():
         rows = fewest.filter(build=build, scenario=scenario).sort("position").to_dicts()
         by_count = instructions.filter(build=build, scenario=scenario).sort("position").to_dicts()
         where = f" on {build}" if several else ""
         each = ", ".join(f"{row['median'] - 1:+.1%} of {row['step']}" for row in by_count)
         beside = f" By instructions: {each}." if each else ""
-        sentences.append(f"{_subject(scenario)}{where} {_costs(rows)}.{beside}")
-    return Sentences(sentences)
+        if beside or any(row["verdict"] != "unsure" for row in rows):
+            sentences.append(f"{_subject(scenario)}{where} {_costs(rows)}.{beside}")
+        else:
+            unsure.append(f"{_lower(_subject(scenario))}{where} for {', '.join(map(_words, rows))}")
+    return Sentences([*sentences, *([f"Unsure is what these cost: {'; '.join(unsure)}."] if unsure else [])])
 
 
 def largest(study: Study, costs: pl.DataFrame) -> tuple[str, str, Row | None]:
@@ -89,7 +93,8 @@ def _counted(costs: pl.DataFrame) -> str:
     if whole is None or not added:
         return ""
     each = [f"{_short(name)} {count:,.0f}" for name, count in added.items()]
-    said = f"By instructions, of {whole:,.0f} that all of it adds, each alone: {', '.join(each[:MOST_ALONE])}"
+    said = f"By instructions, of {whole:,.0f} that all of it adds to nothing enabled, each alone: "
+    said += ", ".join(each[:MOST_ALONE])
     with_digests, without = (added.get(name) for name in ("statements-only", "statements-without-digests"))
     if with_digests and without is not None:
         said += f"; of those of statements {with_digests - without:,.0f} are digests"
@@ -106,7 +111,7 @@ def _alone(study: Study, row: Row) -> str:
         f"{_short(part['scenario'])} costs {part['median']:,.2f} µs ({interval_of(part, ',.2f')})"
         for part in parts.to_dicts()
     ]
-    return f"Of what can be recorded, each alone, {', '.join(each)}." if each else ""
+    return f"Of what can be recorded, each alone beside nothing enabled, {', '.join(each)}." if each else ""
 
 
 def _short(scenario: str) -> str:

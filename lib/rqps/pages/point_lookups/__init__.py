@@ -12,8 +12,9 @@ from rqps.published import read
 from rqps.published.releases import lookups_beside, lookups_contradictions, lookups_differ, response_time_values
 from rqps.stats import MEDIAN, absolute, all_warnings, tidy, usable
 from rqps.store import Study
-from rqps.view import Column, Sentences, by_host, coverage_of, in_order, ratio, rounds_of, spread, table, two_lines
-from rqps.view.words import three_digits
+from rqps.view import Column, Sentences, by_host, coverage_of, in_order, ratio, rounds_of, spread, table
+from rqps.view.table import with_interval
+from rqps.view.words import interval_of, medians_of, three_digits
 
 _KINDS = ("pk", "pk-force", "cover-noforce", "nocover-force", "cover-force")
 KINDS = {kind: kind.replace("pk", "PK") for kind in _KINDS}
@@ -65,25 +66,21 @@ def _relative(study: Study) -> pl.DataFrame:
     return MEDIAN.estimate(ratios, [*_KEYS, "base", "unit"], "value")
 
 
-def answers(study: Study) -> Sentences:
-    """Response times of the first kind of query, for each storage engine and number of clients."""
-    found, said = values(study, "relative"), []
-    for _, of_one in found.group_by("host", "group", maintain_order=True):
-        rows = by_host(of_one.filter(pl.col("position") == of_one["position"].min())).sort("median", descending=True)
-        each = [
-            f"{row['dbms']} {three_digits(row['median'])}{_reach(row, three_digits)}"
-            for row in rows.iter_rows(named=True)
-        ]
-        said.append(f"{rows['group'][0]}, {rows['kind_words'][0]}: {', '.join(each)}.")
-    unit = f"1 is {' or '.join(in_order(found['unit']))} of {found['base'][0]}"
-    return Sentences([*said, f"{unit}: medians of {rounds_of(found['n'])}, with their intervals."])
+def answers(study: Study) -> GT:
+    """Response times of the first kind of query, one column per storage engine and number of clients."""
+    found = by_host(values(study, "relative")).sort("position", maintain_order=True)
+    first = found.filter(pl.col("position") == pl.col("position").min().over("group"))
+    columns = [Column(each, form=with_interval(three_digits), align="right") for each in in_order(first["group"])]
+    what = f"Response time of {first['kind_words'][0]}; 1 is {' or '.join(in_order(found['unit']))}"
+    note = f"{what} of {found['base'][0]}. {medians_of(first)}"
+    return table(spread(first, "group", ["dbms"]), columns, name="lookups-short", rows="dbms", note=note)
 
 
 def generator_answers(study: Study) -> Sentences:
     """The load generator's share of the CPU: in the middle of all steps and dbms, at most, and at least."""
     rows = by_host(values(study, "generator_share")).sort("median", maintain_order=True)
     least, most = (
-        f"{word} {row['median']:.0%}{_reach(row, '{:.0%}'.format)}, in {row['step']} of {row['dbms']}."
+        f"{word} {row['median']:.0%} ({interval_of(row, '.0%')}), in {row['step']} of {row['dbms']}."
         for word, row in (("At least", rows.row(0, named=True)), ("At most", rows.row(-1, named=True)))
     )
     half: Any = rows["median"].median()
@@ -103,11 +100,8 @@ def numbers(study: Study, of: str) -> GT:
     what, name, form = QUANTITIES[of]
     found = by_host(values(study, of)).sort("position", maintain_order=True)
 
-    def cell(row: dict[str, Any]) -> str:
-        return two_lines(form(row["median"]), _reach(row, form).strip(" ()") or "no interval", muted=True)
-
     rows = spread(found, "kind_words", ["group", "dbms"])
-    columns = [Column(kind, form=cell, align="right") for kind in in_order(found["kind_words"])]
+    columns = [Column(kind, form=with_interval(form), align="right") for kind in in_order(found["kind_words"])]
     medians = f"median of {rounds_of(found['n'])}, below it its {coverage_of(found['coverage'])}"
     note = f"{what.format(study.card.base)}: {medians}."
     return table(rows, columns, name=f"lookups-{name}", group="group", rows="dbms", note=note)
@@ -163,7 +157,3 @@ def _described(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
     new = steps.select("step", *(name for name in steps.columns[1:] if name not in frame.columns))
     found = frame.join(new, on="step", maintain_order="left")
     return found.with_columns(pl.col("kind").replace(KINDS).alias("kind_words"))
-
-
-def _reach(row: dict[str, Any], form: Callable[[float], str]) -> str:
-    return "" if row["low"] is None else f" ({form(row['low'])}–{form(row['high'])})"

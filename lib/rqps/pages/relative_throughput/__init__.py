@@ -45,8 +45,14 @@ def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
     every = view.in_order(study.steps["step"])
     shown = stats.most_changed(compared, MOST_IN_THROUGHPUT) or every[:MOST_IN_THROUGHPUT]
     seconds = stats.throughput_over_time(study.intervals, study.steps.filter(pl.col("step").is_in(shown)))
+    latencies = stats.latencies_of_steps(study.steps)
+    order = stats.version_order(study.runs)
+    seconds, latencies = (
+        each.join(order, on="dbms", maintain_order="left").sort("host", "position", "rank", maintain_order=True)
+        for each in (seconds, latencies)
+    )
     yield view.throughput(seconds, of_steps=len(every))
-    yield view.latencies(stats.latencies_of_steps(study.steps), stats.most_changed(compared, MOST_IN_LATENCY))
+    yield view.latencies(latencies, stats.most_changed(compared, MOST_IN_LATENCY))
 
 
 def short_tables(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterator[GT]:

@@ -56,7 +56,7 @@ def _of_host(
         asked = "".join(f" ({each})" for each in changes.filter(dbms=dbms, instead_of=instead_of)["change"])
         yield f"Same build, other config: {_relation(rows, f'{dbms}{asked}')}"
     if unsure := left_unsure(throughput):
-        yield f"The rounds leave unsure: {unsure}."
+        yield f"By throughput the rounds leave unsure: {unsure}."
 
 
 def _relation(throughput: pl.DataFrame, me: str, what: str = "") -> str:

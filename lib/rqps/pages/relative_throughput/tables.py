@@ -51,9 +51,8 @@ def group_table(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> GT
 
     def middle(row: Row) -> str:
         counted = " ".join(f"{signs[word]}{row[word]}" for word in VERDICTS if row[word])
-        return two_lines(
-            f"<b>{ratio(row['middle'])}</b>", f"{ratio(row['low'])} to {ratio(row['high'])}<br>{counted}"
-        )
+        reach = f"{ratio(row['low'])} to {ratio(row['high'])}<br>" if row["steps"] > 1 else ""
+        return two_lines(f"<b>{ratio(row['middle'])}</b>", reach + counted)
 
     groups = [
         Column(each, f"{each} ({steps[each]})", middle, _colour_of_group, "center")

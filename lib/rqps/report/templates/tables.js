@@ -1,9 +1,10 @@
 "use strict";
 // A click on the head of a column sorts a table by it: up, down, and as it was. Groups of rows stay together. Above a
-// long table a reader chooses rows by name, and only those with a sure difference. Each row has an address. What a table
+// long table a reader chooses rows by name, and by what is sure of them. Each row has an address. What a table
 // shows can be copied as Markdown.
 (() => {
-  const FEWEST_ROWS = 4, MANY_ROWS = 16, SURE = /^[▲▼]/, PAPER_PX = 700, PHONE_PX = 640;
+  const FEWEST_ROWS = 4, MANY_ROWS = 16, PAPER_PX = 700, PHONE_PX = 640;
+  const SIGNS = { "all rows": "", "surely higher or lower": "▲▼", "surely higher": "▲", "surely lower": "▼" };
   const words = new Intl.Collator(undefined, { numeric: true });
   const text = (row, at) => (row.cells[at]?.textContent ?? "").trim();
   // The number that a cell begins with, after a sign such as an arrow; a version or a name is none.
@@ -43,19 +44,19 @@
       made.append(...inside);
       return made;
     };
-    const isSure = (row) => [...row.cells].some((cell) => SURE.test(cell.textContent.trim()));
+    const has = (row, signs) => [...row.cells].some((cell) => signs.includes(cell.textContent.trim()[0]));
     const every = groups.flatMap(({ rows }) => rows);
     const named = make("input", { type: "search", placeholder: "rows named …", ariaLabel: "show rows whose names have this" });
-    const sure = make("input", { type: "checkbox" });
+    const sure = make("select", { ariaLabel: "which rows" }, ...Object.entries(SIGNS).map((each) => new Option(...each)));
     const said = make("span", { role: "status" });
     const bar = make("div", { className: "filter" }, named, said);
-    if (every.some(isSure)) said.before(make("label", {}, sure, " only surely higher or lower"));
+    if (every.some((row) => has(row, "▲▼"))) said.before(sure);
     bar.oninput = () => {
       const asked = named.value.toLowerCase();
       for (const { heading, rows } of groups) {
         for (const row of rows) {
           const names = [heading, row.cells[0], row.cells[1]].map((each) => each?.textContent ?? "").join(" ");
-          row.hidden = !names.toLowerCase().includes(asked) || (sure.checked && !isSure(row));
+          row.hidden = !names.toLowerCase().includes(asked) || (sure.value && !has(row, sure.value));
         }
         if (heading) heading.hidden = rows.every((row) => row.hidden);
       }
@@ -122,7 +123,7 @@
     });
   }
   // In print nothing is folded away and nothing scrolls: what is wider than the paper becomes smaller.
-  const boxes = [...document.querySelectorAll(".table, .table > div, .scroll, pre")];
+  const boxes = [...document.querySelectorAll(".table, .scroll, pre")];
   const inside = (box) => (box.matches("pre") ? box : box.querySelector("table, .chart"));
   addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details.section, details.long")) each.open = true;

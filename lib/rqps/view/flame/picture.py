@@ -31,10 +31,7 @@ LOOK = SimpleNamespace(
     chosen="#0b5c8a",
     faded=0.3,
     faded_text=0.65,
-    meaning=(
-        "▲ and an edge above: costs more than {base}; ▼ and an edge below: costs less; "
-        "grey: no difference, or one within its error."
-    ),
+    meaning="▲ and an edge above: costs more than {base}; ▼ and one below: less; grey: within its error.",
 )
 SIGNS = {1: COST_SIGNS["slower"], -1: COST_SIGNS["faster"], 0: ""}
 HEAD_PX = 22
