@@ -284,7 +284,7 @@ class Campaign:
                 shutil.rmtree(each)
             if fault.phase == "loading":  # the tables of its workload alone, or what all tables are loaded into, too
                 workload = read_runs_file(self.folder / "runs.yaml", PARAMETERS).studies[name].workload
-                for made in self.cache.glob(f"data/*/{'*' if fault.number % 3 == 0 else workload}*"):
+                for made in list(self.cache.glob(f"data/*/{'' if fault.number % 3 == 0 else workload}*")):
                     shutil.rmtree(made, ignore_errors=True)
             return
         shutil.rmtree(self.folder / "again", ignore_errors=True)
