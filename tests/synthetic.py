@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 from rqps.store import Manifest, Placement, StudyCard, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
-from rqps.store.upgrade import step_columns
 from rqps.workloads.sysbench.parameters import SysbenchParameters
+from step_columns import step_columns
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 DBMS = ("my1.base", "my2.base", "my2.ps0")

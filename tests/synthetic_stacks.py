@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 from rqps.store.schemas import IDENTITY, INSTRUCTIONS, STACKS, STEPS
-from rqps.store.upgrade import step_columns
+from step_columns import step_columns
 
 OPERATIONS = 1000
 NS_A_SAMPLE = 1_001_001

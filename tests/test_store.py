@@ -218,17 +218,6 @@ def test_nothing_half_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "steps.parquet").read_bytes() == before
 
 
-def test_a_run_that_was_measured_before_plans_were_kept_has_none(tmp_path: Path) -> None:
-    data = write_study(tmp_path, rounds=1)
-    for run in data.glob("raw/study=synthetic/run=*"):
-        (run / "plans.parquet").unlink()
-        manifest_file = run / "manifest.json"
-        manifest_file.write_text(json.dumps(without_digests(manifest_file) | {"schema_version": 1}))
-    study = rqps.load("synthetic", data=data)
-    assert study.plans.collect().is_empty()
-    assert study.plans.collect_schema().names() == [*IDENTITY, *TABLES["plans"].names()]
-
-
 def test_a_run_whose_steps_were_placed_by_their_clients_says_so_for_each(tmp_path: Path) -> None:
     one = Placement(kind="same-cpu", server_cpus=(1,), client_cpus=(1,), observer_cpus=(0,))
     many = Placement(kind="free", server_cpus=(0, 1), client_cpus=(0, 1), observer_cpus=(0, 1))

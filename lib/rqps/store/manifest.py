@@ -27,7 +27,7 @@ LEVELS = "levels.yaml"
 SET_ASIDE = ".until-"
 """In the name of a study's folder that was set aside, before the time; no study's name has a dot."""
 SCHEMA_VERSION = 2
-"""Version 1 had of a step its name and threads only; upgrade.py reads it."""
+"""Version 1, of before any release, had of a step its name and threads only."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
 """A manifest or card has some ten thousand."""
@@ -182,9 +182,9 @@ def _digest(facts: Mapping[str, Any]) -> str:
 
 
 def right_version(path: Path | str, version: object) -> None:
-    if str(version) not in map(str, range(1, SCHEMA_VERSION + 1)):
+    if str(version) != str(SCHEMA_VERSION):
         raise RqpsError(
-            f"{path}: schema version {version}, and this rqps reads 1 to {SCHEMA_VERSION}",
+            f"{path}: schema version {version}, and this rqps reads {SCHEMA_VERSION}",
             fix="update rqps to the one that wrote it, which the manifests name, or to a later one",
         )
 

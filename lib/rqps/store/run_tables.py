@@ -11,10 +11,9 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 from polars.io.plugins import register_io_source
 
-from rqps.store.manifest import ASKED, MANIFEST, SCHEMA_VERSION, Manifest, check_files, damaged, right_version
+from rqps.store.manifest import ASKED, MANIFEST, Manifest, check_files, damaged, right_version
 from rqps.store.run_frames import Runs, identity
 from rqps.store.schemas import IDENTITY, MODE_TABLES, TABLES, WORKLOAD_TABLES, Columns
-from rqps.store.upgrade import LATER_TABLES, upgraded
 from rqps.store.write import VERSION_KEY
 
 _FILE = "file"
@@ -87,18 +86,17 @@ def _collected(name: str, runs: Runs, rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
-    """The rows of all files, those of an older version brought up to date. Some files that are alike are one scan."""
-    alike: dict[tuple[str, str, str], list[tuple[Path, Manifest]]] = {}
+    """The rows of all files. Some files that are alike are one scan."""
+    alike: dict[str, list[tuple[Path, Manifest]]] = {}
     for folder, manifest in runs:
         path = folder / f"{name}.parquet"
         if MODE_TABLES.get(name, manifest.mode) != manifest.mode or (metadata := _metadata(path, manifest)) is None:
             continue
-        form = str(metadata.get(VERSION_KEY)), manifest.workload, metadata.get("ARROW:schema", str(path))
-        alike.setdefault(form, []).append((path, manifest))
-    for (version, workload, _), files in alike.items():
+        alike.setdefault(metadata.get("ARROW:schema", str(path)), []).append((path, manifest))
+    for files in alike.values():
         for some in _at_once(files):
             _refuse_excess([path for path, _ in some], len(IDENTITY) + len(TABLES[name]))
-            yield _of_files(name, some, version, workload)
+            yield _of_files(name, some)
 
 
 def _refuse_excess(files: Sequence[Path], columns: int) -> None:
@@ -112,7 +110,7 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
             raise damaged(path, str(error)) from error
 
 
-def _of_files(name: str, files: Runs, version: str, workload: str) -> pl.LazyFrame:
+def _of_files(name: str, files: Runs) -> pl.LazyFrame:
     """The rows of some files that are alike. Whose they are is looked up for each file, not for each row."""
     schema = pl.Schema({**IDENTITY, **TABLES[name]})
     named: list[dict[str, Any]] = [{_FILE: str(path), **identity(manifest)} for path, manifest in files]
@@ -129,7 +127,6 @@ def _of_files(name: str, files: Runs, version: str, workload: str) -> pl.LazyFra
             yield pl.DataFrame(schema=schema).select(shown)
             return
         found = pl.scan_parquet(whose[_FILE].to_list(), glob=False, include_file_paths=_FILE)
-        found = found if version == str(SCHEMA_VERSION) else upgraded(name, found, workload)
         own, of_run = ([each for each in of if each in asks or each in shown] for of in (TABLES[name], IDENTITY))
         some = found.filter(where if of_rows else True).select(_FILE, *own).collect()
         frame = beside(some, whose.select(_FILE, *of_run), _FILE)
@@ -170,8 +167,7 @@ def _metadata(path: Path, manifest: Manifest) -> Mapping[str, str] | None:
     except (OSError, PolarsError, PanicException) as error:
         of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
         no_duet = path.stem == "slices" and "/" not in manifest.run
-        older = manifest.schema_version < SCHEMA_VERSION and path.stem in LATER_TABLES
-        if (manifest.outcome == "failed" or of_another or no_duet or older) and not path.exists():
+        if (manifest.outcome == "failed" or of_another or no_duet) and not path.exists():
             return None
         raise damaged(path, str(error)) from error
     right_version(path, str(metadata.get(VERSION_KEY)))
