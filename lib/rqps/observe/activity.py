@@ -16,6 +16,7 @@ from rqps.scratch import PREFIX
 
 WATCH_S = 1.0
 SPIN_S = 1.5
+LEAST_SHARE = 0.01
 OUR_SOCKET = re.compile(rf"--socket=\S*/{re.escape(PREFIX)}[^/]+/mysqld\.sock")
 KEEPER = "keeper.py"
 
@@ -49,7 +50,7 @@ def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
     yield from filter(None, (steal(noise), noise_floor(noise), unlike_cpus(noise), shared_core(alone, noise)))
 
 
-def watch(seconds: float, least_share: float = 0.01) -> Activity:
+def watch(seconds: float) -> Activity:
     """Watches for that many seconds, from now."""
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
@@ -57,7 +58,7 @@ def watch(seconds: float, least_share: float = 0.01) -> Activity:
     names = {each.pid: each.info["name"] for each in psutil.process_iter(["name"])}
     pids = before.keys() & after.keys() - {os.getpid()}
     shares = [Busy(pid, names.get(pid, "one that ended"), (after[pid] - before[pid]) / elapsed_ns) for pid in pids]
-    busy = sorted((each for each in shares if each.share >= least_share), key=lambda each: -each.share)
+    busy = sorted((each for each in shares if each.share >= LEAST_SHARE), key=lambda each: -each.share)
     all_share = (used.cpu_user_s + used.cpu_system_s) * 1e9 / elapsed_ns
     return Activity(all_share, tuple(busy))
 

@@ -47,7 +47,7 @@ from rqps.stats.conditions import (
     same_for_all,
     with_warnings,
 )
-from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
+from rqps.stats.estimate import MEDIAN, STUDENT
 from rqps.stats.health import Health, health
 from rqps.stats.looks import Looks
 from rqps.stats.meaning import SIDES, deciding, side_by_side
@@ -55,13 +55,3 @@ from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy,
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 from rqps.stats.status_counters import status_changes
-
-__all__ = ["SIDES", "deciding", "side_by_side"]
-__all__ += ["absolute", "between_hosts", "change", "compare", "estimated", "in_tables", "most_changed", "relate"]
-__all__ += ["all_warnings", "builds", "changed_conditions", "config_changes", "hidden_differences"]
-__all__ += ["options_of_some", "same_for_all", "with_warnings"]
-__all__ += ["Health", "Looks", "health", "over_steps", "relate_configs", "strongest", "verdict"]
-__all__ += ["MEDIAN", "STUDENT", "Statistic"]
-__all__ += ["COMPARED", "PUBLISHED", "THROUGHPUTS", "measured", "tidy", "usable", "version_order"]
-__all__ += ["counters_over_time", "latencies_of_steps", "throughput_over_time"]
-__all__ += ["comparable", "rounds", "rounds_of_pairs", "rounds_within_build", "status_changes", "where_from"]

@@ -1,6 +1,7 @@
 """The tidy frame that every table, chart and sentence reads: one row per host, step, metric and dbms."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import polars as pl
@@ -19,10 +20,7 @@ _FOLLOWING = {*STEP[2:], "build", "config"}
 
 
 def compare(
-    paired: pl.DataFrame,
-    statistic: Statistic = STUDENT,
-    of: Literal["ratio", "difference"] = "ratio",
-    keys: Sequence[str] | None = None,
+    paired: pl.DataFrame, of: Literal["ratio", "difference"] = "ratio", keys: Sequence[str] | None = None
 ) -> pl.DataFrame:
     """The paired rounds of each comparison as one estimate with its interval, its verdict and what it would take.
 
@@ -36,7 +34,7 @@ def compare(
     one = [name for name in keys if name not in follows]
     medians = [pl.col(f"{side}_value").median().alias(f"{side}_median") for side in ("base", "me")]
     following = [pl.col(name).first() for name in (*keys, *JUDGED_BY) if name in (*follows, *JUDGED_BY)]
-    found = estimated(paired, one, of, statistic).join(
+    found = estimated(paired, one, of).join(
         paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
     )
     is_ratio = of == "ratio"
@@ -45,10 +43,10 @@ def compare(
     near = smallest if is_ratio else smallest * pl.col("base_median")
     better = pl.col("metric").is_in(THROUGHPUTS)
     decided = verdict.decided(
-        sure=statistic.sure, null=null, near=near, more_is_better=better, low="sure_low", high="sure_high"
+        sure=STUDENT.sure, null=null, near=near, more_is_better=better, low="sure_low", high="sure_high"
     )
     needs = verdict.needs(
-        sure=statistic.sure, too_few=statistic.too_few, null=null, near=near, low="sure_low", high="sure_high"
+        sure=STUDENT.sure, too_few=STUDENT.too_few, null=null, near=near, low="sure_low", high="sure_high"
     )
     rounds_needed = verdict.rounds_needed(null=null, near=near, low="sure_low", high="sure_high")
     figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage")
@@ -59,13 +57,13 @@ def compare(
     return found.select(*keys, *figures, *decision)
 
 
-def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str, statistic: Statistic = STUDENT) -> pl.DataFrame:
+def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str) -> pl.DataFrame:
     """One estimate per group, with `sure_low, sure_high` that hold for all of them together: they decide verdicts.
 
     What surely differs can't be called so by mistake, so the interval is as wide as the others need (Holm, 1979). It
     is wider where a study was measured until it was decided, in so many `looks` at it.
     """
-    covering = statistic.estimates(frame, keys, of)
+    covering = STUDENT.estimates(frame, keys, of)
     found = covering(verdict.COVERAGE)
     looks = max(frame["looks"].to_list(), default=1) if "looks" in frame.columns else 1
     differ, before = 0, -1
@@ -118,10 +116,11 @@ def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
 
 
-def relate(study: Study, statistic: Statistic = STUDENT) -> tuple[pl.DataFrame, pl.DataFrame]:
+@lru_cache(maxsize=2)  # most sections of a page begin with it
+def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rounds of a study against its base, and the tidy frame of them with warnings, in the order of tables."""
     paired = rounds(measured(study, COMPARED), study.runs, study.card.base)
-    return paired, with_warnings(in_tables(compare(paired, statistic)), all_warnings(study))
+    return paired, with_warnings(in_tables(compare(paired)), all_warnings(study))
 
 
 def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

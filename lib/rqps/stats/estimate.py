@@ -1,7 +1,5 @@
-"""Statistics: ways from the values of some rounds to one value with an interval.
-
-A statistic is chosen once per page and named on it with its assumption. To add one, write a class with the members
-of `Statistic`; nothing else changes.
+"""Two ways from the values of some rounds to one value with an interval: medians of what was measured, and means of
+what is compared, by which verdicts are decided.
 """
 
 import math
@@ -23,14 +21,7 @@ _TINY = 1e-18
 
 
 class Statistic(Protocol):
-    """One way to estimate. Its name, and its assumption in a sentence for the page."""
-
-    name: str
-    assumption: str
-    sure: pl.Expr
-    """The rounds are enough for a verdict other than `unsure`."""
-    too_few: pl.Expr
-    """Words for what it takes where they are not."""
+    """One way to estimate."""
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         """The estimates as a function of the coverage of their intervals."""
@@ -50,14 +41,6 @@ class Median(Statistic):
     >>> MEDIAN.estimate(rounds, ["step"], "ratio").row(0)
     ('scan', 6, 0.62, 0.6, 0.65, 0.96875)
     """
-
-    name = "median of the rounds"
-    assumption = (
-        "The interval runs between two of the sorted rounds and assumes nothing about the shape of the noise, only "
-        "that rounds are independent and alike; 95 % needs six of them."
-    )
-    sure = (pl.col("n") >= ROUNDS_FOR_A_VERDICT) & (pl.col("coverage") >= COVERAGE)
-    too_few = pl.format("6 rounds or more: with {} there is no 95 % interval of the median", "n")
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         groups = frame.group_by(keys, maintain_order=True).agg(
@@ -100,7 +83,9 @@ class Student(Statistic):
         "each from new starts, are independent and spread normally around the true value."
     )
     sure = pl.col("n") >= ROUNDS_FOR_A_VERDICT
+    """The rounds are enough for a verdict other than `unsure`."""
     too_few = pl.format(f"{ROUNDS_FOR_A_VERDICT} rounds: there are {{}}", "n")
+    """Words for what it takes where they are not."""
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         is_ratio = value == "ratio"

@@ -145,9 +145,9 @@ def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
     return chances.with_row_index().sort("chance").with_columns(share=share).sort("index")["share"].to_list()
 
 
-def different(*, low: str = "sure_low", high: str = "sure_high") -> pl.Expr:
+def different() -> pl.Expr:
     """True where servers known to be equal are called different, by however few rounds; null without an interval."""
-    return (pl.col(low) > 1) | (pl.col(high) < 1)
+    return (pl.col("sure_low") > 1) | (pl.col("sure_high") < 1)
 
 
 def drifts(drifting: int, comparisons: int) -> bool:

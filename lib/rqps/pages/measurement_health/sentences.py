@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rqps.stats import Health, verdict
-from rqps.terminal import percent
+from rqps.terminal import counted, percent
 from rqps.view import Sentences, rounds_of
 
 HEADS = {
@@ -76,26 +76,22 @@ def _reasons(found: Health) -> Iterator[tuple[bool, str]]:
         yield True, f"it takes {verdict.ROUNDS_FOR_A_VERDICT} rounds to tell anything, and there are {there}"
     else:
         able = int((steps["told"] <= found.told).sum())
-        yield False, f"{percent(found.told)} can be told in {able} of {_count(steps.height, 'step')}"
+        yield False, f"{percent(found.told)} can be told in {able} of {counted(steps.height, 'step')}"
     drifting, comparisons = found.drifting
     if drifting:
         drift = "drift" if drifting > 1 else "drifts"
         against = verdict.drifts(drifting, comparisons)
-        yield against, f"{drifting} of {_count(comparisons, 'comparison')} {drift} over the rounds"
+        yield against, f"{drifting} of {counted(comparisons, 'comparison')} {drift} over the rounds"
     rounds = found.by_round.height
     if far := int(found.by_round["far"].sum()):
-        yield False, f"{_count(far, 'round')} of {rounds} {'are' if far > 1 else 'is'} far from the others"
+        yield False, f"{counted(far, 'round')} of {rounds} {'are' if far > 1 else 'is'} far from the others"
     disturbed = int(found.by_round["disturbed"].sum())
     if disturbed:
         against = disturbed >= verdict.DISTURBED * rounds and not found.is_duet
         alike = ", which met all sides alike" if found.is_duet else ""
         were = "was" if disturbed == 1 else "were"
-        yield against, f"{disturbed} of {_count(rounds, 'round')} {were} disturbed by others{alike}"
+        yield against, f"{disturbed} of {counted(rounds, 'round')} {were} disturbed by others{alike}"
     else:
         yield False, "no round was disturbed by others"
     if not overall:
         yield False, f"{base} was not measured against itself"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

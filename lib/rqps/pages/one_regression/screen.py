@@ -1,6 +1,6 @@
 """The screen: every question of a study behind four lists, of which one is open."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
 import polars as pl
@@ -10,7 +10,7 @@ from rqps.pages.one_regression.next_steps import next_steps
 from rqps.stats import THROUGHPUTS
 from rqps.stats.status_counters import CERTAIN
 from rqps.terminal import counted
-from rqps.view import Row, Sentences, interval_of, number_of, rounds_of, signs_of, verdict_words
+from rqps.view import Row, Sentences, cut, interval_of, number_of, rounds_of, signs_of, verdict_words
 from rqps.view.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
 from rqps.view.words import sized
 
@@ -164,19 +164,30 @@ def _measures(compared: pl.DataFrame) -> str:
 
 
 def _rounds(evidence: Evidence, question: Question) -> str:
+    def cells(row: Row) -> Sequence[str]:
+        text = disturbed(evidence, question, row)
+        values = (sized(row["base_value"]), sized(row["me_value"]), f"{row['ratio']:.4f}")
+        return str(row["round"]), *values, f"⚠ {cut(text, LONGEST_WARNING)}" if text else ""
+
     found = evidence.of(question, evidence.rounds).sort("round")
+    heads = ("round", "base", "me", "me / base", "disturbed by")
+    return _by_measure(found, heads, cells, numbers=(0, 1, 2, 3), titled=True)
+
+
+def _by_measure(
+    rows: pl.DataFrame,
+    heads: Sequence[str],
+    cells: Callable[[Row], Sequence[str]],
+    *,
+    numbers: Sequence[int],
+    titled: bool = False,
+) -> str:
+    """A table for each measure, of which the program shows the one that is chosen."""
     tables: list[str] = []
-    for name in (each for each in TITLES if each in set(found["metric"])):
-        cells = []
-        for row in found.filter(metric=name).iter_rows(named=True):
-            text = disturbed(evidence, question, row)
-            mark = f'<span title="{escape(text)}">⚠ {escape(_cut(text, LONGEST_WARNING))}</span>' if text else ""
-            values = (sized(row["base_value"]), sized(row["me_value"]), f"{row['ratio']:.4f}")
-            cells.append((str(row["round"]), *values, mark))
-        table = _plain(("round", "base", "me", "me / base", "disturbed by"), cells, numbers=(0, 1, 2, 3))
-        tables.append(
-            f'<div data-measure="{name}"{" hidden" * bool(tables)}><p>{escape(TITLES[name])}</p>{table}</div>'
-        )
+    for name in (each for each in TITLES if each in set(rows["metric"])):
+        table = _plain(heads, map(cells, rows.filter(metric=name).to_dicts()), numbers=numbers)
+        title = f"<p>{escape(TITLES[name])}</p>" * titled
+        tables.append(f'<div data-measure="{name}"{" hidden" * bool(tables)}>{title}{table}</div>')
     return "".join(tables)
 
 
@@ -211,17 +222,14 @@ def _flame(evidence: Evidence, question: Question) -> str:
 def _course(evidence: Evidence, question: Question) -> str:
     """The step in every dbms against the study's base."""
     own = evidence.study.card.base
+
+    def cells(row: Row) -> Sequence[str]:
+        label = escape(row["dbms"])
+        is_me = row["dbms"] in (question.me, question.base)
+        return f"<b>{label}</b>" if is_me else label, _ratio(row), _verdict(row)
+
     rows = evidence.compared.filter(host=question.host, step=question.step, base=own)
-    tables: list[str] = []
-    for name in (each for each in TITLES if each in set(rows["metric"])):
-        cells = []
-        for row in rows.filter(metric=name).iter_rows(named=True):
-            label = escape(row["dbms"])
-            is_me = row["dbms"] in (question.me, question.base)
-            cells.append((f"<b>{label}</b>" if is_me else label, _ratio(row), _verdict(row)))
-        table = _plain(("dbms", f"/ {own}", "verdict"), cells, numbers=(1,))
-        tables.append(f'<div data-measure="{name}"{" hidden" * bool(tables)}>{table}</div>')
-    return "".join(tables)
+    return _by_measure(rows, ("dbms", f"/ {own}", "verdict"), cells, numbers=(1,))
 
 
 def _counters(rows: pl.DataFrame) -> str:
@@ -229,12 +237,7 @@ def _counters(rows: pl.DataFrame) -> str:
         return "<p>One round, or none with counters, says nothing of chance.</p>"
     changed = rows.filter(pl.col("base_value") != pl.col("me_value"))
     cells = [
-        (
-            escape(row["name"]),
-            sized(row["base_value"]),
-            sized(row["me_value"]),
-            _chance(row["chance"]),
-        )
+        (escape(row["name"]), sized(row["base_value"]), sized(row["me_value"]), _chance(row["chance"]))
         for row in changed.head(MOST_COUNTERS).iter_rows(named=True)
     ]
     more = f"{len(cells)} of {changed.height} that changed; means of {rounds_of(rows['n'])}. The frame has them all."
@@ -269,12 +272,8 @@ def _values(base: str, me: str) -> Iterator[str]:
         only = [[part for part in each if part not in other] for each, other in (flags, flags[::-1])]
         base, me = (", ".join(each) or "–" for each in only)
     for value in (base, me):
-        shown = f'<span title="{escape(value)}" style="overflow-wrap:anywhere">{escape(_cut(value))}</span>'
+        shown = f'<span style="overflow-wrap:anywhere">{cut(value, LONGEST)}</span>'
         yield shown if value else "(empty)"
-
-
-def _cut(text: str, most: int = LONGEST) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _what_ifs(evidence: Evidence, question: Question) -> str:
