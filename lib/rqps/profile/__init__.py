@@ -11,7 +11,3 @@ from rqps.profile.instructions import (
     instructions_per_operation,
     most_expensive_functions,
 )
-
-__all__ = ["breakdown", "completeness", "in_layers", "instruction_costs", "operation_costs", "stack_costs"]
-__all__ += ["flame_tree", "flame_trees", "folded", "folded_difference", "speedscope"]
-__all__ += ["instruction_ratios", "instructions_beside", "instructions_per_operation", "most_expensive_functions"]

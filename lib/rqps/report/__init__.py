@@ -4,5 +4,3 @@ from rqps.report.check import check
 from rqps.report.one_file import one_file
 from rqps.report.site import build
 from rqps.report.two_studies import two_studies
-
-__all__ = ["build", "check", "one_file", "two_studies"]

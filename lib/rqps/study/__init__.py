@@ -25,27 +25,3 @@ from rqps.study.unfold import (
     unfold,
     within_budget,
 )
-
-__all__ = [
-    "AGAIN",
-    "MODES",
-    "SMALLEST_EFFECT",
-    "BuildSpec",
-    "ConfigSpec",
-    "Connections",
-    "HostSpec",
-    "Mode",
-    "Option",
-    "Parameters",
-    "Run",
-    "RunsFile",
-    "StudySpec",
-    "There",
-    "first_rounds",
-    "in_words",
-    "on_host",
-    "read_runs_file",
-    "study_of",
-    "unfold",
-    "within_budget",
-]

@@ -7,13 +7,6 @@
 [True, True, True]
 """
 
-# ruff: noqa: E402
-import sys
-
-# jsonschema, which altair imports, builds a grammar of web addresses where it finds this package, as it does with
-# JupyterLab. That takes more than a second in every run, and no chart has an address to check.
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-
 from rqps.view import renderer
 from rqps.view.answer import answer_text
 from rqps.view.duet import duet
@@ -77,16 +70,5 @@ from rqps.view.words import (
     smallest_effect,
     verdict_words,
 )
-
-__all__ = ["answer_text", "counters", "duet", "heatmap", "over_releases", "throughput"]
-__all__ += ["ROW_PX", "bars", "dots", "interval_ticks", "latencies", "on_rows", "room"]
-__all__ += ["row_axis", "row_labels", "slim", "verdict_colour", "with_rows"]
-__all__ += ["absolute", "builds", "conditions", "cpu", "method", "sampled", "seconds", "side_by_side", "trace"]
-__all__ += ["Column", "cut", "ratio_cell", "ratio_colour", "ratio_table", "ratio_text", "spread", "warnings"]
-__all__ += ["table", "two_lines", "whose"]
-__all__ += ["COLOURS", "GRID", "INK", "LIMITS", "MUTED", "SERIES", "VERDICT_COLOURS", "colour_of", "titled"]
-__all__ += ["COST_SIGNS", "SIGNS", "Nothing", "Row", "Sentences", "Text", "by_host", "coverage_of", "in_order"]
-__all__ += ["interval_of", "legend_of", "number_of", "ratio", "rounds_of", "signs_of", "smallest_effect"]
-__all__ += ["verdict_words"]
 
 renderer.enable()

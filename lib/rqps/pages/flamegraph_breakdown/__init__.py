@@ -3,15 +3,3 @@
 from rqps.pages.flamegraph_breakdown.charts import components, explorer, thread_time
 from rqps.pages.flamegraph_breakdown.findings import Profile, parts_of, profile
 from rqps.pages.flamegraph_breakdown.tables import beside, changed_functions, check, completeness, explained
-
-__all__ = [
-    "Profile",
-    "beside",
-    "changed_functions",
-    "check",
-    "completeness",
-    "components",
-    "explained",
-    "explorer",
-]
-__all__ += ["parts_of", "profile", "thread_time"]

@@ -3,5 +3,3 @@
 from rqps.pages.one_regression.evidence import Evidence, gather
 from rqps.pages.one_regression.next_steps import examples
 from rqps.pages.one_regression.screen import screen
-
-__all__ = ["Evidence", "examples", "gather", "screen"]

@@ -4,6 +4,3 @@ from rqps.pages.perf_schema_overhead.parts import parts_chart
 from rqps.pages.perf_schema_overhead.recorded import events, memory
 from rqps.pages.perf_schema_overhead.scenario_costs import client_charts, cost_chart, cost_matrix, cost_table, costs
 from rqps.pages.perf_schema_overhead.sentences import by_instructions, findings, largest
-
-__all__ = ["by_instructions", "client_charts", "cost_chart", "cost_matrix", "cost_table", "costs"]
-__all__ += ["events", "findings", "largest", "memory", "parts_chart"]

@@ -14,6 +14,3 @@ from rqps.view.flame.graph import (
     without_program,
 )
 from rqps.view.flame.picture import figure, with_error
-
-__all__ = ["Drawing", "address", "explorer", "flame_graph", "flame_svg", "script_element", "without_program"]
-__all__ += ["claim_of", "figure", "figure_of", "how_of", "parts_table", "tree_of", "with_error"]
