@@ -86,7 +86,7 @@ def done(servers: list[Server], step: str, folder: Path, **parameters: Any) -> t
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("step", ["point-query", "update-index", "read-write_range=10", "scan"])
 def test_servers_take_turns_there_and_back(step: str, threads: int, servers: list[Server], tmp_path: Path) -> None:
-    answers, slices = done(servers, step, tmp_path, threads=threads, warmup_seconds=1, slice_ms=10)
+    answers, slices = done(servers, step, tmp_path, threads=threads, warmup_seconds=int(threads > 1), slice_ms=10)
     cycles = slices.group_by("cycle", maintain_order=True).agg("side", "slice")
     assert cycles["cycle"].to_list() == list(range(cycles.height))
     assert all(sides == [0, 1, 1, 0] for sides in cycles["side"].to_list()), "there and back"
@@ -102,7 +102,7 @@ def test_servers_take_turns_there_and_back(step: str, threads: int, servers: lis
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_of_many_servers_none_follows_itself(threads: int, servers: list[Server], tmp_path: Path) -> None:
-    _, slices = done([*servers, *servers], "point-query", tmp_path, threads=threads, warmup_seconds=1, slice_ms=5)
+    _, slices = done([*servers, *servers], "point-query", tmp_path, threads=threads, slice_ms=5)
     turns = slices["side"].to_list()
     assert all(side != following for side, following in itertools.pairwise(turns))
     orders = slices.group_by("cycle").agg("side")["side"].to_list()
@@ -348,7 +348,8 @@ def test_a_server_killed_in_a_slice_fails_the_run_with_its_name_and_the_next_cal
 
 
 def test_a_budget_is_spent_on_rounds_and_health_and_the_next_run_goes_on(place: Place) -> None:
-    process = place.start("--budget", "4m")  # a round takes 40 s where others keep the machine busy
+    place.ask(RUNS.replace("rounds: 1", "rounds: 2\n    budget: 4m"))
+    process = place.start()
     place.wait("the second round", lambda: list(place.study.glob("run=r01@*/*/manifest.json")), process)
     place.wait("its first step", lambda: place.doing().startswith("point-query"), process)
     process.send_signal(signal.SIGINT)
@@ -358,28 +359,22 @@ def test_a_budget_is_spent_on_rounds_and_health_and_the_next_run_goes_on(place: 
     assert place.servers() == []
     first = {path: path.stat().st_mtime_ns for path in place.study.glob("run=*/*/manifest.json")}
     assert {path.parent.name for path in first} == {"my5624.base", "my8033.base"}
-    said = ended(place.start("--budget", "1m"), 0)
-    assert re.search(r"small: 1 min 0 s are enough for about \d+ more rounds? of 2 dbms in turns, ", said)
-    assert re.search(r"small: after \d+ rounds, \d+ of \d+ comparisons are decided", said)
+    said = ended(place.start("--budget", "3m"), 0)
+    assert re.search(r"small: 3 min 0 s are enough for about \d+ more rounds? of 2 dbms in turns, ", said)
+    assert re.search(r"small: after 2 rounds, \d+ of \d+ comparisons are decided", said)
     assert all(path.stat().st_mtime_ns == at for path, at in first.items())
-    rounds = [path.name.partition("@")[0].removeprefix("run=") for path in place.study.glob("run=*")]
-    assert "r02" in rounds
-    assert "h01" not in rounds, "a budget so short is spent on what is asked"
+    rounds = sorted(path.name.partition("@")[0].removeprefix("run=") for path in place.study.glob("run=*"))
+    assert rounds == ["r01", "r02"], "a budget so short is spent on what is asked"
     card = read_study_card(place.study)
-    assert (card.rounds, card.budget_s) == (None, 60)
+    assert (card.rounds, card.budget_s) == (None, 180)
     assert card.looks >= 1
 
 
-@pytest.mark.parametrize("fault", ["Ctrl-C", "killed kernel"])
-def test_whatever_ends_a_duet_stops_all_its_servers(fault: str, place: Place) -> None:
+def test_a_killed_kernel_takes_all_its_servers_with_it(place: Place) -> None:
     process = in_a_step(place)
-    if fault == "Ctrl-C":
-        process.send_signal(signal.SIGINT)
-        ended(process, 130)
-    else:
-        pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
-        os.kill(pids[0], signal.SIGKILL)
-        assert "killed" in ended(process, 1).lower()
+    pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
+    os.kill(pids[0], signal.SIGKILL)
+    assert "killed" in ended(process, 1).lower()
     assert place.servers() == []
     assert not list(place.study.glob("run=*"))
 

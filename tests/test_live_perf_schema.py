@@ -28,7 +28,7 @@ from rqps.workloads.sysbench.steps import find
 pytestmark = pytest.mark.live
 
 VERSIONS = {"5.5.34": "my5534.common", "5.6.14": "my5614.common", "8.0.33": "my8033.common", "9.7": "my97.common"}
-QUICK = SysbenchParameters(steps=("point-query", "read-write"), table_rows=5000, seconds=1, warmup_seconds=1)
+QUICK = SysbenchParameters(steps=("point-query", "read-write"), table_rows=5000, seconds=1, warmup_seconds=0)
 
 
 def asking(version: str, asked: Scenario | None, **options: str | int) -> Run:
@@ -61,8 +61,21 @@ def serving(run: Run, folder: Path) -> Iterator[tuple[MeasuredServer, Realised]]
         shutil.rmtree(folder / "data", ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredServer]:
+    """A server whose version, and whose scenario by name, a test asks for. Tests that ask for the same share it."""
+    version, name = request.param
+    with serving(asking(version, named(name)), tmp_path_factory.mktemp("s")) as (server, _):
+        yield server
+
+
+def on(*servers: tuple[str, str]) -> pytest.MarkDecorator:
+    """Runs a test on each of these, by version and scenario."""
+    return pytest.mark.parametrize("started", servers, indirect=True, ids=[" ".join(each) for each in servers])
+
+
 def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> dict[str, int]:
-    """A second of a step with a second's warm-up, watched; the events of each kind between the two readings."""
+    """A second of a step, watched; the events of each kind between the two readings."""
     parameters = QUICK.model_copy(update={"threads": threads})
     log = folder / f"{name}.log"
     with server.watching(name) as watch:
@@ -117,7 +130,7 @@ AT_START = [
     ("5.6.14", "stages-only"),
     ("8.0.33", "off"),
     ("8.0.33", "default"),
-    ("8.0.33", "waits-only"),
+    ("9.7", "waits-only"),
     ("9.7", "statements-only"),
     ("9.7", "memory-only"),
 ]
@@ -137,10 +150,12 @@ def check_moved(version: str, name: str, events: Mapping[str, int]) -> None:
         assert all(each.startswith((ONLY[name], "idle")) for each in moved), name
 
 
-@pytest.mark.parametrize(("version", "name"), AT_START)
-def test_a_scenario_set_at_the_start_shows_in_the_events_of_a_load(version: str, name: str, tmp_path: Path) -> None:
-    with serving(asking(version, named(name)), tmp_path) as (server, _asked):
-        check_moved(version, name, step(server, "read-write", tmp_path))
+@on(*AT_START)
+def test_a_scenario_set_at_the_start_shows_in_the_events_of_a_load(
+    started: MeasuredServer, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    version, name = request.node.callspec.params["started"]
+    check_moved(version, name, step(started, "read-write", tmp_path))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -169,62 +184,67 @@ def test_a_build_with_instruments_is_not_compiled_out(version: str) -> None:
         prepare(run, print)
 
 
-@pytest.mark.parametrize("version", ["8.0.33", "9.7"])
-def test_no_statement_of_ours_is_among_those_of_a_step(version: str, tmp_path: Path) -> None:
+@on(("8.0.33", "statements-only"), ("9.7", "statements-only"))
+def test_no_statement_of_ours_is_among_those_of_a_step(started: MeasuredServer, tmp_path: Path) -> None:
     """As many statements are counted as the load sent: its transactions, and what connecting takes.
 
     They were prepared before, and so in 8.0 they have no digests.
     """
-    with serving(asking(version, named("statements-only")), tmp_path) as (server, _asked):
-        log = tmp_path / "point-query.log"
-        with server.watching("point-query") as watch:
-            time.sleep(0.2)  # connections that were closed before are gone
-            before = watch.begin()
-            with Generator((server,), find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
-                load.wait_for_begin()
-                load.wait_for_end()
-                load.wait_until_gone()
-            sent = sum(second.transactions for second in read_seconds(load.lines, 1))
-            after = watch.end(transactions=sent)
-        digests = "SELECT digest_text FROM performance_schema.events_statements_summary_by_digest"
-        texts = [str(text) for (text,) in query(server.connect(), digests)]
+    log = tmp_path / "point-query.log"
+    with closing(started.connect()) as connection:
+        query(connection, "TRUNCATE performance_schema.events_statements_summary_by_digest")
+    with started.watching("point-query") as watch:
+        time.sleep(0.2)  # connections that were closed before are gone
+        before = watch.begin()
+        with Generator((started,), find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
+            load.wait_for_begin()
+            load.wait_for_end()
+            load.wait_until_gone()
+        sent = sum(second.transactions for second in read_seconds(load.lines, 1))
+        after = watch.end(transactions=sent)
+    digests = "SELECT digest_text FROM performance_schema.events_statements_summary_by_digest"
+    texts = [str(text) for (text,) in query(started.connect(), digests)]
     counted = events_between(before, after)["statement"]
     assert sent > 100
     assert 0 <= counted - sent <= 8  # the last one, connecting, preparing, closing
-    assert any("`sbtest1`" in text for text in texts) == (version == "9.7")
+    assert any("`sbtest1`" in text for text in texts) == (started.build.number >= (9,))
     assert not [text for text in texts if "GET_LOCK" in text or "SHOW GLOBAL STATUS" in text]
     assert not [text for text in texts if "summary_by_user" in text or "setup_instruments" in text]
 
 
-def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(tmp_path: Path) -> None:
-    with serving(asking("8.0.33", named("statements-only")), tmp_path) as (server, _asked):
-        log = tmp_path / "point-query.log"
-        with server.watching("point-query") as watch:
-            with Generator((server,), find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
-                watch.begin()
-                other = server.connect()
-                where = "WHERE name LIKE 'stage/sql/%'"
-                query(other, f"UPDATE performance_schema.setup_instruments SET enabled = 'YES' {where}")
-                query(other, "UPDATE performance_schema.setup_consumers SET enabled = 'NO' WHERE name LIKE '%digest'")
-                load.wait_for_begin()
-                load.wait_for_end()
-                load.wait_until_gone()
-            with pytest.raises(RqpsError) as caught:
-                watch.end(transactions=1)
+@on(("8.0.33", "statements-only"))
+def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(
+    started: MeasuredServer, tmp_path: Path
+) -> None:
+    log, parameters = tmp_path / "point-query.log", QUICK.model_copy(update={"seconds": 2})
+    with started.watching("point-query") as watch:
+        with Generator((started,), find("point-query"), parameters, seed=1, cpus=(), log=log) as load:
+            watch.begin()
+            other = started.connect()
+            where = "WHERE name LIKE 'stage/sql/%'"
+            query(other, f"UPDATE performance_schema.setup_instruments SET enabled = 'YES' {where}")
+            query(other, "UPDATE performance_schema.setup_consumers SET enabled = 'NO' WHERE name LIKE '%digest'")
+            load.wait_for_begin()
+            load.wait_for_end()
+            load.wait_until_gone()
+        with pytest.raises(RqpsError) as caught:
+            watch.end(transactions=1)
     assert "point-query: the performance schema was set otherwise in the middle of it" in caught.value.message
     assert "more of stage: asked for off, the server has counted" in caught.value.message
     assert "consumer statements_digest: asked for on, the server has off" in caught.value.message
 
 
-def test_actors_objects_and_threads_that_are_not_watched_are_found(tmp_path: Path) -> None:
-    with serving(asking("9.7", named("waits-only")), tmp_path) as (server, asked):
-        connection = server.connect()
-        query(connection, "UPDATE performance_schema.setup_actors SET enabled = 'NO'")
-        objects = "'TABLE', 'rqps', 'sbtest1', 'NO', 'NO'"
-        query(connection, f"INSERT INTO performance_schema.setup_objects VALUES ({objects})")
-        query(connection, "UPDATE performance_schema.threads SET instrumented = 'NO' WHERE name = 'thread/sql/main'")
-        with pytest.raises(RqpsError) as reported:
-            verify(connection, asked, "my97.ps")
+@on(("9.7", "waits-only"))
+def test_actors_objects_and_threads_that_are_not_watched_are_found(started: MeasuredServer) -> None:
+    connection = started.connect()
+    query(connection, "UPDATE performance_schema.setup_actors SET enabled = 'NO'")
+    objects = "'TABLE', 'rqps', 'sbtest1', 'NO', 'NO'"
+    query(connection, f"INSERT INTO performance_schema.setup_objects VALUES ({objects})")
+    query(connection, "UPDATE performance_schema.threads SET instrumented = 'NO' WHERE name = 'thread/sql/main'")
+    asked = started.prepared.scenario
+    assert asked is not None
+    with pytest.raises(RqpsError) as reported:
+        verify(connection, asked, "my97.ps")
     for words in (
         "actor %@%: enabled NO, history YES: the server has it, and the release does not",
         "object TABLE rqps.sbtest1: enabled NO, timed NO: the server has it",
@@ -297,10 +317,12 @@ def test_histories_too_large_for_this_machine_are_refused_before_any_server_star
         prepare(asked, print)
 
 
-def test_a_user_without_the_rights_learns_which_ones(tmp_path: Path) -> None:
-    with serving(asking("8.0.33", named("default")), tmp_path) as (server, asked):
-        query(server.connect(), "CREATE USER joe@localhost")
-        connection = pymysql.connect(unix_socket=str(server.socket), user="joe", ssl_disabled=True)
+@on(("8.0.33", "default"))
+def test_a_user_without_the_rights_learns_which_ones(started: MeasuredServer) -> None:
+    asked = started.prepared.scenario
+    assert asked is not None
+    query(started.connect(), "CREATE USER joe@localhost")
+    with closing(pymysql.connect(unix_socket=str(started.socket), user="joe", ssl_disabled=True)) as connection:
         with pytest.raises(RqpsError) as reported:
             verify(connection, asked, "my8033.ps")
         with pytest.raises(RqpsError, match="UPDATE command denied to user 'joe'"):
@@ -309,12 +331,11 @@ def test_a_user_without_the_rights_learns_which_ones(tmp_path: Path) -> None:
     assert "GRANT SELECT, UPDATE ON performance_schema.* TO joe" in reported.value.fix
 
 
-@pytest.mark.parametrize("version", ["5.5.34", "9.7"])
-def test_a_table_that_a_version_does_not_have_is_empty(version: str, tmp_path: Path) -> None:
-    with serving(asking(version, named("default")), tmp_path) as (server, _):
-        missing = {"5.5.34": "setup_actors", "9.7": "setup_timers"}[version]
-        assert schema_rows(server.connect(), missing) == []
-        assert read_setup(server.connect()).instruments
+@on(("5.5.34", "default"), ("9.7", "memory-only"))
+def test_a_table_that_a_version_does_not_have_is_empty(started: MeasuredServer) -> None:
+    missing = "setup_timers" if started.build.number >= (9,) else "setup_actors"
+    assert schema_rows(started.connect(), missing) == []
+    assert read_setup(started.connect()).instruments
 
 
 def test_more_threads_than_the_server_admits_are_refused(tmp_path: Path) -> None:

@@ -1,20 +1,15 @@
-"""Conditions that a real server and its tables must meet before the first step, on every version."""
+"""Conditions that a real server and its tables must meet before the first step."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from live_load import LABELS, Sysbenched, asked, done, logging_server, shape
-from live_server import every_build
-from published_statements import EXPECTED
+from live_load import Sysbenched, asked, logging_server
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
-from rqps.workloads.sysbench.steps import find
-from rqps.workloads.sysbench.workload import Sysbench, check_plan, flush
+from rqps.workloads.sysbench.workload import Sysbench
 
 pytestmark = pytest.mark.live
 
-LESS_THAN_A_BATCH = 200
 ASKED = asked("insert")
 
 
@@ -31,26 +26,6 @@ def test_tables_are_loaded_with_the_same_rows_again(house: Sysbenched) -> None:
     Sysbench().load(house.server, ASKED)
     assert query(connection, "CHECKSUM TABLE rqps.sbtest1, rqps.sbtest2") == rows
     assert rows[0][1] != rows[1][1], "two tables are not the same rows"
-
-
-@every_build
-def test_each_version_reads_by_the_index_and_flushes(dbms: str, tmp_path: Path) -> None:
-    with logging_server(tmp_path, dbms) as house:
-        connection = house.server.connect()
-        parameters = asked("all")
-        house.workload.prepare(house.server, parameters)
-        for label in LABELS:
-            check_plan(connection, find(label))
-        house.do("write-only")
-        flush(house.server, parameters)
-        for _ in range(LESS_THAN_A_BATCH):  # which purge leaves lying in 5.5
-            query(connection, "UPDATE rqps.sbtest1 SET k = k + 1 WHERE id = 5")
-        had = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
-        flush(house.server, parameters)
-        assert query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had
-        answer, logged = house.do("read-write_range=10")
-        assert [shape(statement) for statement in done(logged)[:20]] == EXPECTED["read-write_range=10"]
-        assert (answer.columns["errors"], answer.columns["retries"]) == (0, 0)
 
 
 @pytest.mark.parametrize(
