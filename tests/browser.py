@@ -29,7 +29,7 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 LAUNCH = "import os, sys; a = sys.argv; os.dup2(int(a[1]), 3); os.dup2(int(a[2]), 4); os.execv(a[3], a[3:])"
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 DESKTOP, PHONE = 1280, 390
 
 each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
+"""For what takes a second on a machine that has nothing else to do."""
 
 
 def until(met: Callable[[], object], patience_s: float = PATIENCE_S, why: Callable[[], str] = lambda: "") -> None:

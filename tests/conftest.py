@@ -25,7 +25,7 @@ collect_ignore_glob = ["notebooks/*"]  # some of them fail on purpose; tests exe
 settings.register_profile("rqps", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rqps")
 
-PATIENCE_S = 20  # for a server that is still writing its pages
+PATIENCE_S = 60  # for a server that is still writing its pages
 
 # Whatever a test starts has this folder in its command line, environment or working directory: servers and
 # their keepers run in temporary directories, and the rest inherits TMPDIR. Others on the machine have not.

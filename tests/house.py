@@ -89,7 +89,7 @@ class House:
 
     def run(self, *options: str, **popen: Any) -> tuple[int, str]:
         process = self.start(*options, **popen)
-        words, _ = process.communicate(timeout=180)
+        words, _ = process.communicate(timeout=600)
         return process.returncode, words
 
     def until(self, met: Callable[[], object]) -> None:
@@ -110,5 +110,5 @@ class House:
 
 def end(process: "subprocess.Popen[str]", number: signal.Signals) -> tuple[int, str]:
     process.send_signal(number)
-    words, _ = process.communicate(timeout=120)
+    words, _ = process.communicate(timeout=300)
     return process.returncode, words

@@ -41,7 +41,7 @@ class Place:
             assert process.poll() is None, f"ended before {what}: {process.communicate()[0]}"
             return found()
 
-        until(met, patience_s=240, why=lambda: f"no {what} in time")
+        until(met, patience_s=480, why=lambda: f"no {what} in time")
 
     def doing(self) -> str:
         return "".join(file.read_text() for file in self.study.glob(".run=*.partial/progress.txt"))
@@ -60,6 +60,6 @@ class Place:
 
 
 def ended(process: "subprocess.Popen[str]", code: int) -> str:
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate(timeout=600)
     assert process.returncode == code, said
     return said

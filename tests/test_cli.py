@@ -23,7 +23,7 @@ RQPS = (sys.executable, "-m", "rqps.cli")
 
 def rqps(*words: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
     env = {key: value for key, value in os.environ.items() if key != "RQPS_DATA"} | environment
-    return subprocess.run([*RQPS, *words], cwd=cwd, env=env, text=True, capture_output=True, timeout=120, check=False)
+    return subprocess.run([*RQPS, *words], cwd=cwd, env=env, text=True, capture_output=True, timeout=300, check=False)
 
 
 @pytest.fixture
@@ -329,7 +329,7 @@ def test_ctrl_c_ends_with_exit_code_130_and_a_word(house: House) -> None:
         )
         silent.accept()
         command.send_signal(signal.SIGINT)
-        _, words = command.communicate(timeout=60)
+        _, words = command.communicate(timeout=240)
     assert command.returncode == 130
     assert words.splitlines()[-1] == "stopped"
     assert "Traceback" not in words
@@ -346,7 +346,7 @@ def test_a_closed_pipe_ends_it_quietly(house: House) -> None:
     command.stdout.close()
     assert command.stderr.read() == ""
     command.stderr.close()
-    assert command.wait(timeout=60) == 141
+    assert command.wait(timeout=240) == 141
 
 
 @pytest.mark.parametrize(

@@ -113,13 +113,13 @@ def test_two_fetches_at_once_make_one_request_and_two_builds(site: Site, cache: 
     site.hold.clear()
     keys = {"url": f"{site.url}/a.tar.gz", "sha256": digest(content)}
     first = child(keys)
-    assert site.waiting.wait(60)
+    assert site.waiting.wait(240)
     second = child(keys)
     assert second.stdout is not None
     assert "another rqps is making" in second.stdout.readline()
     site.hold.set()
     for process in (first, second):
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=240)
         assert (process.returncode, errors) == (0, "")
         assert "version 8.0.40" in out
     assert site.asked == ["/a.tar.gz"]
@@ -134,9 +134,9 @@ def test_an_interrupted_fetch_can_be_done_again(
     site.hold.clear()
     keys = {"url": f"{site.url}/a.tar.gz", "sha256": digest(content)}
     process = child(keys)
-    assert site.waiting.wait(60)
+    assert site.waiting.wait(240)
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=240)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     assert len(kept(cache)) == left_behind  # only what nobody can catch leaves something, under a name of its own
     site.hold.set()
@@ -149,7 +149,7 @@ def test_an_interrupted_fetch_can_be_done_again(
 def test_a_full_disk_is_reported_and_leaves_nothing(site: Site, cache: Path, filling: bytes) -> None:
     content = site.pages["/a.tar.gz"] = packed({"bin/mysqld": mysqld_script("8.0.40"), "share/filling": filling})
     process = child({"url": f"{site.url}/a.tar.gz", "sha256": digest(content)}, limit_bytes=1_000_000)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 1
     assert f"refused: {cache} can't be used: File too large" in errors
     assert kept(cache) == []

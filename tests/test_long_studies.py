@@ -176,12 +176,12 @@ def seen(house: House) -> str:
 
 def test_a_study_waits_for_its_hours_and_then_goes_on(house: House) -> None:
     began_s = time.time()
-    code, words = house.run(around_now(4, 3600))
+    code, words = house.run(around_now(20, 3600))  # it has come to wait by then, however busy the machine
     assert code == 0
     waited, *others = (line for line in words.splitlines() if "demo: 1 day" not in line and "1 night" not in line)
     assert waited.startswith("waiting until ")
-    assert "going on with the study" in others[0]
-    assert (house.path / "order.log").stat().st_mtime > began_s + 3
+    assert any("going on with the study" in line for line in others)
+    assert (house.path / "order.log").stat().st_mtime > began_s + 18
     assert len(house.folders()) == 1
     assert not (house.study / UNDER_WAY).exists()
 
@@ -197,10 +197,11 @@ def test_ctrl_c_while_it_waits(house: House) -> None:
 
 
 def test_a_run_that_would_not_end_within_the_hours_is_not_started(house: House) -> None:
-    """It takes about 11 s, of which the hours have 6 left, and a day more."""
-    process = house.start(around_now(-3600, 6))
+    """It takes about ten minutes, of which the hours have two left, and a day more."""
+    house.ask(builds=1, seconds=600)
+    process = house.start(around_now(-3600, 120))
     house.until(lambda: "waiting until" in seen(house))
-    assert "which takes about 11 s" in seen(house)
+    assert "which takes about 10 min 10 s" in seen(house)
     assert house.noted() == ["setup 1"]
     assert end(process, signal.SIGTERM)[0] == 143
 
@@ -231,7 +232,7 @@ class Screen:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(60)
+        code = self.process.wait(240)
         os.close(self._ours)
         return code
 

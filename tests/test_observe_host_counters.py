@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from rqps.observe.counters import read_busy_s, read_host, read_host_state
 from rqps.observe.machine import device_of, mount_of
 
@@ -51,14 +50,15 @@ def test_cpu_burnt_on_one_cpu_is_that_cpus() -> None:
     burn = "import time\nwhile time.process_time() < 0.5: pass"
     subprocess.run(["taskset", "-c", str(cpu), sys.executable, "-c", burn], check=True)
     assert read_busy_s([cpu]) - before_s >= 0.45
-    host = read_host(None)
-    assert read_busy_s(range(os.cpu_count() or 1)) == pytest.approx(host.cpu_user_s + host.cpu_system_s, abs=0.5)
+    earlier, busy_s, later = read_host(None), read_busy_s(range(os.cpu_count() or 1)), read_host(None)
+    assert earlier.cpu_user_s + earlier.cpu_system_s - 0.1 <= busy_s, "but for what the kernel rounds"
+    assert busy_s <= later.cpu_user_s + later.cpu_system_s + 0.1
     assert read_busy_s([]) == 0
 
 
 def test_state_agrees_with_the_kernels_own_text() -> None:
-    state = read_host_state()
+    earlier, state, later = os.getloadavg()[0], read_host_state(), os.getloadavg()[0]
     total_kb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
     assert 0 < (state["host_memory_available_kb"] or 0) < total_kb
-    assert state["host_load_1min"] == pytest.approx(os.getloadavg()[0], abs=0.5)
+    assert state["host_load_1min"] in (earlier, later)
     assert state["host_frequency_mhz"] is None or 100 < state["host_frequency_mhz"] < 10_000

@@ -66,7 +66,7 @@ def test_reads_and_writes_are_counted_as_the_process_makes_them(tmp_path: Path) 
         earlier = read_process(process.pid)
         process.go_on()
         used = read_process(process.pid) - earlier
-    assert used.writes == 41, "40 to the file and the answer"
+    assert used.writes in (40, 41), "40 to the file, and the answer, which we may have before it is counted"
     assert 31 <= (used.reads or 0) <= 33, "30 of the file and the question"
     on_tmpfs = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True).stdout
     if on_tmpfs.strip() != "tmpfs":

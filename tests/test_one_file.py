@@ -91,7 +91,7 @@ def test_its_data_can_be_saved(browser: Browser, report: Path, tmp_path: Path) -
     with opened(browser, one_file(report), DESKTOP) as tab:
         browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
         tab.run(f"document.querySelector('a[href=\"{DATA}\"]').click()")
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while not (saved := tmp_path / DATA).is_file():
             assert time.monotonic() < until, list(tmp_path.iterdir())
             time.sleep(0.05)

@@ -44,7 +44,7 @@ def house(tmp_path: Path) -> House:
 def command(house: House, *words: str) -> str:
     env = {key: value for key, value in os.environ.items() if key != "RQPS_DATA"}
     argv = [sys.executable, "-m", "rqps.cli", *words]
-    done = subprocess.run(argv, cwd=house.path, env=env, text=True, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(argv, cwd=house.path, env=env, text=True, capture_output=True, timeout=300, check=False)
     return done.stdout
 
 

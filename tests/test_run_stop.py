@@ -128,7 +128,7 @@ def test_by_ctrl_c_in_a_terminal_whose_live_line_fits(small_house: House) -> Non
         while more := os.read(ours, 4096):
             drawn += more.decode()
     os.close(ours)
-    assert process.wait(60) == 130
+    assert process.wait(240) == 130
     nothing_is_left(small_house, done=0)
     lines = [line for line in re.split(r"[\r\n]+|\^C", drawn) if line.startswith("run 1/1")]
     assert len(lines) > 1

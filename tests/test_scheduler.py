@@ -88,7 +88,7 @@ def site(short: Path) -> Iterator[Site]:
     yield found
     for process in reversed(found.processes):
         process.terminate()
-        process.wait(60)
+        process.wait(240)
 
 
 def test_what_its_workers_measure_comes_home_and_whoever_is_gone_is_waited_for_no_longer(site: Site) -> None:
