@@ -27,6 +27,7 @@ def functions(program: Path) -> Iterator[str]:
                     yield demangled(content[names + name : content.index(b"\0", names + name)])
 
 
+@cache
 def demangled(name: bytes) -> str:
     """As C++ writes it."""
     if not name.startswith(b"_Z"):

@@ -49,7 +49,7 @@ class House:
     folder: Path
 
     def profiled(
-        self, step: str, sampling: Sampling | None = None, server: MeasuredServer | None = None, seconds: int = 4
+        self, step: str, sampling: Sampling | None = None, server: MeasuredServer | None = None, seconds: int = 3
     ) -> Profile:
         """A step under load, as a run does it."""
         asked = QUICK.model_copy(update={"seconds": seconds})

@@ -24,7 +24,9 @@ def names() -> Names:
     """The readable names of every function of every release of the catalogue."""
     assert {*OLD, *NEW} == catalogue().keys()
     builds = {version: locate(version, BuildSpec(mysql=version), print) for version in catalogue()}
-    return {version: {readable(name) for name in functions(build.program)} for version, build in builds.items()}
+    found = {version: set(functions(build.program)) for version, build in builds.items()}
+    read = {name: readable(name) for name in set().union(*found.values())}
+    return {version: {read[name] for name in of_version} for version, of_version in found.items()}
 
 
 def having(names: Names, versions: tuple[str, ...], name: str) -> list[str]:
@@ -63,7 +65,7 @@ def test_a_class_that_was_renamed_is_gone_under_its_older_name(names: Names) -> 
 
 
 def test_every_pattern_of_the_servers_own_code_means_a_function_of_a_real_one(names: Names) -> None:
-    today = "\n".join(sorted({frame_name(name, False) for found in names.values() for name in found}))
+    today = "\n".join(sorted({frame_name(name, False) for name in set().union(*names.values())}))
     made_up = [
         f"{component.name}: {pattern}"
         for component in components()
@@ -73,10 +75,9 @@ def test_every_pattern_of_the_servers_own_code_means_a_function_of_a_real_one(na
     assert made_up == []
 
 
-@pytest.mark.parametrize("version", OLD + NEW)
-def test_names_of_real_functions_are_read_without_noise(names: Names, version: str) -> None:
-    assert len(names[version]) > 10_000
-    for name in names[version]:
+def test_names_of_real_functions_are_read_without_noise(names: Names) -> None:
+    assert min(map(len, names.values())) > 10_000
+    for name in set().union(*names.values()):
         assert readable(name) == name
         assert name.count("(") == name.count("operator()"), name
         assert "<" not in re.sub(r"operator(<=>|<<=|<<|<=|<|->\*|->)", "", name), name
