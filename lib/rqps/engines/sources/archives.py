@@ -27,7 +27,7 @@ MOST_BYTES = 12_000_000_000
 MOST_MEMBERS = 100_000
 ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
 """An archive may become so many bytes, and so many times those of its own that were read by then."""
-MEMBER_BYTES, HEADER_TIMES = 16_384, 32
+MEMBER_BYTES, HEADER_TIMES = 32_768, 32
 """Each member counts as so many bytes more, and a long header as so many times its size: they take time."""
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
