@@ -108,13 +108,6 @@ def test_instructions_stand_where_they_were_counted(study: Study, reads: Study) 
     assert f"{row['instructions'] / row['operations']:,.0f} / " in page.instructions(reads).as_raw_html()  # type: ignore[union-attr]
 
 
-def test_options_of_one_set_up_alone_are_said_to_be(study: Study) -> None:
-    assert "These are of iodir alone" in page.defaults(study).as_raw_html()  # type: ignore[union-attr]
-    value = pl.when(name="use_direct_reads").then(pl.lit("byrx: false, iodir: true")).otherwise("value")
-    of_each = replace(study, settings=study.settings.with_columns(value=value))
-    assert "These are of iodir alone" not in page.defaults(of_each).as_raw_html()  # type: ignore[union-attr]
-
-
 def test_defaults_are_the_options_that_changed(study: Study) -> None:
     html = page.defaults(study).as_raw_html()  # type: ignore[union-attr]
     for option in ("format_version", "force_consistency_checks", "verify_sst_unique_id_in_manifest"):

@@ -30,6 +30,7 @@ class Terminal:
 
         self._tqdm = tqdm
         tqdm.monitor_interval = 0  # or it starts a thread that wakes up while a run is measured
+        tqdm.get_lock()  # made now: a signal in the middle of making it ended in a traceback
         self._line, self._lines = line, 0
         self._bar: tqdm[NoReturn] | None = None
 

@@ -18,10 +18,6 @@ AS_PUBLISHED = {"fillseq": "fillseq", "revrangewhilewriting": "revrangeww", "fwd
 AS_PUBLISHED |= {"readwhilewriting": "readww", "overwrite": "overwrite"}
 """The steps whose numbers are published, as they are called there."""
 NOT_USED = r"^(blob_|compaction_options_|(bottommost_)?compression_opts|hash_index_|(wal|db_log)_dir|persist_user)"
-OF_IODIR_ALONE = (
-    " These are of iodir alone, since rqps kept only those of the last set-up when this was measured. In the others "
-    "compaction_readahead_size is 0 up to 8.5 and 2 MB from 8.6 on; O_DIRECT makes it 2 MB in every release."
-)
 WRITTEN_OTHERWISE = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_version", "options_file_version")
 """Options that say the same in other words; of the second, 6.11 writes more bits than it has."""
 
@@ -255,9 +251,6 @@ def defaults(study: Study) -> GT | Sentences:
         return Sentences(["No option that the configs leave open differs between these releases."])
     columns = [Column("option"), *(Column(dbms, name, str, align="center") for dbms, name in names.items())]
     note = "As RocksDB wrote them into its OPTIONS file. Bold: not as the release before. –: it has no such option."
-    direct = found.filter(option == "use_direct_reads")["value"].unique().to_list()
-    if len(known := setups(study)) > 1 and "iodir" in known and direct == ["true"]:
-        note += OF_IODIR_ALONE
     return view.table(rows, columns, name="defaults", note=note)
 
 
