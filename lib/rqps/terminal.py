@@ -30,7 +30,8 @@ class Terminal:
 
         self._tqdm = tqdm
         tqdm.monitor_interval = 0  # or it starts a thread that wakes up while a run is measured
-        tqdm.get_lock()  # made now: a signal in the middle of making it ended in a traceback
+        # Made now: a signal in the middle of making it ended in a traceback.
+        tqdm.get_lock()  # type: ignore[no-untyped-call]
         self._line, self._lines = line, 0
         self._bar: tqdm[NoReturn] | None = None
 
