@@ -191,12 +191,7 @@ def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, st
     with Scratch() as folder:
         database = folder / "database"
         if len(argv) == 1:
-            own = [
-                "--benchmarks=fillseq",
-                "--num=1",
-                "--compression_type=none",
-                f"--db={database}",
-            ]
+            own = ["--benchmarks=fillseq", "--num=1", "--compression_type=none", f"--db={database}"]
             said = ask([*argv, *own], environment).stdout
         else:
             facts = ask([*argv, "facts"], {})
