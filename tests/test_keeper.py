@@ -43,6 +43,16 @@ def test_letting_go_of_the_pipe_stops_the_program_and_removes_its_scratch(tmp_pa
     assert not scratch.exists()
 
 
+def test_a_program_that_waits_for_its_turn_stops_in_order() -> None:
+    process = guarded(["/bin/sleep", "600"])
+    pid = int(read(process)[1])
+    os.kill(pid, signal.SIGSTOP)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert read(process) == [b"exit", str(-signal.SIGTERM).encode()]
+    wait_for_end(pid)
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_keeper_stops_the_program_in_order(sent: signal.Signals) -> None:
     process = guarded(["/bin/sleep", "600"])

@@ -94,10 +94,7 @@ def test_duets_are_for_steps_that_can_be_sliced(tmp_path: Path) -> None:
         text = GOOD.replace("sysbench", workload).replace("{steps: [point-query, insert], table_rows: 1000}", "{}")
         return text.replace("rounds: 6", f"rounds: 6\n    method: {method}") if method else text
 
-    words = "method: duet is not for insert-benchmark: it measures how a server keeps up with writes, and one that "
-    words += "waits for its turn would catch up; write rounds, or leave it out"
-    assert refusal(of("insert-benchmark", "duet"), tmp_path) == [f"runs.yaml:10: studies.demo: {words}"]
-    assert not read(of("insert-benchmark"), tmp_path).studies["demo"].duet
+    assert read(of("insert-benchmark"), tmp_path).studies["demo"].duet
     assert read(of("point-lookups"), tmp_path).studies["demo"].duet
     assert not read(of("point-lookups", "rounds"), tmp_path).studies["demo"].duet
     asked = read(GOOD.replace("rounds: 6", "budget: 1h30m"), tmp_path).studies["demo"]

@@ -98,6 +98,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
             os.read(wakeup, 64)
     if code is None:
         os.kill(child, signal.SIGTERM)
+        os.kill(child, signal.SIGCONT)  # where it waited for its turn
         deadline = time.monotonic() + patience_s
         while (code := _ended(child)) is None:
             if time.monotonic() > deadline:

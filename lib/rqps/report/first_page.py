@@ -123,7 +123,9 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
     machines = study.conditions.filter(kind="machine").group_by("host", maintain_order=True).agg("name", "value")
     hosts = [_machine(dict(zip(names, values, strict=True))) for _, names, values in machines.rows()]
     cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
-    how = f"of duets, {median(cycles):.0f} cycles each" if cycles else "in random order"
+    how = "in turns" if rounds["run"].str.contains("/", literal=True).any() else "in random order"
+    if cycles:
+        how = f"of duets, {median(cycles):.0f} cycles each"
     undecided = about.filter(verdict="unsure").height
     decided = f"{about.height - undecided} of {counted(about.height, 'comparison')} decided"
     return " · ".join([length, *rows, *dict.fromkeys(hosts), f"{rounds_of(about['n'])} {how}", decided])

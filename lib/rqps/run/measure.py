@@ -154,13 +154,23 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     log = job.folder / LOGS / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
     how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
+    loaded = [servings]  # by one load
+    if job.workload.stoppable and len(servings) > 1:
+        how["in_turns"], loaded = True, [[each] for each in servings]
     with ExitStack() as watching:
         watches = each_of(servings, lambda each: watching.enter_context(each.server.watching(name)))
-        with job.workload.generating(servers, name, parameters, **how) as load:
+        with ExitStack() as generating:
+            loads = []
+            for some in loaded:
+                whose = f"{log.stem}-{some[0].job.run.dbms}" if len(loaded) > 1 else log.stem
+                how["log"] = log.with_name(f"{whose}.log")
+                on = [each.server for each in some]
+                loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
             before = [watch.begin() for watch in watches]  # what came before the step, such as a flush, is none of it
-            observed = observe_step(servings, load, name)
-            load.wait_until_gone()
-        answers = job.workload.answers(name, parameters, load)
+            observed = observe_step(servings, loads, name)
+            for load in loads:
+                load.wait_until_gone()
+        answers = [answer for load in loads for answer in job.workload.answers(name, parameters, load)]
         after = each_of(servings, lambda _, watch, of: watch.end(of.columns["transactions"]), watches, answers)
     of_each = zip(checked, observed, answers, watches, before, after, strict=True)
     return [_measured(name, position, *every) for every in of_each]

@@ -21,9 +21,10 @@ from rqps.observe.stacks import Profiling, profiling
 from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
 from rqps.run.job import Job
 from rqps.run.serve import Serving
+from rqps.run.turns import Side, take_turns
 from rqps.store.manifest import Warning_
-from rqps.store.schemas import COUNTERS
-from rqps.workloads import Load
+from rqps.store.schemas import COUNTERS, SLICES
+from rqps.workloads import Load, StoppableLoad
 
 OTHERS_WORTH_A_WARNING = 0.15
 """Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
@@ -54,9 +55,11 @@ class Observed:
     warnings: tuple[Warning_, ...]
 
 
-def observe_step(servings: Sequence[Serving], load: Load, step: str) -> list[Observed]:
-    """Observes a step on each of its servers, as the run's mode asks for it."""
-    first = servings[0]
+def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -> list[Observed]:
+    """Observes a step on each of its servers, as the run's mode asks for it: under one load, or under one each."""
+    first, load = servings[0], loads[0]
+    if len(loads) > 1:
+        return observe_in_turns(servings, loads, step)
     if first.callgrind:
         return [count(first.server, first.callgrind, load, step)]
     if first.job.run.mode == "stacks":
@@ -89,29 +92,52 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(each["server_cpu_s"] or 0 for each in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
+    if len(servings) > 1:  # load generator and host worked for all of them
+        used = [{name: n if name.startswith("server_") else None for name, n in each.items()} for each in used]
     found = []
     for serving, columns, sampler, (before, events), (after, later) in zip(
         servings, used, samplers, first, last, strict=True
     ):
-        grown = differences(events, later)
-        unknown = [
-            Warning_(
-                kind="counters",
-                text=f"{name} of the server are unknown: others had the CPU's counter for a part of the time",
-                step=step,
-            )
-            for name in sorted(serving.events.shared)
-        ]
-        if len(servings) > 1:  # load generator and host worked for all of them
-            columns = {name: value if name.startswith("server_") else None for name, value in columns.items()}
-        found.append(
-            Observed(
-                columns={"started_at": started_at, **columns, **{f"server_{name}": n for name, n in grown.items()}},
-                tables={"counters": sampler.frame(step)},
-                warnings=(*warnings_between(before, after, step), *unknown, *disturbed),
-            )
-        )
+        of_step: dict[str, Any] = {"started_at": started_at, **columns, **_grown(events, later)}
+        warnings = (*warnings_between(before, after, step), *_unknown(serving, step), *disturbed)
+        found.append(Observed(of_step, {"counters": sampler.frame(step)}, warnings))
     return found
+
+
+def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad], step: str) -> list[Observed]:
+    """Observes a step on servers of which one runs at a time, each under its own load: all counters are its own."""
+    run, where = servings[0].job.run, servings[0].job.placement_of(step)
+    cpus = {*where.server_cpus, *where.client_cpus}
+    sides = [
+        Side(each.server.pids, load, device_of(each.server.directory), step)
+        for each, load in zip(servings, loads, strict=True)
+    ]
+    for load in loads:
+        placement.verify(load.pid, where.client_cpus)
+    events = [each.events.read() for each in servings]
+    started_at, began, busy_s = datetime.now(UTC), time.monotonic(), read_busy_s(cpus)
+    take_turns(sides, f"{run.seed} {run.round} {step}")
+    busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
+    used = [used_between(side.first, side.last) for side in sides]
+    others_s = busy_s - sum((each["server_cpu_s"] or 0) + (each["client_cpu_s"] or 0) for each in used)
+    found = []
+    for serving, side, columns, before in zip(servings, sides, used, events, strict=True):
+        disturbed = _disturbances(step, columns, others_s / elapsed_s)
+        of_step: dict[str, Any] = {"started_at": started_at, **columns, **_grown(before, serving.events.read())}
+        warnings = (*warnings_between(side.first, side.last, step), *_unknown(serving, step), *disturbed)
+        tables = {"counters": side.counters(), "slices": pl.DataFrame(side.slices, schema=SLICES)}
+        found.append(Observed(of_step, tables, warnings))
+    return found
+
+
+def _grown(events: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"server_{name}": n for name, n in differences(events, later).items()}
+
+
+def _unknown(serving: Serving, step: str) -> Iterator[Warning_]:
+    for name in sorted(serving.events.shared):
+        text = f"{name} of the server are unknown: others had the CPU's counter for a part of the time"
+        yield Warning_(kind="counters", text=text, step=step)
 
 
 def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator[Warning_]:

@@ -67,7 +67,8 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _cycles(study: Study) -> pl.DataFrame:
-    """The value of each cycle, as a list in their order, null where a slice of it is missing.
+    """The value of each cycle, as a list in their order, null where a slice of it is missing. Slices that do not say
+    what was done in them give none.
 
     What a writing statement leaves behind is done in another server's slices, so its CPU is that of the whole step.
     """
@@ -75,7 +76,8 @@ def _cycles(study: Study) -> pl.DataFrame:
     keys = ["run", "step"]
     whole = pl.len() == 2
     by_cycle = (
-        study.slices.group_by(*keys, "cycle")
+        study.slices.filter(pl.col("operations").is_not_null())
+        .group_by(*keys, "cycle")
         .agg(*(pl.when(whole).then(pl.col(name).sum()).alias(name) for name in counts))
         .join(study.steps.lazy().select(*keys, "writes"), on=keys)
         .sort(*keys, "cycle")

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rqps.stats.pairing import IN_DUET
+from rqps.stats.pairing import SHARES_SECONDS
 from rqps.store.run_tables import beside
 
 MOST_POINTS_A_LINE, MOST_POINTS = 120, 4500
@@ -19,22 +19,23 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
 
     A step's last second is left out where the step ended within it. Of several kinds of operations, queries count, or
-    rows inserted where there are no queries. In a duet a server has a share of each second only: the time that its
-    transactions took, over the clients, stands for the second.
+    rows inserted where there are no queries. Where servers share seconds, the time that a server's transactions took,
+    over the clients, stands for the second.
     """
     line, of_run = ["host", "position", "step", "dbms"], ["run", "step"]
     whole_s = (pl.col("elapsed_s") + CLOCKS_DIFFER_S).floor().cast(pl.Int32).alias("whole_s")
     points = min(MOST_POINTS_A_LINE, max(1, MOST_POINTS // max(1, steps.select(line).n_unique())))
     piece_s = ((pl.col("whole_s").max() - 1) // points + 1).clip(1).over(line).alias("piece_s")
-    known = steps.select(*line, "run", "clients", whole_s, duet=IN_DUET).with_columns(piece_s).with_row_index("of")
-    of_rows = known.select(*of_run, "of", "whole_s", "piece_s", "duet")
+    known = steps.select(*line, "run", "clients", whole_s, shared=SHARES_SECONDS).with_columns(piece_s)
+    known = known.with_row_index("of")
+    of_rows = known.select(*of_run, "of", "whole_s", "piece_s", "shared")
     begin = (pl.col("second") // pl.col("piece_s") * pl.col("piece_s")).alias("second")
     sums = pl.col("operations", "busy_us").sum()
     keys: dict[str, Any] = {"of": pl.UInt32, "beside": pl.Int8, "second": pl.Int32}
 
     def pieces_of(rows: pl.DataFrame) -> pl.DataFrame:
         found = beside(rows, of_rows, *of_run).lazy()
-        whole = found.filter((pl.col("second") < pl.col("whole_s")) | pl.col("duet"))
+        whole = found.filter((pl.col("second") < pl.col("whole_s")) | pl.col("shared"))
         return whole.group_by("of", "beside", begin).agg(sums).collect()
 
     # Some rows at a time, as they are read: all of a long study do not fit into memory.
@@ -44,7 +45,7 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
             *of_run,
             "second",
             "operations",
-            busy_us=_BUSY_US if known["duet"].any() else pl.lit(0.0),
+            busy_us=_BUSY_US if known["shared"].any() else pl.lit(0.0),
             beside=_BESIDE,
         )
         .map_batches(
@@ -62,7 +63,7 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     seconds = pl.min_horizontal("piece_s", pl.col("whole_s") - pl.col("second"))
     busy_s = pl.col("busy_us") / 1e6 / pl.col("clients")
     rates = pieces.filter(pl.col("beside") == pl.col("beside").min().over("step")).with_columns(
-        pl.col("operations") / pl.when("duet").then(busy_s).otherwise(seconds)
+        pl.col("operations") / pl.when("shared").then(busy_s).otherwise(seconds)
     )
     every = rates.filter(pl.col("operations").is_finite()).group_by(*line, "second").agg(_spread("operations"))
     return every.sort(*line, "second")

@@ -9,6 +9,8 @@ from rqps.study import SMALLEST_EFFECT
 
 IN_DUET = pl.col("run").str.contains("/", literal=True)
 """The run is one server's part of a duet, whose name has the duet before it: `r01@HOST/my8033.base`."""
+SHARES_SECONDS = IN_DUET & pl.col("host_cpu_user_s").is_null()
+"""The step was put on several servers by one load, so that each has a share of every second only."""
 JUDGED_BY = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
 """Columns that say how a study's verdicts are decided, and what holds for values that are of no study."""
 _NORMAL_95 = 1.96

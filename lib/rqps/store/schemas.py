@@ -71,8 +71,8 @@ SLICES: Columns = {
     "step": pl.String,
     "slice": pl.Int32,  # its number among those of all servers, from 0
     "cycle": pl.Int32,  # one turn of all servers and back; its slices of a server are compared with those of another
-    "operations": pl.Int64,
-    "busy_us": pl.Float64,  # time of its transactions, of all clients together
+    "operations": pl.Int64,  # null where servers are stopped in the turns of others, and the whole step counts
+    "busy_us": pl.Float64,  # time of its transactions, of all clients together; there, of the slice
     "client_cpu_us": pl.Float64,
     "server_cpu_us": pl.Float64,  # of all threads of the server while it had the load
 }

@@ -341,7 +341,7 @@ class StudySpec(Strict):
     method: Literal["duet", "rounds"] | None = None
     """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
     milliseconds, so that whatever the machine does meets all of them. `rounds`: one after the other. Duets where the
-    workload's steps can be sliced, if not given."""
+    workload's steps allow it, if not given."""
     smallest_effect: Annotated[Share, Field(json_schema_extra={"default": "2%"})] = SMALLEST_EFFECT
     """The smallest effect that matters, 2% if not given: what is surely less is called the same, and with a budget
     nothing more is spent on it."""

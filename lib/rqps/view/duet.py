@@ -16,7 +16,7 @@ from rqps.view.words import NOT_COMPARED, Nothing, Sentences, number_of
 
 CYCLES_SHOWN, MOST_CYCLES = 4, 400
 HEIGHT_PX, WIDTH_PX = 130, 680
-NO_DUET = "No duet: here every dbms ran by itself, so that there are no slices to show."
+NO_DUET = "Here every dbms ran by itself, or had a load of its own: there are no slices with operations to show."
 
 
 def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
@@ -29,7 +29,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     first = of_number.row(0, named=True)
     of_first = pl.col("run").is_in([first["base_run"], first["run"]]) & (pl.col("step") == step)
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
-    found = study.slices.filter(of_first).with_columns(rate).collect()
+    found = study.slices.filter(of_first, pl.col("operations").is_not_null()).with_columns(rate).collect()
     if found.is_empty():
         return Nothing([NO_DUET])
     sides = [number["base"], dbms]

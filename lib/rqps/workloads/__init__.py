@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict, Unpack
 
+from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.study import Parameters
 from rqps.workloads.db_bench.parameters import DbBenchParameters
@@ -56,6 +57,8 @@ class How(TypedDict):
     cpus: tuple[int, ...]
     log: Path
     counted: NotRequired[bool]
+    in_turns: NotRequired[bool]
+    """Its process will be stopped in the turns of others."""
 
 
 class Load(Protocol):
@@ -77,11 +80,29 @@ class Load(Protocol):
         """Wait until the generator has ended, and fail if it did not end well."""
 
 
+class StoppableLoad(Load, Protocol):
+    """A load on a server of its own, which waits for its turns and does not count the time in between."""
+
+    def wait_for_origin(self) -> int:
+        """Wait until it has connected; gives the moment at which it begins by its own clock, which lies far ahead."""
+
+    def set_stopped(self, ns: int) -> None:
+        """Put its clock back by so many ns in all; it is stopped meanwhile."""
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long, or until the measured part has ended, which it says."""
+
+    def failure(self) -> RqpsError:
+        """The reason for its end."""
+
+
 class Workload(Protocol):
     """A family of steps. `parameters` are of the workload's own type, and `server` is what its engine opens."""
 
     countable: bool
     """True if its steps can be done a number of times."""
+    stoppable: bool
+    """True if each server has a load of its own, and is stopped in the turns of others; else one load is on all."""
 
     def data_name(self, parameters: Any) -> str:
         """A name for the loaded tables: equal names mean equal bytes."""
@@ -104,7 +125,7 @@ class Workload(Protocol):
     def generating(
         self, servers: Sequence[Any], step: str, parameters: Any, **how: Unpack[How]
     ) -> AbstractContextManager[Load]:
-        """The load of one step; several servers take turns, where the parameters say that it can be sliced."""
+        """The load of one step; several servers take turns in it, unless each has a load of its own."""
 
     def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
         """The result of a step that has ended, for each of its servers."""

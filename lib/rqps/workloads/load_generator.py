@@ -124,13 +124,27 @@ class LoadGenerator:
     def wait_for(self, moment: str, threads: int, patience_s: float) -> None:
         """Wait until so many threads have come to a moment."""
         deadline = time.monotonic() + patience_s
-        while len(self.moments_ns[moment]) < threads:
-            if self.failed or self.process.poll() is not None or self._lost():
-                raise self.failure()
+        while not self.came_to(moment, threads):
             if time.monotonic() > deadline:
                 raise self.failure(f"did not get to {moment!r} within {patience_s:.0f} s")
             self._heard.wait(LOOK_S)
             self._heard.clear()
+
+    def came_to(self, moment: str, threads: int) -> bool:
+        """True when so many threads have come to a moment; fails where one can't any more."""
+        if len(self.moments_ns[moment]) >= threads:
+            return True
+        if self.failed or self.process.poll() is not None or self._lost():
+            raise self.failure()
+        return False
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long, or until all threads have ended."""
+        deadline = time.monotonic() + seconds
+        while not (ended := self.came_to("ended", self.threads)) and (left_s := deadline - time.monotonic()) > 0:
+            self._heard.wait(left_s)
+            self._heard.clear()
+        return ended
 
     def wait_until(self, moment_ns: int) -> None:
         """Wait for a moment of CLOCK_MONOTONIC, with an eye on both processes."""

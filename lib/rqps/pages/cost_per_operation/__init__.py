@@ -9,7 +9,7 @@ from rqps import stats
 from rqps.pages.cost_per_operation.tables import cost_tables, cost_text, of_steps
 from rqps.stats import PUBLISHED
 from rqps.stats.metrics import SHOWN_BY_VMSTAT, vmstat_averages
-from rqps.stats.pairing import IN_DUET
+from rqps.stats.pairing import SHARES_SECONDS
 from rqps.store import Study
 from rqps.view import Sentences, smallest_effect
 from rqps.view.words import NOT_COMPARED, three_digits
@@ -54,11 +54,12 @@ def costs(study: Study, *, published: bool = False) -> Costs:
 
 def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """One row per step, run and published column, calculated as published: from vmstat's and iostat's line of each
-    second, which a duet has of all its servers together only. A scan's o/s is thousand rows a second of one table;
+    second, which servers under one load have together only. A scan's o/s is thousand rows a second of one table;
     vmstat's first line is left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
-    lines = counters.filter(SHOWN_BY_VMSTAT, ~IN_DUET).group_by("run", "step")
-    seconds = lines.agg(*vmstat_averages("cpu/o", "cs/o"), *of_disk)
+    steps = steps.filter(~SHARES_SECONDS)
+    lines = counters.filter(SHOWN_BY_VMSTAT, pl.col("run").is_in(steps["run"].unique().implode()))
+    seconds = lines.group_by("run", "step").agg(*vmstat_averages("cpu/o", "cs/o"), *of_disk)
     wide = stats.usable(steps).join(seconds.collect(), on=["run", "step"], how="inner", maintain_order="left")
     rows_per_table = pl.col("operations") / pl.col("transactions")
     of_scan = rows_per_table / 1000 / (pl.col("latency_mean_us") / 1e6)

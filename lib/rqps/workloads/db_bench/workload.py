@@ -37,6 +37,7 @@ NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
 
 class DbBenchSteps:
     countable = True
+    stoppable = False
 
     def data_name(self, parameters: DbBenchParameters) -> str:
         """The name says who wrote them: they do not depend on who reads them."""

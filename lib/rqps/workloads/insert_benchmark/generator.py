@@ -1,6 +1,7 @@
 """The load of a step of the insert benchmark: sysbench with our own Lua, which stops when all rows are done."""
 
 import os
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,10 @@ CLOCK_ROWS = 10_000
 """Rows of a client in one second of that clock; in a step with a rate, so many as that."""
 BYTES_OF_CLIENT = 64
 """In the file by which threads report their progress to each other, as in shared.lua."""
+STOPPED = 16
+"""The place in that file of the time for which the process was stopped."""
+FAR_AHEAD_S = 86_400
+"""The beginning of a load that waits for its turn, whose clock is then set."""
 MEMORY = Path("/dev/shm")
 DUE = " due"
 """At the end of a kind: its latency since the moment when the limiter let it begin."""
@@ -38,6 +43,18 @@ class Generator(LoadGenerator):
     """Rows of the table `engine` from before the step."""
     rows_deleted = 0
     warnings: Sequence[Warning_] = ()
+    shared: Path
+    """The file by which its threads report to each other."""
+
+    def wait_for_origin(self) -> int:
+        self.wait_for("origin", 1, self.start_patience_s)
+        self.origin_ns = self.moments_ns["origin"][0]
+        return self.origin_ns
+
+    def set_stopped(self, ns: int) -> None:
+        with self.shared.open("r+b") as file:
+            file.seek(STOPPED)
+            file.write(struct.pack("d", ns))
 
 
 @contextmanager
@@ -50,7 +67,9 @@ def generating(
     with Scratch(folder) as scratch:
         (shared := scratch / "clients").write_bytes(bytes(BYTES_OF_CLIENT * (parameters.clients + 1)))
         options = {"threads": threads, "shared-file": str(shared), **_options(step, parameters, how["seed"])}
+        options["ready-seconds"] = FAR_AHEAD_S if how.get("in_turns") else READY_S
         with Generator(sysbench_call(SCRIPT, (server,), options), (server,), step.name, threads, how) as generator:
+            generator.shared = shared
             yield generator
 
 
@@ -79,7 +98,6 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Op
         "indexed-rows": loaded * of_a_table,
         "clock-begin": clock_begins(step, parameters),
         "clock-rows": step.rate or CLOCK_ROWS,
-        "ready-seconds": READY_S,
         "rand-seed": seed,
         "mysql-ignore-errors": DONE_AGAIN,
         "time": 0,  # it stops when the rows are done

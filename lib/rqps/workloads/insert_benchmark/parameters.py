@@ -87,7 +87,7 @@ class InsertBenchmarkParameters(Parameters):
 
     @property
     def not_sliced(self) -> str:
-        return "it measures how a server keeps up with writes, and one that waits for its turn would catch up"
+        return ""
 
     @property
     def measured(self) -> tuple[str, ...]:

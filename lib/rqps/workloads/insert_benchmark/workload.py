@@ -45,6 +45,7 @@ LEFT_OVER = "somebody else changed the tables, or the steps before did not do th
 
 class InsertBenchmark:
     countable = False
+    stoppable = True
 
     def data_name(self, parameters: InsertBenchmarkParameters) -> str:  # noqa: ARG002 loading is a step of its own
         return "insert-benchmark-empty"

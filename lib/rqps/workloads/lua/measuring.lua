@@ -12,10 +12,20 @@ local measuring = {}
 
 local time = ffi.new("rqps_time[1]")
 
--- Nanoseconds on CLOCK_MONOTONIC, or on another clock of the kernel.
+-- Nanoseconds for which this process was stopped, so that others could have their turns: they are no time of ours.
+-- Whoever stops it writes them.
+measuring.stopped = ffi.new("double[1]")
+
+-- Nanoseconds on CLOCK_MONOTONIC, less those; or on another clock of the kernel. Read again where we were stopped in
+-- the middle of it.
 function measuring.now(clock)
-   ffi.C.clock_gettime(clock or 1, time)
-   return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns)
+   local stopped = measuring.stopped
+   local before
+   repeat
+      before = stopped[0]
+      ffi.C.clock_gettime(clock or 1, time)
+   until stopped[0] == before
+   return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns) - (clock and 0 or before)
 end
 
 -- Clocks of CPU time: of this thread, and of a process with all its threads.

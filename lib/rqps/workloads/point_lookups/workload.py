@@ -39,6 +39,7 @@ WHOLE_TABLE = ("ALL", "index")
 
 class PointLookups:
     countable = True
+    stoppable = False
 
     def data_name(self, parameters: PointLookupsParameters) -> str:
         return f"point-lookups-{'-'.join(sorted(_lasting(parameters))) or 'none'}-{parameters.table_rows}"

@@ -26,6 +26,7 @@ LOAD_SEED = 20_240_229
 
 class Sysbench:
     countable = True
+    stoppable = False
 
     def data_name(self, parameters: SysbenchParameters) -> str:
         index_first = "-index-first" if parameters.index_first else ""

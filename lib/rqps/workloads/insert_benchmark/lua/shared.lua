@@ -16,7 +16,7 @@ local shared = {}
 
 local READ_WRITE, PROT_READ_WRITE, MAP_SHARED, PAGE = 2, 3, 1, 4096
 local WORDS_OF_CLIENT = 8 -- a cache line
-local ORIGIN, FAILED = 0, 1 -- in the first line; then one for each client
+local ORIGIN, FAILED, STOPPED = 0, 1, 2 -- in the first line; then one for each client
 
 -- Of a client: statements done, the lowest id that is not deleted yet, how many statements there will be in all, and
 -- how far each of its threads has come.
@@ -33,6 +33,7 @@ function shared.open(path, clients)
    local address = ffi.C.mmap(nil, bytes, PROT_READ_WRITE, MAP_SHARED, file, 0)
    assert(ffi.cast("intptr_t", address) ~= -1, "can't map " .. path)
    words = ffi.cast("double *", address)
+   measuring.stopped = words + STOPPED
 end
 
 function shared.get(client, field)

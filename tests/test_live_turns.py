@@ -1,0 +1,103 @@
+"""Servers that take turns by being stopped, each with a client of its own: the insert benchmark on two of them."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from live_study import Place, ended
+from rqps.stats import measured, rounds
+
+pytestmark = pytest.mark.live
+
+RUNS = """
+builds:
+  my5624: {mysql: "5.6.24"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  lazy: {extends: base, innodb_flush_log_at_trx_commit: 2}
+studies:
+  small:
+    question: What does a commit cost?
+    workload: insert-benchmark
+    dbms: [my5624.base, my5624.lazy]
+    base: my5624.base
+    rounds: 1
+    parameters: {steps: [l.i0, l.x, l.i1, qp100], load_rows: 4000, write_rows: 2500, rates: [100], seconds: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
+    place = Place(tmp_path_factory.mktemp("turns"), RUNS)
+    place.run()
+    return rqps.load("small", data=place.path / "data")
+
+
+def test_each_does_its_whole_step_in_seconds_of_its_own(study: rqps.Study) -> None:
+    slices = study.slices.collect()
+    steps = study.steps.join(
+        slices.group_by("run", "step").agg(pl.col("busy_us", "server_cpu_us").sum()), on=["run", "step"]
+    )
+    assert steps.height == 8
+    for step in steps.iter_rows(named=True):
+        busy_s = step["busy_us"] / 1e6
+        assert step["elapsed_s"] <= busy_s, "no second of others is counted"
+        assert step["host_cpu_user_s"] + step["host_cpu_system_s"] >= step["server_cpu_s"] * 0.5
+        # Outside its turns it did nothing: the kernel tells CPU time to the nanosecond.
+        assert step["server_cpu_s"] == pytest.approx(step["server_cpu_us"] / 1e6, rel=0.02, abs=0.002)
+    queries = steps.filter(step="qp100")
+    assert all(1.5 < elapsed_s < 2.5 for elapsed_s in queries["elapsed_s"]), "by its own clock"
+    assert all(queries["operations"])
+
+
+def test_cycles_are_two_orders_of_all_and_the_step_counts_as_a_whole(study: rqps.Study) -> None:
+    slices = study.slices.filter(step="qp100").collect().sort("slice")
+    assert slices["slice"].to_list() == list(range(slices.height))
+    assert slices["operations"].null_count() == slices.height
+    first = slices.filter(pl.col("cycle") < slices["cycle"].max())
+    assert set(first.group_by("cycle", "dbms").len()["len"]) == {2}
+    found = rounds(measured(study), study.runs, "my5624.base").filter(metric="operations_per_s")
+    assert found["cycles"].null_count() == found.height == 4
+    values = dict(study.steps.filter(step="l.i1").select("dbms", "operations_per_s").rows())
+    (ratio,) = found.filter(step="l.i1")["ratio"]
+    assert ratio == pytest.approx(values["my5624.lazy"] / values["my5624.base"])
+
+
+def test_a_row_of_counters_is_a_second_of_its_own(study: rqps.Study) -> None:
+    rows = study.counters.filter(step="qp100").collect()
+    by_run = rows.group_by("run").agg(pl.col("interval_s", "server_cpu_s").sum(), pl.col("second").max())
+    assert by_run["interval_s"].to_list() == pytest.approx(by_run["second"].to_list())
+    used = study.steps.filter(step="qp100").join(by_run, on="run", suffix="_of_rows")
+    assert used["server_cpu_s_of_rows"].to_list() == pytest.approx(used["server_cpu_s"].to_list())
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.parametrize("victim", ["server", "kernel", "rqps"])
+def test_whoever_is_killed_nobody_stays_stopped(victim: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, RUNS.replace("load_rows: 4000", "load_rows: 400000"))
+    process = place.start()
+    place.wait("a turn", lambda: any(map(stopped, place.servers())) and "l.i0" in place.doing(), process)
+    if victim == "server":
+        waiting = [pid for pid in place.servers() if "mysqld" in (Path(f"/proc/{pid}") / "exe").readlink().name]
+        os.kill(waiting[0], signal.SIGKILL)
+        said = ended(process, 1)
+        assert "the server my5624." in said
+        assert "by SIGKILL" in said
+    elif victim == "kernel":
+        pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
+        os.kill(pids[0], signal.SIGKILL)
+        assert "killed" in ended(process, 1).lower()
+    else:
+        process.kill()
+        process.wait()
+        while place.servers():  # their keepers stop them
+            time.sleep(0.1)
+    assert place.servers() == []
+    assert not list(place.study.glob("run=*"))
