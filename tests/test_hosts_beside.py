@@ -2,6 +2,8 @@
 
 import math
 import random
+import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,21 @@ import polars as pl
 import pytest
 import rqps
 from browser import PHONE, Browser, opened
+from great_tables import GT
+from rqps.pages.cost_per_operation import two_measures
+from rqps.pages.one_regression import gather
 from rqps.pages.relative_throughput import host_tables
 from rqps.report import build
 from rqps.report.index import facts_of
-from rqps.stats import between_hosts, relate
+from rqps.report.profiles import Links
+from rqps.report.rounds import rounds_page
+from rqps.stats import between_hosts, measured, relate
 from rqps.store import Study, write_study_card
-from rqps.view import conditions
+from rqps.view import Sentences, conditions, trace
+from rqps.view.sections import differences_table
 from synthetic import Shape, card, manifest, tables, write_rows
 from synthetic_report import only_relative_throughput
+from test_one_regression import choose, page_of, shown
 
 BASE, ME = "my1.base", "my2.base"
 FACTORS = {"big": 1.0, "small": 0.9, "twin": 1.0}
@@ -89,11 +98,46 @@ def test_the_interval_between_hosts_covers_the_truth_as_often_as_it_says() -> No
     assert 8 <= missed <= 32  # 20 are expected
 
 
-def test_the_hardware_of_hosts_stands_side_by_side(study: Study) -> None:
-    page = " ".join(each.as_raw_html() for each in conditions(study) if hasattr(each, "as_raw_html"))
+def test_what_differs_between_hosts_stands_side_by_side_and_the_rest_once(study: Study) -> None:
+    found = [each.as_raw_html() for each in conditions(study) if isinstance(each, GT)]
+    page, (differ,) = " ".join(found), [each for each in found if "rqps-hosts-differ" in each]
     for host in FACTORS:
-        assert f">{host}</th>" in page
-        assert page.count(f"CPU of {host}<") == 1
+        assert f">{host}</th>" in differ
+        assert page.count(f"CPU of {host}<") == differ.count(f"CPU of {host}<") == 1
+    assert page.count("max_connections") == 1
+    assert "max_connections" not in differ
+    assert page.count("big, small, twin") == 2  # where the same two servers answered
+
+
+def test_settings_of_hosts_are_beside_the_base_of_their_own() -> None:
+    names = {"base": BASE, "dbms": ME, "name": "buffer_pool"}
+    rows = [("big", "10", "20"), ("small", "1", "2"), ("twin", "10", "20")]
+    frame = [{"host": host, **names, "base_value": base, "value": value} for host, base, value in rows]
+    shown = differences_table(pl.DataFrame(frame))
+    assert isinstance(shown, GT)
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", shown.as_raw_html().partition("<tbody")[2])
+    assert cells[:8] == ["buffer_pool", "big, twin", "10", "20", "buffer_pool", "small", "1", "2"]
+
+
+def test_hosts_that_agree_and_hosts_that_do_not_are_told_in_words(study: Study) -> None:
+    (said,) = (each for each in host_tables(relate(study)[1]) if isinstance(each, Sentences))
+    small, twin = said.sentences
+    assert small.startswith("small and big differ in 2 of 2 comparisons, most in ")
+    assert f"beside its own base {ME} does 0." in small
+    assert twin == "twin and big are not shown to differ in any of 2 comparisons."
+
+
+def test_the_number_that_is_checked_has_the_rounds_of_its_own_host(study: Study) -> None:
+    rounds, compared = relate(study)
+    traced = trace(study, rounds, compared).as_raw_html()
+    assert "@small" in traced
+    assert f"{ME} on small against {BASE}" in traced
+    assert not re.search("@big|@twin", traced)
+
+
+def test_the_cpu_of_hosts_is_not_pooled(study: Study) -> None:
+    said = two_measures(measured(study)).sentences
+    assert [each.split(" the server")[0] for each in said] == [f"On {host}" for host in FACTORS]
 
 
 def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_each(study: Study) -> None:
@@ -102,13 +146,33 @@ def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_e
     assert [said[f"load of {host}"] for host in FACTORS] == ["table_rows 1000", "table_rows 500", "table_rows 1000"]
 
 
+@pytest.mark.page
+def test_the_rounds_of_a_number_lead_to_the_screen_of_its_host(
+    browser: Browser, data: Path, study: Study, tmp_path: Path
+) -> None:
+    screen = page_of(gather("synthetic", str(data)), tmp_path)
+    files: dict[str, str | None] = dict.fromkeys(study.runs["folder"])
+    html, _ = rounds_page(study, *relate(study), files, Links(), made="today", screen=screen.name)
+    links = re.findall(rf'<a href="{screen.name}(#[^"]*)"', html)
+    assert len(links) == 2 * len(FACTORS)
+    fragment = unescape(next(each for each in links if each.endswith("small")))
+    with opened(browser, screen, PHONE, fragment=fragment) as tab:
+        assert shown(tab) == [f"point-query: {ME} on small against {BASE}"]
+        choose(tab, "host", "twin")
+        assert shown(tab) == [f"point-query: {ME} on twin against {BASE}"]
+        assert tab.run("location.hash").endswith("&host=twin")
+
+
 def test_on_a_page_the_hosts_stand_below_each_other_and_of_one_host_nothing_is_said(
     browser: Browser, data: Path, study: Study, tmp_path: Path
 ) -> None:
     notebooks = only_relative_throughput(tmp_path / "notebooks/analysis")
     page = build("synthetic", data, tmp_path / "report", notebooks).parent / "relative_throughput.html"
     rows = "[...document.querySelectorAll('#rqps-hosts tbody tr')].map(r => r.innerText.split('\\t')[0].trim())"
+    wanted = [f"{ME} on {host}" for host in FACTORS]
+    leads = "[...document.querySelectorAll('#rqps-hosts td a')].map(a => new URLSearchParams(a.hash).get('dbms'))"
     with opened(browser, page, PHONE) as tab:
+        assert tab.run(leads) == wanted * 2
         tab.must_fit(PHONE)
         assert tab.run(rows) == ["point-query", *FACTORS, "update-index", *FACTORS]
         assert tab.run(rows.replace("#rqps-hosts", "#rqps-between-hosts")) == [

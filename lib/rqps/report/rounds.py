@@ -8,8 +8,8 @@ import polars as pl
 from markupsafe import Markup
 
 from rqps.report.profiles import Links
-from rqps.report.render import json_in_html
-from rqps.stats import SIDES
+from rqps.report.render import json_in_html, render
+from rqps.stats import SIDES, relate_configs
 from rqps.store.read import Study
 from rqps.view import Row, by_host, interval_of, ratio, verdict_words
 from rqps.view.flame import address
@@ -24,6 +24,25 @@ def links_to_rounds(own: str, compared: pl.DataFrame) -> Markup:
     rows = by_host(compared).select("step", "dbms", "base").unique(maintain_order=True).rows()
     cells = [[step, dbms] if base == own else [step, dbms, base] for step, dbms, base in rows]
     return json_in_html({"page": PAGE, "base": own, "cells": cells})
+
+
+def rounds_page(
+    study: Study,
+    rounds: pl.DataFrame,
+    compared: pl.DataFrame,
+    files: Mapping[str, str | None],
+    profiles: Links,
+    **words: str,
+) -> tuple[str, Markup]:
+    """The page of all rounds, also of those within builds, and the links to it."""
+    base = study.card.base
+    of_builds = [frame.filter(pl.col("base") != base) for frame in relate_configs(study, compared)]
+    rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))
+    words |= {"title": f"Rounds · {study.card.study}", "heading": "The rounds of every number"}
+    found = numbers(study, rounds, compared, files, profiles)
+    told: dict[str, Any] = {"contents": {}, "to_rounds": Markup(""), "logs": any(files.values())}
+    page = render("rounds.html.j2", **words, **told, study=study.card.study, numbers=found)
+    return page, links_to_rounds(base, compared)
 
 
 def folder_of_unit(folder: str) -> Path:
@@ -45,8 +64,11 @@ def numbers(
     said = {(run, step): texts for run, step, texts in warned.rows()}
     keys = ["step", "dbms", "base"]
     of_cell = by_host(rounds).sort("round").partition_by(keys, as_dict=True)
+    several = compared["host"].n_unique() > 1
+    named = by_host(compared.with_columns(me="dbms"))
     metrics = [metric for metric in SIDES if metric in set(compared["metric"])]
-    for (step, dbms, base), rows in by_host(compared).group_by(keys, maintain_order=True):
+    for (step, dbms, base), rows in named.group_by(keys, maintain_order=True):
+        me, host = rows.select("me", "host").row(0)
         found = {row["metric"]: row for row in rows.to_dicts()}
         there = [metric for metric in metrics if metric in found]
         by_round: dict[int, dict[str, Row]] = {}
@@ -56,7 +78,7 @@ def numbers(
         by = profiles.by.get((step, dbms)) if own else None
         yield {
             "id": f"step={step}&dbms={dbms}{'' if own else f'&base={base}'}",
-            "address": address(step, dbms, base=base),
+            "address": address(step, me, base=base, host=host if several else ""),
             "title": f"{step}: {dbms} against {base}",
             "numbers": [_said(found[metric]) for metric in there],
             "metrics": [SIDES[metric] for metric in there],

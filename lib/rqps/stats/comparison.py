@@ -183,10 +183,11 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
     return pairs.select("host", *keys, than=pl.lit(first), **ends)
 
 
-def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str]:
-    """The step and dbms whose ratio is farthest from 1: the number to check first."""
-    row = compared.filter(metric=metric).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
-    return str(row["step"][0]), str(row["dbms"][0])
+def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str, str]:
+    """The host, step and dbms whose ratio is farthest from 1: the number to check first."""
+    rows = compared.filter(metric=metric).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+    host, step, dbms = rows.select("host", "step", "dbms").row(0)
+    return host, step, dbms
 
 
 def in_tables(frame: pl.DataFrame) -> pl.DataFrame:

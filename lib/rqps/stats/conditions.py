@@ -224,7 +224,7 @@ def options_of_some(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
-    """One row per dbms: the server that answered, its binary, its runs, and the options in which others differ."""
+    """One row per host and dbms: the server that answered, its binary and runs, and options that others lack."""
     options = asked_options(conditions)
     differing = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name")
     differing = differing.group_by("dbms").agg(options=pl.format("{}={}", "name", "value").str.join(", "))
@@ -236,7 +236,7 @@ def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
         .join(version_order(runs), on="dbms")
         .with_columns(pl.col("build_digest").str.slice(0, 12).alias("sha256"), pl.col("options").fill_null("–"))
         .sort("host", "rank")
-        .select("dbms", "version", "version_comment", "build_source", "sha256", "runs", "options")
+        .select("host", "dbms", "version", "version_comment", "build_source", "sha256", "runs", "options")
     )
 
 

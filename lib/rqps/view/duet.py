@@ -12,7 +12,7 @@ from rqps.store import Study
 from rqps.view.lines import NUMBERS_AXIS
 from rqps.view.rows import slim
 from rqps.view.theme import INK, MUTED, SERIES, colours, dbms_colours, numbers, titled
-from rqps.view.words import NOT_COMPARED, Nothing, Sentences, number_of
+from rqps.view.words import NOT_COMPARED, Nothing, Sentences, number_of, on_host
 
 CYCLES_SHOWN, MOST_CYCLES = 4, 400
 HEIGHT_PX, WIDTH_PX = 130, 680
@@ -23,9 +23,10 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     """The number farthest from 1, from its slices: some cycles of its first round, all of them, and all rounds."""
     if compared.is_empty():
         return Sentences([NOT_COMPARED])
-    step, dbms = stats.strongest(compared)
-    number = compared.filter(step=step, dbms=dbms, metric=THROUGHPUT).row(0, named=True)
-    of_number = rounds.filter(step=step, dbms=dbms, metric=THROUGHPUT, host=number["host"]).sort("round")
+    host, step, dbms = stats.strongest(compared)
+    of_it = {"host": host, "step": step, "dbms": dbms, "metric": THROUGHPUT}
+    number = compared.filter(**of_it).row(0, named=True)
+    of_number = rounds.filter(**of_it).sort("round")
     first = of_number.row(0, named=True)
     of_first = pl.col("run").is_in([first["base_run"], first["run"]]) & (pl.col("step") == step)
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
@@ -59,7 +60,8 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     )
     panels = [panel.properties(width=WIDTH_PX, height=HEIGHT_PX) for panel in (above, middle, alt.layer(*below))]
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(color="independent")
-    made = titled(chart, f"{step}: {dbms} does {number_of(number)} of {number['base']}.", how, min_width_px=300)
+    who = f"{step}: {dbms}{on_host(compared, host)}"
+    made = titled(chart, f"{who} does {number_of(number)} of {number['base']}.", how, min_width_px=300)
     made.usermeta["rqps"]["panel"] = WIDTH_PX
     return made
 

@@ -12,7 +12,16 @@ from rqps.store import Study
 from rqps.view.lines import counters, throughput
 from rqps.view.rows import bars
 from rqps.view.table import Column, absolute_table, cut, ratio_cell, spread, table, unbroken
-from rqps.view.words import NOT_COMPARED, Sentences, by_host, legend_of, verdict_words
+from rqps.view.words import (
+    NOT_COMPARED,
+    Sentences,
+    by_host,
+    hosts_together,
+    in_order,
+    legend_of,
+    on_host,
+    verdict_words,
+)
 
 LONGEST_VALUE = 24
 NAMED, MOST_BESIDE = 3, 40
@@ -29,18 +38,20 @@ def warnings(study: Study) -> GT:
 
 def builds(study: Study) -> GT:
     """The servers that answered."""
-    found = stats.builds(study.runs, study.conditions)
+    found = hosts_together(stats.builds(study.runs, study.conditions))
     labels = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
     note = "sha256: the first 12 digits of the digest of the mysqld file. Options: those with two values."
+    note += " Runs: on each of the hosts." if "hosts" in found.columns else ""
     return table(found, [Column(each, labels.get(each, "")) for each in found.columns], name="builds", note=note)
 
 
 def conditions(study: Study) -> Iterator[GT | Sentences]:
-    """Builds that answered, options that some have, conditions that all share, and settings that differ unasked."""
+    """Builds that answered, options that some have, conditions that hosts differ in and that all runs share, and
+    settings that differ unasked."""
     yield builds(study)
     columns = [Column("option"), Column("value"), Column("dbms", "asked of")]
     yield table(stats.options_of_some(study.conditions), columns, name="options-of-some")
-    yield conditions_table(stats.same_for_all(study.conditions))
+    yield from conditions_tables(stats.same_for_all(study.conditions))
     yield differences_table(stats.hidden_differences(study, study.card.base))
 
 
@@ -113,9 +124,10 @@ def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: st
     """The rounds behind the number that is farthest from 1, with the runs whose rows they come from."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
-    step, dbms = stats.strongest(compared, metric)
-    found = stats.where_from(rounds, step, dbms, metric)
-    note = f"{step}, {dbms} against {study.card.base}: the mean of `ratio`, by its logarithm, is the number above."
+    host, step, dbms = stats.strongest(compared, metric)
+    found = stats.where_from(rounds.filter(host=host), step, dbms, metric)
+    who = f"{step}, {dbms}{on_host(compared, host)} against {study.card.base}"
+    note = f"{who}: the mean of `ratio`, by its logarithm, is the number above."
     if "cycles" in found.columns:
         note += (
             " A round's ratio is the median of its cycles' ratios: a cycle is the rows of `slices` with its number, "
@@ -128,15 +140,16 @@ def differences_table(differences: pl.DataFrame) -> GT | Sentences:
     """One row per setting, one column per dbms; where a dbms has the base's value its cell is empty."""
     if differences.is_empty():
         return Sentences(["None: all settings that no config asks for are alike."])
-    rows = by_host(differences).with_columns(
+    rows = differences.with_columns(
         pl.struct("base_value", "value").map_elements(_flags_that_differ, pl.String).alias("value")
     )
-    base = str(rows["base"][0])
-    wide = rows.pivot("dbms", index=["name", "base_value"], values="value", maintain_order=True).sort("name")
-    dbms = [Column(each, form=_short) for each in wide.columns if each not in ("name", "base_value")]
+    base, several = str(rows["base"][0]), rows["host"].n_unique() > 1
+    wide = rows.pivot("dbms", index=["host", "name", "base_value"], values="value", maintain_order=True)
+    dbms = [Column(each, form=_short) for each in in_order(rows["dbms"])]
+    together = hosts_together(wide).sort("name", maintain_order=True)
     return table(
-        wide.with_columns(pl.col(each.name).fill_null(NO_DIFFERENCE) for each in dbms),
-        [Column("name"), Column("base_value", base, form=_short), *dbms],
+        together.with_columns(pl.col(each.name).fill_null(NO_DIFFERENCE) for each in dbms),
+        [Column("name"), *([Column("hosts")] if several else []), Column("base_value", base, form=_short), *dbms],
         name="differences",
         note=f"An empty cell: the same as {base}. Of a list of flags, those that differ. "
         "Hover over a value that is cut off.",
@@ -184,16 +197,19 @@ def _with_reach(texts: Sequence[str]) -> str:
     return re.sub(_NUMBER, reach_of, texts[0])
 
 
-def conditions_table(conditions: pl.DataFrame) -> GT:
-    """Facts that all runs of a host have in common, grouped by subject; hosts stand side by side."""
+def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
+    """Facts that all runs of a host have in common, grouped by subject: hosts side by side where they differ, then
+    those that are the same on all."""
     rows = conditions.with_columns(pl.col("value").fill_null("not known"))
-    if rows["host"].n_unique() < 2:
-        rows = rows.drop("host")
-    else:
-        rows = rows.pivot("host", index=["kind", "name"], values="value", maintain_order=True)
-        rows = rows.with_columns(pl.exclude("kind", "name").fill_null("–"))
-    columns = [Column(each) for each in rows.columns if each not in ("kind", "name")]
-    return table(rows, columns, name="conditions", group="kind", rows="name")
+    by_subject = {"group": "kind", "rows": "name"}
+    if len(hosts := in_order(rows["host"])) > 1:
+        wide = rows.pivot("host", index=["kind", "name"], values="value", maintain_order=True).fill_null("–")
+        differ = wide.filter(pl.concat_list(hosts).list.n_unique() > 1)
+        rows = rows.join(differ, on=["kind", "name"], how="anti", maintain_order="left").filter(host=hosts[0])
+        title = "What differs between the hosts"
+        if not differ.is_empty():
+            yield table(differ, [Column(each) for each in hosts], name="hosts-differ", title=title, **by_subject)
+    yield table(rows, [Column("value")], name="conditions", **by_subject)
 
 
 def _flags_that_differ(values: Mapping[str, str]) -> str:

@@ -276,6 +276,24 @@ def by_host(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.format("{} on {}", "dbms", "host").alias("dbms"))
 
 
+def on_host(frame: pl.DataFrame, host: str) -> str:
+    """` on HOST`, where the frame is of more than one host."""
+    return f" on {host}" if frame["host"].n_unique() > 1 else ""
+
+
+def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with rows that are alike on several `hosts` as one; without hosts, where there is only one.
+
+    >>> frame = pl.DataFrame({"host": ["big", "small", "twin"], "version": ["8.0", "8.4", "8.0"]})
+    >>> hosts_together(frame).rows()
+    [('8.0', 'big, twin'), ('8.4', 'small')]
+    """
+    same = [name for name in frame.columns if name != "host"]
+    if frame["host"].n_unique() < 2:
+        return frame.select(same)
+    return frame.group_by(same, maintain_order=True).agg(hosts=pl.col("host").str.join(", "))
+
+
 def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """The column `warned`, with the warnings of a number that not all have; and a sentence on those that all have."""
     every = [dict(zip(*each, strict=True)) for each in numbers.select("warnings", "explained").iter_rows()]

@@ -118,23 +118,29 @@ def findings(table: pl.DataFrame) -> Sentences:
 def two_measures(values: pl.DataFrame) -> Sentences:
     """The shares of server, generator and everything else in the CPU time that the published cpu/o counts."""
     wide = values.filter(pl.col("metric").is_in([SERVER, CLIENT, HOST])).pivot(
-        "metric", [SERVER, CLIENT, HOST], index=["run", "step"], values="value", maintain_order=True
+        "metric", [SERVER, CLIENT, HOST], index=["host", "run", "step"], values="value", maintain_order=True
     )
     shares = wide.filter(pl.col(HOST) > 0).select(
+        "host",
         (pl.col(SERVER) / pl.col(HOST)).alias("server"),
         (pl.col(CLIENT) / pl.col(HOST)).alias("generator"),
         (1 - (pl.col(SERVER) + pl.col(CLIENT)) / pl.col(HOST)).alias("rest"),
     )
     if shares.drop_nulls().is_empty():
         return Sentences([NOT_OF_THE_HOST])
+    several = shares["host"].n_unique() > 1
+    of_hosts = shares.partition_by("host", maintain_order=True)
+    return Sentences(_shares(of_host, f"On {of_host['host'][0]}" if several else "Here") for of_host in of_hosts)
+
+
+def _shares(shares: pl.DataFrame, where: str) -> str:
+    shares = shares.drop("host")
     low, middle, high = (shares.select(pl.all().quantile(each, "linear")).row(0) for each in (0.05, 0.5, 0.95))
     server, generator, rest = (
         f"{round(100 * share)} % ({round(100 * least)}–{round(100 * most)})"
         for least, share, most in zip(low, middle, high, strict=True)
     )
-    return Sentences(
-        [
-            f"Here the server used {server} of the CPU time that cpu/o counts, the load generator {generator}, and "
-            f"all else on the host {rest}: medians, and the middle 90 % of {shares.height} steps of runs in brackets."
-        ]
+    return (
+        f"{where} the server used {server} of the CPU time that cpu/o counts, the load generator {generator}, and "
+        f"all else on the host {rest}: medians, and the middle 90 % of {shares.height} steps of runs in brackets."
     )

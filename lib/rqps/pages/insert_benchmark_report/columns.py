@@ -10,7 +10,7 @@ from rqps.stats import absolute, compare, rounds, strongest, tidy
 from rqps.stats.metrics import HOST_CPU_S, SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.store.read import Study
 from rqps.view import Row, by_host, coverage_of, in_order, rounds_of, table
-from rqps.view.words import Folded
+from rqps.view.words import Folded, on_host
 
 VMSTAT_S = 5
 GB = 1024**2  # KB
@@ -91,10 +91,10 @@ def columns_over_rounds(study: Study) -> pl.DataFrame:
 
 def column_rounds(study: Study, compared: pl.DataFrame, column: str) -> list[Any]:
     """Tables of the rounds behind a column of what changed most, and of the file and calculation of every column."""
-    step, dbms = strongest(compared)
+    host, step, dbms = strongest(compared)
     every = [{"column": name, "file": file, "calculated": how} for name, (file, how) in SOURCES.items()]
-    note = f"{column} of {dbms} in {step}: its median is in the columns above."
-    traced = table(rounds_of_column(study, step, dbms, column), name="trace-column", note=note)
+    note = f"{column} of {dbms}{on_host(compared, host)} in {step}: its median is in the columns above."
+    traced = table(rounds_of_column(study, step, dbms, column).filter(host=host), name="trace-column", note=note)
     return [traced, table(every, name="column-sources", note=_NOTE)]
 
 

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps.pages.measurement_health.sentences import THROUGHPUT
-from rqps.pages.measurement_health.tables import METRICS, on_hosts
+from rqps.pages.measurement_health.tables import METRICS, all_steps, on_hosts
 from rqps.stats import Health, verdict
 from rqps.stats.health import deviations
 from rqps.terminal import percent
@@ -39,7 +39,7 @@ def smallest_differences(found: Health) -> Any:
     line = alt.Chart(near).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="at:Q")
     of_throughput = found.steps.filter(metric=THROUGHPUT)
     able = int((of_throughput["told"] <= least).sum())
-    claim = f"{percent(least)} of throughput can be told in {able} of {of_throughput.height} steps."
+    claim = f"{percent(least)} of throughput can be told in {able} of {all_steps(of_throughput)}."
     how = (
         "Half of the interval that decides, for the dbms of a step whose rounds spread most. The dashed line is "
         f"{percent(least)}, below which a difference is called the same."
@@ -70,9 +70,13 @@ def over_rounds(found: Health) -> Any:
             .otherwise(pl.lit("as usual"))
         )
     )
-    if drawn["host"].n_unique() > 1:
+    several = drawn["host"].n_unique() > 1
+    drawn = drawn.sort("host", pl.col("what").str.starts_with("ratios"), "round")
+    spreads = drawn.group_by("host", "what", maintain_order=True).agg(
+        ((pl.col("high") - pl.col("low")) / 2).median().alias("reach")
+    )
+    if several:
         drawn = drawn.with_columns(pl.format("{}, {}", "what", "host").alias("what"))
-    drawn = drawn.sort(pl.col("what").str.starts_with("ratios"), "what", "round")
     kept = slim(drawn, "what", "round", "median", "low", "high", "noted")
     percents = alt.Axis(format="+.0~%", tickCount=5)
     form = [alt.Tooltip(f"{name}:Q", format="+.2%") for name in ("median", "low", "high")]
@@ -87,12 +91,14 @@ def over_rounds(found: Health) -> Any:
         base.mark_point(filled=True, size=45, opacity=1).encode(y=y),
         data=kept,
     ).properties(height=190)
-    far = drawn.group_by("what").agg(((pl.col("high") - pl.col("low")) / 2).median().alias("reach"))
-    reach = dict(far.rows())
     order = in_order(drawn["what"])
-    said = f"From round to round: {', '.join(f'{what} ± {percent(reach[what])}' for what in order)}."
+    reaches = [
+        f"on {host}: " * several + ", ".join(f"{what} ± {percent(reach)}" for _, what, reach in of_host.iter_rows())
+        for (host,), of_host in spreads.group_by("host", maintain_order=True)
+    ]
+    said = f"From round to round{', ' if several else ': '}{'; '.join(reaches)}."
     how = (
         "Throughput of each round relative to the middle of its comparison's rounds: a dot is the median of all "
-        "steps and dbms, the bar holds eight of ten. Both panels have one axis."
+        f"steps and dbms, the bar holds eight of ten. {'All' if several else 'Both'} panels have one axis."
     )
     return panels(panel, "what", order, said, how, width_px=PANEL_PX)

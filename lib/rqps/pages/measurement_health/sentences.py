@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rqps.pages.measurement_health.tables import all_steps
 from rqps.stats import Health, verdict
 from rqps.terminal import counted, percent
 from rqps.view import Sentences, rounds_of
@@ -76,7 +77,7 @@ def _reasons(found: Health) -> Iterator[tuple[bool, str]]:
         yield True, f"it takes {verdict.ROUNDS_FOR_A_VERDICT} rounds to tell anything, and there are {there}"
     else:
         able = int((steps["told"] <= found.told).sum())
-        yield False, f"{percent(found.told)} can be told in {able} of {counted(steps.height, 'step')}"
+        yield False, f"{percent(found.told)} can be told in {able} of {all_steps(steps)}"
     drifting, comparisons = found.drifting
     if drifting:
         drift = "drift" if drifting > 1 else "drifts"

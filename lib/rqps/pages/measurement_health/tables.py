@@ -9,7 +9,7 @@ from great_tables import GT
 from rqps.observe.finding import HEADINGS, machine_findings
 from rqps.stats import Health
 from rqps.store import Manifest, Study
-from rqps.terminal import percent
+from rqps.terminal import counted, percent
 from rqps.view import Column, Row, Sentences, dots, interval_of, rounds_of, smallest_effect, spread, table, two_lines
 
 METRICS = {"operations_per_s": "throughput", "server_cpu_us_per_operation": "server CPU/o"}
@@ -123,6 +123,12 @@ def machine(study: Study) -> GT | Sentences:
     return table(
         rows, [Column(each, " " if each == "name" else "") for each in names], name="machine", group="heading"
     )
+
+
+def all_steps(steps: pl.DataFrame) -> str:
+    """The number of steps in words, and of their hosts, where there is more than one."""
+    hosts = steps["host"].n_unique()
+    return counted(steps.height, "step") + (f" of {hosts} hosts" if hosts > 1 else "")
 
 
 def on_hosts(frame: pl.DataFrame) -> pl.DataFrame:

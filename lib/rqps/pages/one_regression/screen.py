@@ -12,7 +12,7 @@ from rqps.stats.status_counters import CERTAIN
 from rqps.terminal import counted
 from rqps.view import Row, Sentences, cut, interval_of, number_of, rounds_of, signs_of, verdict_words
 from rqps.view.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
-from rqps.view.words import sized
+from rqps.view.words import on_host, sized
 
 TITLES = {
     "operations_per_s": "throughput, operations/s",
@@ -92,7 +92,7 @@ def _section(evidence: Evidence, question: Question, is_first: bool) -> str:
         _panel("Settings that differ", _settings(evidence, question)),
         *([_panel("Waits, stages and other events per operation", _counters(events))] if events.height else []),
     ]
-    head = f"{question.step}: {question.me} against {question.base}"
+    head = f"{question.step}: {question.me}{on_host(evidence.compared, question.host)} against {question.base}"
     names = {"step": question.step, "dbms": question.me, "base": question.base, "host": question.host}
     keys = "".join(f' data-{name}="{escape(value)}"' for name, value in names.items())
     return (
@@ -108,7 +108,8 @@ def _claim(evidence: Evidence, question: Question) -> str:
     row = rows.filter(pl.col("metric").is_in(THROUGHPUTS)).row(0, named=True)
     word = verdict_words(row["metric"])[row["verdict"]]
     needs = f"; it takes {row['needs']}" if row["needs"] else ""
-    return f"{question.step}: {question.me} does {number_of(row)} of {question.base}: {word}{needs}."
+    where = on_host(evidence.compared, question.host)
+    return f"{question.step}: {question.me}{where} does {number_of(row)} of {question.base}: {word}{needs}."
 
 
 def _panel(title: str, html: str, *, wide: bool = False) -> str:

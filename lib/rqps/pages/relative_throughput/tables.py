@@ -9,6 +9,7 @@ from rqps import stats, view
 from rqps.stats import STUDENT, verdict
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
+from rqps.terminal import counted
 from rqps.view import Column, Nothing, Row, Sentences, interval_of, ratio, rounds_of, two_lines
 from rqps.view.table import means_of
 from rqps.view.words import own_warnings
@@ -116,7 +117,7 @@ def worst_table(compared: pl.DataFrame) -> GT:
 
 
 def host_tables(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
-    """Host by dbms for each step, each host against its own base; then how far the hosts agree."""
+    """Host by dbms for each step, each host against its own base; then how far the hosts agree, also in words."""
     rows = compared.filter(metric=THROUGHPUT)
     hosts, dbms = view.in_order(rows["host"]), view.in_order(rows["dbms"])
     if len(hosts) < 2:
@@ -125,16 +126,34 @@ def host_tables(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
 
     def by_step(name: str, found: pl.DataFrame, cell: Callable[[Row], str], colour: Colour | None, note: str) -> GT:
         columns = [Column(each, "", cell, colour, "center") for each in dbms]
-        cells = view.spread(found, "dbms", ["step", "host"])
+        named = view.by_host(found.with_columns(column="dbms"))  # a cell leads to the rounds of its host
+        cells = view.spread(named, "column", ["step", "host"])
         return view.table(cells, columns, name=name, group="step", rows="host", note=note)
 
     numbers, of_all = own_warnings(rows)
     note = f"rQPS against {rows['base'][0]} on the same host: mean of {rounds_of(rows['n'])}, "
     note += f"{view.coverage_of(rows['coverage'])}. {view.legend_of(rows)}{of_all}"
     yield by_step("hosts", numbers, view.ratio_cell, view.ratio_colour, note)
+    between = stats.between_hosts(rows)
+    yield Sentences(_agreement(of_host) for of_host in between.partition_by("host", maintain_order=True))
     note = f"The ratio of a host divided by that of {hosts[0]}, with its interval. Where that holds 1, the hosts may "
-    note += "agree; where it does not, the machine has a part in the cost."
-    yield by_step("between-hosts", stats.between_hosts(rows), _factor, None, note)
+    note += "agree; where it does not, the machine has a part in the cost, or chance, once in twenty."
+    yield by_step("between-hosts", between, _factor, None, note)
+
+
+def _agreement(between: pl.DataFrame) -> str:
+    """A sentence on how far one host agrees with the first."""
+    apart = between.filter((pl.col("low") > 1) | (pl.col("high") < 1))
+    host, first = between.select("host", "than").row(0)
+    of = counted(between.height, "comparison")
+    if apart.is_empty():
+        return f"{host} and {first} are not shown to differ in any of {of}."
+    by_size = apart.sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+    most = by_size.row(0, named=True)
+    return (
+        f"{host} and {first} differ in {apart.height} of {of}, most in {most['step']}: beside its own base "
+        f"{most['dbms']} does {ratio(most['median'])} ({interval_of(most)}) times as much on {host} as on {first}."
+    )
 
 
 def _factor(row: Row) -> str:
@@ -172,16 +191,14 @@ def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFram
     def gain(row: Row) -> str:
         return two_lines(f"<b>{row['median']:+.2f}</b>", f"{interval_of(row, '+.2f')} · n={row['n']}")
 
-    keys = ["host", "step", "dbms", "base"]
+    keys = ["step", "dbms", "base"]
     of_throughput = gains.filter(metric=THROUGHPUT).rename({"base": "of", "instead_of": "base"})
-    gained = {tuple(row[key] for key in keys): row for row in of_throughput.to_dicts()}
-    change = {(row["dbms"], row["instead_of"]): row["change"] for row in changes.to_dicts()}
-    several = within["host"].n_unique() > 1
+    gained = {tuple(row[key] for key in keys): row for row in view.by_host(of_throughput).to_dicts()}
+    asked = changes.rename({"instead_of": "base"})
+    named = view.by_host(within.join(asked, on=["dbms", "base"], how="left", maintain_order="left"))
     rows = []
-    for row in view.spread(within, "metric", keys):
-        where = f" on {row['host']}" if several else ""
-        asked = change.get((row["dbms"], row["base"]), "same options")
-        pair = f"{row['dbms']}{where} ({asked}) against {row['base']}"
+    for row in view.spread(named, "metric", [*keys, "change"]):
+        pair = f"{row['dbms']} ({row['change'] or 'same options'}) against {row['base']}"
         rows.append(row | {"pair": pair, "gain": gained.get(tuple(row[key] for key in keys))})
     return view.table(
         rows,

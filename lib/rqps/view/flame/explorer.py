@@ -75,13 +75,13 @@ def explorer(
     return Drawing(claim, how, html)
 
 
-def address(step: str, dbms: str, by: str = "", base: str = "") -> str:
+def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") -> str:
     """The part of the page's address that names a cell.
 
     >>> address("range=10", "my8033.base")
     '#step=range%3D10&dbms=my8033.base'
     """
-    asked = {"step": step, "dbms": dbms, "base": base, "by": by}
+    asked = {"step": step, "dbms": dbms, "base": base, "host": host, "by": by}
     return "#" + urlencode({name: value for name, value in asked.items() if value}, quote_via=quote)
 
 

@@ -51,13 +51,13 @@ class Questions {
   }
 
   address({ dataset }) {
-    return `#${["step", "dbms", "base"].map((name) => `${name}=${encodeURIComponent(dataset[name])}`).join("&")}`;
+    return `#${LISTS.filter((name) => this.list(name)).map((name) => `${name}=${encodeURIComponent(dataset[name])}`).join("&")}`;
   }
 
   follow() {
     const asked = new URLSearchParams(location.hash.slice(1));
     if (!asked.has("step")) return;
-    const found = this.sections.find((section) => ["step", "dbms", "base"].every(
+    const found = this.sections.find((section) => LISTS.every(
       (name) => !asked.has(name) || section.dataset[name] === asked.get(name)));
     if (!found) {
       this.note.textContent = `There is nothing here of ${[...asked.values()].join(", ")}.`;
