@@ -1,5 +1,5 @@
 """How long does a big study take to relate? Its relative table from folders, packed and from an object store, by rqps
-and by DuckDB; and each of its pages.
+and by DuckDB; each of its pages, that of all rounds, and the whole report.
 
 50 steps, 20 builds and 20 rounds with a row for each of 60 seconds are 1.2 million rows of intervals in 400 folders;
 `--large` has 100 rounds and 1,000 seconds, which are 100 million rows. Two tables are made: the notebooks' own, from
@@ -7,7 +7,7 @@ and by DuckDB; and each of its pages.
 the same ratios. The object store is a small S3 server in Python on loopback, which takes its share of the same CPUs.
 
 The goals: under 1 s to relate, and no slower than DuckDB from files to table; of the large study 10 s and 2 GB for
-either table and for each page.
+either table and for each page; the report is as many of them as it has.
 """
 
 import argparse
@@ -31,7 +31,8 @@ from rqps.store.packing import pack
 
 HERE = Path(__file__).parent
 PAGES = ("relative_throughput", "cost_per_operation", "measurement_health")
-TASKS = ("steps", "intervals", *PAGES)
+OF_RQPS = (*PAGES, "rounds", "report")
+TASKS = ("steps", "intervals", *OF_RQPS)
 LARGE = {"steps": 50, "builds": 20, "rounds": 100, "seconds": 1000}
 DUCKDB = {"DuckDB": "needed", "DuckDB that reads and checks all that rqps does": "all"}
 KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "not-secret", "AWS_REGION": "us-east-1"}
@@ -110,7 +111,7 @@ def same(ours: list[list[Any]], theirs: list[list[Any]]) -> None:
 def measure(task: str, where: str, sides: dict[str, Side], pairs: int) -> list[dict[str, Any]]:
     """One table, again and again by all sides, in random order within a pair."""
     first = {name: side.go() for name, side in sides.items()}  # reads the files into memory, too
-    if task not in PAGES:
+    if task not in OF_RQPS:
         for side in first.values():
             same(first["rqps"]["rows"], side["rows"])
     timed = []
@@ -155,7 +156,7 @@ def main() -> None:
         for task in asked.task or TASKS:
             for where, place in places.items():
                 sides = {"rqps": Side(sys.executable, "relating_polars.py", place, task)}
-                for name, reads in DUCKDB.items() if task not in PAGES else ():
+                for name, reads in DUCKDB.items() if task not in OF_RQPS else ():
                     if reads == "needed" or where == "folders":
                         sides[name] = Side(python, "relating_duckdb.py", place, task, "my01.base", reads)
                 found += measure(task, where, sides, asked.pairs)

@@ -68,7 +68,7 @@ VERSIONS = """
 OF_STEPS = """
     SELECT host, dbms, round, step, operations_per_s,
            server_cpu_s * 1e6 / operations AS server_cpu_us_per_operation,
-           client_cpu_s * 1e6 / operations AS client_cpu_us_per_operation
+           server_instructions / operations AS server_instructions_per_operation
     FROM steps WHERE operations > 0 AND errors = 0 AND operations_per_s > 0
 """
 OF_INTERVALS = f"""

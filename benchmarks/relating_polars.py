@@ -7,10 +7,13 @@ from pathlib import Path
 import polars as pl
 import rqps
 from relating_side import Rows, serve
-from rqps.notebook import LOGS, RESULT, Execution
-from rqps.report.render import notebook_page
-from rqps.stats import COMPARED, compare, measured, rounds, tidy
+from rqps.report import build
+from rqps.report.profiles import Links
+from rqps.report.rounds import rounds_page
+from rqps.report.site import NOTEBOOK_S, Progress, executed_page
+from rqps.stats import COMPARED, compare, measured, relate, rounds, tidy
 from rqps.store import Study
+from rqps.terminal import Terminal
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks/analysis"
 place, task = sys.argv[1:]
@@ -33,15 +36,25 @@ def of_intervals(study: Study) -> Rows:
 
 def of_page(_: None) -> Rows:
     """A page as `rqps report` makes it: its notebook executed in a kernel of its own, and rendered."""
-    with tempfile.TemporaryDirectory(prefix="rqps-bench-") as name:
-        folder = Path(name)
-        (folder / LOGS).mkdir()
-        execution = Execution(NOTEBOOKS / f"{task}.ipynb", folder, {"study": place, "data": ""}, each_cell=False)
-        execution.wait()
-        execution.stop()
-        assert execution.error() is None, execution.error()
-        page = notebook_page(folder / RESULT, study="relating", lead="", home="index.html", made="")[1]
+    with tempfile.TemporaryDirectory(prefix="rqps-bench-") as folder, Path("/dev/null").open("w") as nowhere:
+        parameters, progress = {"study": place, "data": ""}, Progress(NOTEBOOK_S, Terminal(nowhere))
+        words = {"study": "relating", "home": "index.html", "made": ""}
+        page = executed_page(NOTEBOOKS / f"{task}.ipynb", Path(folder), parameters, progress, **words)[1]
     return [(len(page),)]
+
+
+def of_rounds(study: Study) -> Rows:
+    """The page of all rounds, to which each number leads."""
+    files: dict[str, str | None] = dict.fromkeys(study.runs["folder"])
+    page = rounds_page(study, *relate(study), files, Links(), made="", screen="")[0]
+    return [(len(page),)]
+
+
+def of_report(_: None) -> Rows:
+    """All pages, one after the other."""
+    with tempfile.TemporaryDirectory(prefix="rqps-bench-") as folder:
+        index = build(place, out=folder)
+        return [(page.stat().st_size,) for page in index.parent.glob("*.html")]
 
 
 def _rows(study: Study, values: pl.DataFrame) -> Rows:
@@ -55,5 +68,9 @@ if task == "steps":
     serve(load, of_steps)
 elif task == "intervals":
     serve(load, of_intervals)
+elif task == "rounds":
+    serve(load, of_rounds)
+elif task == "report":
+    serve(lambda: None, of_report)
 else:
     serve(lambda: None, of_page)

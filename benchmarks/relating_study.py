@@ -27,7 +27,8 @@ def write(data: Path, *, steps: int, builds: int, rounds: int, seconds: int) -> 
     dbms = [f"my{number:02}.base" for number in range(1, builds + 1)]
     like = load("releases", DATA)
     facts = {"study": STUDY, "base": dbms[0], "dbms": tuple(dbms), "rounds": rounds}
-    manifest = Manifest.model_validate_json(like.manifests.collect()["manifest"][0])
+    of_first = like.manifests.filter(folder=like.runs["folder"][0]).collect()
+    manifest = Manifest.model_validate_json(of_first["manifest"][0])
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         write_one = partial(_write_run, folder, manifest, steps, seconds)
         for _ in threads.map(write_one, _runs(dbms, rounds)):

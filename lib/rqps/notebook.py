@@ -43,14 +43,21 @@ class Execution:
     """Starts when made. Signals stay with the main thread, which waits here and may `stop` at any moment.
 
     `each_cell` has the notebook written after each cell, so that some of it is there whatever happens; with many
-    pictures in it that takes as long as to execute it."""
+    pictures in it that takes as long as to execute it. `variables` are added to the kernel's environment."""
 
     def __init__(
-        self, notebook: Path, folder: Path, parameters: Mapping[str, str], *, each_cell: bool = True
+        self,
+        notebook: Path,
+        folder: Path,
+        parameters: Mapping[str, str],
+        *,
+        each_cell: bool = True,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.notebook = notebook
         self.folder = folder
         self._each_cell = each_cell
+        self._variables = dict(variables or {})
         self._kernel: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
         self._below: set[psutil.Process] = set()
@@ -100,7 +107,7 @@ class Execution:
                 request_save_on_cell_execute=self._each_cell,
                 autosave_cell_every=0,  # saving while a step is measured would disturb it
                 kernel_manager_class=_kernel_class(
-                    self.notebook.parent, private, self.folder / LOGS / KERNEL_LOG, self._started
+                    self.notebook.parent, private, self.folder / LOGS / KERNEL_LOG, self._started, self._variables
                 ),
             )
 
@@ -195,7 +202,11 @@ def names_of(processes: Iterable[psutil.Process]) -> str:
 
 
 def _kernel_class(
-    cwd: Path, private: Path, log: Path, started: Callable[["subprocess.Popen[bytes]"], None]
+    cwd: Path,
+    private: Path,
+    log: Path,
+    started: Callable[["subprocess.Popen[bytes]"], None],
+    variables: Mapping[str, str],
 ) -> "type[AsyncKernelManager]":
     """A kernel manager for papermill, which makes its own and takes nothing but a class: this very Python, in a
     session of its own, its sockets and their key in a private folder, its words in a log."""
@@ -211,7 +222,8 @@ def _kernel_class(
             spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", QUIET]
             with log.open("ab") as words:
                 # In a session of its own (that is Jupyter's way), so that Ctrl-C in a terminal reaches us alone.
-                await super().start_kernel(**options, cwd=str(cwd), stdout=words, stderr=words)
+                env = {**os.environ, **variables}
+                await super().start_kernel(**options | {"env": env}, cwd=str(cwd), stdout=words, stderr=words)
             assert isinstance(self.provisioner, LocalProvisioner)
             assert self.provisioner.process is not None
             started(self.provisioner.process)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
-import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from nbconvert.filters import ansi2html, strip_ansi
@@ -49,14 +49,19 @@ def notebook_page(
     lead: str = "",
     to_rounds: Markup = _NOTHING,
     logs: Mapping[str, str] | None = None,
+    pictures: Path | None = None,
 ) -> tuple[str, str]:
-    """The title and the page of an executed notebook. `home` is where the study's index is from there.
+    """The title and the page of an executed notebook. `home` is where the study's index is from there, `pictures`
+    where those are that were drawn beside its kernel.
 
     `to_rounds` lists, as JSON, the steps and dbms whose numbers lead to their rounds, and the page of these. `logs`
     stand below it all, by their names.
     """
     try:
-        content = content_of(nbformat.read(notebook, as_version=4))
+        read = nbformat.read(notebook, as_version=4)
+        if pictures:
+            _put_in_place(read, pictures)
+        content = content_of(read)
     except (OSError, ValueError, KeyError, AttributeError, ValidationError) as error:
         fix = "put a whole copy of it there, or move it away: the report is made without its page"
         raise RqpsError(f"{notebook}: can't be read as a notebook: {str(error)[:300]}", fix=fix) from error
@@ -66,6 +71,14 @@ def notebook_page(
     words = {"title": f"{content.heading} · {study}", "lead": lead, "study": study, "home": home, "made": made}
     scripts = {"vega": vega() if content.specs else "", "js": asset("page.js"), "to_rounds": to_rounds}
     return content.heading, render("notebook.html.j2", **words, **vars(content), **scripts, logs=logs or {})
+
+
+def _put_in_place(notebook: NotebookNode, pictures: Path) -> None:
+    """Put pictures into the outputs that name them."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    for data in (output.data for output in outputs if "data" in output):
+        if MIME in data and data["image/png"].endswith(".png"):
+            data["image/png"] = b64encode((pictures / data["image/png"]).read_bytes()).decode()
 
 
 class Part(NamedTuple):
@@ -217,6 +230,8 @@ def write_page(file: Path, page: str) -> Path:
 @cache
 def vega() -> Markup:
     """Vega, Vega-Lite and the embedder in one script, once a page."""
+    import vl_convert
+
     bundle: str = vl_convert.javascript_bundle(vl_version=VEGALITE)  # type: ignore[call-arg]
     return Markup(bundle.replace("</script", "<\\/script"))
 

@@ -23,8 +23,7 @@ from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import content_of, notebook_page, render, write_page
 from rqps.report.rounds import PAGE as ROUNDS
-from rqps.report.rounds import folder_of_unit, links_to_rounds
-from rqps.report.rounds import numbers as numbers_of
+from rqps.report.rounds import folder_of_unit, rounds_page
 from rqps.scratch import replacing
 from rqps.store.manifest import data_folder, sha256
 from rqps.store.packed import SUFFIX
@@ -32,6 +31,7 @@ from rqps.store.packing import pack
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
 from rqps.terminal import Terminal, duration, megabytes
+from rqps.view import renderer
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate" / "one_regression.ipynb"
@@ -218,22 +218,10 @@ def _write_rounds(
     """Write the page of the rounds; the links to it, as JSON, or nothing where nothing is compared."""
     if compared.is_empty():
         return Markup("")
-    study, base = report.study.card.study, report.study.card.base
-    of_builds = [frame.filter(pl.col("base") != base) for frame in stats.relate_configs(report.study, compared)]
-    rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))
-    words = {
-        "title": f"Rounds · {study}",
-        "heading": "The rounds of every number",
-        "made": report.made,
-        "study": study,
-    }
-    found = numbers_of(report.study, rounds, compared, files, report.links)
-    words["screen"] = f"{INVESTIGATE.stem}.html" if investigated else ""
-    page = render(
-        "rounds.html.j2", **words, numbers=found, logs=any(files.values()), contents={}, to_rounds=Markup("")
-    )
+    screen = f"{INVESTIGATE.stem}.html" if investigated else ""
+    page, links = rounds_page(report.study, rounds, compared, files, report.links, made=report.made, screen=screen)
     (report.folder / ROUNDS).write_text(page, encoding="utf-8")
-    return links_to_rounds(base, compared)
+    return links
 
 
 def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[str, str]:
@@ -249,10 +237,11 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
         _ANY_QUESTION if notebook == INVESTIGATE else {}
     )
     check_parameters(notebook, parameters)
-    place = report.folder.with_name(f"executed-{notebook.stem}")
-    _execute(notebook, place, parameters, report.progress)
-    title, html = notebook_page(
-        place / RESULT,
+    title, html = executed_page(
+        notebook,
+        report.folder.with_name(f"executed-{notebook.stem}"),
+        parameters,
+        report.progress,
         study=report.study.card.study,
         home=f"{report.study.card.study}/index.html" if of_all else "index.html",
         made=report.made,
@@ -263,12 +252,32 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
     return f"../{page.name}" if of_all else page.name, title
 
 
-def _execute(notebook: Path, place: Path, parameters: dict[str, str], progress: Progress) -> None:
+def executed_page(
+    notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, **words: Any
+) -> tuple[str, str]:
+    """Execute a notebook, and draw its charts beside its kernel; the title and the page of it."""
+    pictures = place / "pictures"
+    _execute(notebook, place, parameters, progress, pictures)
+    return notebook_page(place / RESULT, pictures=pictures, **words)
+
+
+def _execute(
+    notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, pictures: Path | None = None
+) -> None:
     (place / LOGS).mkdir(parents=True, exist_ok=True)
-    execution = Execution(notebook, place, parameters, each_cell=False)
+    variables = {}
+    if pictures:
+        pictures.mkdir(exist_ok=True)
+        variables[renderer.PICTURES] = str(pictures)
+    execution = Execution(notebook, place, parameters, each_cell=False, variables=variables)
     try:
-        while not execution.wait(TICK_S):
-            progress.tick(f"executing {notebook.name}")
+        ended = False
+        while not ended:
+            ended = execution.wait(TICK_S)
+            if pictures:
+                renderer.draw(pictures)
+            if not ended:
+                progress.tick(f"executing {notebook.name}")
     finally:
         execution.stop()
     if error := execution.error():

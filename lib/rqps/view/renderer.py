@@ -4,13 +4,16 @@ JupyterLab brings Vega-Lite 5.6 and draws what is of version 5, whether or not t
 nothing from the network. A page draws the same with a Vega-Lite of its own.
 """
 
+import json
+import os
 import struct
 import zlib
 from copy import deepcopy
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import altair as alt
-import vl_convert
 
 from rqps.view.theme import PICTURE_WIDTH_PX
 
@@ -21,6 +24,9 @@ VEGALITE = "6.4"
 EMBEDDED = {"embed_options": {"actions": False, "renderer": "svg"}}
 SHARP, PLAIN = 1.5, 1.0
 TALL_PX = 900
+PICTURES = "RQPS_PICTURES"
+"""Variable of a kernel: the folder where it leaves its charts for another process to `draw` meanwhile."""
+_NUMBERS = count()
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -38,11 +44,31 @@ def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[
     if fixed.get("width") == "container":  # which JupyterLab takes for none at all; a page has it again
         fixed["width"] = PICTURE_WIDTH_PX
         fixed.setdefault("usermeta", {}).setdefault("rqps", {})["fluid"] = True
-    return {MIME: fixed, "image/png": png(fixed), "text/plain": spec.get("description", "a chart")}, {MIME: EMBEDDED}
+    folder = os.environ.get(PICTURES)
+    picture = _left(fixed, Path(folder)) if folder else png(fixed)
+    return {MIME: fixed, "image/png": picture, "text/plain": spec.get("description", "a chart")}, {MIME: EMBEDDED}
+
+
+def _left(fixed: dict[str, Any], folder: Path) -> str:
+    """The name of the picture that a chart will have, which is left to be drawn."""
+    name = f"{next(_NUMBERS)}.png"
+    new = folder / f"{name}.new"
+    new.write_text(json.dumps(fixed), encoding="utf-8")
+    new.rename(folder / f"{name}.json")
+    return name
+
+
+def draw(folder: Path) -> None:
+    """Draw the charts that a kernel has left in a folder by now."""
+    for left in sorted(folder.glob("*.json")):
+        (folder / left.stem).write_bytes(png(json.loads(left.read_text(encoding="utf-8"))))
+        left.unlink()
 
 
 def png(fixed: dict[str, Any]) -> bytes:
     """A picture of a chart."""
+    import vl_convert
+
     # A tall picture at full sharpness would weigh more than all the rest of its page.
     height = fixed.get("height")
     tall = isinstance(height, int | float) and height > TALL_PX
