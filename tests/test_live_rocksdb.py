@@ -27,7 +27,7 @@ from rqps.run.measure import measure
 from rqps.stats import relate
 from rqps.study import BuildSpec, Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS, How
-from rqps.workloads.db_bench.generator import DbBench, Driver, folder_of
+from rqps.workloads.db_bench.generator import DbBench, Driver, Turns, folder_of
 from rqps.workloads.db_bench.parameters import DbBenchParameters
 from rqps.workloads.db_bench.steps import find
 from rqps.workloads.db_bench.workload import DbBenchSteps
@@ -80,7 +80,8 @@ def runs_of(folder: Path, text: str) -> list[Run]:
 def opened(folder: Path, config: str = "checksum_type: 3", release: str = "old") -> Database:
     """The database of a dbms, on an empty folder."""
     text = written(config=config, dbms="old.small, new.small")
-    run = next(run for run in runs_of(folder, text) if run.build == release)
+    (duet,) = runs_of(folder, text)
+    run = next(run for run in duet.members if run.build == release)
     data = folder / "scratch" / "data"
     data.mkdir(parents=True, exist_ok=True)
     return prepare(run, print).open(data, Start(log=folder / "log"))
@@ -109,6 +110,7 @@ def test_all_steps_on_two_releases(short: Path) -> None:
     asked = DbBenchParameters(setups=("byrx", "iodir"))
     assert study.steps.sort("position").filter(dbms="old.small")["step"].to_list() == list(asked.measured)
     assert dict(study.runs.select("dbms", "version").rows()) == {"old.small": OLD, "new.small": NEW}
+    assert set(study.slices.collect()["step"]) == set(asked.measured), "releases take turns in each step"
     assert study.runs["version_comment"].str.contains(r"GCC: \(GNU\) 7\.3\.1, zstd 1\..*crc32c in software").all()
     assert (study.steps["operations"] > 0).all()
     assert (study.steps["server_cpu_s"] > 0).all()
@@ -150,18 +152,73 @@ def test_releases_take_turns_on_equal_files(short: Path) -> None:
     place.run()
     study = rqps.load("small", data=short / "data")
     assert set(study.steps["step"]) == {"byrx.readrandom", "byrx.fwdrange"}
-    slices = study.slices.collect()
-    of_steps = study.steps.select("run", "step", "operations")
-    summed = slices.group_by("run", "step").agg(pl.col("operations").sum())
-    assert summed.sort("run", "step").rows() == of_steps.sort("run", "step").rows()
+    slices = slices_of(study)
     per_cycle = slices.group_by("run", "step", "cycle").len()
     assert set(per_cycle["len"]) == {2}
-    both = slices.group_by("step", "round", "slice").agg(pl.col("dbms").n_unique())
-    assert set(both["dbms"]) == {1}, "a slice is of one release"
     trees = study.status.filter(pl.col("moment") == "before", pl.col("name").str.starts_with("level")).collect()
     assert trees.group_by("name").agg(pl.col("value").n_unique())["value"].to_list() == trees["name"].n_unique() * [1]
     _, compared = relate(study)
     assert compared.filter(metric="operations_per_s").height == 2
+
+
+def slices_of(study: rqps.Study) -> pl.DataFrame:
+    """The slices of a study, each of one release, in which all of its operations were done."""
+    slices = study.slices.collect()
+    summed = slices.group_by("run", "step").agg(pl.col("operations").sum())
+    of_steps = study.steps.select("run", "step", "operations")
+    assert summed.sort("run", "step").rows() == of_steps.sort("run", "step").rows()
+    sides = slices.group_by("step", "round", "slice").agg(pl.col("dbms").n_unique())
+    assert set(sides["dbms"]) == {1}
+    return slices
+
+
+def test_releases_that_write_take_turns_and_do_nothing_between_them(short: Path) -> None:
+    steps = "steps: [fillseq, settle, overwritesome, flush, readwhilewriting, overwrite], keys: 100000"
+    text = written(steps, dbms="old.small, new.small, third.small").replace("keys: 20000, ", "")
+    place = Place(short, text.replace("configs:", f'  third: {{rocksdb: "{OLD}"}}\nconfigs:'))
+    place.run()
+    study = rqps.load("small", data=short / "data")
+    keys = ["run", "step"]
+    of_slices = slices_of(study).group_by(keys).agg(pl.col("server_cpu_us").sum() / 1e6, pl.col("busy_us").sum())
+    status = study.status.filter(moment="after").collect().pivot("name", index=keys, values="value")
+    cpu_s = sum(pl.col(f"{ground}_cpu_s").cast(pl.Float64) for ground in ("foreground", "background"))
+    found = study.steps.join(of_slices, on=keys).join(status.with_columns(load_cpu_s=cpu_s), on=keys)
+    assert found.height == 9
+    outside = found.filter(pl.col("server_cpu_us") < 0.8 * pl.col("load_cpu_s"))
+    assert outside.is_empty(), outside.select(*keys, "server_cpu_us", "load_cpu_s")
+    own_us = pl.col("elapsed_s_right").cast(pl.Float64) * 1e6
+    assert found.filter(pl.col("busy_us") > 1.001 * own_us).is_empty(), "what others do takes none of its time"
+    assert found.filter(pl.col("latency_mean_us") > own_us).is_empty()
+    assert set(found.filter(kind="fillseq")["operations"]) == {100_000}
+
+
+@pytest.mark.parametrize(("number", "reason"), [("KILL", "ended with code -9"), ("STOP", "did not end its turn")])
+def test_a_side_that_is_killed_or_hangs_ends_the_step(short: Path, number: str, reason: str) -> None:
+    sides = []
+    for release in ("old", "new"):
+        (short / release).mkdir()
+        sides.append(opened(short / release, release=release))
+    asked, over = DbBenchParameters(keys=50_000_000, cache_mb=64), threading.Event()
+    with DbBenchSteps().generating(sides, "byrx.fillseq", asked, **how(short)) as load:
+        assert isinstance(load, Turns)
+        hit = load.drivers[1]
+        hit.patience_s = 1
+
+        def strike() -> None:
+            while not over.wait(0.01):  # who has been stopped is let go on when its turn comes
+                hit.process.send_signal(signal.Signals[f"SIG{number}"])
+
+        striking = threading.Thread(target=strike)
+        load.wait_for_begin()
+        striking.start()
+        try:
+            with pytest.raises(RqpsError, match=f"new.small: byrx.fillseq: the driver {reason}"):
+                load.wait_for_end()
+        finally:
+            over.set()
+            striking.join()
+    assert [each.process.poll() is not None for each in load.drivers] == [True, True]
+    assert [each.pids for each in sides] == [(), ()]
 
 
 def test_a_config_that_names_a_format_reads_files_of_that_format(short: Path) -> None:

@@ -145,6 +145,7 @@ builds:
   my: {mysql: "8.0.33"}
 configs:
   small: {write_buffer_size: 1M}
+  large: {write_buffer_size: 9M}
 studies:
   tried:
     question: Does it hold?
@@ -161,12 +162,26 @@ studies:
         ("db-bench", "rx.small, my.small", "db-bench is for builds of rocksdb, and my is none"),
         ("sysbench", "rx.small, my.small", "sysbench is for builds of mysql, and rx is none"),
         ("db-bench", "rx.small, own.small", "own put the load by their own db_bench, rx by the driver"),
+        ("db-bench", "own.small, own.large", "own can't take turns.*write `method: rounds`"),
     ],
 )
 def test_builds_that_can_t_be_compared(tmp_path: Path, workload: str, dbms: str, reason: str) -> None:
-    (tmp_path / "runs.yaml").write_text(RUNS.replace("WORKLOAD", workload).replace("DBMS", dbms))
+    text = RUNS.replace("WORKLOAD", workload).replace("DBMS", dbms)
+    (tmp_path / "runs.yaml").write_text(text.replace("base: rx.small", f"base: {dbms.partition(',')[0]}"))
     with pytest.raises(RqpsError, match=f"studies.tried.dbms: {reason}"):
         read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
+
+
+def test_db_benchs_are_measured_by_rounds(tmp_path: Path) -> None:
+    text = RUNS.replace("WORKLOAD", "db-bench").replace("DBMS", "own.small, own.large")
+    text = text.replace("base: rx.small", "base: own.small").replace("rounds: 1", "rounds: 1\n    method: rounds")
+    (tmp_path / "runs.yaml").write_text(text)
+    assert not read_runs_file(tmp_path / "runs.yaml", PARAMETERS).studies["tried"].duet
+
+
+def test_only_one_thread_takes_turns() -> None:
+    assert not DbBenchParameters().not_sliced
+    assert "threads" in DbBenchParameters(threads=2).not_sliced
 
 
 def test_a_plan_says_where_the_disk_is_too_small(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ DESCRIBED: dict[str, pl.Expr] = {
 }
 """Columns that describe a step, and stand-ins for steps that are made up without them."""
 
+IN_BURSTS = ("fillseq", "overwrite")
+"""Steps in which RocksDB is fast or slow for many cycles on end, as it compacts: none stands for the others."""
 USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
 
 
@@ -71,6 +73,7 @@ def _cycles(study: Study) -> pl.DataFrame:
     what was done in them give none.
 
     What a writing statement leaves behind is done in another server's slices, so its CPU is that of the whole step.
+    So is the throughput of a step that writes in bursts.
     """
     counts = ("operations", "busy_us", "client_cpu_us", "server_cpu_us")
     keys = ["run", "step"]
@@ -79,12 +82,12 @@ def _cycles(study: Study) -> pl.DataFrame:
         study.slices.filter(pl.col("operations").is_not_null())
         .group_by(*keys, "cycle")
         .agg(*(pl.when(whole).then(pl.col(name).sum()).alias(name) for name in counts))
-        .join(study.steps.lazy().select(*keys, "writes"), on=keys)
+        .join(study.steps.lazy().select(*keys, "writes", "kind"), on=keys)
         .sort(*keys, "cycle")
     )
     each = pl.col("operations")
     metrics = {
-        "operations_per_s": each / pl.col("busy_us"),
+        "operations_per_s": pl.when(~pl.col("kind").is_in(IN_BURSTS)).then(each / pl.col("busy_us")),
         "client_cpu_us_per_operation": pl.col("client_cpu_us") / each,
         "server_cpu_us_per_operation": pl.when(~pl.col("writes")).then(pl.col("server_cpu_us")) / each,
     }

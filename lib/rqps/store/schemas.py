@@ -74,7 +74,7 @@ SLICES: Columns = {
     "operations": pl.Int64,  # null where servers are stopped in the turns of others, and the whole step counts
     "busy_us": pl.Float64,  # time of its transactions, of all clients together; there, of the slice
     "client_cpu_us": pl.Float64,
-    "server_cpu_us": pl.Float64,  # of all threads of the server while it had the load
+    "server_cpu_us": pl.Float64,  # of all threads of the server while it had the load, not of what it does later
 }
 
 INTERVALS: Columns = {

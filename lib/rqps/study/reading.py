@@ -104,7 +104,7 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
         if others:
             text = f"{study.workload} is for builds of {study.parameters.engine}, and {', '.join(others)} is none"
             yield Problem(("studies", name, "dbms"), f"{text}; name others, or another workload")
-        elif reason := study.parameters.refused(builds):
+        elif reason := study.parameters.refused(builds, study.duet):
             yield Problem(("studies", name, "dbms"), reason)
 
 

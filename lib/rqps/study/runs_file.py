@@ -218,7 +218,7 @@ class Parameters(Strict, ABC):
         """The room on the disk that a run needs, where its load knows that; else 0."""
         return 0
 
-    def refused(self, builds: Mapping[str, BuildSpec]) -> str | None:  # noqa: ARG002 most take all of their engine
+    def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002 most take all
         """The reason why these builds can't be compared under this load, if there is one."""
         return None
 

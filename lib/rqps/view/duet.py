@@ -23,6 +23,10 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     """The number farthest from 1, from its slices: some cycles of its first round, all of them, and all rounds."""
     if compared.is_empty():
         return Sentences([NOT_COMPARED])
+    in_cycles = rounds.filter(pl.col("cycles").is_not_null(), metric=THROUGHPUT).select("step").unique()
+    compared = compared.join(in_cycles, on="step", how="semi", maintain_order="left")
+    if compared.is_empty():
+        return Nothing([NO_DUET])
     host, step, dbms = stats.strongest(compared)
     of_it = {"host": host, "step": step, "dbms": dbms, "metric": THROUGHPUT}
     number = compared.filter(**of_it).row(0, named=True)

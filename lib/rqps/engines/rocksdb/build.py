@@ -25,7 +25,7 @@ DB_BENCH = "db_bench"
 LIBRARIES = ("librocksdbjni-linux64.so", "librocksdb.so")
 FACTS = "facts.json"
 COMPILERS = ("cc", "gcc", "clang")
-DRIVER_FLAGS = ("-O2", "-std=gnu11", "-fno-omit-frame-pointer", "-g1")
+DRIVER_FLAGS = ("-O2", "-std=gnu11", "-fno-omit-frame-pointer", "-g1", "-rdynamic")
 _VERSION = re.compile(r"RocksDB version: (\d+\.\d+\.\d+)")
 _COMPILER = re.compile(rb"(GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
 _ASSERTION = re.compile(rb"rocksdb::Status rocksdb::DBImpl::\w+\(")

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,6 +121,33 @@ static uint64_t now_ns(clockid_t clock) {
     struct timespec at;
     clock_gettime(clock, &at);
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
+}
+
+/* Our time: what others do in their turns takes none of it. The time that we were away for so far; or, while we are,
+ * the moment at which our time stands still, as a negative number. */
+static _Atomic int64_t away_ns;
+
+static uint64_t our_ns(void) {
+    int64_t away, now;
+    do {
+        away = away_ns;
+        now = (int64_t)now_ns(CLOCK_MONOTONIC);
+    } while (away != away_ns); /* we were stopped between the two */
+    return (uint64_t)(away < 0 ? -away : now - away);
+}
+
+static void go_away(void) { away_ns = -(int64_t)our_ns(); }
+
+static void come_back(void) { away_ns = (int64_t)(now_ns(CLOCK_MONOTONIC) - our_ns()); }
+
+/* Also RocksDB's own clock, in place of the C library's: it slows writes down to a rate by it, and would have much in
+ * hand after each stop. */
+int gettimeofday(struct timeval *at, void *zone) {
+    uint64_t us = (now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC) + our_ns()) / 1000;
+    (void)zone;
+    at->tv_sec = (time_t)(us / 1000000);
+    at->tv_usec = (suseconds_t)(us % 1000000);
+    return 0;
 }
 
 static uint64_t random_of(uint64_t *state) { /* splitmix64 */
@@ -292,9 +320,12 @@ static void record(struct client *me, uint64_t at_ns, double us, uint64_t found)
     row->buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
 }
 
-/* Turns that several drivers take, by a number in a file that all of them map. Two turns of each are a cycle. */
+/* Turns that several drivers take, by what they share: a file that all of them map. Two turns of each are a cycle.
+ * All but the one whose turn it is are stopped, so that their flushes and compactions wait for turns of their own. */
 static struct {
-    _Atomic uint32_t turn, over;
+    _Atomic uint32_t turn, whose, left, over; /* those that are left have not done all that they have to */
+    _Atomic int32_t pids[MOST_SIDES];
+    _Atomic uint32_t done[MOST_SIDES];
 } *shared;
 static uint32_t side, sides;
 static uint64_t slice_ns;
@@ -323,20 +354,55 @@ static uint32_t side_of(uint32_t turn) {
     return order[turn % (2 * sides)];
 }
 
-/* Waits for our turn; false when all is over, which the first side decides at the begin of a cycle. */
-static int my_turn(void) {
-    for (;;) {
-        uint32_t turn = shared->turn;
-        if (shared->over) return 0;
-        if (side_of(turn) == side) {
-            if (turn % (2 * sides) || now_ns(CLOCK_MONOTONIC) < end_ns_due) return 1;
-            shared->over = 1;
-            futex(&shared->turn, FUTEX_WAKE, INT_MAX);
-            return 0;
-        }
-        futex(&shared->turn, FUTEX_WAIT, turn);
-    }
+static void signal_others(int number) {
+    for (uint32_t each = 0; each < sides; each++)
+        if (each != side) kill(shared->pids[each], number);
 }
+
+static void end_all(void) {
+    shared->over = 1;
+    signal_others(SIGCONT);
+    futex(&shared->turn, FUTEX_WAKE, INT_MAX);
+}
+
+/* Waits for our turn and stops the others; false when all is over, which is decided at the begin of a cycle. */
+static int my_turn(void) {
+    while (!shared->over) {
+        uint32_t turn = shared->turn;
+        if (side_of(turn) != side) {
+            futex(&shared->turn, FUTEX_WAIT, turn);
+        } else if (end_ns_due && turn % (2 * sides) == 0 && now_ns(CLOCK_MONOTONIC) >= end_ns_due) {
+            end_all();
+        } else {
+            shared->whose = side;
+            signal_others(SIGSTOP);
+            come_back();
+            return 1;
+        }
+    }
+    come_back();
+    return 0;
+}
+
+/* Gives the turn to the next one that has something to do. It goes on before it has the turn, and stops us after that:
+ * nobody is ever stopped who has the turn. */
+static void pass_on(int done) {
+    uint32_t turn = shared->turn + 1;
+    go_away();
+    if (done) {
+        shared->done[side] = 1;
+        if (--shared->left == 0) {
+            end_all();
+            return;
+        }
+    }
+    while (shared->done[side_of(turn)]) turn++;
+    kill(shared->pids[side_of(turn)], SIGCONT);
+    shared->turn = turn;
+    futex(&shared->turn, FUTEX_WAKE, INT_MAX);
+}
+
+static int filled(const struct client *me) { return me->kind == FILL && me->next == me->last; }
 
 static void take_turns(struct client *me) {
     while (my_turn()) {
@@ -345,37 +411,36 @@ static void take_turns(struct client *me) {
             me->slices = realloc(me->slices, me->slice_room * sizeof *me->slices);
         }
         uint64_t thread_ns = now_ns(CLOCK_THREAD_CPUTIME_ID), process_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-        uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), last_ns = begin_ns, done = 0;
+        uint64_t begin_ns = our_ns(), last_ns = begin_ns, done = 0;
         do {
-            uint64_t found = one_operation(me), at_ns = now_ns(CLOCK_MONOTONIC);
+            uint64_t found = one_operation(me), at_ns = our_ns();
             record(me, last_ns, (double)(at_ns - last_ns) / 1e3, found);
             done += operations_of(me);
             last_ns = at_ns;
-        } while (last_ns - begin_ns < slice_ns);
+        } while (last_ns - begin_ns < slice_ns && !filled(me));
         struct slice *row = me->slices + me->slice_count++;
         row->number = shared->turn;
         row->operations = done;
         row->busy_us = (double)(last_ns - begin_ns) / 1e3;
         row->client_cpu_us = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - thread_ns) / 1e3;
         row->process_cpu_us = (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - process_ns) / 1e3;
-        shared->turn++;
-        futex(&shared->turn, FUTEX_WAKE, INT_MAX);
+        pass_on(filled(me));
     }
 }
 
 static void load(struct client *me) {
-    uint64_t last_ns = now_ns(CLOCK_MONOTONIC);
+    uint64_t last_ns = our_ns();
     double bytes = (double)(key_size + value_size);
-    while (clients_left && (!me->most || me->done < me->most) && (me->kind != FILL || me->next < me->last)) {
+    while (clients_left && (!me->most || me->done < me->most) && !filled(me)) {
         if (me->bytes_per_s > 0) { /* in pieces of a hundredth of a second, as db_bench's limiter does about */
             double due_s = (double)me->done * bytes / me->bytes_per_s, late_s = (double)(last_ns - origin_ns) / 1e9 - due_s;
             if (late_s < 0) {
                 usleep(10000);
-                last_ns = now_ns(CLOCK_MONOTONIC);
+                last_ns = our_ns();
                 continue;
             }
         }
-        uint64_t found = one_operation(me), at_ns = now_ns(CLOCK_MONOTONIC);
+        uint64_t found = one_operation(me), at_ns = our_ns();
         record(me, last_ns, (double)(at_ns - last_ns) / 1e3, found);
         me->done += operations_of(me);
         last_ns = at_ns;
@@ -391,10 +456,10 @@ static void *client_thread(void *argument) {
     pthread_barrier_wait(&all_of_us); /* all are there: the step can be begun */
     pthread_barrier_wait(&all_of_us); /* it has begun */
     uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    me->begin_ns = now_ns(CLOCK_MONOTONIC);
-    if (shared) take_turns(me);
+    me->begin_ns = our_ns();
+    if (shared && strcmp(me->name, WRITER)) take_turns(me); /* what is written beside goes on and stops with it */
     else load(me);
-    me->end_ns = now_ns(CLOCK_MONOTONIC);
+    me->end_ns = our_ns();
     if (strcmp(me->name, WRITER)) clients_left--; /* the last of them ends what is written beside */
     me->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
     pthread_barrier_wait(&all_of_us); /* it has ended */
@@ -606,9 +671,12 @@ int main(int count, char **arguments) {
         side = (uint32_t)number("side", 0);
         sides = (uint32_t)number("sides", 1);
         slice_ns = (uint64_t)(number("slice_us", 20000) * 1000);
-        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (file < 0 || shared == MAP_FAILED) fail("turns", strerror(errno));
         if (sides > MOST_SIDES) fail("turns", "too many sides");
+        if (file < 0 || ftruncate(file, sizeof *shared)) fail("turns", strerror(errno));
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (shared == MAP_FAILED) fail("turns", strerror(errno));
+        shared->pids[side] = getpid();
+        shared->left++;
     }
 
     clients_left = workers < threads ? workers : threads;
@@ -618,17 +686,18 @@ int main(int count, char **arguments) {
     say("rqps ready\n");
     if (getchar() == EOF) _exit(0); /* nobody wants it any more */
     uint64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    origin_ns = now_ns(CLOCK_MONOTONIC);
+    origin_ns = our_ns();
+    if (shared) go_away();
     end_ns_due = seconds > 0 ? origin_ns + (uint64_t)(seconds * 1e9) : 0;
     pthread_barrier_wait(&all_of_us);
     pthread_barrier_wait(&all_of_us);
-    uint64_t ended_ns = now_ns(CLOCK_MONOTONIC), ended_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID), ours_ns = 0;
+    uint64_t ended_ns = our_ns(), ended_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID), ours_ns = 0;
     for (int i = 0; i < workers; i++) ours_ns += clients[i].cpu_ns;
     say("status after elapsed_s %.6f\n", (double)(ended_ns - origin_ns) / 1e9);
     say("status after foreground_cpu_s %.6f\n", (double)ours_ns / 1e9);
     say("status after background_cpu_s %.6f\n", (double)(ended_cpu_ns - cpu_ns - ours_ns) / 1e9);
     chores(text("after", ""), patience_s);
-    say("status after settled_s %.6f\n", (double)(now_ns(CLOCK_MONOTONIC) - ended_ns) / 1e9);
+    say("status after settled_s %.6f\n", (double)(our_ns() - ended_ns) / 1e9);
     say("status after settled_cpu_s %.6f\n", (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - ended_cpu_ns) / 1e9);
     say("rqps ended\n");
     while (getchar() != EOF) {}

@@ -86,6 +86,8 @@ def what_differs(study: Study) -> GT:
         "load put by": ("each release's own db_bench", "our driver, one for all releases" if driver else "the same"),
         "checksums": (own, "one for all" if ("option", "checksum_type") in ours else own),
     }
+    if not study.slices.head(1).collect().is_empty():
+        here["releases"] = ("one after the other", "in turns, each stopped while others have the load")
     rows = [{"condition": name, "published": theirs, "here": its} for name, (theirs, its) in here.items()]
     note = "What differs, beside the releases. Where the numbers disagree, this is where to look first."
     return view.table(rows, name="db-bench-differs", note=note)

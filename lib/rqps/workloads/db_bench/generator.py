@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -63,7 +64,8 @@ class _Process(LoadGenerator):
 
     def failure(self, late: str = "") -> RqpsError:
         error = super().failure(late)
-        return RqpsError(error.message, fix=self.database.way_out(error.message) or error.fix)
+        text = f"{self.database.name}: {error.message}"
+        return RqpsError(text, fix=self.database.way_out(error.message) or error.fix)
 
     def end(self) -> None:
         super().end()
@@ -110,17 +112,22 @@ class Driver(_Process):
             own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")
         if turns:
-            flags["duration"] = parameters.seconds * turns.sides
+            if "duration" in flags:
+                flags["duration"] = parameters.seconds * turns.sides
             own |= {"turns": turns.file, "side": side, "sides": turns.sides}
             own["slice_us"] = 1000 * (parameters.slice_ms or SLICE_MS)
-            self.patience_s *= turns.sides
         texts = {name: plain(value) for name, value in (flags | {"seed": how["seed"]}).items()}
         call = database.command(texts, *(f"{name}={value}" for name, value in own.items()))
         super().__init__(database, setup, step, call, how)
 
 
 class Turns:
-    """Drivers that take turns in slices, one for each database, by a number in a file that all of them map."""
+    """Drivers that take turns in slices, one for each database, by a file that all of them map.
+
+    Whoever begins its turn stops the others (SIGSTOP), and whoever ends it lets the next one go on: what a database
+    does in the background, it does in its own turns. All go on after the last one. SIGKILL, which ends a driver when
+    we end, does not wait until a stopped one goes on.
+    """
 
     def __init__(
         self,
@@ -132,7 +139,7 @@ class Turns:
     ) -> None:
         self.sides = len(databases)
         self.file = databases[0].directory.parent / "turns"
-        self.file.write_bytes(bytes(8))
+        self.file.touch()
         self.drivers: list[Driver] = []
         log = how["log"]
         try:
@@ -157,11 +164,20 @@ class Turns:
         return [each.wait_for_begin() for each in self.drivers][-1]
 
     def wait_for_end(self) -> None:
-        """Let all begin, the first one last, since the first turn is its, and wait until all have ended."""
-        for each in reversed(self.drivers):
-            each.let_begin(1)
+        """Let all begin, and wait until all have ended; the error is of the one that dies or keeps its turn."""
         for each in self.drivers:
-            each.wait_for("ended", 1, each.patience_s)
+            each.let_begin(1)
+        seen, since = -1, 0.0
+        while not all(each.moments_ns["ended"] for each in self.drivers):
+            for each in self.drivers:
+                if each.process.poll() is not None:
+                    raise each.failure()
+            turn, whose = struct.unpack("=II", self.file.read_bytes()[:8])
+            if turn != seen:
+                seen, since = turn, time.monotonic()
+            if time.monotonic() - since > (patience_s := self.drivers[whose].patience_s):
+                raise self.drivers[whose].failure(f"did not end its turn within {patience_s:.0f} s")
+            time.sleep(LOOK_S)
 
     def wait_until_gone(self) -> None:
         for each in self.drivers:

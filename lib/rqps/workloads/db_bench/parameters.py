@@ -56,15 +56,15 @@ class DbBenchParameters(Parameters):
     part_cache_mb: Count = 20
     """The block cache where it is not."""
     threads: Annotated[int, Field(ge=1, le=128)] = 1
+    """Clients of a step; releases take turns with one."""
     seconds: Count = 5
     """The time of each step that lasts for one."""
     warmup_operations: Annotated[int, Field(ge=0)] = 0
     """Done by each client before a step that reads, not measured: the block cache is empty when a step begins. Fewer
     are done where these would fill it more than twice. The published steps have none, and last long enough."""
     written_by: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")] | None = None
-    """A release that writes the database, once for all: then the steps that only read are done, on equal files, and
-    by one client they are duets, in which the releases take turns. Its format_version is that of the config, or 4,
-    which all read."""
+    """A release that writes the database, once for all: then the steps that only read are done, on equal files. Their
+    format_version is that of the config, or 4, which all read."""
     files: Count = 512
     """Files of a database that is written for all, about: as many as those of the published 20 million keys. In few
     large ones a read costs otherwise."""
@@ -102,9 +102,7 @@ class DbBenchParameters(Parameters):
 
     @property
     def not_sliced(self) -> str:
-        if self.written_by is None or self.threads > 1:
-            return "databases take turns where one dbms wrote them for all (written_by), and with one thread"
-        return ""
+        return "operations of several threads do not end at one moment" if self.threads > 1 else ""
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -132,7 +130,7 @@ class DbBenchParameters(Parameters):
             flags["writes"] = max(1, self.keys_of(setup) // 10 // self.threads) * self.threads
         return flags
 
-    def refused(self, builds: Mapping[str, BuildSpec]) -> str | None:
+    def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:
         own = [name for name, spec in builds.items() if str(spec.path).endswith("/db_bench")]
         if 0 < len(own) < len(builds):
             others = ", ".join(name for name in builds if name not in own)
@@ -140,6 +138,8 @@ class DbBenchParameters(Parameters):
                 f"{', '.join(own)} put the load by their own db_bench, {others} by the driver, which costs other CPU "
                 "time: such a ratio says nothing; take libraries only, or db_benchs only"
             )
+        if own and duet:
+            return f"{', '.join(own)} can't take turns, since a db_bench stops for nobody; write `method: rounds`"
         return None
 
     @property

@@ -100,23 +100,20 @@ class DbBenchSteps:
                         f"{server.name}: a db_bench can't stop for others, nor is it given a database of another",
                         fix="take written_by out of the parameters, or a library",
                     )
-        if len(servers) > 1:
-            with Turns(servers, setup, described, parameters, **how) as turns:
-                yield turns
-            return
-        (database,) = servers
-        kind = DbBench if database.build.db_bench else Driver
-        for number, each in enumerate(parameters.before(step)):
-            log = how["log"].with_suffix(f".before{number}.log")
-            preceding: How = {"seed": how["seed"] + number + 1, "cpus": how["cpus"], "log": log}
-            with kind(database, setup, each, parameters, **preceding) as before:
-                before.wait_for_begin()
-                before.wait_for_end()
-                before.wait_until_gone()
-        if described.load == "fill":
-            database.clear()
-            folder_of(database, setup).mkdir()
-        with kind(database, setup, described, parameters, **how) as load:
+        kind = DbBench if servers[0].build.db_bench else Driver
+        for side, database in enumerate(servers):
+            for number, each in enumerate(parameters.before(step)):
+                log = how["log"].with_suffix(f".{side}.before{number}.log")
+                preceding: How = {"seed": how["seed"] + number + 1, "cpus": how["cpus"], "log": log}
+                with kind(database, setup, each, parameters, **preceding) as before:
+                    before.wait_for_begin()
+                    before.wait_for_end()
+                    before.wait_until_gone()
+            if described.load == "fill":
+                database.clear()
+                folder_of(database, setup).mkdir()
+        taking_turns = Turns(servers, setup, described, parameters, **how) if len(servers) > 1 else None
+        with taking_turns or kind(servers[0], setup, described, parameters, **how) as load:
             yield load
 
     def answers(self, step: str, parameters: DbBenchParameters, load: Driver | DbBench | Turns) -> Sequence[Answer]:
