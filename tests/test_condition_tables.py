@@ -42,8 +42,8 @@ def test_no_warning_is_said_to_be_none(study: Study) -> None:
 def test_options_that_not_all_have_are_listed_with_who_has_them(study: Study) -> None:
     ours = study.conditions
     lacking = ours.filter(~((pl.col("name") == "max_connections") & (pl.col("dbms") == "my1.base")))
-    assert options_of_some(lacking).rows() == [("max_connections", "100", "my2.base, my2.ps0")]
-    assert options_of_some(ours).is_empty(), "performance_schema has two values, and all have it"
+    assert options_of_some(lacking, study.runs).rows() == [("max_connections", "100", "my2.base, my2.ps0")]
+    assert options_of_some(ours, study.runs).is_empty(), "performance_schema has two values, and all have it"
 
 
 def test_a_step_of_one_second_has_no_course(study: Study) -> None:

@@ -10,6 +10,7 @@ from rqps.pages.relative_throughput.tables import by_group, worst
 from rqps.stats import relate
 from rqps.store import Study
 from rqps.view.lines import release_series
+from rqps.view.words import first_of_many
 from synthetic import Shape, write_study
 
 BASE = "my1.base"
@@ -110,3 +111,12 @@ def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
     assert said[2].startswith(
         "Other steps (13 steps): in the median step my2.base does 0.70 (0.69 to 0.71) of my1.base, "
     )
+
+
+def test_of_a_thousand_steps_a_page_shows_those_that_changed_most() -> None:
+    steps = [f"step-{number}" for number in range(1000)]
+    rows = pl.DataFrame({"step": steps, "median": [1 + number / 1000 for number in range(1000)]})
+    shown, left_out = first_of_many(rows, rows)
+    assert shown["step"].to_list() == steps[-100:]
+    assert "100 of 1,000 steps" in left_out
+    assert first_of_many(shown, shown)[1] == ""

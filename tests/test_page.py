@@ -86,6 +86,7 @@ def test_a_chart_follows_when_the_phone_is_turned(browser: Browser, report: Path
     with opened(browser, file, PHONE) as tab:
         drawn(tab, file)
         tab.call("Emulation.setDeviceMetricsOverride", width=844, height=390, deviceScaleFactor=1, mobile=True)
+        tab.run("document.querySelectorAll('details.section').forEach((each) => { each.open = true; })")
         every = "[...document.querySelectorAll('.chart svg')].every(s => s.getBoundingClientRect().width > 600)"
         assert tab.wait_for(every)
 
@@ -120,6 +121,7 @@ def test_alt_and_wheel_zoom_where_the_wheel_alone_scrolls(browser: Browser, repo
     with opened(browser, file, DESKTOP) as tab:
         drawn(tab, file)
         svg = "document.querySelector('#every-round-as-a-dot-chart svg')"
+        tab.run(f"{svg}.closest('details').open = true")
         labels = f"[...{svg}.querySelectorAll('.role-axis-label text')].map(t => t.textContent).join()"
         before = tab.run(labels)
         box = tab.box(svg)

@@ -209,12 +209,13 @@ def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
     return spread.filter(shown).select("host", "kind", "name", value)
 
 
-def options_of_some(conditions: pl.DataFrame) -> pl.DataFrame:
+def options_of_some(conditions: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Options that not every dbms has, mostly since its version does not: `option, value, dbms`."""
     options = asked_options(conditions)
     every = options["dbms"].n_unique()
     return (
-        options.sort("dbms")
+        options.join(version_order(runs), on="dbms")
+        .sort("rank")
         .group_by("name", "value", maintain_order=True)
         .agg(pl.col("dbms").str.join(", "), pl.col("dbms").n_unique().alias("has"))
         .filter(pl.col("has").sum().over("name") < every)

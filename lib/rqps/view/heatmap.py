@@ -17,6 +17,7 @@ from rqps.view.words import (
     Sentences,
     by_host,
     coverage_of,
+    first_of_many,
     in_order,
     interval_of,
     legend_of,
@@ -62,8 +63,9 @@ def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     cells = _cells(numbers)
+    drawn, left_out = first_of_many(cells, cells)
     many = cells["step"].n_unique() > MANY_STEPS
-    chart, ending, width = _many(cells) if many else _few(cells)
+    chart, ending, width = _many(drawn) if many else _few(cells)
     words, base, what = verdict_words(metric), cells["base"][0], WORDS[metric]
     count = Counter(cells["verdict"])
     counted = ", ".join(f"{count[word]} {word}" for word in words.values() if word in count)
@@ -74,7 +76,7 @@ def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
         f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the mean. "
         f"{legend_of(cells)} Pale: unsure."
     )
-    return titled(chart, claim, how + ending + of_all, min_width_px=width)
+    return titled(chart, claim, how + ending + of_all + left_out, min_width_px=width)
 
 
 def _few(cells: pl.DataFrame) -> tuple[Any, str, int]:

@@ -166,7 +166,7 @@ def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
     )
     how = (
         f"CPU time from the processes' own counters at a step's ends, over its operations: median of "
-        f"{rounds_of(found['n'])}. Figures are µs/operation, {' + '.join(parts.values())}; the black line is the "
+        f"{rounds_of(found['n'])}. Figures are µs/operation, {' + '.join(parts.values())}; the line is the "
         f"{first}'s interval ({coverage_of(found['coverage'])}). A bar's length is a ratio of medians, of both "
         "together; the tables have the server's alone, the mean of its rounds' ratios."
     )

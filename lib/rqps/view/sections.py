@@ -50,7 +50,7 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
     settings that differ unasked."""
     yield builds(study)
     columns = [Column("option"), Column("value"), Column("dbms", "asked of")]
-    yield table(stats.options_of_some(study.conditions), columns, name="options-of-some")
+    yield table(stats.options_of_some(study.conditions, study.runs), columns, name="options-of-some")
     yield from conditions_tables(stats.same_for_all(study.conditions))
     yield differences_table(stats.hidden_differences(study, study.card.base))
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from rqps.stats import THROUGHPUTS
+from rqps.stats import THROUGHPUTS, most_changed
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
 MOST_NAMED = 3
+MOST_STEPS = 100
+"""Steps in one table or map; of more, those that changed most."""
 NEAR_1 = 0.05
 """Ratios as near to 1 have a digit more."""
 
@@ -42,6 +44,17 @@ class Sentences:
 
     def _repr_html_(self) -> str:
         return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in self.sentences)}</ul>"
+
+
+def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The rows of the steps whose ratios are farthest from 1, of steps too many to read; and what is left out."""
+    steps = rows["step"].n_unique()
+    if steps <= MOST_STEPS:
+        return rows, ""
+    shown = most_changed(ratios.filter(pl.col("median").is_finite() & (pl.col("median") > 0)), MOST_STEPS)
+    return rows.filter(pl.col("step").is_in(shown)), (
+        f" Shown are the {len(shown)} of {steps:,} steps that changed most; the notebook's frames have all of them."
+    )
 
 
 class Nothing(Sentences):

@@ -89,13 +89,14 @@ def settling_chart(study: Study) -> Any:
         return Nothing(["No step of this study was waited for."])
     names = {"history_length": "to purge", "dirty_mb": "dirty pages, MB", "checkpoint_age_mb": "checkpoint age, MB"}
     shown = lines.with_columns(pl.col("measure").replace(names).alias("panel"))
+    there = set(shown["dbms"])
     panel = (
         alt.Chart(slim(shown, "panel", "dbms", "round", "run", "second", "value"))
         .mark_line(strokeWidth=1.2, opacity=0.8, color=INK)
         .encode(
             x=_SECONDS,
             y=alt.Y("value:Q", axis=_AXIS),
-            color=colours("dbms", dbms_colours(in_order(shown["dbms"].sort()))),
+            color=colours("dbms", dbms_colours(each for each in study.card.dbms if each in there)),
             detail="run:N",
             tooltip=["dbms:N", "round:Q", "second:Q", alt.Tooltip("value:Q", format=",.1f")],
         )

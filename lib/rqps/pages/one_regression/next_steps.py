@@ -1,16 +1,17 @@
 """The next thing worth doing about a question: a command, or a what-if, with its reason."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 import polars as pl
 
 from rqps.pages.one_regression.evidence import Evidence, Question
 from rqps.stats import THROUGHPUTS
-from rqps.view import Sentences
+from rqps.view import Nothing, Sentences
 from rqps.view.words import sized
 
 Change = Mapping[str, str | int]
+DB_BENCH = "db-bench"
 
 EXAMPLES: dict[str, tuple[Change, ...]] = {
     "performance schema": ({"performance_schema": "OFF"},),
@@ -37,7 +38,7 @@ def next_steps(evidence: Evidence, question: Question) -> Iterator[str]:
         again = f"{_code('stacks_rounds: 4')} in runs.yaml, then {_code(f'rqps run {study}')}"
         yield f"There is no profile: give the study {again}, which samples where the time goes."
     functions = evidence.of(question, evidence.functions)
-    for about, changes in EXAMPLES.items():
+    for about, changes in _examples_for(evidence):
         there = functions.filter(pl.col("part").str.contains(_ABOUT[about]), pl.col("median") > 0)
         costs = f" ({sized(float(there['median'].sum()))} {there['unit'][0]} more in it)" if there.height else ""
         calls = " or ".join(_code(what_if_call(study, question, change)) for change in changes)
@@ -47,9 +48,16 @@ def next_steps(evidence: Evidence, question: Question) -> Iterator[str]:
 def examples(evidence: Evidence) -> Sentences:
     """Calls of `rqps.what_if` for the first question, each with what it is about."""
     study, first = evidence.study.card.study, evidence.first
-    return Sentences(
-        f"{about}: {what_if_call(study, first, change)}" for about, changes in EXAMPLES.items() for change in changes
-    )
+    found = [
+        f"{about}: {what_if_call(study, first, change)}"
+        for about, changes in _examples_for(evidence)
+        for change in changes
+    ]
+    return Sentences(found) if found else Nothing(["The examples are options of MySQL, and this is no study of it."])
+
+
+def _examples_for(evidence: Evidence) -> Iterable[tuple[str, tuple[Change, ...]]]:
+    return EXAMPLES.items() if evidence.study.card.workload != DB_BENCH else ()
 
 
 def what_if_call(study: str, question: Question, change: Change) -> str:

@@ -111,5 +111,5 @@ def _how(named: pl.DataFrame, cut: float | None) -> str:
         return f"The same numbers as above; a bar with {OFF}is longer than the axis, and its number says how long."
     return (
         f"Response time of a query; the unit, 1, is {named['unit'][0]} of {named['base'][0]} in the same round. "
-        f"Median of {rounds_of(named['n'])}, the black line is its interval ({coverage_of(named['coverage'])})."
+        f"Median of {rounds_of(named['n'])}, the line is its interval ({coverage_of(named['coverage'])})."
     )

@@ -34,7 +34,7 @@ __all__ = ["beside", "figures", "findings", "in_short", "listed", "redrawn", "ta
 ROW_PX, COLUMN_PX, LABELS_PX, LINE_PX = 20, 33, 190, 13
 NEAR = 0.15
 _LINES = "split(datum.value, ' ')"
-_KIND_COLOURS = dict(zip(KINDS, ("#a63c06", "#e08244", "#5f6b76", "#5f6b76", "#0072b2"), strict=True))
+_KIND_COLOURS = dict(zip(KINDS, ("#a63c06", "#b05a1c", "#5f6b76", "#5f6b76", "#0072b2"), strict=True))
 _FINDING = {  # label and width of each column
     "kind": ("kind", "120px"),
     "place": ("place", "105px"),

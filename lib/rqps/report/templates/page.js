@@ -8,6 +8,8 @@
     for (const each of sections) each.open = each.contains(asked());
     if (sections.length) asked()?.scrollIntoView();
   };
+  // A chart whose window was resized while it was folded away takes its width now.
+  for (const each of sections) each.addEventListener("toggle", () => dispatchEvent(new Event("resize")));
   addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
   const drawings = [...document.querySelectorAll("script[data-chart]")].map(async (data) => {
     const figure = document.getElementById(data.dataset.chart);

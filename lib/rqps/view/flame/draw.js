@@ -98,13 +98,14 @@ class CanvasPen {
     this.to.fillRect(0, 0, width, height);
     this.to.font = `${LOOK.font_px}px ${LOOK.fonts}`;
     this.to.textBaseline = "middle";
+    this.lighter = matchMedia("(prefers-color-scheme: dark)").matches ? LOOK.in_dark : {};
     this.letter = this.to.measureText("abcdefghijklmnopqrstuvwxyz_").width / 27;
   }
   open(i, faded) { this.faded = faded; }
   close() { this.faded = false; }
   fill(left, top, width, height, colour) {
     this.to.globalAlpha = this.faded ? LOOK.faded : 1;
-    this.to.fillStyle = colour;
+    this.to.fillStyle = this.lighter[colour] ?? colour;
     this.to.fillRect(left, top, width, height);
   }
   frame(left, top, width, height, colour, line) {

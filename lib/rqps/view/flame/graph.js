@@ -17,6 +17,7 @@ class Graph {
     this.legend.append(...legend(tree));
     this.listen();
     figure.querySelector("img").parentElement.replaceWith(host);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
     const resize = () => host.clientWidth && host.clientWidth !== this.width && this.show({ width: host.clientWidth });
     new ResizeObserver(resize).observe(host);
     resize();
@@ -247,6 +248,7 @@ function legend(tree) {
   const patch = (text, background, color = LOOK.ink) => {
     const made = make("span", text);
     Object.assign(made.style, { background, color });
+    if (LOOK.in_dark[background]) made.style.setProperty("--in-dark", LOOK.in_dark[background]);
     return made;
   };
   const kind = (sign, colours) =>

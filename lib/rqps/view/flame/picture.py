@@ -28,6 +28,7 @@ LOOK = SimpleNamespace(
     less_edges=(*_LESS[1:], "#06413b"),
     grey="#dfe3e6",
     rest="#f0f2f4",
+    in_dark={COLOURS[1]: "#f7b183", COLOURS[5]: "#86c9bf"},  # as page.css has them: ink is read on these
     chosen="#0b5c8a",
     faded=0.3,
     faded_text=0.65,
