@@ -122,7 +122,7 @@ def test_settings_of_hosts_are_beside_the_base_of_their_own() -> None:
 def test_hosts_that_agree_and_hosts_that_do_not_are_told_in_words(study: Study) -> None:
     (said,) = (each for each in host_tables(relate(study)[1]) if isinstance(each, Sentences))
     small, twin = said.sentences
-    assert small.startswith("small and big differ in 2 of 2 comparisons, most in ")
+    assert small.startswith("small and big differ in 2 of 2 comparisons by the interval of each")
     assert f"beside its own base {ME} does 0." in small
     assert twin == "twin and big are not shown to differ in any of 2 comparisons."
 

@@ -151,8 +151,9 @@ def _agreement(between: pl.DataFrame) -> str:
     by_size = apart.sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
     most = by_size.row(0, named=True)
     return (
-        f"{host} and {first} differ in {apart.height} of {of}, most in {most['step']}: beside its own base "
-        f"{most['dbms']} does {ratio(most['median'])} ({interval_of(most)}) times as much on {host} as on {first}."
+        f"{host} and {first} differ in {apart.height} of {of} by the interval of each, by which one in twenty "
+        f"does by chance; most in {most['step']}: beside its own base {most['dbms']} "
+        f"does {ratio(most['median'])} ({interval_of(most)}) times as much on {host} as on {first}."
     )
 
 
