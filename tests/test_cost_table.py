@@ -64,7 +64,7 @@ def vmstat(seconds: list[dict[str, int]]) -> list[str]:
 def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(seconds: list[dict[str, int]]) -> None:
     identity = {"study": "s", "run": "r", "host": "h", "dbms": BASE, "build": "my1", "config": "base", "round": 1}
     step = {"step": "insert", "position": 0, "clients": 1, "unit": "query", "operations": 5, "operations_per_s": 2.5}
-    schema = {**IDENTITY, **{name: TABLES["steps"][name] for name in USED}}
+    schema = {**IDENTITY, **{name: TABLES["steps"][name] for name in (*USED, "host_cpu_user_s")}}
     steps = pl.DataFrame(
         [identity | step | {"operations": 5, "operations_per_s": 2.5, "errors": 0, "retries": 0}], schema=schema
     )

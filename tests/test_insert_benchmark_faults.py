@@ -38,6 +38,7 @@ studies:
     dbms: [my5624.base]
     base: my5624.base
     rounds: 1
+    method: rounds
     parameters: {steps: [l.i0], load_rows: 250000}
 """
 

@@ -67,6 +67,7 @@ def test_numbers_of_the_heatmap_stay_within_their_cells(browser: Browser, report
 def test_small_charts_stand_in_as_many_columns_as_fit(browser: Browser, report: Path, width: int) -> None:
     with opened(browser, report / PAGE, width) as tab:
         tab.wait_for_charts()
+        tab.run(f"document.querySelector('#{MULTIPLES}').closest('details').open = true")
         place = f"document.querySelector('#{MULTIPLES} .chart')"
         svg = f"document.querySelector('#{MULTIPLES} svg')"
         assert tab.run(f"{svg}.getBoundingClientRect().width") <= tab.run(f"{place}.clientWidth") + 2
@@ -77,6 +78,7 @@ def test_small_charts_stand_in_as_many_columns_as_fit(browser: Browser, report: 
 def test_small_charts_are_set_anew_when_the_phone_is_turned(browser: Browser, report: Path) -> None:
     with opened(browser, report / PAGE, PHONE) as tab:
         tab.wait_for_charts()
+        tab.run(f"document.querySelector('#{MULTIPLES}').closest('details').open = true")
         wide = f"document.querySelector('#{MULTIPLES} svg').getBoundingClientRect().width > 500"
         assert not tab.run(wide)
         tab.call("Emulation.setDeviceMetricsOverride", width=844, height=390, deviceScaleFactor=1, mobile=True)
