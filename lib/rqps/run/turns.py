@@ -19,7 +19,7 @@ from rqps.observe.step_counters import Counters, read_counters, used_between
 from rqps.store.schemas import COUNTERS
 from rqps.workloads import StoppableLoad
 
-SLICE_S = 0.025
+SLICE_S = 0.05
 """A server finds its caches cold at first, which may take it half a millisecond."""
 NAP_S = 0.1
 """The longest sleep of a load that waits for its origin: after it, all are ready for their first turn."""

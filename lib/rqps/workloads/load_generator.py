@@ -28,7 +28,6 @@ DONE_AGAIN = "1213,1205,1020"
 """Errors after which a transaction is done again: a deadlock, a lock wait that took too long, a row that changed
 meanwhile. sysbench's own choice, and the published one."""
 LONGEST_LINE = 600
-CYCLE_MS, SHORTEST_SLICE_MS = 80, 5
 STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
 """The statement that sysbench repeats in an error, with all its rows: its first words will do."""
 Options = Mapping[str, str | int | float]
@@ -242,11 +241,6 @@ def sysbench_call(script: Path, servers: Sequence[Server], options: Options) -> 
     given = (f"--{name}={value}" for name, value in {**usual, **options}.items())
     lua_path = f"{script.parent}/?.lua;{SHARED_LUA}/?.lua;{program.environment.get('LUA_PATH', ';')}"
     return [*program.argv, str(script), *given, "run"], {**program.environment, "LUA_PATH": lua_path}
-
-
-def slice_ms(asked: int | None, sides: int) -> int:
-    """The length of a slice. What the machine does lasts for longer than a cycle, of however many servers."""
-    return asked or max(SHORTEST_SLICE_MS, CYCLE_MS // (2 * sides))
 
 
 def switch(on: bool) -> str:

@@ -14,7 +14,7 @@ from rqps.errors import RqpsError
 from rqps.workloads import How
 from rqps.workloads.db_bench.parameters import OPERATIONS, DbBenchParameters
 from rqps.workloads.db_bench.steps import Setup, Step
-from rqps.workloads.load_generator import LoadGenerator, slice_ms
+from rqps.workloads.load_generator import LoadGenerator
 
 PATIENCE_S = 600
 """Beyond the time that a step should take, as in the published scripts: reverse scans of 6.10 and 6.11 can hang."""
@@ -23,6 +23,7 @@ CALLGRIND_TIMES = 60
 WARMUP_SHARE = 10
 CACHE_FILLS = 2
 """Times that a warm-up fills the block cache at most: more of it changes nothing."""
+SLICE_MS = 20
 LOOK_S = 0.01
 """Between checks of what does not say itself where it is."""
 INTERVALS = "intervals.csv"
@@ -114,7 +115,7 @@ class Driver(_Process):
             if "duration" in flags:
                 flags["duration"] = parameters.seconds * turns.sides
             own |= {"turns": turns.file, "side": side, "sides": turns.sides}
-            own["slice_us"] = 1000 * slice_ms(parameters.slice_ms, turns.sides)
+            own["slice_us"] = 1000 * (parameters.slice_ms or SLICE_MS)
         texts = {name: plain(value) for name, value in (flags | {"seed": how["seed"]}).items()}
         call = database.command(texts, *(f"{name}={value}" for name, value in own.items()))
         super().__init__(database, setup, step, call, how)

@@ -69,7 +69,7 @@ class DbBenchParameters(Parameters):
     """Files of a database that is written for all, about: as many as those of the published 20 million keys. In few
     large ones a read costs otherwise."""
     slice_ms: Count | None = None
-    """Milliseconds of load on one release before it is the next one's turn; 5 to 20 if not given."""
+    """Milliseconds of load on one release before it is the next one's turn; 20 if not given."""
     counted_operations: Count | None = None
     """Operations of a step whose instructions are counted, 20,000 if not given."""
 

@@ -76,7 +76,7 @@ class PointLookupsParameters(Parameters):
     warmup_seconds: Annotated[int, Field(ge=0)] | None = None
     """For duets: before the measured part of every step, not measured; none if not given."""
     slice_ms: Count | None = None
-    """For duets: milliseconds of a slice, in which one of the servers has all the load; 5 to 20 if not given."""
+    """For duets: milliseconds of a slice, in which one of the servers has all the load; 20 if not given."""
     queries: Count | None = None
     """For rounds, where mysqlslap asks one server: queries of each client in a step; 100,000 if not given."""
     most_queries: Count | None = None

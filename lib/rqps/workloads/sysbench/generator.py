@@ -29,13 +29,13 @@ from rqps.workloads.load_generator import (
     Options,
     complaints,
     run_to_its_end,
-    slice_ms,
     switch,
     sysbench_call,
 )
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import Step
 
+SLICE_MS = 20
 SLICED_PATIENCE_S = 300.0
 """The longest wait for the last slice. A statement that takes minutes is none to take turns with."""
 LUA = Path(str(files(__package__) / "lua"))
@@ -63,7 +63,7 @@ class Generator(LoadGenerator):
             duration: Options = {
                 "warmup-seconds": parameters.warmup_seconds * len(servers),
                 "measured-seconds": self.seconds,
-                "slice-us": 1000 * slice_ms(parameters.slice_ms, len(servers)),
+                "slice-us": 1000 * (parameters.slice_ms or SLICE_MS),
                 "sides": ",".join(f"{server.socket}={server.pid}" for server in servers),
             }
         elif self.begins_by_itself:

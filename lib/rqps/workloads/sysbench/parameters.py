@@ -78,7 +78,7 @@ class SysbenchParameters(Parameters):
     warmup_seconds: Annotated[int, Field(ge=0)] = 5
     """Before the measured part of every step, not measured."""
     slice_ms: Count | None = None
-    """Milliseconds of a slice, in which one of the servers of a duet has all the load; 5 to 20 if not given."""
+    """Milliseconds of a slice, in which one of the servers of a duet has all the load; 20 if not given."""
     flush_seconds: Count | None = None
     """Limit for a flush; 60 and one more for every million rows if not given, but not over 1200."""
     prepared: bool = True
