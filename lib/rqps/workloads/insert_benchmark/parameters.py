@@ -1,11 +1,12 @@
 """Parameters of the insert benchmark that a study may set."""
 
 import os
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rqps.study import Connections, Parameters
+from rqps.study import BuildSpec, Connections, Parameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, names, part
 
 Count = Annotated[int, Field(ge=1)]
@@ -88,6 +89,15 @@ class InsertBenchmarkParameters(Parameters):
     @property
     def not_sliced(self) -> str:
         return ""
+
+    def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:
+        old = [name for name, spec in builds.items() if (spec.mysql or "").startswith("5.5.")]
+        if old and duet:
+            return (
+                f"{', '.join(old)} can't take turns: MySQL 5.5 loses its connections when it is stopped for others; "
+                "write `method: rounds`"
+            )
+        return None
 
     @property
     def measured(self) -> tuple[str, ...]:
