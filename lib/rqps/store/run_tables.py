@@ -95,7 +95,7 @@ def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
         alike.setdefault(metadata.get("ARROW:schema", str(path)), []).append((path, manifest))
     for files in alike.values():
         for some in _at_once(files):
-            _refuse_excess([path for path, _ in some], len(IDENTITY) + len(TABLES[name]))
+            _refuse_excess([path for path, _ in some], len(TABLES[name]))
             yield _of_files(name, some)
 
 
@@ -126,10 +126,12 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
         if whose.is_empty():
             yield pl.DataFrame(schema=schema).select(shown)
             return
-        found = pl.scan_parquet(whose[_FILE].to_list(), glob=False, include_file_paths=_FILE)
         own, of_run = ([each for each in of if each in asks or each in shown] for of in (TABLES[name], IDENTITY))
-        some = found.filter(where if of_rows else True).select(_FILE, *own).collect()
-        frame = beside(some, whose.select(_FILE, *of_run), _FILE)
+        file = [_FILE] if of_run else []
+        found = pl.scan_parquet(whose[_FILE].to_list(), glob=False, include_file_paths=_FILE if of_run else None)
+        frame = found.filter(where if of_rows else True).select(*file, *own).collect()
+        if of_run:
+            frame = beside(frame, whose.select(_FILE, *of_run), _FILE)
         yield frame.filter(True if of_rows else where).select(shown)[:limit]
 
     return register_io_source(rows, schema=schema, is_pure=True)
@@ -138,10 +140,10 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
 def beside(rows: pl.DataFrame, known: pl.DataFrame, *on: str) -> pl.DataFrame:
     """The rows with the columns of `known`, which has each key once. Keys are looked up once for all rows that have
     the same one and stand together: a join takes ten times as long."""
-    together = rows.select(pl.sum_horizontal(pl.col(on).rle_id()).rle_id()).to_series()
-    keys = rows.select(on).filter(together.is_first_distinct())
+    is_first = rows.select(pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift()) for key in on)).to_series()
+    keys = rows.select(on).filter(is_first)
     found = keys.join(known, on=on, how="left", maintain_order="left", validate="m:1").drop(on)
-    return rows.hstack(found.select(pl.all().gather(together)))
+    return rows.hstack(found.select(pl.all().gather(is_first.cum_sum() - 1)))
 
 
 def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path, Manifest]]]:
