@@ -10,6 +10,13 @@ from typing import Any
 from child import until
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+OLD_AND_SMALL = """
+builds:
+  my5624: {mysql: "5.6.24"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+"""
+"""The begin of a runs.yaml, with the server that starts first; more configs may follow."""
 
 
 class Place:

@@ -18,7 +18,7 @@ import asyncssh
 import psutil
 import pytest
 import rqps
-from live_study import Place, ended
+from live_study import OLD_AND_SMALL, Place, ended
 from rqps.engines.cache import cache_dir
 from rqps.engines.sources import debian
 from rqps.run.notes import UNDER_WAY
@@ -26,11 +26,9 @@ from ssh_host import LOOPBACK, Computer, Network, on_a_disk
 
 pytestmark = pytest.mark.live
 
-RUNS = """
-builds:
-  my5624: {mysql: "5.6.24"}
-configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+RUNS = (
+    OLD_AND_SMALL
+    + """\
   ps0: {extends: base, performance_schema: OFF}
 hosts:
   a: {ssh: a}
@@ -47,6 +45,7 @@ studies:
     seed: 1
     parameters: {steps: [point-query], table_rows: 2000, seconds: 4, warmup_seconds: 1}
 """
+)
 Computers = Mapping[str, Computer]
 
 

@@ -9,16 +9,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from live_study import Place, ended
+from live_study import OLD_AND_SMALL, Place, ended
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 
 pytestmark = pytest.mark.live
 
-RUNS = """
-builds:
-  my5624: {mysql: "5.6.24"}
-configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+RUNS = (
+    OLD_AND_SMALL
+    + """\
   ps0: {extends: base, performance_schema: OFF}
 studies:
   small:
@@ -31,6 +29,7 @@ studies:
     seed: 1
     parameters: {steps: [point-query, update-index], table_rows: 2000, seconds: 2, warmup_seconds: 1}
 """
+)
 
 
 @pytest.fixture

@@ -4,20 +4,24 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 import rqps
-from live_study import Place, ended
+from child import Child
+from live_study import OLD_AND_SMALL, Place, ended
+from rqps.errors import RqpsError
+from rqps.run import turns
+from rqps.run.turns import Side
 from rqps.stats import measured, rounds
 
 pytestmark = pytest.mark.live
 
-RUNS = """
-builds:
-  my5624: {mysql: "5.6.24"}
-configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+RUNS = (
+    OLD_AND_SMALL
+    + """\
   lazy: {extends: base, innodb_flush_log_at_trx_commit: 2}
 studies:
   small:
@@ -28,6 +32,7 @@ studies:
     rounds: 1
     parameters: {steps: [l.i0, l.x, l.i1, qp100], load_rows: 4000, write_rows: 2500, rates: [100], seconds: 2}
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +107,16 @@ def test_whoever_is_killed_nobody_stays_stopped(victim: str, tmp_path: Path) -> 
             time.sleep(0.1)
     assert place.servers() == []
     assert not list(place.study.glob("run=*"))
+
+
+def test_a_load_that_fails_before_its_first_turn_leaves_nobody_stopped() -> None:
+    def fail() -> int:
+        raise RqpsError("no connection")
+
+    with Child("turn()") as server, Child("turn()") as load, Child("turn()") as other:
+        ready: Any = SimpleNamespace(pid=load.pid, wait_for_origin=time.monotonic_ns)
+        failing: Any = SimpleNamespace(pid=other.pid, wait_for_origin=fail)
+        sides = [Side([server.pid], ready, None, "l.i0"), Side([], failing, None, "l.i0")]
+        with pytest.raises(RqpsError, match="no connection"), turns.stopped(sides):
+            pass
+        assert not any(map(stopped, (server.pid, load.pid, other.pid)))

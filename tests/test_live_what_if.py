@@ -9,16 +9,14 @@ import pytest
 import rqps
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
-from live_study import Place
+from live_study import OLD_AND_SMALL, Place
 from rqps.pages import one_regression
 
 pytestmark = pytest.mark.live
 
-RUNS = """
-builds:
-  my5624: {mysql: "5.6.24"}
-configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+RUNS = (
+    OLD_AND_SMALL
+    + """\
   ps0: {extends: base, performance_schema: OFF}
 studies:
   small:
@@ -30,6 +28,7 @@ studies:
     seed: 1
     parameters: {steps: [point-query, update-index], table_rows: 2000, seconds: 1, warmup_seconds: 0}
 """
+)
 CALL = "rqps.what_if('small', step='point-query', data={data!r}, config={config!r})"
 
 

@@ -156,6 +156,11 @@ def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     parameters = {key: value for key, value in card.parameters.items() if key not in LENGTHS}
     parameters |= {"steps": [name], "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
     parameters |= {"threads": [int(clients)]} if clients else {}
+    if parameters.keys() - PARAMETERS[card.workload].model_fields:
+        raise RqpsError(
+            f"{card.workload}: step {step!r} can't be asked for by itself",
+            fix="take a study of sysbench, or add a dbms to this one and run it",
+        )
     if reason := _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").not_sliced:
         raise RqpsError(f"{card.workload}: no duets: {reason}", fix="take another study")
     return parameters

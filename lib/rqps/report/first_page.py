@@ -13,6 +13,7 @@ from rqps import stats
 from rqps.pages import flamegraph_breakdown, perf_schema_instruments, perf_schema_overhead, relative_throughput
 from rqps.stats import Health
 from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
+from rqps.stats.pairing import IN_DUET
 from rqps.stats.verdict import VERDICTS
 from rqps.store.read import Study
 from rqps.terminal import counted, percent
@@ -123,7 +124,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
     machines = study.conditions.filter(kind="machine").group_by("host", maintain_order=True).agg("name", "value")
     hosts = [_machine(dict(zip(names, values, strict=True))) for _, names, values in machines.rows()]
     cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
-    how = "in turns" if rounds["run"].str.contains("/", literal=True).any() else "in random order"
+    how = "in random order" if rounds.filter(IN_DUET).is_empty() else "in turns"
     if cycles:
         how = f"of duets, {median(cycles):.0f} cycles each"
     undecided = about.filter(verdict="unsure").height

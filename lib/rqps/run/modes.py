@@ -21,7 +21,7 @@ from rqps.observe.stacks import Profiling, profiling
 from rqps.observe.step_counters import Sampler, read_counters, used_between, warnings_between
 from rqps.run.job import Job
 from rqps.run.serve import Serving
-from rqps.run.turns import Side, take_turns
+from rqps.run.turns import Side, stopped, take_turns
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS, SLICES
 from rqps.workloads import Load, StoppableLoad
@@ -112,12 +112,13 @@ def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad]
         Side(each.server.pids, load, device_of(each.server.directory), step)
         for each, load in zip(servings, loads, strict=True)
     ]
-    for load in loads:
-        placement.verify(load.pid, where.client_cpus)
-    events = [each.events.read() for each in servings]
-    started_at, began, busy_s = datetime.now(UTC), time.monotonic(), read_busy_s(cpus)
-    take_turns(sides, f"{run.seed} {run.round} {step}")
-    busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
+    with stopped(sides):
+        for load in loads:
+            placement.verify(load.pid, where.client_cpus)
+        events = [each.events.read() for each in servings]
+        started_at, began, busy_s = datetime.now(UTC), time.monotonic(), read_busy_s(cpus)
+        take_turns(sides, f"{run.seed} {run.round} {step}")
+        busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
     used = [used_between(side.first, side.last) for side in sides]
     others_s = busy_s - sum((each["server_cpu_s"] or 0) + (each["client_cpu_s"] or 0) for each in used)
     found = []

@@ -8,8 +8,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import polars as pl
@@ -34,11 +34,14 @@ class Side:
         self.slices: list[dict[str, Any]] = []
         """Rows of the table `slices`."""
         self._server_pids, self._device, self._step = server_pids, device, step
-        self._origin_ns = load.wait_for_origin()
-        self._stopped_at_ns, self._stopped_ns, self._own_ns = self._origin_ns, 0, 0
+        self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
+
+    def stop(self) -> None:
+        """Stop it once its load is ready: its first turn begins at the load's origin."""
+        self._stopped_at_ns = self.load.wait_for_origin()
         self._signal(signal.SIGSTOP)
-        self.first = self.last = self._sampled = read_counters(server_pids, load.pid, device)
+        self.first = self.last = self._sampled = read_counters(self._server_pids, self.load.pid, self._device)
         self._host = self.first.host
 
     def turn(self, number: int, cycle: int) -> None:
@@ -109,16 +112,24 @@ class Side:
         self._sampled = self.last
 
 
-def take_turns(sides: Sequence[Side], seed: str) -> None:
-    """Let each side come to its load's end, in cycles of two random orders. After that, all of them go on."""
-    random_order, number, orders = random.Random(seed), 0, 0
+@contextmanager
+def stopped(sides: Sequence[Side]) -> Iterator[None]:
+    """All sides are stopped in the block, but for the one that has its turn. Whatever happens, all go on after it."""
     try:
+        for side in sides:
+            side.stop()
         time.sleep(NAP_S)
-        while left := [side for side in sides if not side.ended]:
-            for side in random_order.sample(left, len(left)):
-                side.turn(number, orders // 2)
-                number += 1
-            orders += 1
+        yield
     finally:
         for side in sides:
             side.go_on()
+
+
+def take_turns(sides: Sequence[Side], seed: str) -> None:
+    """Let each side come to its load's end, in cycles of two random orders."""
+    random_order, number, orders = random.Random(seed), 0, 0
+    while left := [side for side in sides if not side.ended]:
+        for side in random_order.sample(left, len(left)):
+            side.turn(number, orders // 2)
+            number += 1
+        orders += 1

@@ -34,9 +34,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     first = of_number.row(0, named=True)
     of_first = pl.col("run").is_in([first["base_run"], first["run"]]) & (pl.col("step") == step)
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
-    found = study.slices.filter(of_first, pl.col("operations").is_not_null()).with_columns(rate).collect()
-    if found.is_empty():
-        return Nothing([NO_DUET])
+    found = study.slices.filter(of_first).with_columns(rate).collect()
     sides = [number["base"], dbms]
     # A slice begins where the one before it ends; those of other servers lie between.
     shown = found.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
