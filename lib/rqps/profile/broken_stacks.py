@@ -8,7 +8,7 @@ the event `callers`, of no weight), among which broken stacks are divided in pro
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -32,11 +32,8 @@ _STEP, _ROLE = ("host", "dbms", "step"), ("host", "dbms", "role")
 _Row = dict[str, Any]
 
 
-class _Frame(NamedTuple):
-    name: str
-    module: str
-
-
+_Frame = tuple[str, str]
+"""A name and its module."""
 _Path = tuple[_Frame, ...]
 _Scope = tuple[str, ...]
 
@@ -92,12 +89,12 @@ def _ending() -> pl.Expr:
 
 
 def _path(row: _Row) -> _Path:
-    return tuple(map(_Frame, row["frames"], row["modules"]))
+    return tuple(zip(row["frames"], row["modules"], strict=True))
 
 
 def _in_programs(row: _Row) -> _Path:
     """The frames of a stack without what was taken for addresses before the first real one."""
-    return tuple(dropwhile(lambda frame: frame.module in _NO_PROGRAM, _path(row)))
+    return tuple(dropwhile(lambda frame: frame[1] in _NO_PROGRAM, _path(row)))
 
 
 def _scopes(row: _Row) -> tuple[_Scope, _Scope]:
@@ -119,7 +116,7 @@ class _Known:
 
     def paths_to(self, row: _Row, frame: _Frame) -> list[tuple[_Path, int]]:
         """The paths to a function, and how often each was seen, from the nearest scope that has any."""
-        for scope in _scopes(row) if frame.name != _NAMELESS else ():
+        for scope in _scopes(row) if frame[0] != _NAMELESS else ():
             if found := self._paths.get((scope, frame)):
                 return sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return []
@@ -143,7 +140,7 @@ def _repair(rows: Sequence[_Row], known: _Known) -> Iterator[_Row]:
         if not trunk:
             yield from rows
             return
-        paths = [((*trunk, _Frame(CALLERS_UNKNOWN, CALLERS_UNKNOWN), *path[:1]), 1)]
+        paths = [((*trunk, (CALLERS_UNKNOWN, CALLERS_UNKNOWN), *path[:1]), 1)]
     divided = divide([row["samples"] for row in rows], [count for _, count in paths])
     for row, parts in zip(rows, divided, strict=True):
         given = weight_given = 0
