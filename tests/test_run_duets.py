@@ -1,5 +1,6 @@
 """A study of duets as it is run: its rounds are units, only what is missing of them is measured, mixtures refused."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,28 @@ from rqps.run import job
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
-    house = House(tmp_path)
+    return asked(tmp_path)
+
+
+def asked(path: Path) -> House:
+    house = House(path)
     house.ask(rounds=2, method="duet")
+    return house
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[House, str]:
+    """A study that was measured, and what was said meanwhile."""
+    house = asked(tmp_path_factory.mktemp("house"))
+    code, words = house.run()
+    assert code == 0
+    return house, words
+
+
+@pytest.fixture
+def measured(story: tuple[House, str], house: House) -> House:
+    """The same again, to change."""
+    shutil.copytree(story[0].study, house.study)
     return house
 
 
@@ -25,9 +46,8 @@ def units(house: House) -> list[str]:
     ]
 
 
-def test_a_round_is_one_unit_with_a_folder_for_each_dbms(house: House) -> None:
-    code, words = house.run()
-    assert code == 0
+def test_a_round_is_one_unit_with_a_folder_for_each_dbms(story: tuple[House, str]) -> None:
+    house, words = story
     assert "demo: 2 runs measured in " in words
     assert "round 1 of 2: 2 dbms in turns  measured in" in words
     assert house.folders() == ["run=r01", "run=r02"]
@@ -36,8 +56,8 @@ def test_a_round_is_one_unit_with_a_folder_for_each_dbms(house: House) -> None:
     assert (code, "0 runs measured" in words, "2 there already" in words) == (0, True, True)
 
 
-def test_a_further_dbms_and_further_rounds_are_all_that_is_measured_later(house: House) -> None:
-    house.run()
+def test_a_further_dbms_and_further_rounds_are_all_that_is_measured_later(measured: House) -> None:
+    house = measured
     house.ask(rounds=2, builds=3, method="duet")
     there = ["r01 my1 my2: done", "r02 my1 my2: done"]
     assert units(house) == [*there, "r03 my1 my3: missing", "r04 my1 my3: missing"]
@@ -50,8 +70,8 @@ def test_a_further_dbms_and_further_rounds_are_all_that_is_measured_later(house:
     assert units(house) == [*there[:2], *further]
 
 
-def test_a_unit_is_done_when_its_folder_is_whole(house: House) -> None:
-    house.run()
+def test_a_unit_is_done_when_its_folder_is_whole(measured: House) -> None:
+    house = measured
     (house.study / "run=r01@here/my2.base/manifest.json").unlink()
     assert units(house) == ["r01 my1 my2: missing", "r02 my1 my2: done"]
     assert house.run()[0] == 0
@@ -78,8 +98,8 @@ def test_what_is_said_of_units_is_plain(house: House) -> None:
     assert "failed once: ValueError" in status_text(house.states())
 
 
-def test_rounds_one_after_the_other_and_in_turns_are_not_mixed(house: House) -> None:
-    house.run()
+def test_rounds_one_after_the_other_and_in_turns_are_not_mixed(measured: House) -> None:
+    house = measured
     house.ask(rounds=2)
     code, words = house.run()
     assert code == 1
