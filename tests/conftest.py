@@ -32,6 +32,7 @@ PATIENCE_S = 60  # for a server that is still writing its pages
 WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
 CACHE = pytest.StashKey[Scratch]()
+LONGEST = "test_every_page.py"
 USERS_CACHE = "RQPS_TESTS_CACHE"
 """The user's cache, in which nothing is fetched twice."""
 
@@ -55,9 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files of tests that wait longest come first, or one worker would be at them when all others have ended."""
+    """Files that take longest come first, or one worker would be at them when all others have ended: the longest of
+    all, then those of tests that wait."""
     files = {mark: {each.path for each in items if each.get_closest_marker(mark)} for mark in ("live", "page")}
-    items.sort(key=lambda each: [each.path not in of_mark for of_mark in files.values()])
+    items.sort(key=lambda each: [each.path.name != LONGEST, *(each.path not in of for of in files.values())])
 
 
 @pytest.hookimpl(trylast=True)

@@ -3,9 +3,12 @@
 import math
 import random
 import re
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +91,21 @@ def manifest(dbms: str, round_: int, shape: Shape | None = None, **changes: Any)
 
 def write_study(data: Path, shape: Shape | None = None, **changes: Any) -> Path:
     """Write a made-up study below `data`; the same shape gives the same bytes."""
-    shape = shape or Shape(**changes)
-    folder = data / "raw/study=synthetic"
+    made = _made(shape or Shape(**changes)).name
+    shutil.copytree(made, data / "raw/study=synthetic", dirs_exist_ok=True)
+    return data
+
+
+@cache
+def _made(shape: Shape) -> "tempfile.TemporaryDirectory[str]":
+    """The folder of a study that is copied wherever one of its shape is asked for."""
+    made = tempfile.TemporaryDirectory()
+    folder = Path(made.name)
     write_study_card(folder, card(shape))
     for round_ in range(1, shape.rounds + 1):
         for dbms in shape.dbms:
             write_run(folder, manifest(dbms, round_, shape), shape)
-    return data
+    return made
 
 
 CYCLES = 10
@@ -155,10 +166,21 @@ def write_run(folder: Path, facts: Manifest, shape: Shape) -> Path:
 def write_rows(folder: Path, facts: Manifest, rows: Mapping[str, list[dict[str, Any]]]) -> Path:
     """Write a run with these rows; its other tables are empty."""
     run = folder / f"run={facts.run}"
+    run.mkdir(parents=True, exist_ok=True)
     for name, schema in TABLES.items():
-        write_table(run, name, pl.DataFrame(rows.get(name, []), schema=schema))
+        if rows.get(name):
+            write_table(run, name, pl.DataFrame(rows[name], schema=schema))
+        else:
+            (run / f"{name}.parquet").write_bytes(_without_rows(name))
     write_manifest(run, facts)
     return run
+
+
+@cache
+def _without_rows(name: str) -> bytes:
+    """The file of an empty table: most are, in a made-up study."""
+    with tempfile.TemporaryDirectory() as folder:
+        return write_table(Path(folder), name, pl.DataFrame(schema=TABLES[name])).read_bytes()
 
 
 def tables(facts: Manifest, shape: Shape) -> dict[str, list[dict[str, Any]]]:

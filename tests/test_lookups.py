@@ -97,9 +97,9 @@ def _slices(step: str, busy_us: float, of_step: dict[str, Any]) -> list[dict[str
     ]
 
 
-@pytest.fixture(params=["rounds", "duet"])
-def study(tmp_path: Path, request: pytest.FixtureRequest) -> rqps.Study:
-    return rqps.load("lookups", data=write(tmp_path / "data", duet=request.param == "duet"))
+@pytest.fixture(scope="module", params=["rounds", "duet"])
+def study(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> rqps.Study:
+    return rqps.load("lookups", data=write(tmp_path_factory.mktemp("data"), duet=request.param == "duet"))
 
 
 def with_steps(study: rqps.Study, steps: pl.DataFrame) -> rqps.Study:
