@@ -41,7 +41,10 @@ def test_a_step_does_the_published_statements(label: str, prepared: bool, house:
         assert (entry.command == "Query") == (shape(entry.statement) in as_text), entry
 
 
-@pytest.mark.parametrize("label", ["point-query_range=100", "read-write_range=10", "insert_range=100", "scan_range=100"])
+CLOCKED = ("point-query_range=100", "read-write_range=10", "insert_range=100", "scan_range=100")
+
+
+@pytest.mark.parametrize("label", CLOCKED)
 def test_by_the_clock_it_does_the_same(label: str, house: Sysbenched) -> None:
     answer, _, transactions = published(label, house.do(label))
     # The last transaction ends after the measured part and is not counted, unless the part ends with it.

@@ -1,10 +1,11 @@
 """47 steps of 10 builds as a reader gets them: the whole at a glance, and tables that can be sorted."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
+from browser import DESKTOP, PHONE, Browser, Tab, opened
 from rqps.report import build
 from rqps.report.one_file import one_file
 from synthetic import MANY
@@ -38,41 +39,43 @@ def click(tab: Tab, table: str, at: int) -> None:
     tab.run(f"document.querySelector('#{table} thead tr:last-child').cells[{at}].querySelector('button').click()")
 
 
-@each_width
-def test_the_whole_is_on_one_screen_and_nothing_is_wider(browser: Browser, report: Path, width: int) -> None:
-    with opened(browser, report / PAGE, width) as tab:
+@pytest.fixture(scope="module", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+def wide(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[tuple[Tab, int]]:
+    """The page with all its charts, and its width."""
+    with opened(browser, report / PAGE, request.param) as tab:
         tab.wait_for_charts()
-        assert tab.run("document.documentElement.scrollWidth") <= width
-        assert tab.complaints() == []
-        svg = f"document.querySelector('#{HEATMAP} svg')"
-        assert tab.run(f"{svg}.getBoundingClientRect().height") < 1250
-        scroll = f"document.querySelector('#{HEATMAP} .scroll')"
-        assert tab.run(f"{scroll}.scrollWidth <= {scroll}.clientWidth"), "it is seen without scrolling"
-        shown = f"[...document.querySelectorAll('#{HEATMAP} .layer_1_marks text')].map(t => t.textContent)"
-        assert tab.run(f"{shown}.filter(t => /\\d\\.\\d\\d|~1/.test(t)).length") == 47 * 9
-        signs = tab.run(f"{shown}.filter(t => /^[▼▲=?]/.test(t)).length")
-        assert signs == (47 * 9 if width == DESKTOP else 0), "the sign stands where there is room for it"
+        yield tab, request.param
 
 
-@each_width
-def test_numbers_of_the_heatmap_stay_within_their_cells(browser: Browser, report: Path, width: int) -> None:
-    with opened(browser, report / PAGE, width) as tab:
-        tab.wait_for_charts()
-        cell = f"document.querySelector('#{HEATMAP} .layer_0_marks path').getBBox().width"
-        text = f"[...document.querySelectorAll('#{HEATMAP} .layer_1_marks text')].map(t => t.getBBox().width)"
-        assert tab.run(f"Math.max(...{text})") <= tab.run(cell) + 0.5
+def test_the_whole_is_on_one_screen_and_nothing_is_wider(wide: tuple[Tab, int]) -> None:
+    tab, width = wide
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.complaints() == []
+    svg = f"document.querySelector('#{HEATMAP} svg')"
+    assert tab.run(f"{svg}.getBoundingClientRect().height") < 1250
+    scroll = f"document.querySelector('#{HEATMAP} .scroll')"
+    assert tab.run(f"{scroll}.scrollWidth <= {scroll}.clientWidth"), "it is seen without scrolling"
+    shown = f"[...document.querySelectorAll('#{HEATMAP} .layer_1_marks text')].map(t => t.textContent)"
+    assert tab.run(f"{shown}.filter(t => /\\d\\.\\d\\d|~1/.test(t)).length") == 47 * 9
+    signs = tab.run(f"{shown}.filter(t => /^[▼▲=?]/.test(t)).length")
+    assert signs == (47 * 9 if width == DESKTOP else 0), "the sign stands where there is room for it"
 
 
-@each_width
-def test_small_charts_stand_in_as_many_columns_as_fit(browser: Browser, report: Path, width: int) -> None:
-    with opened(browser, report / PAGE, width) as tab:
-        tab.wait_for_charts()
-        tab.run(f"document.querySelector('#{MULTIPLES}').closest('details').open = true")
-        place = f"document.querySelector('#{MULTIPLES} .chart')"
-        svg = f"document.querySelector('#{MULTIPLES} svg')"
-        assert tab.run(f"{svg}.getBoundingClientRect().width") <= tab.run(f"{place}.clientWidth") + 2
-        titles = tab.run(f"[...{svg}.querySelectorAll('text')].map(t => t.textContent)")
-        assert {"update-index", "scan", "read-only.pre 10000"} <= set(titles)
+def test_numbers_of_the_heatmap_stay_within_their_cells(wide: tuple[Tab, int]) -> None:
+    tab, _ = wide
+    cell = f"document.querySelector('#{HEATMAP} .layer_0_marks path').getBBox().width"
+    text = f"[...document.querySelectorAll('#{HEATMAP} .layer_1_marks text')].map(t => t.getBBox().width)"
+    assert tab.run(f"Math.max(...{text})") <= tab.run(cell) + 0.5
+
+
+def test_small_charts_stand_in_as_many_columns_as_fit(wide: tuple[Tab, int]) -> None:
+    tab, _ = wide
+    tab.run(f"document.querySelector('#{MULTIPLES}').closest('details').open = true")
+    place = f"document.querySelector('#{MULTIPLES} .chart')"
+    svg = f"document.querySelector('#{MULTIPLES} svg')"
+    assert tab.run(f"{svg}.getBoundingClientRect().width") <= tab.run(f"{place}.clientWidth") + 2
+    titles = tab.run(f"[...{svg}.querySelectorAll('text')].map(t => t.textContent)")
+    assert {"update-index", "scan", "read-only.pre 10000"} <= set(titles)
 
 
 def test_small_charts_are_set_anew_when_the_phone_is_turned(browser: Browser, report: Path) -> None:
