@@ -35,6 +35,10 @@ OF_RQPS = (*PAGES, "rounds", "report")
 TASKS = ("steps", "intervals", *OF_RQPS)
 LARGE = {"steps": 50, "builds": 20, "rounds": 100, "seconds": 1000}
 DUCKDB = {"DuckDB": "needed", "DuckDB that reads and checks all that rqps does": "all"}
+STORE = """import runpy, socketserver
+socketserver.TCPServer.request_queue_size = 128  # 5 by itself: more connections at once wait for seconds
+socketserver.StreamRequestHandler.disable_nagle_algorithm = True
+runpy.run_module("localbucket", run_name="__main__")"""
 KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "not-secret", "AWS_REGION": "us-east-1"}
 
 options = argparse.ArgumentParser(description=__doc__)
@@ -92,7 +96,7 @@ def object_store(python: Path, folder: Path) -> Iterator[None]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     os.environ |= KEYS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
-    command = [str(python), "-m", "localbucket", "--port", port, str(folder)]
+    command = [str(python), "-c", STORE, "--port", port, str(folder)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         try:
             yield

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from rqps import stats
 from rqps.pages import flamegraph_breakdown, perf_schema_instruments, perf_schema_overhead, relative_throughput
-from rqps.stats import Health
 from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.stats.pairing import IN_DUET
 from rqps.stats.verdict import VERDICTS
@@ -41,9 +40,7 @@ class Answer(NamedTuple):
     """Tables as HTML, each with its heading."""
 
 
-def answer(
-    study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, health: Health, pages: Collection[str]
-) -> Answer:
+def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Collection[str]) -> Answer:
     """The answer of a study by its rounds; of one that has the page of the performance schema, by what that costs."""
     if compared.is_empty():
         return Answer((NOT_COMPARED,))
@@ -59,7 +56,7 @@ def answer(
     if "perf_schema_instruments" in pages:
         most = perf_schema_instruments.largest(study) or most
     tables = _tables(study, compared, stats.over_steps(rounds, study.steps), decided, costs)
-    said = (most, second or (_where(study, row) if row else ""), _can_not_be_told(about, health))
+    said = (most, second or (_where(study, row) if row else ""), _can_not_be_told(about, costs.is_empty()))
     return Answer(
         tuple(filter(None, said)),
         _measured_on(study, rounds, about),
@@ -104,12 +101,14 @@ def _where(study: Study, row: Row) -> str:
     )
 
 
-def _can_not_be_told(about: pl.DataFrame, health: Health) -> str:
+def _can_not_be_told(about: pl.DataFrame, of_throughput: bool) -> str:
+    """The comparisons that are unsure; where none is, how many throughput leaves open, and what nine of ten tell."""
     if unsure := left_unsure(about):
         return f"Can't be told: {unsure}."
-    if health.told is None:
-        return ""
-    return f"All is decided; a difference of less than {percent(health.told)} can't be told."
+    by_cost = about.filter(pl.col("metric") != THROUGHPUT).height if of_throughput else 0
+    how = f", {by_cost} of {about.height} by what an operation costs: throughput is unsure there" if by_cost else ""
+    told = stats.told(about)
+    return f"All is decided{how}" + (f"; a difference of less than {percent(told)} can't be told." if told else ".")
 
 
 def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str:

@@ -172,7 +172,7 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     if not study.runs.is_empty():
         try:
             related = stats.relate(study)
-            short, nothing = answer(study, *related, health, [path.stem for path in notebooks]), ""
+            short, nothing = answer(study, *related, [path.stem for path in notebooks]), ""
         except RqpsError as error:
             nothing = str(error)
     shown = [notebook for notebook in notebooks if _says_something(notebook, related[1], nothing)]

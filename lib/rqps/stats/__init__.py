@@ -48,7 +48,7 @@ from rqps.stats.conditions import (
     with_warnings,
 )
 from rqps.stats.estimate import MEDIAN, STUDENT
-from rqps.stats.health import Health, health
+from rqps.stats.health import Health, health, told
 from rqps.stats.looks import Looks
 from rqps.stats.meaning import SIDES, deciding, side_by_side
 from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy, usable, version_order

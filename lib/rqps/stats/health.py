@@ -25,6 +25,8 @@ NINE_OF_TEN = 0.9
 
 _CELL = ["host", "step", "metric", "base", "dbms"]
 _LOG = pl.col("ratio").log()
+_HALF = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
+_TOLD = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(_HALF).alias("told")
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
 _COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
@@ -79,9 +81,7 @@ def health(study: Study) -> Health:
     is_itself = pl.col("dbms") == study.card.base + AGAIN
     equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
     steps, by_round, drift = _steps(found, compared.filter(~is_itself)), _by_round(study, found), _drift(found)
-    told = steps.filter(pl.col("told").is_not_null(), metric=METRICS[0])["told"].sort()
-    enough = math.ceil(NINE_OF_TEN * steps.filter(metric=METRICS[0]).height)
-    most = float(told[enough - 1]) if 0 < enough <= len(told) else None
+    most = _nine_of_ten(steps.filter(metric=METRICS[0])["told"])
     is_duet = study.runs["run"].str.contains("/").any()
     belief = verdict.belief(
         told=most,
@@ -92,6 +92,16 @@ def health(study: Study) -> Health:
     return Health(
         study, found, itself, equal, _overall(equal), steps, by_round, drift, is_duet, belief, most, missing
     )
+
+
+def told(compared: pl.DataFrame) -> float | None:
+    """The difference that nine of ten comparisons can tell."""
+    return _nine_of_ten(compared.select(_TOLD)["told"])
+
+
+def _nine_of_ten(told: pl.Series) -> float | None:
+    known, enough = told.drop_nulls().sort(), math.ceil(NINE_OF_TEN * len(told))
+    return float(known[enough - 1]) if 0 < enough <= len(known) else None
 
 
 def _itself(study: Study) -> pl.DataFrame:
@@ -119,10 +129,10 @@ def _steps(found: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
         (_LOG.var() - within.fill_null(0)).clip(0).alias("between"),
         within.alias("within"),
     )
-    half = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
-    told = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(half)
+    told = pl.col("told")
     return (
-        compared.join(spreads, on=_CELL, how="left", maintain_order="left")
+        compared.with_columns(_TOLD)
+        .join(spreads, on=_CELL, how="left", maintain_order="left")
         .group_by("host", "group", "step", "metric", maintain_order=True)
         .agg(
             pl.col("n").min().alias("rounds"),

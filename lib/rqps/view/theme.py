@@ -11,7 +11,7 @@ import altair as alt
 # stands beside every colour, so that a print in grey can be read too.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
 COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0b6e64")
-VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#a9b2ba"}
+VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#8b96a0"}
 
 # Okabe and Ito's colours, then some of Tol's: nearly everybody can distinguish them.
 _OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
