@@ -14,7 +14,7 @@ from rqps.terminal import counted, percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
-MOST_NAMED = 3
+MOST_NAMED, MOST_SENTENCES = 3, 5
 MOST_STEPS = 100
 """Steps in one table or map; of more, those that changed most."""
 NEAR_1 = 0.05
@@ -34,7 +34,8 @@ Row = Mapping[str, Any]
 
 
 class Sentences:
-    """Sentences, shown as a list in a notebook and on a page, as lines elsewhere. Names in them stay text."""
+    """Sentences, shown as a list in a notebook and on a page, where a fold has all but the first few, and as lines
+    elsewhere. Names in them stay text."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences = tuple(sentences)
@@ -43,7 +44,13 @@ class Sentences:
         return "\n".join(f"- {sentence}" for sentence in self.sentences)
 
     def _repr_html_(self) -> str:
-        return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in self.sentences)}</ul>"
+        first, more = self.sentences[:MOST_SENTENCES], self.sentences[MOST_SENTENCES:]
+        fold = f"<details class='long'><summary>{len(more)} more</summary>{_listed(more)}</details>" if more else ""
+        return _listed(first) + fold
+
+
+def _listed(sentences: Iterable[str]) -> str:
+    return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>"
 
 
 def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFrame, str]:

@@ -73,7 +73,7 @@ def components(profile: Profile) -> Any:
     """Stacked bars of an operation's components, base first, relative to the whole operation's cost for its base."""
     parts = profile.components
     if parts.is_empty():
-        return view.Sentences(["No profile, so there is nothing to divide."])
+        return view.Nothing(["No profile, so there is nothing to divide."])
     bars = _by_dbms(parts)
     ratios = parts.select(*_CELL, (pl.col("me_measured") / pl.col("base_measured")).alias("median"))
     shown = most_changed(ratios.unique(maintain_order=True), MOST_ROWS // bars.select("dbms", "host").n_unique())

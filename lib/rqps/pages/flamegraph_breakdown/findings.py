@@ -15,7 +15,7 @@ from rqps.profile.pair import ASSUMED
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study, load
 from rqps.study import SMALLEST_EFFECT, Mode
-from rqps.view import Row, Sentences
+from rqps.view import Nothing, Row, Sentences
 
 MOST_PARTS = 4
 MOST_FUNCTIONS = 1
@@ -66,7 +66,8 @@ def profile_of(
         trees = flame_trees(costs, base)
     findings = pl.Series("finding", breakdown_findings(components, functions), pl.String)
     operations = operation_costs(components).with_columns(findings)
-    in_short = Sentences(profile_findings(operations, mode, failed))
+    found = profile_findings(operations, mode, failed)
+    in_short = Nothing(found) if operations.is_empty() and len(found) == 1 else Sentences(found)
     return Profile(in_short, costs, operations, components, functions, trees)
 
 

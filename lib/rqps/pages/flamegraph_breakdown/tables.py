@@ -55,7 +55,7 @@ def beside(counted: Study, timed: Study) -> GT | view.Sentences:
     """One row per step and dbms: instructions per operation, their ratio to the base's, and that of CPU time."""
     found = counted_beside(counted, timed)
     if found.is_empty():
-        return view.Sentences(["No instructions of a dbms and of its base were counted."])
+        return view.Nothing(["No instructions of a dbms and of its base were counted."])
     names = ("counted", "ratio", *_BESIDE, "together")
     rows = [dict.fromkeys(names, row) | row for row in view.by_host(found).iter_rows(named=True)]
     means = f"Instructions: {view.rounds_of(found['n'])}."
@@ -129,7 +129,7 @@ def completeness(stacks: pl.LazyFrame) -> GT | view.Sentences:
     """One row per step and dbms: the number of samples, and how their stacks end."""
     found = profile_room.completeness(stacks.collect())
     if found.is_empty():
-        return view.Sentences(["No stacks were sampled."])
+        return view.Nothing(["No stacks were sampled."])
     rows = view.by_host(found)
     least = rows.with_columns(whole=pl.col("root") + pl.col("repaired")).sort("whole").row(0, named=True)
     note = f"At least {least['whole']:.1%} of the samples of every step are under the root of their thread."

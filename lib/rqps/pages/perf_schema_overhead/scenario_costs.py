@@ -151,8 +151,10 @@ def cost_table(costs: pl.DataFrame) -> GT | Sentences:
     )
 
 
-def cost_matrix(costs: pl.DataFrame) -> GT:
+def cost_matrix(costs: pl.DataFrame) -> Any:
     """Scenarios by step, or by build where there are several: the CPU that each adds to an operation, in percent."""
+    if costs.is_empty():
+        return Nothing([NONE])
     several = costs["build"].n_unique() > 1
     across = "build" if several else "step"
     shares = costs.with_columns(

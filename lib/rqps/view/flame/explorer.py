@@ -11,7 +11,7 @@ from rqps.view.flame.frames import tree_of
 from rqps.view.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of
 from rqps.view.flame.picture import figure, with_error
 from rqps.view.theme import VERDICT_COLOURS, colour_of, ink_on
-from rqps.view.words import COST_SIGNS, Row, Sentences, by_host, in_order, legend_of, rounds_of, verdict_words
+from rqps.view.words import COST_SIGNS, Nothing, Row, by_host, in_order, legend_of, rounds_of, verdict_words
 
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
@@ -40,7 +40,7 @@ def explorer(
     *,
     by: str = "",
     fold_below: float | None = None,
-) -> Drawing | Sentences:
+) -> Drawing | Nothing:
     """Put the trees of all cells behind their map: `parts` and `functions` break the same costs down.
 
     All but the trees are tidy frames of differences; an operation also has its `finding`, a sentence. On a page the
@@ -48,7 +48,7 @@ def explorer(
     `&search=` looks for a function.
     """
     if operations.is_empty():
-        return Sentences(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
+        return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
     base, unit = operations.select("base", "unit").row(0)
     # Where cells have different numbers of rounds, each names its own.
