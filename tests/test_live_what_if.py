@@ -72,7 +72,7 @@ def kernel(place: Place) -> Iterator[tuple[KernelManager, BlockingKernelClient]]
     client = manager.blocking_client()
     client.start_channels()
     client.wait_for_ready(timeout=60)
-    Cell(client, "import rqps; from rqps import experiment; experiment.BUDGET_S = 45").wait()
+    Cell(client, "import rqps; from rqps import experiment; experiment.BUDGET_S = 30").wait()
     yield manager, client
     client.stop_channels()
     manager.shutdown_kernel(now=True)
