@@ -141,6 +141,16 @@ TRAITS = (
         "two starts of one server get different pages, which moves throughput by some percent",
         "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     ),
+    Trait(
+        "pages_out_cold_memory",
+        "cold memory",
+        bool,
+        "warn",
+        "the kernel gives away memory that it finds cold, files in its cache first (DAMON)",
+        "what reads files through the kernel's cache, such as iobuf of db-bench, reads them from the disk, now and then",
+        "as root: echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state; or read past that cache (iodir)",
+        "is watched, and stays",
+    ),
 )
 
 

@@ -70,9 +70,17 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
         "swap_used_kb": memory["SwapTotal"] - memory["SwapFree"] if "SwapFree" in memory else None,
         "swappiness": number(root / "proc/sys/vm/swappiness"),
         "transparent_huge_pages": choice(root / "sys/kernel/mm/transparent_hugepage/enabled"),
+        "pages_out_cold_memory": _pages_out(root / "sys/kernel/mm/damon/admin/kdamonds"),
         **disk_facts(nearest_existing(data_directory)),
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _pages_out(kdamonds: Path) -> bool | None:
+    """True where the kernel watches memory (DAMON) and gives away what it finds cold; None where it watches none."""
+    watching = [path for path in kdamonds.glob("[0-9]*") if text(path / "state") == "on"]
+    actions = {text(path) for each in watching for path in each.glob("contexts/*/schemes/*/action")}
+    return "pageout" in actions if watching else None
 
 
 def disk_facts(directory: Path) -> dict[str, Value | None]:
