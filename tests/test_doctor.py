@@ -159,7 +159,7 @@ def test_no_permission_to_profile_names_the_level_that_forbids_it() -> None:
         ({"cpu_quota_cpus": 1.5}, "CPU quota", "bad"),
         ({"cpus_allowed": 1}, "CPUs", "warn"),
         ({"transparent_huge_pages": "always"}, "huge pages", "note"),
-        ({"pages_out_cold_memory": True}, "cold memory", "warn"),
+        ({"pages_out_cold_memory": True}, "cold memory", "note"),
         ({"swap_kb": 9 << 20, "swap_used_kb": 1 << 20}, "swap", "warn"),
         ({"memory_kb": 8 << 20, "memory_available_kb": 1 << 20}, "memory", "bad"),
         ({"memory_kb": 8 << 20, "memory_available_kb": 3 << 20}, "memory", "warn"),

@@ -150,6 +150,14 @@ int gettimeofday(struct timeval *at, void *zone) {
     return 0;
 }
 
+/* And its waits: until a time by that clock, which is past by the real one as soon as we have been stopped. */
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {
+    uint64_t ns = (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec;
+    ns += now_ns(CLOCK_MONOTONIC) - our_ns();
+    struct timespec at = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    return pthread_cond_clockwait(cond, mutex, CLOCK_REALTIME, &at);
+}
+
 static uint64_t random_of(uint64_t *state) { /* splitmix64 */
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
