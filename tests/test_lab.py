@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 import rqps
-from browser import DESKTOP, Browser, Tab, visited
+from browser import DESKTOP, PATIENCE_S, Browser, Tab, visited
 from child import until
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps import view
@@ -98,7 +98,7 @@ def lab(notebooks: Path) -> Iterator[str]:
         yield address[0]
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(PATIENCE_S)
 
 
 @contextmanager
