@@ -33,6 +33,8 @@ WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
 CACHE = pytest.StashKey[Scratch]()
 LONGEST = "test_every_page.py"
+LAST_CHARACTERS = 1500
+"""As much of a failure is shown at once."""
 USERS_CACHE = "RQPS_TESTS_CACHE"
 """The user's cache, in which nothing is fetched twice."""
 
@@ -91,6 +93,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.skipped and needs_the_real_thing and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
     return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what failed at once: a run that is ended from outside never comes to its summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid}\n{str(report.longrepr)[-LAST_CHARACTERS:]}", flush=True)
 
 
 @pytest.fixture

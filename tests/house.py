@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,9 @@ class House:
     def noted(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
-    def start(self, *options: str, **popen: Any) -> "subprocess.Popen[str]":
-        command = [sys.executable, str(TESTS / "notebooks/rqps_run.py"), str(self.path), "demo", *options]
+    def start(self, *options: str, under: Sequence[str] = (), **popen: Any) -> "subprocess.Popen[str]":
+        """Starts the command, under another one where one is given."""
+        command = [*under, sys.executable, str(TESTS / "notebooks/rqps_run.py"), str(self.path), "demo", *options]
         env = os.environ | {
             "PYTHONPATH": f"{TESTS}:{TESTS / 'notebooks'}",
             "RQPS_CACHE": str(self.path / "cache"),

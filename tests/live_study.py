@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ class Place:
     def ask(self, runs_yaml: str) -> None:
         (self.path / "runs.yaml").write_text(runs_yaml)
 
-    def start(self, *options: str, **popen: Any) -> "subprocess.Popen[str]":
-        command = [*self.under, sys.executable, "-m", "rqps.cli", "run", "small", *options]
+    def start(self, *options: str, under: Sequence[str] = (), **popen: Any) -> "subprocess.Popen[str]":
+        command = [*self.under, *under, sys.executable, "-m", "rqps.cli", "run", "small", *options]
         popen |= {"cwd": self.path, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, text=True, start_new_session=True, **popen)
 

@@ -98,11 +98,19 @@ class Computer:
         """Starts its SSH server, itself under another command where one is given."""
         environment = {**os.environ, "HOME": str(self.folder), "TMPDIR": str(self.folder / "tmp")}
         environment.pop("RQPS_CACHE", None)
-        command = [*under, sys.executable, __file__, str(self.folder), address, str(getattr(self, "port", 0))]
+        on_its_cpus = [str(shutil.which("taskset")), "--cpu-list", ",".join(map(str, self.cpus))]
+        command = [
+            *on_its_cpus,
+            *under,
+            sys.executable,
+            __file__,
+            str(self.folder),
+            address,
+            str(getattr(self, "port", 0)),
+        ]
         self.server = subprocess.Popen(
             command,
             env={**environment, **self.environment},
-            preexec_fn=lambda: os.sched_setaffinity(0, self.cpus),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

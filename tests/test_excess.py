@@ -1,6 +1,5 @@
 """A runs.yaml with too much of something, of depth, values, digits or letters, gets an error and not our time."""
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -18,13 +17,9 @@ that it does take are in benchmarks/README.md."""
 
 def planned(file: Path) -> str:
     """The words of `rqps plan` on a file, which has a limit of CPU time and memory."""
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
-        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES_OF_MEMORY, MOST_BYTES_OF_MEMORY))
-
-    command = [sys.executable, "-m", "rqps.cli", "plan", "demo", "--runs-yaml", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited)
+    limited = ["prlimit", f"--cpu={MOST_CPU_S}", f"--data={MOST_BYTES_OF_MEMORY}"]
+    command = [*limited, sys.executable, "-m", "rqps.cli", "plan", "demo", "--runs-yaml", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
     assert len(done.stderr) < 2 * MOST_PROBLEMS * LONGEST_PROBLEM

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -95,17 +94,9 @@ print("version", build.version)
 
 
 def child(keys: dict[str, str], limit_bytes: int | None = None) -> subprocess.Popen[str]:
-    def limit() -> None:
-        if limit_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
-
-    return subprocess.Popen(
-        [sys.executable, "-c", CHILD, json.dumps(keys)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=limit,
-    )
+    limited = [] if limit_bytes is None else ["prlimit", f"--fsize={limit_bytes}"]
+    command = [*limited, sys.executable, "-c", CHILD, json.dumps(keys)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_two_fetches_at_once_make_one_request_and_two_builds(site: Site, cache: Path) -> None:

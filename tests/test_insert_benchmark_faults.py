@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import resource
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -123,11 +122,7 @@ def disk(tmp_path: Path) -> Iterator[Starting]:
         yield start
         subprocess.run(["umount", str(scratch)], check=True)
     else:
-        yield lambda full: environment | ({"preexec_fn": limited_files} if full else {})
-
-
-def limited_files() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+        yield lambda full: environment | ({"under": ["prlimit", f"--fsize={FILE_BYTES}"]} if full else {})
 
 
 def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path, disk: Starting) -> None:

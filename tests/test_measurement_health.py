@@ -37,7 +37,7 @@ def test_good_duets_are_believed_and_the_sentence_has_the_numbers(tmp_path: Path
     assert found.belief == "believed"
     said = page.in_a_sentence(found)
     assert said.startswith("These numbers can be believed: my1.base against itself differs by 0.2 % ± ")
-    assert said.endswith(" % in 6 rounds; 1.2 % can be told in 4 of 4 steps; no round was disturbed by others.")
+    assert said.endswith(" % in 6 rounds; 1.4 % can be told in 4 of 4 steps; no round was disturbed by others.")
     assert page.advice(found) == ""
 
 

@@ -151,6 +151,20 @@ def test_a_significant_part_is_named_however_small_beside_its_operation() -> Non
     assert [judged_as(significant) for significant in (None, True, False)] == ["same", "slower", "same"]
 
 
+def test_steps_that_are_noisier_leave_the_others_as_sure() -> None:
+    chance = Random(12)
+    rows = [
+        {"step": f"{noise} {step}", "ratio": 1 + chance.gauss(0, noise), "error": noise / 2}
+        for noise in (0.005, 0.05)
+        for step in range(12)
+        for _ in range(6)
+    ]
+    quiet, both = (
+        STUDENT.estimates(pl.DataFrame(some), ["step"], "ratio")(0.9995)[:12] for some in (rows[:72], rows)
+    )
+    assert both["high"].log().to_list() == pytest.approx(quiet["high"].log().to_list(), rel=0.3, abs=0.002)
+
+
 def test_what_surely_differs_leaves_the_others_more_sure() -> None:
     chance = Random(12)
     rows = [{"step": str(step), "ratio": 1 + chance.gauss(0, 0.01)} for step in range(20) for _ in range(6)]
@@ -380,8 +394,8 @@ def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
         for row in summary.iter_rows(named=True)
     ]
     assert got == [
-        "point-query my2.base 0.700 [0.696, 0.703] 6 slower",
-        "point-query my2.ps0 0.799 [0.795, 0.803] 6 slower",
+        "point-query my2.base 0.700 [0.696, 0.704] 6 slower",
+        "point-query my2.ps0 0.799 [0.795, 0.804] 6 slower",
         "update-index my2.base 0.702 [0.699, 0.704] 6 slower",
         "update-index my2.ps0 0.800 [0.797, 0.803] 6 slower",
     ]

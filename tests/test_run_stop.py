@@ -112,13 +112,7 @@ def test_again_and_again_and_a_notebook_that_does_not_listen(small_house: House)
 def test_by_ctrl_c_in_a_terminal_whose_live_line_fits(small_house: House) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-    process = small_house.start(
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )
+    process = small_house.start(under=["setsid", "--ctty"], stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     drawn = ""
     while "point-query 1/1" not in drawn:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pytest
 from house import House
 
 ROOM_BYTES = 2_000_000
+LIMITED = ["prlimit", f"--fsize={ROOM_BYTES}"]
 
 
 @pytest.fixture
@@ -181,11 +181,7 @@ def small_disk(tmp_path: Path) -> Iterator[dict[str, Any]]:
         yield {}
         subprocess.run(["umount", str(data)], check=True)
     else:
-        yield {"preexec_fn": limited_files}
-
-
-def limited_files() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM_BYTES, ROOM_BYTES))
+        yield {"under": LIMITED}
 
 
 def the_study_ends_in_order(house: House, fault: str, **popen: Any) -> None:
@@ -210,7 +206,7 @@ def test_while_tables_are_written_and_on_from_there(tmp_path: Path, small_disk: 
 
 
 def test_where_files_may_not_grow(tmp_path: Path) -> None:
-    the_study_ends_in_order(House(tmp_path), "big", preexec_fn=limited_files)
+    the_study_ends_in_order(House(tmp_path), "big", under=LIMITED)
 
 
 def test_a_data_folder_that_cannot_be_made(tmp_path: Path) -> None:

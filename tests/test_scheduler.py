@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -42,9 +42,19 @@ class Site:
         self.processes: list[subprocess.Popen[str]] = []
         self.place = Place(folder / "here", RUNS)
 
-    def start(self, what: str, *options: str, before: str = "", **popen: object) -> "subprocess.Popen[str]":
+    def start(
+        self, what: str, *options: str, before: str = "", under: Sequence[str] = (), **popen: object
+    ) -> "subprocess.Popen[str]":
         keys = [f"--tls-{name}={self.folder / file}" for name, file in (("ca-file", "certificate"), ("key", "key"))]
-        command = [sys.executable, "-c", DASK.format(before, what), "--host=127.0.0.1", "--no-dashboard", *keys]
+        command = [
+            *under,
+            sys.executable,
+            "-c",
+            DASK.format(before, what),
+            "--host=127.0.0.1",
+            "--no-dashboard",
+            *keys,
+        ]
         command += [f"--tls-cert={self.folder / 'certificate'}", *options]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}
         self.processes.append(subprocess.Popen(command, **quiet | popen))  # type: ignore[call-overload]
@@ -65,7 +75,7 @@ class Site:
             *(address, "--name=a", "--nthreads=1", "--no-nanny", *options),
             env=os.environ | {"RQPS_CACHE": str(self.cache), "TMPDIR": str(self.folder / "a")},
             cwd=self.folder / "a",
-            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
+            under=["taskset", "--cpu-list", str(cpu)],
         )
 
     def begin(self, address: str) -> "subprocess.Popen[str]":

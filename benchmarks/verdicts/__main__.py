@@ -51,7 +51,7 @@ def arguments() -> argparse.Namespace:
     power.add_argument(
         "--size", type=int, action="append", choices=measured.BUDGETS_MIN, help="percent; all if not given"
     )
-    part("coverage", "simulated noise: does an interval hold the truth?", pages=200)
+    part("coverage", "simulated noise: does an interval hold the truth?", pages=500)
     slices = part("slices", "ratio and spread against the length of a slice", rounds=12, seconds=10)
     slices.add_argument("--length", type=int, action="append", help="milliseconds; 1 to 1000 if not given")
     part("writes", "updates and inserts in a duet, and each server by itself", rounds=4, seconds=8)

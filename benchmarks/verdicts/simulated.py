@@ -28,6 +28,8 @@ KINDS = {
     "half differ": "as normal, and every second cell is 10 % slower; the others are equal, and moved by a slowdown",
     "two metrics": "as normal; each cell has a throughput and a CPU, with most of a start's luck in common",
     "three metrics": "the same with the load generator's CPU, as it was before",
+    "many clients": "as normal, but every third cell has six times the luck and its slices spread six times as much",
+    "noisy slices": "the same luck for all, but every third cell's slices spread six times as much",
 }
 """Each kind of noise."""
 OF_A_CELL = {"two metrics": (THROUGHPUT, CPU), "three metrics": (THROUGHPUT, CPU, "client_cpu_us_per_operation")}
@@ -37,9 +39,19 @@ IN_COMMON = 0.8
 """Share of the variance of a start's luck that the metrics of a cell have in common."""
 
 
+NOISY = 6
+"""Times the noise of every third cell, where a kind says so."""
+
+
+def _noisy(shape: tuple[int, int]) -> Any:
+    return np.where(np.arange(shape[0]) % 3 == 0, NOISY, 1)
+
+
 def luck(kind: str, shape: tuple[int, int], random: np.random.Generator) -> Any:
     """Logarithms of what starts do to a ratio, with mean zero, by cell and round. Cells differ in their spread."""
     spread = LUCK * np.exp(random.normal(0, 0.3, (shape[0], 1)))
+    if kind == "many clients":
+        spread *= _noisy(shape)[:, None]
     if kind == "skewed":
         return spread * (random.exponential(1, shape) - random.exponential(1, shape)) / np.sqrt(2)
     if kind == "skewed on one side":
@@ -56,6 +68,8 @@ def slices(kind: str, shape: tuple[int, int], random: np.random.Generator) -> An
     """Logarithms of the speed of each of the four slices of each cycle."""
     every = (*shape, CYCLES, 4)
     noise = random.normal(0, WITHIN, every)
+    if kind in ("many clients", "noisy slices"):
+        noise *= _noisy(shape)[:, None, None, None]
     if kind.startswith("skewed"):
         return noise - random.exponential(WITHIN, every) * (random.random(every) < 0.3)
     if kind == "contaminated":
