@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from child import PATIENCE_S, next_of
 from rqps.engines.sources.programs import chromium
 
 FLAGS = (
@@ -29,7 +30,6 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 LAUNCH = "import os, sys; a = sys.argv; os.dup2(int(a[1]), 3); os.dup2(int(a[2]), 4); os.execv(a[3], a[3:])"
-PATIENCE_S = 180.0
 DESKTOP, PHONE = 1280, 390
 
 each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -94,7 +94,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            more = os.read(self._in.fileno(), 1 << 20)
+            more = next_of(self._in.fileno(), 1 << 20)
             assert more, "the browser has ended"
             self._rest += more
         message, _, self._rest = self._rest.partition(b"\0")

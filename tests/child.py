@@ -1,6 +1,7 @@
 """Processes in tests: those of a folder, waits for a condition, and a Python child that stops at its turns."""
 
 import os
+import select
 import subprocess
 import sys
 import textwrap
@@ -20,6 +21,12 @@ def until(met: Callable[[], object], patience_s: float = PATIENCE_S, why: Callab
     while not met():
         assert time.monotonic() < deadline_s, why()
         time.sleep(0.02)
+
+
+def next_of(file: int, most: int = 4096) -> bytes:
+    """The next bytes of a pipe or terminal; a failure where none come, and the file does not end."""
+    assert select.select([file], [], [], PATIENCE_S)[0], f"nothing came for {PATIENCE_S:.0f} s"
+    return os.read(file, most)
 
 
 def share_cache(own: Path, users: Path, *more: str) -> None:

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 import rqps
 import synthetic
 import synthetic_duet
 import synthetic_scenarios
 from rqps import stats
+from rqps.profile import counted_ratios
+from rqps.profile.pair import ASSUMED
 from rqps.report.first_page import Answer, answer
 from rqps.store import write_study_card
 
@@ -77,6 +80,18 @@ def test_a_study_of_profiles_names_functions(sample: Path) -> None:
     found = answer_of(sample, "where-did-it-go")
     assert "(most in " in found.sentences[1]
     assert found.tables[0][0] == "Where the time goes"
+
+
+def test_counted_instructions_decide_what_time_leaves_open(sample: Path) -> None:
+    reads = rqps.load("rocksdb-reads", sample)
+    rounds, compared = stats.relate(reads)
+    by_time_nothing = compared.with_columns(verdict=pl.lit("unsure"))
+    first, second, last = answer(reads, rounds, by_time_nothing, ()).sentences
+    assert " an operation takes rx1181.c8r32-small " in first
+    assert " times the instructions of rx6114.c8r32-small; of 30 comparisons " in first
+    assert f"{first} {second}".count(ASSUMED) == 1, "an interval of one round is called assumed"
+    undecided = counted_ratios(reads).filter(verdict="unsure").height
+    assert last.startswith(f"Can't be told: {undecided} of 30 " if undecided else "All is decided, 30 of 30 by what ")
 
 
 def test_what_everything_adds_is_made_of_what_is_recorded(sample: Path) -> None:

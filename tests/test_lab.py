@@ -14,8 +14,8 @@ from typing import Any
 import nbformat
 import pytest
 import rqps
-from browser import DESKTOP, PATIENCE_S, Browser, Tab, visited
-from child import until
+from browser import DESKTOP, Browser, Tab, visited
+from child import PATIENCE_S, until
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps import view
 from rqps.view.renderer import MIME

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 import rqps
-from child import Child
+from child import Child, until
 from live_study import OLD_AND_SMALL, Place, ended
 from rqps.errors import RqpsError
 from rqps.run import turns
@@ -103,8 +103,7 @@ def test_whoever_is_killed_nobody_stays_stopped(victim: str, tmp_path: Path) -> 
     else:
         process.kill()
         process.wait()
-        while place.servers():  # their keepers stop them
-            time.sleep(0.1)
+        until(lambda: not place.servers())  # their keepers stop them
     assert place.servers() == []
     assert not list(place.study.glob("run=*"))
 

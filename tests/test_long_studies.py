@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child import next_of
 from house import House, end
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -227,7 +228,7 @@ class Screen:
         """What it draws when it has all of these words."""
         drawn = ""
         while not all(each in drawn for each in words):
-            drawn = (drawn + os.read(self._ours, 4096).decode()).rpartition("\x1b[H\x1b[2J")[2]
+            drawn = (drawn + next_of(self._ours).decode()).rpartition("\x1b[H\x1b[2J")[2]
         return drawn
 
     def stop(self) -> int:

@@ -2,7 +2,6 @@
 
 import re
 import resource
-import time
 import zipfile
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import polars as pl
 import pytest
 import rqps
 from browser import DESKTOP, Browser, each_width, opened
+from child import until
 from markupsafe import Markup
 from rqps.report import build, one_file
 from rqps.report.one_file import unpacked
@@ -91,10 +91,8 @@ def test_its_data_can_be_saved(browser: Browser, report: Path, tmp_path: Path) -
     with opened(browser, one_file(report), DESKTOP) as tab:
         browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
         tab.run(f"document.querySelector('a[href=\"{DATA}\"]').click()")
-        until = time.monotonic() + 240
-        while not (saved := tmp_path / DATA).is_file():
-            assert time.monotonic() < until, list(tmp_path.iterdir())
-            time.sleep(0.05)
+        saved = tmp_path / DATA
+        until(saved.is_file, why=lambda: str(list(tmp_path.iterdir())))
         assert saved.read_bytes() == (report / DATA).read_bytes()
         assert tab.complaints() == []
 

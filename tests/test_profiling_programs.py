@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from child import until
 from releases import everything_but
 from rqps.engines import mysql
 from rqps.engines.sources import debian, programs
@@ -30,8 +31,8 @@ def test_a_fetched_valgrind_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         [*tool.argv, *options, prefix, "/bin/sleep", "600"], env=environment, stderr=subprocess.DEVNULL
     )
     try:
-        while not list((tmp_path / "counted").glob("vgdb*")):
-            assert sleeper.poll() is None
+        until(lambda: list((tmp_path / "counted").glob("vgdb*")) or sleeper.poll() is not None)
+        assert sleeper.poll() is None
         callgrind.begin(sleeper.pid)
         callgrind.end(sleeper.pid)  # an error where the counts do not add up
     finally:

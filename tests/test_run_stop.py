@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from child import next_of
 from house import House, end
 from rqps.run.run_folder import clear_stale
 from rqps.run.state import StudyFolder
@@ -116,10 +117,10 @@ def test_by_ctrl_c_in_a_terminal_whose_live_line_fits(small_house: House) -> Non
     os.close(theirs)
     drawn = ""
     while "point-query 1/1" not in drawn:
-        drawn += os.read(ours, 4096).decode()
+        drawn += next_of(ours).decode()
     os.write(ours, b"\x03")
     with suppress(OSError):  # the terminal's end
-        while more := os.read(ours, 4096):
+        while more := next_of(ours):
             drawn += more.decode()
     os.close(ours)
     assert process.wait(240) == 130

@@ -77,7 +77,7 @@ def aa_table(rows: pl.DataFrame, rounds: int = ROUNDS_FOR_A_VERDICT) -> pl.DataF
     found = []
     for (unit,), of_unit in rows.filter(pl.col("metric").is_in(COMPARED)).group_by("unit", maintain_order=True):
         pages = of_unit.with_columns(pl.col("round").sub(1) // rounds)
-        whole = [page for _, page in pages.group_by("round", maintain_order=True) if page.height % rounds == 0]
+        whole = [page for _, page in pages.group_by("round", maintain_order=True) if _rounds_in(page) == rounds]
         compared = [stats.compare(page) for page in whole]
         cells = pl.concat(compared) if compared else pl.DataFrame(schema={**RESULTS, "verdict": pl.String})
         keys = ("step", "metric")
@@ -103,6 +103,10 @@ def aa_table(rows: pl.DataFrame, rounds: int = ROUNDS_FOR_A_VERDICT) -> pl.DataF
         .map_elements(lambda each: f"{at_most(each['called'], each['cells']):.1%}", pl.String)
         .alias("at most"),
     )
+
+
+def _rounds_in(page: pl.DataFrame) -> int:
+    return page.height // page.select("step", "metric").n_unique()
 
 
 def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int) -> None:

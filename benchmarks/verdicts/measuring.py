@@ -20,7 +20,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import polars as pl
@@ -140,6 +139,15 @@ def values(servings: Sequence[Serving]) -> pl.DataFrame:
     return pl.concat([found, renamed.select(found.columns)])
 
 
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """As much of a `Study` as `stats.measured` looks at."""
+
+    runs: pl.DataFrame
+    steps: pl.DataFrame
+    slices: pl.LazyFrame
+
+
 def _as_study(servings: Sequence[Serving], measured: Sequence[Measured], writes: bool = True) -> Study:
     """The tables as a study that has been read, as far as `stats.measured` looks at it."""
 
@@ -159,16 +167,16 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured], writes:
             "parameters": json.dumps(each.job.run.parameters.model_dump(mode="json"), sort_keys=True),
             "placement": each.job.placement.kind,
             "version": each.version,
+            "listed": place,
         }
-        for each in servings
+        for place, each in enumerate(servings)
     ]
     steps = table("steps")
     if not writes:
         steps = steps.with_columns(pl.lit(False).alias("writes"))
     sliced = len(servings) > 1
     slices = table("slices") if sliced else pl.DataFrame(schema={**IDENTITY, **SLICES})
-    card = SimpleNamespace(looks=1)
-    return cast(Study, SimpleNamespace(card=card, runs=pl.DataFrame(whose), steps=steps, slices=slices.lazy()))
+    return cast(Study, _Tables(pl.DataFrame(whose), steps, slices.lazy()))
 
 
 def ratios(found: pl.DataFrame, base: str = BASE, condition: str = "", **note: Any) -> pl.DataFrame:

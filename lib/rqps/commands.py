@@ -318,11 +318,12 @@ def show(arguments: argparse.Namespace) -> Call:
 
 def _show(name: str, data: Path, **how: Any) -> int:
     from rqps import stats, view
+    from rqps.profile import with_counted
     from rqps.store import load
 
     study = load(name, data)
     rounds, compared = stats.relate(study)
-    return _print(view.answer_text(compared, stats.over_steps(rounds, study.steps), **how))
+    return _print(view.answer_text(with_counted(study, compared), stats.over_steps(rounds, study.steps), **how))
 
 
 def report(arguments: argparse.Namespace) -> Call:

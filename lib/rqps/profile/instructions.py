@@ -10,9 +10,11 @@ from rqps.profile.names import readable
 from rqps.profile.pair import EXPECTED_SPREAD_COUNTED, EXPECTED_WEIGHS
 from rqps.stats.comparison import compare
 from rqps.stats.estimate import STUDENT
+from rqps.stats.meaning import INSTRUCTIONS
 from rqps.stats.metrics import tidy, usable
 from rqps.stats.pairing import rounds
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT, coverage_of_each, decided
+from rqps.store.read import Study, load
 
 COUNTED = "instructions_per_operation"
 CPU, USER_CPU, THROUGHPUT = "server_cpu_us_per_operation", "server_user_cpu_us_per_operation", "operations_per_s"
@@ -30,6 +32,25 @@ def instructions_per_operation(
     sums = instructions.lazy().group_by("run", "step").agg(pl.col("instructions").sum()).collect()
     wide = usable(steps).join(sums, on=["run", "step"], how="inner", maintain_order="left")
     return tidy(wide.with_columns((pl.col("instructions") / pl.col("operations")).alias(COUNTED)), [COUNTED], runs)
+
+
+def with_counted(study: Study, compared: pl.DataFrame) -> pl.DataFrame:
+    """The tidy frame of a study with its counted instructions, if it has any: they take the place of those that the
+    CPU counted."""
+    ratios = counted_ratios(study)
+    if ratios.is_empty():
+        return compared
+    own = ratios.drop("spread").with_columns(metric=pl.lit(INSTRUCTIONS))
+    return pl.concat([compared.filter(pl.col("metric") != INSTRUCTIONS), own], how="diagonal")
+
+
+def counted_ratios(study: Study) -> pl.DataFrame:
+    """The ratios of the instructions that were counted of a study, to its base's; empty where none were."""
+    counted, base = load(study.place, mode="instructions"), study.card.base
+    if base not in set(counted.runs["dbms"]):
+        return pl.DataFrame()
+    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    return instruction_ratios(values, counted.runs, base)
 
 
 def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:

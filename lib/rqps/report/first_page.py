@@ -11,6 +11,8 @@ from markupsafe import Markup
 
 from rqps import stats
 from rqps.pages import flamegraph_breakdown, perf_schema_instruments, perf_schema_overhead, relative_throughput
+from rqps.profile import with_counted
+from rqps.profile.pair import ASSUMED
 from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.stats.pairing import IN_DUET
 from rqps.stats.verdict import VERDICTS
@@ -44,7 +46,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Co
     """The answer of a study by its rounds; of one that has the page of the performance schema, by what that costs."""
     if compared.is_empty():
         return Answer((NOT_COMPARED,))
-    decided = stats.deciding(compared)
+    decided = stats.deciding(with_counted(study, compared))
     about, costs = decided, pl.DataFrame()
     if "perf_schema_overhead" in pages:
         costs = perf_schema_overhead.costs(study)
@@ -56,7 +58,10 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Co
     if "perf_schema_instruments" in pages:
         most = perf_schema_instruments.largest(study) or most
     tables = _tables(study, compared, stats.over_steps(rounds, study.steps), decided, costs)
-    said = (most, second or (_where(study, row) if row else ""), _can_not_be_told(about, costs.is_empty()))
+    second = second or (_where(study, row) if row else "")
+    if row and row["n"] == 1 and ASSUMED not in second:
+        most = f"{most} {ASSUMED}"
+    said = (most, second, _can_not_be_told(about, costs.is_empty()))
     return Answer(
         tuple(filter(None, said)),
         _measured_on(study, rounds, about),

@@ -8,7 +8,6 @@ import json
 import os
 import struct
 import zlib
-from copy import deepcopy
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -40,10 +39,10 @@ def enable() -> None:
 
 def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The MIME bundle of one chart, and its metadata."""
-    fixed = deepcopy(spec) | {"$schema": SCHEMA}
+    fixed = spec | {"$schema": SCHEMA}
     if fixed.get("width") == "container":  # which JupyterLab takes for none at all; a page has it again
-        fixed["width"] = PICTURE_WIDTH_PX
-        fixed.setdefault("usermeta", {}).setdefault("rqps", {})["fluid"] = True
+        known = fixed.get("usermeta", {})
+        fixed |= {"width": PICTURE_WIDTH_PX, "usermeta": known | {"rqps": known.get("rqps", {}) | {"fluid": True}}}
     folder = os.environ.get(PICTURES)
     picture = _left(fixed, Path(folder)) if folder else png(fixed)
     return {MIME: fixed, "image/png": picture, "text/plain": spec.get("description", "a chart")}, {MIME: EMBEDDED}

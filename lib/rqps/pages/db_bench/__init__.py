@@ -7,8 +7,9 @@ import polars as pl
 from great_tables import GT
 
 from rqps import stats, view
-from rqps.profile.instructions import instruction_ratios, instructions_per_operation
-from rqps.store import Study, load
+from rqps.profile import counted_ratios, with_counted
+from rqps.stats.meaning import INSTRUCTIONS
+from rqps.store import Study
 from rqps.view import Column, Nothing, Row, Sentences, in_order, number_of, rounds_of, two_lines
 from rqps.view.words import short_dbms, three_digits
 
@@ -20,6 +21,7 @@ AS_PUBLISHED |= {"readwhilewriting": "readww", "overwrite": "overwrite"}
 NOT_USED = r"^(blob_|compaction_options_|(bottommost_)?compression_opts|hash_index_|(wal|db_log)_dir|persist_user)"
 WRITTEN_OTHERWISE = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_version", "options_file_version")
 """Options that say the same in other words; of the second, 6.11 writes more bits than it has."""
+_COSTS = {CPU: " times the CPU time of an operation", INSTRUCTIONS: " times the instructions of an operation"}
 
 
 def releases(study: Study) -> dict[str, str]:
@@ -62,9 +64,9 @@ def setups(study: Study) -> list[str]:
 
 
 def findings(study: Study, compared: pl.DataFrame) -> Sentences:
-    """Each step that is decided somewhere in a sentence, by throughput or else by CPU time; and in the last one what
-    the rounds can't tell."""
-    rows = named(study, stats.deciding(compared))
+    """Each step that is decided somewhere in a sentence, by throughput or else by what an operation costs; and in the
+    last one what the rounds can't tell."""
+    rows = named(study, stats.deciding(with_counted(study, compared)))
     if rows.is_empty():
         return Sentences(["Nothing is compared with the base."])
     of_step = rows.with_columns(of_step=pl.len().over("short"))
@@ -78,23 +80,23 @@ def findings(study: Study, compared: pl.DataFrame) -> Sentences:
         half: Any = (unsure["sure_high"] / unsure["sure_low"]).sqrt().median()
         told = f"; a difference below some {100 * (half - 1):.0f} % can't be told by them" if half else ""
         said.append(
-            f"The rounds leave {unsure.height} of {rows.height} comparisons unsure, by throughput and CPU "
-            f"time{told}. Nothing is said of these, neither that a release is slower there nor that it is not: "
-            f"{', '.join(in_order(unsure['short']))}."
+            f"The rounds leave {unsure.height} of {rows.height} comparisons unsure, by throughput and by what an "
+            f"operation costs{told}. Nothing is said of these, neither that a release is slower there nor that it is "
+            f"not: {', '.join(in_order(unsure['short']))}."
         )
     return Sentences(said)
 
 
 def _decided(study: Study, shown: pl.DataFrame) -> str:
     """Comparisons of a step with the same verdict by the same metric, as a sentence."""
-    by_cpu, is_faster = shown["metric"][0] == CPU, shown["verdict"][0] == "faster"
-    most = shown.sort("median", descending=is_faster != by_cpu).row(0, named=True)
+    cost, is_faster = _COSTS.get(shown["metric"][0], ""), shown["verdict"][0] == "faster"
+    most = shown.sort("median", descending=is_faster != bool(cost)).row(0, named=True)
     word = view.verdict_words(most["metric"])[most["verdict"]]
     which = [name for name in releases(study).values() if name in set(shown["release"])]
     return (
         f"{most['short']}: shown to be {word} than {releases(study)[most['base']]} in {shown.height} of "
         f"{most['of_step']} comparisons ({', '.join(which)}); most in {most['release']} on {most['group']}, "
-        f"{number_of(most)}{' times the CPU time of an operation' if by_cpu else ''}."
+        f"{number_of(most)}{cost}."
     )
 
 
@@ -112,11 +114,10 @@ def relative(study: Study, compared: pl.DataFrame, setup: str) -> GT | Sentences
 
 def instructions(study: Study) -> GT | Sentences:
     """Counted instructions of an operation relative to the base's, and the counts."""
-    counted = load(study.place, mode="instructions")
-    if study.card.base not in set(counted.runs["dbms"]):
+    ratios = counted_ratios(study)
+    if ratios.is_empty():
         return Nothing(["No instructions were counted."])
-    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-    rows = named(study, instruction_ratios(values, counted.runs, study.card.base))
+    rows = named(study, ratios)
 
     def cell(row: Row) -> str:
         number = f"<b>{view.signs_of(row['metric'])[row['verdict']]} {view.ratio(row['median'])}</b>"

@@ -43,6 +43,7 @@ COMPONENT_COLOURS = {
     "performance schema": "#d55e00",
     "dictionary and metadata": "#cc79a7",
     "allocator": "#882255",
+    "mutexes of the C library": "#c2a5cf",
     "libraries": "#999933",
     "driver": "#8a949c",
     "RocksDB database": "#08306b",

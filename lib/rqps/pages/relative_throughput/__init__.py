@@ -9,9 +9,8 @@ from great_tables import GT
 from rqps import stats, view
 from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, host_tables, worst_table
-from rqps.profile.instructions import instruction_ratios, instructions_per_operation
-from rqps.stats.meaning import INSTRUCTIONS
-from rqps.store import Study, load
+from rqps.profile import with_counted
+from rqps.store import Study
 from rqps.view import Sentences
 
 __all__ = ["config_table", "configs", "findings", "host_tables", "over_time", "short_tables"]
@@ -31,13 +30,7 @@ def summary(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterat
 def side_by_side(study: Study, compared: pl.DataFrame) -> Iterator[GT | Sentences]:
     """Verdicts on throughput, CPU and instructions beside each other; where the study has runs in which instructions
     were counted, those of them."""
-    counted = load(study.place, mode="instructions")
-    if study.card.base in set(counted.runs["dbms"]):
-        values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-        ratios = instruction_ratios(values, counted.runs, study.card.base)
-        compared = compared.drop("warnings", "explained").filter(pl.col("metric") != INSTRUCTIONS)
-        compared = pl.concat([compared, ratios.with_columns(metric=pl.lit(INSTRUCTIONS)).select(compared.columns)])
-    yield from view.side_by_side(compared)
+    yield from view.side_by_side(with_counted(study, compared))
 
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
