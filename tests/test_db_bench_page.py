@@ -9,6 +9,7 @@ import rqps
 from rqps import stats
 from rqps.pages import db_bench as page
 from rqps.pages.db_bench import as_published
+from rqps.profile.pair import ASSUMED
 from rqps.stats import relate
 from rqps.store import Study
 
@@ -41,6 +42,13 @@ def test_findings_say_what_is_decided_and_nothing_more(study: Study, compared: p
     assert f"leave {unsure} of {deciding.height} comparisons unsure" in said[-1]
     alike = compared.with_columns(verdict=pl.lit("unsure"))
     assert len(page.findings(study, alike).sentences) == 1
+
+
+def test_findings_of_counted_instructions_say_that_one_round_s_interval_is_assumed(reads: Study) -> None:
+    said = page.findings(reads, relate(reads)[1]).sentences
+    by_instructions = [each for each in said if "times the instructions of an operation." in each]
+    assert by_instructions
+    assert all(each.endswith(ASSUMED) == ("1 round" in each) for each in said)
 
 
 def test_releases_are_named_by_their_versions_in_their_order(study: Study) -> None:

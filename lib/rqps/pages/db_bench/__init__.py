@@ -8,6 +8,7 @@ from great_tables import GT
 
 from rqps import stats, view
 from rqps.profile import counted_ratios, with_counted
+from rqps.profile.pair import ASSUMED
 from rqps.stats.meaning import INSTRUCTIONS
 from rqps.store import Study
 from rqps.view import Column, Nothing, Row, Sentences, in_order, number_of, rounds_of, two_lines
@@ -96,7 +97,7 @@ def _decided(study: Study, shown: pl.DataFrame) -> str:
     return (
         f"{most['short']}: shown to be {word} than {releases(study)[most['base']]} in {shown.height} of "
         f"{most['of_step']} comparisons ({', '.join(which)}); most in {most['release']} on {most['group']}, "
-        f"{number_of(most)}{cost}."
+        f"{number_of(most)}{cost}.{f' {ASSUMED}' * (most['n'] == 1)}"
     )
 
 
