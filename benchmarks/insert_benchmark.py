@@ -27,6 +27,7 @@ from client_memory import ClientMemory
 from rqps.engines.mysql.instance import Server, query
 from rqps.observe import placement
 from rqps.observe.counters import read_process
+from rqps.study import PlacementKind
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
 from rqps.workloads.insert_benchmark.steps import LOAD, find
@@ -171,7 +172,7 @@ def begin(server: Server) -> None:
 
 
 @contextmanager
-def serving(kind: placement.Kind | None) -> Iterator[tuple[Server, tuple[int, ...], Path]]:
+def serving(kind: PlacementKind | None) -> Iterator[tuple[Server, tuple[int, ...], Path]]:
     """The 8.0.33 of the study `ps-cost-insert`, the CPUs of its client, and a folder for logs."""
     where = placement.choose(kind, 1)
     with started("ps-cost-insert", "my8033.common", where) as (server, folder):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.observe import placement
 from rqps.observe.machine import parse_cpu_list
+from rqps.study import PlacementKind
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -42,7 +43,7 @@ def machine(folder: Path, siblings: list[str]) -> Path:
     ],
 )
 def test_the_choice_is_explained(
-    kind: placement.Kind | None, threads: int, cpus: int, placed: tuple[tuple[int, ...], ...], reason: str
+    kind: PlacementKind | None, threads: int, cpus: int, placed: tuple[tuple[int, ...], ...], reason: str
 ) -> None:
     chosen = placement.choose(kind, threads, range(cpus))
     assert (chosen.server_cpus, chosen.client_cpus, chosen.observer_cpus) == placed

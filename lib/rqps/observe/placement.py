@@ -1,28 +1,32 @@
 """CPUs for server, load generator and observer: chosen for the host, set, and read back.
 
-psutil's affinity is that of one thread; we set and verify every thread of a process.
+psutil's affinity is that of one thread; we set and verify every thread of a process. `by-connection`, the load
+generator itself places its clients and the threads that serve them, within the CPUs that it was given.
 """
 
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Literal
 
 from rqps.errors import RqpsError
 from rqps.observe.counters import ended, thread_ids
 from rqps.observe.machine import parse_cpu_list, text
 from rqps.store.manifest import Placement
+from rqps.study import PlacementKind
 
-Kind = Literal["same-cpu", "split", "free"]
+BY_CONNECTION = "by-connection"
 SYSTEM = Path("/sys/devices/system/cpu")
 CPUS_TO_SPLIT = 4
 """With fewer CPUs dividing does not pay: server and generator would wait for each other."""
 
 
-def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -> Placement:
+def choose(
+    kind: PlacementKind | None, threads: int, cpus: Iterable[int] | None = None, connections: bool = False
+) -> Placement:
     """Places the processes of a step with that many client threads; `kind` None lets the host decide.
 
-    `cpus` are those that we may use, by default all that this process may run on.
+    `cpus` are those that we may use, by default all that this process may run on. `connections` is true for a load
+    generator that can place each of its connections.
 
     >>> choose("split", 4, cpus=[0]).kind
     Traceback (most recent call last):
@@ -32,9 +36,16 @@ def choose(kind: Kind | None, threads: int, cpus: Iterable[int] | None = None) -
     """
     usable = tuple(sorted(os.sched_getaffinity(0) if cpus is None else cpus))
     if kind is None:
-        divisible = threads > 1 and len(usable) >= CPUS_TO_SPLIT
-        kind = "same-cpu" if threads == 1 and len(usable) >= 2 else "split" if divisible else "free"
-    if kind == "free":
+        undivided: PlacementKind = "by-connection" if connections else "free"
+        of_several: PlacementKind = "split" if len(usable) >= CPUS_TO_SPLIT else undivided
+        kind = "free" if len(usable) == 1 else "same-cpu" if threads == 1 else of_several
+    if kind == BY_CONNECTION and not connections:
+        raise RqpsError(
+            f"placement {kind}: this load generator can't place its connections; sysbench can, and point lookups "
+            "in a duet",
+            fix="use another placement, or leave it out",
+        )
+    if kind in ("free", BY_CONNECTION):
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
     if kind == "split":
         return _split(usable)
@@ -59,9 +70,9 @@ def _split(usable: tuple[int, ...]) -> Placement:
     return Placement(kind="split", server_cpus=server, client_cpus=client, observer_cpus=client)
 
 
-def by_clients(kind: Kind | None, clients: Iterable[int]) -> dict[int, Placement]:
+def by_clients(kind: PlacementKind | None, clients: Iterable[int], connections: bool = False) -> dict[int, Placement]:
     """Placements by number of clients: another number may suit the host in another way."""
-    return {number: choose(kind, number) for number in dict.fromkeys(clients)}
+    return {number: choose(kind, number, connections=connections) for number in dict.fromkeys(clients)}
 
 
 def of_run(placements: Mapping[int, Placement]) -> Placement:
@@ -76,7 +87,7 @@ def of_run(placements: Mapping[int, Placement]) -> Placement:
     return Placement(kind="by-clients", **used)
 
 
-def reasons(kind: Kind | None, placements: Mapping[int, Placement]) -> str:
+def reasons(kind: PlacementKind | None, placements: Mapping[int, Placement]) -> str:
     """Sentences on CPUs and reasons, one for each number of clients that makes a difference.
 
     `kind` is the kind asked for, if any.
@@ -91,6 +102,10 @@ def reasons(kind: Kind | None, placements: Mapping[int, Placement]) -> str:
         clients = "1 client" if number == 1 else f"{number} clients"
         where, why = {
             "same-cpu": (f"Server and load generator share {server}", f"with {clients} they take turns"),
+            BY_CONNECTION: (
+                f"Each client shares one of {server} with the thread that serves it",
+                f"{clients} are too many to take turns on one CPU, and these are too few to divide",
+            ),
             "split": (f"The server has {server} and the load generator {client}", f"with {clients} both are busy"),
             "free": (
                 f"Server and load generator run on {server} as the kernel likes",
@@ -118,14 +133,14 @@ def apply(pid: int, cpus: Collection[int]) -> None:
         done |= new
 
 
-def verify(pid: int, cpus: Collection[int]) -> None:
-    """Reads back the CPUs of every thread of a process and compares."""
+def verify(pid: int, cpus: Collection[int], within: bool = False) -> None:
+    """Reads back the CPUs of every thread of a process and compares: they are these, or, `within`, none but these."""
     for thread in _threads(pid):
         try:
             found = os.sched_getaffinity(thread)
         except ProcessLookupError:
             continue
-        if found != set(cpus):
+        if found != set(cpus) and not (within and found < set(cpus)):
             raise RqpsError(
                 f"process {pid}, thread {thread}: asked for {cpu_list(cpus)}, but runs on {cpu_list(found)}",
                 fix="look for what else sets CPU affinity here: a cpuset, numactl, an option of the server",

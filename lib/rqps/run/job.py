@@ -172,7 +172,7 @@ def cpus_of(run: Run) -> dict[int, Placement]:
     """The CPUs for each number of clients that a step of a run has."""
     load = workload(run.workload)
     clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
-    return placement.by_clients(run.placement, clients)
+    return placement.by_clients(run.placement, clients, load.places_connections(len(run.members)))
 
 
 def refuse_uncountable(runs: Sequence[Run]) -> None:

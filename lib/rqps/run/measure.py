@@ -155,6 +155,8 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     seed = step_seed(job.run.seed, job.run.round, name)
     how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
     loaded = [servings]  # by one load
+    if where.kind == placement.BY_CONNECTION:
+        how["by_connection"] = True
     if job.workload.stoppable and len(servings) > 1:
         how["in_turns"], loaded = True, [[each] for each in servings]
     with ExitStack() as watching:

@@ -79,7 +79,7 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
     began, busy_s = time.monotonic(), read_busy_s(cpus)
     first = [(read_counters(*reading), each.events.read()) for reading, each in zip(whose, servings, strict=True)]
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
-    placement.verify(load.pid, where.client_cpus)
+    placement.verify(load.pid, where.client_cpus, where.kind == placement.BY_CONNECTION)
     with ExitStack() as sampling:
         samplers = [sampling.enter_context(Sampler(*reading, origin_ns)) for reading in whose]
         load.wait_for_end()

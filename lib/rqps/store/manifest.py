@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.errors import RqpsError
-from rqps.study import SMALLEST_EFFECT, Mode
+from rqps.study import SMALLEST_EFFECT, Mode, PlacementKind
 from rqps.study.document import instead
 
 CARD = "study.json"
@@ -58,7 +58,7 @@ class Warning_(_Frozen):
 class Placement(_Frozen):
     """CPUs that the server, the load generator and the observer were pinned to."""
 
-    kind: Literal["same-cpu", "split", "free", "by-clients"]
+    kind: PlacementKind | Literal["by-clients"]
     server_cpus: tuple[int, ...]
     client_cpus: tuple[int, ...]
     observer_cpus: tuple[int, ...]

@@ -9,6 +9,7 @@ from rqps.study.runs_file import (
     HostSpec,
     Option,
     Parameters,
+    PlacementKind,
     RunsFile,
     StudySpec,
 )

@@ -36,6 +36,9 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=
 takes a `-` in front for an option."""
 
 
+PlacementKind = Literal["same-cpu", "by-connection", "split", "free"]
+
+
 def _one_line(value: Any) -> Any:
     if value is None:
         raise ValueError("has no value; write one, '' for an empty text")
@@ -353,8 +356,9 @@ class StudySpec(Strict):
     """The workload's parameters: its steps, sizes and times."""
     hosts: Annotated[tuple[str, ...], Field(examples=[["big", "small"]])] = ()
     """The hosts to measure on, all at once; this machine, if none are named."""
-    placement: Literal["same-cpu", "split", "free"] | None = None
-    """The CPUs of server and load generator: shared, split or free; chosen for the host if not given."""
+    placement: PlacementKind | None = None
+    """The CPUs of server and load generator: one for both, all of them by connection, split or free; chosen for the
+    host if not given."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Sets the random order; follows from the study's name if not given."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None

@@ -11,7 +11,16 @@ from typing import Any, Literal
 from rqps.errors import RqpsError
 from rqps.study.document import instead
 from rqps.study.perf_schema import Scenario, absent
-from rqps.study.runs_file import BuildSpec, Option, RunsFile, StudySpec, WorkloadParameters, resolve, resolve_scenario
+from rqps.study.runs_file import (
+    BuildSpec,
+    Option,
+    PlacementKind,
+    RunsFile,
+    StudySpec,
+    WorkloadParameters,
+    resolve,
+    resolve_scenario,
+)
 from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "instructions"]
@@ -68,7 +77,7 @@ class Run:
     seed: int
     workload: str
     parameters: WorkloadParameters
-    placement: Literal["same-cpu", "split", "free"] | None
+    placement: PlacementKind | None
     identity: str
     """Digest of all that is asked for; runs that differ in it can't be pooled."""
     beside: tuple["Run", ...] = ()

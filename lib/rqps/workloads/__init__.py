@@ -57,6 +57,8 @@ class How(TypedDict):
     cpus: tuple[int, ...]
     log: Path
     counted: NotRequired[bool]
+    by_connection: NotRequired[bool]
+    """Each client shares one of those CPUs with the server's thread that serves it."""
     in_turns: NotRequired[bool]
     """Its process will be stopped in the turns of others."""
 
@@ -118,6 +120,9 @@ class Workload(Protocol):
 
     def clients(self, step: str, parameters: Any) -> int:
         """The number of clients of a step, which decides the CPUs that they get."""
+
+    def places_connections(self, servers: int) -> bool:
+        """True if a load on so many servers can share out the CPUs by connection."""
 
     def check(self, server: Any, step: str, parameters: Any) -> Checked:
         """Ask the server before a step for the plans that the step is named for; fail where they must be right."""

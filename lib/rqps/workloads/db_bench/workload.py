@@ -84,6 +84,9 @@ class DbBenchSteps:
     def clients(self, step: str, parameters: DbBenchParameters) -> int:  # noqa: ARG002 the same in all steps
         return parameters.threads
 
+    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
+        return False
+
     def check(self, server: Database, step: str, parameters: DbBenchParameters) -> Checked:  # noqa: ARG002
         return Checked()
 

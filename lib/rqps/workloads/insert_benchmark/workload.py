@@ -65,6 +65,9 @@ class InsertBenchmark:
     def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 all have the same
         return parameters.clients
 
+    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
+        return False
+
     def check(self, server: Server, step: str, parameters: InsertBenchmarkParameters) -> Checked:
         asked = find(step, parameters.form)
         with closing(server.connect(DATABASE)) as connection:

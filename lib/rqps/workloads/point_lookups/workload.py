@@ -62,6 +62,9 @@ class PointLookups:
     def clients(self, step: str, parameters: PointLookupsParameters) -> int:  # noqa: ARG002 the name has it
         return find(step).clients
 
+    def places_connections(self, servers: int) -> bool:
+        return servers > 1
+
     def check(self, server: Server, step: str, parameters: PointLookupsParameters) -> Checked:  # noqa: ARG002
         """The plan of a step. One that differs from what the kind is named for is a finding: a warning, no error."""
         described = find(step)

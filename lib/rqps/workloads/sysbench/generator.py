@@ -64,7 +64,6 @@ class Generator(LoadGenerator):
                 "warmup-seconds": parameters.warmup_seconds * len(servers),
                 "measured-seconds": self.seconds,
                 "slice-us": 1000 * (parameters.slice_ms or SLICE_MS),
-                "sides": ",".join(f"{server.socket}={server.pid}" for server in servers),
             }
         elif self.begins_by_itself:
             self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
@@ -82,6 +81,8 @@ class Generator(LoadGenerator):
         options: Options = {
             **_on(parameters, how["seed"]),
             "threads": parameters.clients,
+            "servers": ",".join(f"{server.socket}={server.pid}" for server in servers),
+            "cpus": ",".join(map(str, how["cpus"])) if how.get("by_connection") else "",
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
             "mysql-ignore-errors": DONE_AGAIN,

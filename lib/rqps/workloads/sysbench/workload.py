@@ -47,6 +47,9 @@ class Sysbench:
     def clients(self, step: str, parameters: SysbenchParameters) -> int:
         return parameters.alone(step)[1].clients
 
+    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
+        return True
+
     def check(self, server: Server, step: str, parameters: SysbenchParameters) -> Checked:  # noqa: ARG002
         with closing(server.connect()) as connection:
             return Checked(plans=tuple(check_plan(connection, find(step.partition(CLIENTS)[0]))))

@@ -6,6 +6,7 @@
 local ffi = require("ffi")
 
 local measuring = require("measuring")
+local placing = require("placing")
 
 local rqps = {}
 
@@ -22,7 +23,8 @@ sysbench.cmdline.options = {
    counted_warmup = {"Transactions of each thread before those", 0},
    zipf = {"Exponent of Zipf's law, by which ids are drawn; 0 draws all alike", 0.0},
    slice_us = {"Where servers take turns: microseconds of a slice, in which one of them has all the load", 0},
-   sides = {"Those servers in their order, as SOCKET=PID with , between", ""},
+   servers = {"All servers in their order, as SOCKET=PID with , between", ""},
+   cpus = {"CPUs to share out by connection, with , between; without them the kernel places all", ""},
 }
 
 local GROUP = "###########"
@@ -114,7 +116,7 @@ function rqps.statement(parsed)
    return sysbench.opt.prepared and parsed.text[1] ~= "BEGIN" and prepared(parsed) or as_text(parsed)
 end
 
--- What the threads of a load in slices share. They have nothing in common but the process and its environment.
+-- What the threads of a load share. They have nothing in common but the process and its environment.
 ffi.cdef [[
 typedef struct { char barrier[64], connecting[64]; double origin, slice, slice_ends; int turn; } rqps_shared;
 void *calloc(size_t count, size_t size);
@@ -127,12 +129,10 @@ int pthread_mutex_unlock(void *mutex);
 ]]
 
 function init() -- before there are any threads
-   if sysbench.opt.slice_us > 0 then
-      local shared = ffi.cast("rqps_shared *", ffi.C.calloc(1, ffi.sizeof("rqps_shared")))
-      ffi.C.pthread_barrier_init(shared.barrier, nil, sysbench.opt.threads)
-      ffi.C.pthread_mutex_init(shared.connecting, nil)
-      ffi.C.setenv("RQPS_SHARED", ("%.0f"):format(tonumber(ffi.cast("uintptr_t", shared))), 1)
-   end
+   local shared = ffi.cast("rqps_shared *", ffi.C.calloc(1, ffi.sizeof("rqps_shared")))
+   ffi.C.pthread_barrier_init(shared.barrier, nil, sysbench.opt.threads)
+   ffi.C.pthread_mutex_init(shared.connecting, nil)
+   ffi.C.setenv("RQPS_SHARED", ("%.0f"):format(tonumber(ffi.cast("uintptr_t", shared))), 1)
 end
 
 local function shared_by_threads()
@@ -142,16 +142,11 @@ end
 -- The servers of the load, each with its connection and the function that does a transaction on it.
 local sides = {}
 
-local function add_side(thread, its_connection, pid)
-   connection = its_connection
-   sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), pid = pid}
-end
-
 -- The driver gives each new connection the next socket of its list, whichever thread asks for it: one at a time does.
-local function connect_to_all(thread, driver)
-   local shared, found = shared_by_threads(), {}
+local function connect_to_all(thread)
+   local driver, shared, found = sysbench.sql.driver(), shared_by_threads(), {}
    ffi.C.pthread_mutex_lock(shared.connecting)
-   for wanted, pid in sysbench.opt.sides:gmatch("([^,=]+)=(%d+)") do
+   for wanted, pid in sysbench.opt.servers:gmatch("([^,=]+)=(%d+)") do
       while not found[wanted] do
          local new = driver:connect()
          local socket = new:query_row("SELECT @@socket")
@@ -161,7 +156,9 @@ local function connect_to_all(thread, driver)
             found[socket] = new
          end
       end
-      add_side(thread, found[wanted], tonumber(pid))
+      connection = found[wanted]
+      placing.beside(connection, pid, thread)
+      sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), pid = tonumber(pid)}
    end
    ffi.C.pthread_mutex_unlock(shared.connecting)
 end
@@ -170,12 +167,7 @@ function thread_init(thread)
    if sysbench.opt.zipf > 0 then
       rqps.random_id = zipf(sysbench.opt.zipf, sysbench.opt.table_size)
    end
-   local driver = sysbench.sql.driver()
-   if sysbench.opt.slice_us > 0 then
-      connect_to_all(thread, driver)
-   else
-      add_side(thread, driver:connect())
-   end
+   connect_to_all(thread)
 end
 
 function thread_done()
