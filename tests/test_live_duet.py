@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from child import is_running, running_from, until
+from child import Child, is_running, running_from, until, waiting_threads
 from live_load import ROWS, asked
 from live_server import run_of, server_of
 from live_study import Place, ended
@@ -20,6 +21,8 @@ from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
+from rqps.observe import placement
+from rqps.observe.counters import thread_ids
 from rqps.run import serve
 from rqps.run.job import Job, make_ready
 from rqps.run.measure import measure
@@ -108,6 +111,43 @@ def test_of_many_servers_none_follows_itself(threads: int, servers: list[Server]
     orders = slices.group_by("cycle").agg("side")["side"].to_list()
     assert all(sorted(order) == [0, 0, 1, 1, 2, 2, 3, 3] for order in orders)
     assert len({tuple(order) for order in orders}) > 1, "drawn anew for each cycle"
+
+
+def cpus_of_their_own(pid: int) -> Counter[int]:
+    """How many threads of a process have a CPU and no other, by CPU."""
+    return Counter(cpu for cpu, *others in map(os.sched_getaffinity, thread_ids(pid)) if not others)
+
+
+def test_clients_share_the_cpus_each_with_the_thread_that_serves_it(servers: list[Server], tmp_path: Path) -> None:
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    wanted, pids = asked("point-query", threads=3), [server.pid for server in servers]
+    for pid in pids:
+        placement.apply(pid, cpus)
+    how: dict[str, Any] = {"seed": 1, "cpus": tuple(cpus), "log": tmp_path / "log", "by_connection": True}
+    with Sysbench().generating(servers, "point-query", wanted, **how) as load:
+        load.wait_for_begin()
+        placed = [cpus_of_their_own(pid) for pid in (*pids, load.pid)]
+        load.wait_for_end()
+        load.wait_until_gone()
+    assert placed == [Counter([*cpus, cpus[0]])] * 3, "of servers and load generator"
+
+
+def test_a_connection_that_no_thread_of_the_server_serves_can_not_be_placed(
+    servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = generator.sysbench_call
+    with Child(waiting_threads(4)) as idle:
+        monkeypatch.setattr(
+            generator,
+            "sysbench_call",
+            lambda script, of, options: real(script, of, {**options, "servers": f"{of[0].socket}={idle.pid}"}),
+        )
+        how: dict[str, Any] = {"seed": 1, "cpus": (0,), "log": tmp_path / "log", "by_connection": True}
+        with (
+            pytest.raises(RqpsError, match=f"process {idle.pid}: no thread of its own serves this connection"),
+            Sysbench().generating(servers[:1], "point-query", asked("point-query"), **how) as load,
+        ):
+            load.wait_for_begin()
 
 
 def test_a_statement_longer_than_the_slice_is_done_once_in_each(servers: list[Server], tmp_path: Path) -> None:

@@ -58,6 +58,22 @@ def test_the_kind_suits_threads_and_host(threads: int, cpus: int, kind: str) -> 
     assert placement.choose(None, threads, range(cpus)).kind == kind
 
 
+@pytest.mark.parametrize(("threads", "cpus", "kind"), [(1, 2, "same-cpu"), (2, 1, "free"), (2, 4, "split")])
+def test_connections_are_placed_where_cpus_can_not_be_divided(threads: int, cpus: int, kind: str) -> None:
+    assert placement.choose(None, threads, range(cpus), connections=True).kind == kind
+    by_connection = placement.choose(None, 4, range(3), connections=True)
+    assert by_connection == placement.choose("by-connection", 4, range(3), connections=True)
+    assert (by_connection.server_cpus, by_connection.client_cpus) == ((0, 1, 2), (0, 1, 2))
+    reason = "since 4 clients are too many to take turns on one CPU, and these are too few to divide."
+    said = placement.reasons(None, {4: by_connection})
+    assert said == f"Each client shares one of CPUs 0-2 with the thread that serves it, {reason}"
+
+
+def test_a_load_that_can_not_place_its_connections_is_refused_where_the_study_asks_for_it() -> None:
+    with pytest.raises(RqpsError, match="placement by-connection: this load generator can't place its connections"):
+        placement.choose("by-connection", 4, range(2))
+
+
 def test_whole_cores_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = machine(tmp_path, ["0,4", "1,5", "2,6", "3,7", "0,4", "1,5", "2,6", "3,7"])
     monkeypatch.setattr(placement, "SYSTEM", system)
@@ -105,6 +121,16 @@ def test_one_thread_elsewhere_is_found_with_both_values(threaded: Child) -> None
     expected = f"thread {thread}: asked for CPU {CPUS[-1]}, but runs on CPU {CPUS[0]}"
     with pytest.raises(RqpsError, match=expected):
         placement.verify(threaded.pid, CPUS[-1:])
+
+
+def test_threads_may_be_on_fewer_of_the_cpus_where_the_load_places_them(threaded: Child) -> None:
+    thread = max(int(entry.name) for entry in Path(f"/proc/{threaded.pid}/task").iterdir())
+    os.sched_setaffinity(thread, CPUS[:1])
+    placement.verify(threaded.pid, CPUS, within=True)
+    with pytest.raises(RqpsError, match=f"thread {thread}: asked for "):
+        placement.verify(threaded.pid, CPUS)
+    with pytest.raises(RqpsError, match=f"asked for CPU {CPUS[0]}, but runs on"):
+        placement.verify(threaded.pid, CPUS[:1], within=True)
 
 
 def test_a_cpu_that_does_not_exist_is_named(threaded: Child) -> None:
