@@ -126,8 +126,8 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
     without = f" Of {', '.join(nameless)} the threads have no names, and are not here." if nameless else ""
     how = (
         "Running is CPU time of the thread, which a profile divides; it and waiting for a CPU are exact. The rest is "
-        "divided by how often the thread was seen at it. Where the load generator has the same CPU (placement "
-        "same-cpu), waiting for a CPU is mostly the client's turn: the thread is ready, and the client works. "
+        "divided by how often the thread was seen at it. Where the client has the same CPU (placement same-cpu or "
+        "by-connection), waiting for a CPU is mostly the client's turn: the thread is ready, and the client works. "
         f"Figures: µs running, of µs in all, per operation; "
         f"{'means of ' * (max(rounds) > 1)}{view.rounds_of(rounds)}.{without}"
     )
