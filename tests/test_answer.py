@@ -10,6 +10,7 @@ import synthetic
 import synthetic_duet
 import synthetic_scenarios
 from rqps import stats
+from rqps.pages import perf_schema_overhead
 from rqps.profile import counted_ratios
 from rqps.profile.pair import ASSUMED
 from rqps.report.first_page import Answer, answer
@@ -92,6 +93,18 @@ def test_counted_instructions_decide_what_time_leaves_open(sample: Path) -> None
     assert f"{first} {second}".count(ASSUMED) == 1, "an interval of one round is called assumed"
     undecided = counted_ratios(reads).filter(verdict="unsure").height
     assert last.startswith(f"Can't be told: {undecided} of 30 " if undecided else "All is decided, 30 of 30 by what ")
+
+
+def test_a_cost_that_cpu_leaves_open_is_settled_by_instructions(sample: Path) -> None:
+    study = rqps.load("ps-statements", sample)
+    rounds, compared = stats.relate(study)
+    open_by_time = compared.with_columns(verdict=pl.lit("unsure"))
+    found = answer(study, rounds, open_by_time, ("perf_schema_overhead",))
+    by_cpu = perf_schema_overhead.costs(study).filter(verdict="unsure").height
+    by_instructions = counted_ratios(study).filter(verdict="unsure").height
+    assert by_cpu > by_instructions == 0, "else this sample shows nothing here"
+    assert found.sentences[-1].startswith("All is decided")
+    assert found.measured.endswith(" of duets, 50 cycles each · 30 of 30 comparisons decided")
 
 
 def test_what_everything_adds_is_made_of_what_is_recorded(sample: Path) -> None:

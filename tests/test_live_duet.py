@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from rqps.store.manifest import read_manifest, read_study_card
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS, Answer
+from rqps.workloads.load_generator import Options, sysbench_call
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.workload import Sysbench
 
@@ -135,13 +136,11 @@ def test_clients_share_the_cpus_each_with_the_thread_that_serves_it(servers: lis
 def test_a_connection_that_no_thread_of_the_server_serves_can_not_be_placed(
     servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = generator.sysbench_call
+    def of_another(script: Path, of: Sequence[Server], options: Options) -> tuple[list[str], dict[str, str]]:
+        return sysbench_call(script, of, {**options, "servers": f"{of[0].socket}={idle.pid}"})
+
+    monkeypatch.setattr(f"{generator.__name__}.sysbench_call", of_another)
     with Child(waiting_threads(4)) as idle:
-        monkeypatch.setattr(
-            generator,
-            "sysbench_call",
-            lambda script, of, options: real(script, of, {**options, "servers": f"{of[0].socket}={idle.pid}"}),
-        )
         how: dict[str, Any] = {"seed": 1, "cpus": (0,), "log": tmp_path / "log", "by_connection": True}
         with (
             pytest.raises(RqpsError, match=f"process {idle.pid}: no thread of its own serves this connection"),

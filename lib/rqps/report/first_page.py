@@ -51,7 +51,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Co
     if "perf_schema_overhead" in pages:
         costs = perf_schema_overhead.costs(study)
     if not costs.is_empty():
-        about, first = costs, perf_schema_overhead.largest(study, costs)
+        about, first = _settled(costs, decided), perf_schema_overhead.largest(study, costs)
     else:
         first = _most_changed(decided)
     most, second, row = first
@@ -106,6 +106,13 @@ def _where(study: Study, row: Row) -> str:
     )
 
 
+def _settled(costs: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
+    """The costs; where CPU leaves one unsure, throughput or instructions of that comparison, if they decide it."""
+    keys = ["host", "step", "base", "dbms"]
+    others = decided.filter(pl.col("verdict") != "unsure").join(costs.filter(verdict="unsure"), on=keys, how="semi")
+    return pl.concat([costs.join(others, on=keys, how="anti", maintain_order="left"), others], how="diagonal")
+
+
 def _can_not_be_told(about: pl.DataFrame, of_throughput: bool) -> str:
     """The comparisons that are unsure; where none is, how many throughput leaves open, and what nine of ten tell."""
     if unsure := left_unsure(about):
@@ -132,8 +139,17 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
     if cycles:
         how = f"of duets, {median(cycles):.0f} cycles each"
     undecided = about.filter(verdict="unsure").height
+    by_time = about.filter(pl.col("metric") != INSTRUCTIONS)
     decided = f"{about.height - undecided} of {counted(about.height, 'comparison')} decided"
-    return " · ".join([length, *rows, *dict.fromkeys(hosts), f"{rounds_of(about['n'])} {how}", decided])
+    return " · ".join(
+        [
+            length,
+            *rows,
+            *dict.fromkeys(hosts),
+            f"{rounds_of((about if by_time.is_empty() else by_time)['n'])} {how}",
+            decided,
+        ]
+    )
 
 
 def _machine(known: dict[str, str]) -> str:

@@ -52,6 +52,8 @@ def _pack_into(folder: Path, study: Study) -> Path:
         for name in TABLES:
             path = unfinished / f"{name}.parquet"
             rows: pl.LazyFrame = getattr(study, name).lazy()
+            if "frames" in TABLES[name]:  # stacks that begin alike stand together, which takes an eighth of the bytes
+                rows = rows.sort(pl.col("frames").list.join(";"), "step", "run", maintain_order=True)
             rows.sink_parquet(
                 path,
                 compression="zstd",
