@@ -30,6 +30,7 @@ _SAYS = {
     CPU: "an operation costs {dbms} {number} times the CPU of {base}",
     INSTRUCTIONS: "an operation takes {dbms} {number} times the instructions of {base}",
 }
+_BESIDE = {THROUGHPUT: "by what an operation costs: throughput", CPU: "by throughput or instructions: CPU"}
 
 
 class Answer(NamedTuple):
@@ -61,7 +62,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Co
     second = second or (_where(study, row) if row else "")
     if row and row["n"] == 1 and ASSUMED not in second:
         most = f"{most} {ASSUMED}"
-    said = (most, second, _can_not_be_told(about, costs.is_empty()))
+    said = (most, second, _can_not_be_told(about, THROUGHPUT if costs.is_empty() else CPU))
     return Answer(
         tuple(filter(None, said)),
         _measured_on(study, rounds, about),
@@ -113,14 +114,17 @@ def _settled(costs: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([costs.join(others, on=keys, how="anti", maintain_order="left"), others], how="diagonal")
 
 
-def _can_not_be_told(about: pl.DataFrame, of_throughput: bool) -> str:
-    """The comparisons that are unsure; where none is, how many throughput leaves open, and what nine of ten tell."""
+def _can_not_be_told(about: pl.DataFrame, measure: str) -> str:
+    """The comparisons that are unsure, how many others the measure leaves open, and what nine of ten tell."""
+    by_others = about.filter(pl.col("metric") != measure, pl.col("verdict") != "unsure").height
+    many, how = f"{by_others} of {about.height}", f"{_BESIDE[measure]} is unsure there"
     if unsure := left_unsure(about):
-        return f"Can't be told: {unsure}."
-    by_cost = about.filter(pl.col("metric") != THROUGHPUT).height if of_throughput else 0
-    how = f", {by_cost} of {about.height} by what an operation costs: throughput is unsure there" if by_cost else ""
+        return f"Can't be told: {unsure}." + (f" {many} are decided {how}." if by_others else "")
     told = stats.told(about)
-    return f"All is decided{how}" + (f"; a difference of less than {percent(told)} can't be told." if told else ".")
+    beside = f", {many} {how}" if by_others else ""
+    return f"All is decided{beside}" + (
+        f"; a difference of less than {percent(told)} can't be told." if told else "."
+    )
 
 
 def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str:
