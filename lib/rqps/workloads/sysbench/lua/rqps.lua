@@ -145,11 +145,12 @@ local sides = {}
 -- The driver gives each new connection the next socket of its list, whichever thread asks for it: one at a time does.
 local function connect_to_all(thread)
    local driver, shared, found = sysbench.sql.driver(), shared_by_threads(), {}
+   local several = sysbench.opt.servers:find(",")
    ffi.C.pthread_mutex_lock(shared.connecting)
    for wanted, pid in sysbench.opt.servers:gmatch("([^,=]+)=(%d+)") do
       while not found[wanted] do
          local new = driver:connect()
-         local socket = new:query_row("SELECT @@socket")
+         local socket = several and new:query_row("SELECT @@socket") or wanted
          if found[socket] then
             new:disconnect()
          else
