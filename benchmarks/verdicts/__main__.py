@@ -27,6 +27,7 @@ TABLES: dict[str, Table] = {
     "slices": measured.slices_table,
     "writes": measured.writes_table,
     "robin": measured.robin_table,
+    "clients": measured.clients_table,
     "starts": measured.starts_table,
     "agreement": agreement_table,
 }
@@ -56,6 +57,7 @@ def arguments() -> argparse.Namespace:
     slices.add_argument("--length", type=int, action="append", help="milliseconds; 1 to 1000 if not given")
     part("writes", "updates and inserts in a duet, and each server by itself", rounds=4, seconds=8)
     part("robin", "four servers in one round robin, or pairs?", rounds=30, seconds=3)
+    part("clients", "where to place several clients and the threads that serve them?", rounds=6, seconds=2)
     part("starts", "the spread between starts: pages and addresses", rounds=20, seconds=3)
     agree = part("agreement", "duets beside counted instructions and long rounds, from studies in data")
     agree.add_argument("--duets", default="releases", help="a study measured by duets")
@@ -92,6 +94,8 @@ def main() -> None:
             measured.writes(file, asked.rounds, asked.seconds)
         case "robin":
             measured.robin(file, asked.rounds, asked.seconds)
+        case "clients":
+            measured.clients(file, asked.rounds, asked.seconds)
         case "starts":
             measured.starts(file, asked.rounds, asked.seconds)
         case "agreement":

@@ -41,6 +41,7 @@ from rqps import stats
 from rqps.run.serve import Serving
 from rqps.stats.metrics import COMPARED
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
+from rqps.study import PlacementKind
 from scipy.stats import beta, chi2
 
 DIFFERENT = ("slower", "faster")
@@ -59,6 +60,7 @@ PUBLISHED = 0.05
 """As seen in published tables: one run a side, and what is farther from 1 than this is a change."""
 LENGTHS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 OLD = "my5624.common"
+PLACED: tuple[PlacementKind, ...] = ("free", "by-connection", "split")
 PLACES = ("first", "second", "third")
 
 
@@ -328,6 +330,38 @@ def robin_table(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("seconds").round(0).cast(pl.Int64).alias("a round, s"),
         _percent("spread"),
         (pl.format("±{} %", (100 * width).round(3))).alias("standard error after an hour for three"),
+    )
+
+
+def clients(file: Path, rounds: int, seconds: int) -> None:
+    """One build with itself and with 5.6, from 4 and 32 clients, in each placement."""
+    ask = partial(runs, rounds, (BASE, ME, OLD), steps=("point-query",), threads=(4, 32), seconds=seconds)
+    asked = {kind: by_round(ask(placed=kind)) for kind in PLACED}
+    ready = {kind: ready_for(each[0]) for kind, each in asked.items()}
+    todo = [
+        Todo(kind, number + 1, partial(one_round, asked[kind][number], ready[kind], USUAL, kind))
+        for number in range(rounds)
+        for kind in shuffled(PLACED, number)
+    ]
+    carry_out(file, todo)
+
+
+def clients_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By comparison, number of clients, metric and placement: ratio, spread, and throughput of the base."""
+    keys = ("dbms", "step", "metric", "condition")
+    known = rows.filter(pl.col("metric").is_in(METRICS))
+    base = known.group_by(keys).agg(pl.col("base_value").median(), pl.col("error").median().alias("within"))
+    table = _spreads(known, keys).join(base, on=keys).sort("dbms", "step", "metric", "condition", descending=True)
+    return table.select(
+        pl.col("dbms").replace({ME: "itself", OLD: "5.6"}).alias("8.0 against"),
+        pl.col("step").str.extract(r"@(\d+)").alias("clients"),
+        pl.col("metric").replace(NAMES),
+        pl.col("condition").alias("placement"),
+        pl.col("n").alias("rounds"),
+        *_interval(),
+        _percent("spread"),
+        _percent("within").alias("within a round"),
+        pl.when(metric=THROUGHPUT).then(pl.col("base_value").round(0).cast(pl.Int64)).alias("8.0 does, per s"),
     )
 
 

@@ -37,7 +37,7 @@ from rqps.run.state import this_host
 from rqps.stats.metrics import COMPARED
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY, SLICES
-from rqps.study import Run, read_runs_file, unfold
+from rqps.study import PlacementKind, Run, read_runs_file, unfold
 from rqps.study.runs_file import ConfigSpec
 from rqps.terminal import Terminal, duration
 from rqps.workloads import PARAMETERS
@@ -96,15 +96,19 @@ ends = math.inf
 
 
 def runs(
-    rounds: int, dbms: Sequence[str], method: Literal["duet", "rounds"] = "duet", **parameters: Any
+    rounds: int,
+    dbms: Sequence[str],
+    method: Literal["duet", "rounds"] = "duet",
+    placed: PlacementKind | None = None,
+    **parameters: Any,
 ) -> tuple[Run, ...]:
-    """The runs of a study of one's own: the demo's, with other dbms, rounds and parameters."""
+    """The runs of a study of one's own: the demo's, with other dbms, rounds, placement and parameters."""
     runs_file = read_runs_file(RUNS_YAML, PARAMETERS)
     configs = {name.partition(".")[2]: ConfigSpec(extends="common") for name in SAME}
     demo = runs_file.studies["demo"]
     asked = SysbenchParameters.model_validate(demo.parameters.model_dump() | parameters)
     changed = {"dbms": tuple(dbms), "base": dbms[0], "rounds": rounds, "method": method, "parameters": asked}
-    study = demo.model_copy(update={**changed, "seed": SEED})
+    study = demo.model_copy(update={**changed, "seed": SEED, "placement": placed})
     own = {"configs": {**runs_file.configs, **configs}, "studies": {"proof": study}}
     whole = unfold(runs_file.model_copy(update=own), "proof", this_host())
     return tuple(run for run in whole if run.mode == "throughput")

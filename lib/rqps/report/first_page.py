@@ -120,11 +120,9 @@ def _can_not_be_told(about: pl.DataFrame, measure: str) -> str:
     many, how = f"{by_others} of {about.height}", f"{_BESIDE[measure]} is unsure there"
     if unsure := left_unsure(about):
         return f"Can't be told: {unsure}." + (f" {many} are decided {how}." if by_others else "")
-    told = stats.told(about)
-    beside = f", {many} {how}" if by_others else ""
-    return f"All is decided{beside}" + (
-        f"; a difference of less than {percent(told)} can't be told." if told else "."
-    )
+    beside, told = f", {many} {how}" if by_others else "", stats.told(about)
+    least = f"; a difference of less than {percent(told)} can't be told." if told else "."
+    return f"All is decided{beside}{least}"
 
 
 def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str:
@@ -144,16 +142,9 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
         how = f"of duets, {median(cycles):.0f} cycles each"
     undecided = about.filter(verdict="unsure").height
     by_time = about.filter(pl.col("metric") != INSTRUCTIONS)
+    measured = f"{rounds_of((about if by_time.is_empty() else by_time)['n'])} {how}"
     decided = f"{about.height - undecided} of {counted(about.height, 'comparison')} decided"
-    return " · ".join(
-        [
-            length,
-            *rows,
-            *dict.fromkeys(hosts),
-            f"{rounds_of((about if by_time.is_empty() else by_time)['n'])} {how}",
-            decided,
-        ]
-    )
+    return " · ".join([length, *rows, *dict.fromkeys(hosts), measured, decided])
 
 
 def _machine(known: dict[str, str]) -> str:
