@@ -353,7 +353,7 @@ def clients_table(rows: pl.DataFrame) -> pl.DataFrame:
     base = known.group_by(keys).agg(pl.col("base_value").median(), pl.col("error").median().alias("within"))
     table = _spreads(known, keys).join(base, on=keys).sort("dbms", "step", "metric", "condition", descending=True)
     return table.select(
-        pl.col("dbms").replace({ME: "itself", OLD: "5.6"}).alias("8.0 against"),
+        pl.col("dbms").replace({ME: "itself", OLD: "5.6"}).alias("beside 8.0"),
         pl.col("step").str.extract(r"@(\d+)").alias("clients"),
         pl.col("metric").replace(NAMES),
         pl.col("condition").alias("placement"),
