@@ -13,7 +13,6 @@ from pathlib import Path
 import measured
 import measuring
 import polars as pl
-from agreement import agreement, agreement_table
 from measuring import HERE, read, write
 from picture import draw
 from rqps.terminal import Terminal
@@ -29,7 +28,7 @@ TABLES: dict[str, Table] = {
     "robin": measured.robin_table,
     "clients": measured.clients_table,
     "starts": measured.starts_table,
-    "agreement": agreement_table,
+    "agreement": measured.agreement_table,
 }
 NOT_YET = "*Not measured yet.*"
 
@@ -59,13 +58,8 @@ def arguments() -> argparse.Namespace:
     part("robin", "four servers in one round robin, or pairs?", rounds=30, seconds=3)
     part("clients", "where to place several clients and the threads that serve them?", rounds=6, seconds=2)
     part("starts", "the spread between starts: pages and addresses", rounds=20, seconds=3)
-    agree = part("agreement", "duets beside counted instructions and long rounds, from studies in data")
-    agree.add_argument("--duets", default="releases", help="a study measured by duets")
-    agree.add_argument("--rounds", default="where-did-it-go", help="a study measured by rounds")
-    agree.add_argument("--counted", default="where-did-it-go", help="a study with counted instructions")
-    agree.add_argument("--build", default="my8033", help="the one that the others are compared with")
-    agree.add_argument("--step", default="point-query")
-    agree.add_argument("--data", type=Path)
+    agree = "releases beside 8.0 by duets, by long rounds and by counted instructions: do they agree?"
+    part("agreement", agree, rounds=6, seconds=20)
     picture = part("picture", "draw the picture of a duet for docs/verdicts.md")
     picture.add_argument("--study", default="releases", help="a study measured by duets")
     picture.add_argument("--dbms", help="the one that is compared with the base; the first other one if not given")
@@ -99,7 +93,7 @@ def main() -> None:
         case "starts":
             measured.starts(file, asked.rounds, asked.seconds)
         case "agreement":
-            write(file, agreement(asked.duets, asked.rounds, asked.counted, asked.build, asked.step, asked.data))
+            measured.agreement(file, asked.rounds, asked.seconds)
         case "picture":
             draw(asked.study, asked.dbms, asked.step, asked.data, asked.to)
         case "tables":

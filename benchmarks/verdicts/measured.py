@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import rqps
 from measuring import (
     BASE,
     CPU,
@@ -38,6 +39,7 @@ from measuring import (
     values,
 )
 from rqps import stats
+from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.run.serve import Serving
 from rqps.stats.metrics import COMPARED
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
@@ -61,6 +63,8 @@ PUBLISHED = 0.05
 LENGTHS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 OLD = "my5624.common"
 PLACED: tuple[PlacementKind, ...] = ("free", "by-connection", "split")
+COUNTED_IN = "where-did-it-go"
+"""The study whose counted instructions stand beside duets and long rounds."""
 PLACES = ("first", "second", "third")
 
 
@@ -75,7 +79,8 @@ def aa(file: Path, duets: int, seconds: int, beside: int) -> None:
 
 
 def aa_table(rows: pl.DataFrame, rounds: int = ROUNDS_FOR_A_VERDICT) -> pl.DataFrame:
-    """By step and metric: the ratio of all duets, and how often pages of so many rounds call two alike different."""
+    """By step and metric: the ratio of all duets; of pages of so many rounds, how many intervals hold 1 and how many
+    call two alike different."""
     found = []
     for (unit,), of_unit in rows.filter(pl.col("metric").is_in(COMPARED)).group_by("unit", maintain_order=True):
         pages = of_unit.with_columns(pl.col("round").sub(1) // rounds)
@@ -85,12 +90,16 @@ def aa_table(rows: pl.DataFrame, rounds: int = ROUNDS_FOR_A_VERDICT) -> pl.DataF
         keys = ("step", "metric")
         ratio = stats.STUDENT.estimate(of_unit.with_columns(pl.lit(None, pl.Float64).alias("error")), keys, "ratio")
         spread = of_unit.group_by(keys).agg(pl.col("ratio").log().std().alias("spread"))
-        called = cells.group_by(keys).agg(
-            pl.len().alias("cells"), pl.col("verdict").is_in(DIFFERENT).sum().alias("called")
+        counts = (
+            pl.len().alias("cells"),
+            pl.lit(1).is_between("low", "high").sum().alias("held"),
+            pl.col("verdict").is_in(DIFFERENT).sum().alias("called"),
         )
-        table = ratio.join(spread, on=keys, how="left").join(called, on=keys, how="left", maintain_order="left")
-        everything = pl.DataFrame({"cells": [cells.height], "called": [cells["verdict"].is_in(DIFFERENT).sum()]})
-        table = pl.concat([table, everything.with_columns(pl.lit("all").alias("step"))], how="diagonal_relaxed")
+        table = ratio.join(spread, on=keys, how="left").join(
+            cells.group_by(keys).agg(counts), on=keys, how="left", maintain_order="left"
+        )
+        everything = cells.select(pl.lit("all").alias("step"), *counts)
+        table = pl.concat([table, everything], how="diagonal_relaxed")
         found.append(table.select(pl.lit(unit).alias("measured"), pl.all()))
     return pl.concat(found).select(
         "measured",
@@ -100,6 +109,7 @@ def aa_table(rows: pl.DataFrame, rounds: int = ROUNDS_FOR_A_VERDICT) -> pl.DataF
         *_interval(),
         _percent("spread"),
         pl.col("cells"),
+        pl.col("held").alias("intervals hold 1"),
         pl.col("called").alias("called different"),
         pl.struct("called", "cells")
         .map_elements(lambda each: f"{at_most(each['called'], each['cells']):.1%}", pl.String)
@@ -187,6 +197,7 @@ def power_table(rows: pl.DataFrame) -> pl.DataFrame:
         else:
             parts = list(tries_of(page, 60 * BUDGETS_MIN[percent]))
             tries, hits = len(parts), sum(is_found(part, str(metric), percent) for part in parts)
+            row["intervals of 4 rounds hold it"] = _held(page, str(metric))
             row["95 % find it in"] = minutes_until_found(page, str(metric), percent)
         row[f"found in {'/'.join(f'{each:g}' for each in BUDGETS_MIN.values())} min"] = f"{hits} of {tries}"
         found.append(row)
@@ -209,6 +220,17 @@ def is_found(page: pl.DataFrame, metric: str, percent: int) -> bool:
     asked = page.with_columns(smallest_effect=pl.lit(percent / 200))
     [verdict] = stats.compare(asked).filter(metric=metric)["verdict"]
     return bool(verdict == "slower")
+
+
+def _held(page: pl.DataFrame, metric: str) -> str:
+    """How many intervals of pages of four rounds hold what is true."""
+    true = page.filter(metric=metric)["true"].median()
+    of_page = page.with_columns((pl.col("round") - 1) // ROUNDS_FOR_A_VERDICT).partition_by("round")
+    whole = [each for each in of_page if _rounds_in(each) == ROUNDS_FOR_A_VERDICT]
+    held = [
+        stats.compare(each).filter(pl.lit(true).is_between("low", "high"), metric=metric).height for each in whole
+    ]
+    return f"{sum(held)} of {len(whole)}"
 
 
 def minutes_until_found(page: pl.DataFrame, metric: str, percent: int) -> str:
@@ -416,6 +438,44 @@ def starts_table(rows: pl.DataFrame) -> pl.DataFrame:
         pl.struct("n", "spread").map_elements(reach, pl.String).alias("95 %"),
         *_interval(),
     )
+
+
+def agreement(file: Path, rounds: int, seconds: int) -> None:
+    """A point query of releases beside 8.0: by duets, by long rounds, and by instructions counted in a study."""
+    others = ("my5534.common", OLD, "my97.common")
+    ask = partial(runs, rounds, (BASE, *others), steps=("point-query",))
+    ways = {"duets": by_round(ask()), "long rounds": by_round(ask("rounds", seconds=seconds))}
+    ready = ready_for(ways["duets"][0])
+
+    def counted() -> pl.DataFrame:
+        study = rqps.load(COUNTED_IN, mode="instructions")
+        found = instructions_per_operation(study.instructions, study.steps, study.runs)
+        return ratios(found.filter(pl.col("dbms").is_in([BASE, *others]), step="point-query"))
+
+    todo = [Todo("instructions", 1, counted)]
+    for number in range(rounds):
+        for way in shuffled(list(ways), number):
+            todo.append(Todo(way, number + 1, partial(one_round, ways[way][number], ready)))
+    carry_out(file, todo)
+
+
+def agreement_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row per release: what each way says of it."""
+    said = rows.filter(pl.col("metric").is_in([*METRICS, COUNTED]))
+    table = stats.STUDENT.estimate(said, ("dbms", "metric", "unit"), "ratio")
+    ratio, reach = _interval()
+    way = (
+        pl.when(metric=COUNTED).then("unit").otherwise(pl.format("{} by {}", pl.col("metric").replace(NAMES), "unit"))
+    )
+    told = table.select(pl.col("dbms").alias("beside 8.0"), way.alias("way"), ratio, reach).select(
+        "beside 8.0",
+        "way",
+        pl.when(pl.col("95 % of it").is_null())
+        .then("ratio")
+        .otherwise(pl.format("{} ({})", "ratio", "95 % of it"))
+        .alias("said"),
+    )
+    return told.pivot(on="way", index="beside 8.0", values="said").sort("beside 8.0")
 
 
 def at_most(called: int, cells: int | None) -> float:
