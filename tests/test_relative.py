@@ -394,9 +394,9 @@ def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
         for row in summary.iter_rows(named=True)
     ]
     assert got == [
-        "point-query my2.base 0.700 [0.696, 0.704] 6 slower",
+        "point-query my2.base 0.700 [0.695, 0.704] 6 slower",
         "point-query my2.ps0 0.799 [0.795, 0.804] 6 slower",
-        "update-index my2.base 0.702 [0.699, 0.704] 6 slower",
+        "update-index my2.base 0.702 [0.700, 0.704] 6 slower",
         "update-index my2.ps0 0.800 [0.797, 0.803] 6 slower",
     ]
 

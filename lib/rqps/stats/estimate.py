@@ -17,9 +17,9 @@ FEWEST_FOR_A_SLOPE = 8
 """Groups of one metric that tell how their spread grows with the noise within their rounds."""
 MOST_FREEDOM = 20.0
 """The most degrees of freedom that a group gets from the others, however alike their spreads look."""
-OTHERS_COUNT = 2 / 3
+OTHERS_COUNT = 1 / 2
 """The share of that which counts: spreads differ in other ways than theory assumes, and with all of it 8 of 100 pages
-of 4 to 6 rounds had a false call, with this 2 to 7 (benchmarks/verdicts)."""
+of 4 to 6 rounds had a false call, with this 1 to 5 (benchmarks/verdicts)."""
 _TINY = 1e-18
 """Keeps the weight of rounds that do not differ at all finite."""
 
