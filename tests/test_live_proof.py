@@ -11,11 +11,28 @@ pytestmark = pytest.mark.live
 PROOF = Path(__file__).parent.parent / "benchmarks/verdicts"
 
 
-def test_a_duet_of_equal_servers_gives_a_ratio_for_each_step(tmp_path: Path) -> None:
-    asked = ("--results", tmp_path, "aa", "--duets", "1", "--seconds", "1")
-    proof = subprocess.run([sys.executable, PROOF, *asked], capture_output=True, text=True, timeout=600)
+def proven(part: str, results: Path, *asked: str) -> tuple[pl.DataFrame, str]:
+    """The rows that a part leaves, and the table that it prints."""
+    command = [sys.executable, str(PROOF), "--results", str(results), part, *asked, "--seconds", "1"]
+    proof = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert proof.returncode == 0, proof.stderr
-    rows = pl.read_parquet(tmp_path / "aa.parquet").filter(metric="operations_per_s")
+    return pl.read_parquet(results / f"{part}.parquet"), proof.stdout
+
+
+def test_a_duet_of_equal_servers_gives_a_ratio_for_each_step(tmp_path: Path) -> None:
+    every, table = proven("aa", tmp_path, "--duets", "1")
+    rows = every.filter(metric="operations_per_s")
     assert sorted(rows["step"]) == ["insert", "point-query", "range-covered-si", "update-index"]
     assert rows["ratio"].is_finite().all()
-    assert "| alone | point-query | throughput | 1 |" in proof.stdout
+    assert "| alone | point-query | throughput | 1 |" in table
+
+
+def test_a_server_that_burns_says_how_long_it_did_for_each_packet(tmp_path: Path) -> None:
+    rows, table = proven("power", tmp_path, "--size", "3", "--rounds", "1", "--published", "0")
+    said = rows.select("unit", pl.col("note").str.json_decode(pl.Struct({"loops": pl.Int64, "burnt_us": pl.Float64})))
+    burning = said.unnest("note").filter(pl.col("unit") != "calibration")
+    assert said.unnest("note").filter(unit="calibration")["loops"].unique().to_list() == [0]
+    assert set(burning["unit"]) == {"duet, 3 %", "rounds, 3 %"}
+    assert (burning["loops"] > 0).all()
+    assert (burning["burnt_us"] > 0).all()
+    assert "| 3 % | throughput | duet |" in table
