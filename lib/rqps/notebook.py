@@ -35,6 +35,8 @@ PIDS = "pids.txt"
 """File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
 QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start of what does not matter here
+SHUTDOWN_PATIENCE_S = 1.0
+"""Half of it for a kernel to end by itself, then it gets a SIGTERM: about one in thirty waits for its own threads."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
 """The lines and characters that are shown of what a kernel said before it died."""
 
@@ -214,6 +216,8 @@ def _kernel_class(
     from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
     class Kernel(AsyncKernelManager):
+        shutdown_wait_time = SHUTDOWN_PATIENCE_S
+
         async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
             self.transport, self.connection_file = "ipc", str(private / "kernel.json")
             spec = self.kernel_spec

@@ -21,8 +21,9 @@ from nbformat import NotebookNode, ValidationError
 
 from rqps.errors import RqpsError
 from rqps.scratch import replacing
+from rqps.view.drawing import VEGALITE
 from rqps.view.flame import script_element, without_program
-from rqps.view.renderer import MIME, VEGALITE
+from rqps.view.renderer import MIME
 from rqps.view.words import Nothing
 
 # The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.

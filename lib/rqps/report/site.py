@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -264,22 +265,18 @@ def executed_page(
 def _execute(
     notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, pictures: Path | None = None
 ) -> None:
-    (place / LOGS).mkdir(parents=True, exist_ok=True)
-    variables = {}
-    if pictures:
-        pictures.mkdir(exist_ok=True)
-        variables[renderer.PICTURES] = str(pictures)
-    execution = Execution(notebook, place, parameters, each_cell=False, variables=variables)
-    try:
-        ended = False
-        while not ended:
-            ended = execution.wait(TICK_S)
-            if pictures:
-                renderer.draw(pictures)
-            if not ended:
-                progress.tick(f"executing {notebook.name}")
-    finally:
-        execution.stop()
+    logs = place / LOGS
+    logs.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        variables = {}
+        if pictures:
+            pictures.mkdir(exist_ok=True)
+            variables[renderer.PICTURES] = str(pictures)
+            stack.enter_context(renderer.drawn_beside(pictures, logs / "drawing.log"))
+        execution = Execution(notebook, place, parameters, each_cell=False, variables=variables)
+        stack.callback(execution.stop)
+        while not execution.wait(TICK_S):
+            progress.tick(f"executing {notebook.name}")
     if error := execution.error():
         raise RqpsError(
             f"{notebook.name} did not come to its end for study {parameters['study']}: {error}",

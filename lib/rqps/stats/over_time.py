@@ -35,12 +35,12 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
 
     def pieces_of(rows: pl.DataFrame) -> pl.DataFrame:
         found = beside(rows, of_rows, *of_run).lazy()
-        whole = found.filter((pl.col("second") < pl.col("whole_s")) | pl.col("shared"))
+        whole = found.filter(pl.col("second") >= 0, (pl.col("second") < pl.col("whole_s")) | pl.col("shared"))
         return whole.group_by("of", "beside", begin).agg(sums).collect()
 
     # Some rows at a time, as they are read: all of a long study do not fit into memory.
     pieces = (
-        intervals.filter(pl.col("step").is_in(steps["step"].unique().implode()), pl.col("second") >= 0)
+        intervals.filter(pl.col("step").is_in(steps["step"].unique().implode()))
         .select(
             *of_run,
             "second",

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 from polars.io.plugins import register_io_source
@@ -17,11 +18,13 @@ from rqps.store.schemas import IDENTITY, MODE_TABLES, TABLES, WORKLOAD_TABLES, C
 from rqps.store.write import VERSION_KEY
 
 _FILE = "file"
-_AT_ONCE_BYTES = 16 * 1024**2
+_AT_ONCE_BYTES = 32 * 1024**2
 """Files that are read together: of a study that is larger than memory, so much is in memory at a time."""
 MOST_VALUES, VALUES_A_BYTE = 20_000_000, 200
 """A file stands for so many values at most, and so many for each of its bytes: settings, which are the same in all
 runs, come to 85. A few bytes can stand for more rows than there is memory."""
+_COUNTED_AT_ONCE = 200
+"""Files whose rows are counted together for that."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
 
 
@@ -94,20 +97,23 @@ def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
             continue
         alike.setdefault(metadata.get("ARROW:schema", str(path)), []).append((path, manifest))
     for files in alike.values():
+        _refuse_excess([path for path, _ in files], len(TABLES[name]))
         for some in _at_once(files):
-            _refuse_excess([path for path, _ in some], len(TABLES[name]))
             yield _of_files(name, some)
 
 
 def _refuse_excess(files: Sequence[Path], columns: int) -> None:
-    with suppress(PolarsError, PanicException, ValueError):
-        rows_in(files, columns)
-        return
-    for path in files:
-        try:
-            rows_in(path, columns, path.stat().st_size)
-        except (OSError, PolarsError, PanicException, ValueError) as error:
-            raise damaged(path, str(error)) from error
+    sizes = {path: path.stat().st_size for path in files}
+    by_size = sorted(files, key=lambda path: sizes[path])
+    for some in (by_size[at : at + _COUNTED_AT_ONCE] for at in range(0, len(files), _COUNTED_AT_ONCE)):
+        with suppress(PolarsError, PanicException, ValueError):
+            rows_in(some, columns, sizes[some[0]])  # of all, for the bytes of one: none is too much
+            continue
+        for path in some:
+            try:
+                rows_in(path, columns, sizes[path])
+            except (OSError, PolarsError, PanicException, ValueError) as error:
+                raise damaged(path, str(error)) from error
 
 
 def _of_files(name: str, files: Runs) -> pl.LazyFrame:
@@ -140,10 +146,10 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
 def beside(rows: pl.DataFrame, known: pl.DataFrame, *on: str) -> pl.DataFrame:
     """The rows with the columns of `known`, which has each key once. Keys are looked up once for all rows that have
     the same one and stand together: a join takes ten times as long."""
-    is_first = rows.select(pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift()) for key in on)).to_series()
-    keys = rows.select(on).filter(is_first)
+    alike = rows.select(pl.struct(on).rle().struct.unnest())
+    keys = alike.select(pl.col("value").struct.unnest())
     found = keys.join(known, on=on, how="left", maintain_order="left", validate="m:1").drop(on)
-    return rows.hstack(found.select(pl.all().gather(is_first.cum_sum() - 1)))
+    return rows.hstack(found[np.repeat(np.arange(found.height), alike["len"].to_numpy())])
 
 
 def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path, Manifest]]]:

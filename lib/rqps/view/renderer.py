@@ -6,27 +6,28 @@ nothing from the network. A page draws the same with a Vega-Lite of its own.
 
 import json
 import os
-import struct
-import zlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 
+from rqps import keeper
+from rqps.errors import RqpsError
+from rqps.view import drawing
+from rqps.view.drawing import png
 from rqps.view.theme import PICTURE_WIDTH_PX
 
 MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-VEGALITE = "6.4"
-"""The version that draws pages and pictures. JupyterLab's is older: nothing newer than 5.6 may stand in a chart."""
 EMBEDDED = {"embed_options": {"actions": False, "renderer": "svg"}}
-SHARP, PLAIN = 1.5, 1.0
-TALL_PX = 900
 PICTURES = "RQPS_PICTURES"
-"""Variable of a kernel: the folder where it leaves its charts for another process to `draw` meanwhile."""
+"""Variable of a kernel: the folder where it leaves its charts, to be drawn by another process meanwhile."""
 _NUMBERS = count()
-_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def enable() -> None:
@@ -57,36 +58,25 @@ def _left(fixed: dict[str, Any], folder: Path) -> str:
     return name
 
 
-def draw(folder: Path) -> None:
-    """Draw the charts that a kernel has left in a folder by now."""
-    for left in sorted(folder.glob("*.json")):
-        (folder / left.stem).write_bytes(png(json.loads(left.read_text(encoding="utf-8"))))
-        left.unlink()
-
-
-def png(fixed: dict[str, Any]) -> bytes:
-    """A picture of a chart."""
-    import vl_convert
-
-    # A tall picture at full sharpness would weigh more than all the rest of its page.
-    height = fixed.get("height")
-    tall = isinstance(height, int | float) and height > TALL_PX
-    return _repacked(vl_convert.vegalite_to_png(fixed, vl_version=VEGALITE, scale=PLAIN if tall else SHARP))
-
-
-def _repacked(png: bytes) -> bytes:
-    """A picture in a third of its bytes: vl-convert packs quickly, and not as well as zlib can."""
-    before, pixels, at = [], b"", len(_PNG)
-    while at < len(png):
-        length, kind = struct.unpack(">I4s", png[at : at + 8])
-        body = png[at + 8 : at + 8 + length]
-        at += 12 + length
-        if kind == b"IDAT":
-            pixels += body
-        elif kind != b"IEND":
-            before.append((kind, body))
-    packed = [*before, (b"IDAT", zlib.compress(zlib.decompress(pixels), 6)), (b"IEND", b"")]
-    checked = ((kind + body, len(body)) for kind, body in packed)
-    return _PNG + b"".join(
-        struct.pack(">I", size) + part + struct.pack(">I", zlib.crc32(part)) for part, size in checked
-    )
+@contextmanager
+def drawn_beside(folder: Path, log: Path) -> Iterator[None]:
+    """Draws the charts that a kernel leaves in a folder, in a process beside it; at the end all are drawn."""
+    program = [sys.executable, "-I", drawing.__file__, str(folder)]
+    with (
+        log.open("wb") as words,
+        subprocess.Popen(
+            # In a session of its own, so that Ctrl-C in a terminal reaches us alone.
+            keeper.command("exec", program, cpus=()),
+            stdin=subprocess.PIPE,
+            stderr=words,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        said = log.read_text(errors="replace").strip().rpartition("\n")[2]
+        raise RqpsError(f"{folder}: charts could not be drawn: {said}", fix=f"see {log}")
