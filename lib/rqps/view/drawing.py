@@ -49,7 +49,13 @@ def _repacked(png: bytes) -> bytes:
 
 def _draw(folder: Path) -> None:
     for left in sorted(folder.glob("*.json")):
-        (folder / left.stem).write_bytes(png(json.loads(left.read_text(encoding="utf-8"))))
+        chart = json.loads(left.read_text(encoding="utf-8"))
+        try:
+            picture = png(chart)
+        except ValueError as error:
+            why = " ".join(line for line in str(error).splitlines() if not line.startswith("    at "))
+            sys.exit(f"{chart.get('description', 'one')}: {why}")
+        (folder / left.stem).write_bytes(picture)
         left.unlink()
 
 

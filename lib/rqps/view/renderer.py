@@ -79,4 +79,5 @@ def drawn_beside(folder: Path, log: Path) -> Iterator[None]:
             raise
     if process.returncode:
         said = log.read_text(errors="replace").strip().rpartition("\n")[2]
-        raise RqpsError(f"{folder}: charts could not be drawn: {said}", fix=f"see {log}")
+        fix = "open the notebook in JupyterLab, set `study` and run it: it draws each chart below its cell"
+        raise RqpsError(f"{folder.parent.name}: a chart could not be drawn: {said[:300]}", fix=fix)
