@@ -1,5 +1,5 @@
 """Pictures of charts. As a program, it draws those that a notebook leaves in a folder, beside its kernel: vl-convert
-lets no other thread of a process work meanwhile, so that papermill would keep the kernel waiting.
+lets no other thread of its process work meanwhile, so that papermill would keep the kernel waiting.
 """
 
 import json
@@ -59,7 +59,8 @@ def _draw(folder: Path) -> None:
         left.unlink()
 
 
-def _until_nobody_asks(folder: Path) -> None:
+def _draw_until_told(folder: Path) -> None:
+    """Draws what comes until the standard input is closed, and then what is left."""
     png({"mark": "point", "data": {"values": []}})  # the first one takes half a second more
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
         _draw(folder)
@@ -67,4 +68,4 @@ def _until_nobody_asks(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _until_nobody_asks(Path(sys.argv[1]))
+    _draw_until_told(Path(sys.argv[1]))

@@ -78,6 +78,6 @@ def drawn_beside(folder: Path, log: Path) -> Iterator[None]:
             process.kill()
             raise
     if process.returncode:
-        said = log.read_text(errors="replace").strip().rpartition("\n")[2]
+        said = log.read_text(errors="replace").strip().rpartition("\n")[2] or f"exit code {process.returncode}"
         fix = "open the notebook in JupyterLab, set `study` and run it: it draws each chart below its cell"
         raise RqpsError(f"{folder.parent.name}: a chart could not be drawn: {said[:300]}", fix=fix)
