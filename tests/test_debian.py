@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from releases import Site
-from rqps.engines.sources import debian
+from rqps.engines.sources import debian, programs
 from rqps.errors import RqpsError
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -132,3 +132,12 @@ def test_a_package_that_debian_does_not_have_is_named(cache: Path) -> None:
     with pytest.raises(RqpsError, match="Debian's bookworm has no package mysql-server-core-99"):
         debian.unpacked("mysql-server-core-99", "bookworm", print)
     assert left(cache) == []
+
+
+def test_a_browser_finds_its_fonts_also_where_its_tree_was_seen_through_a_link_that_is_gone(tmp_path: Path) -> None:
+    tree, link = tmp_path / "cache/tree", tmp_path / "link"
+    tree.mkdir(parents=True)
+    link.symlink_to(tmp_path / "cache")
+    (tree / "fonts.conf").write_text("<dir>/gone</dir>")
+    named = programs._fonts(link / "tree")["FONTCONFIG_FILE"]
+    assert f"<dir>{tree}/usr/share/fonts</dir>" in Path(named).read_text()

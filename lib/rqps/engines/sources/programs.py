@@ -101,15 +101,19 @@ def chromium(say: Say = print) -> Tool:
     """A browser without a window, for looking at pages of our own: the machine's, or one of our own."""
     fix = "install Chromium or Chrome (Debian: apt install chromium) and try again"
 
-    def environment(tree: Path) -> dict[str, str]:
-        fonts = tree / "fonts.conf"
-        if not fonts.exists():
-            fonts.write_text(Path(__file__).with_name("fonts.conf").read_text().format(tree=tree))
-        return {"FONTCONFIG_FILE": str(fonts)}
-
     # Ubuntu's chromium-browser is only a script that wants to install something else.
-    found = _installed(*BROWSERS) or _private("chromium", "usr/lib/chromium/chromium", say, fix, environment)
+    found = _installed(*BROWSERS) or _private("chromium", "usr/lib/chromium/chromium", say, fix, _fonts)
     return replace(found, argv=(*found.argv, *BROWSER_FLAGS))
+
+
+def _fonts(tree: Path) -> dict[str, str]:
+    """The variable that leads a browser to the fonts beside it."""
+    file = tree / "fonts.conf"
+    # Where they really are: the cache may be seen through a link that will be gone.
+    text = Path(__file__).with_name("fonts.conf").read_text().format(tree=tree.resolve())
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+    return {"FONTCONFIG_FILE": str(file)}
 
 
 def _installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
