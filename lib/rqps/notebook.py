@@ -44,8 +44,9 @@ LAST_LINES, LONGEST_WORDS = 5, 1000
 class Execution:
     """Starts when made. Signals stay with the main thread, which waits here and may `stop` at any moment.
 
-    `each_cell` has the notebook written after each cell, so that some of it is there whatever happens; with many
-    pictures in it that takes as long as to execute it. `variables` are added to the kernel's environment."""
+    The notebook is written after each cell, so that some of it is there whatever happens; one that `only_reads` is
+    written at its end, and its kernel is killed then, which takes half a second to end by itself. `variables` are added
+    to the kernel's environment."""
 
     def __init__(
         self,
@@ -53,12 +54,12 @@ class Execution:
         folder: Path,
         parameters: Mapping[str, str],
         *,
-        each_cell: bool = True,
+        only_reads: bool = False,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.notebook = notebook
         self.folder = folder
-        self._each_cell = each_cell
+        self._only_reads = only_reads
         self._variables = dict(variables or {})
         self._kernel: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
@@ -106,8 +107,9 @@ class Execution:
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
-                request_save_on_cell_execute=self._each_cell,
+                request_save_on_cell_execute=not self._only_reads,
                 autosave_cell_every=0,  # saving while a step is measured would disturb it
+                shutdown_kernel="immediate" if self._only_reads else "graceful",
                 kernel_manager_class=_kernel_class(
                     self.notebook.parent, private, self.folder / LOGS / KERNEL_LOG, self._started, self._variables
                 ),

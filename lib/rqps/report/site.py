@@ -273,7 +273,7 @@ def _execute(
             pictures.mkdir(exist_ok=True)
             variables[renderer.PICTURES] = str(pictures)
             stack.enter_context(renderer.drawn_beside(pictures, logs / "drawing.log"))
-        execution = Execution(notebook, place, parameters, each_cell=False, variables=variables)
+        execution = Execution(notebook, place, parameters, only_reads=True, variables=variables)
         stack.callback(execution.stop)
         while not execution.wait(TICK_S):
             progress.tick(f"executing {notebook.name}")

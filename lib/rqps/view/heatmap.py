@@ -50,8 +50,8 @@ _TOOLTIP: list[Any] = [
 ]
 PLAIN_AXIS: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
 _NOT_DRAWN = (
-    *("metric", "host", "table_position", "kind", "range", "clients", "base_median", "me_median"),
-    *("rounds_needed", *JUDGED_BY),
+    *("metric", "host", "table_position", "kind", "range", "clients", "base_median", "me_median", "build", "config"),
+    *("n", "low", "high", "sure_low", "sure_high", "rounds_needed", *JUDGED_BY),
 )
 # A name is broken at its dots and underscores where a column is too narrow for it.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
