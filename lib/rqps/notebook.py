@@ -44,9 +44,9 @@ LAST_LINES, LONGEST_WORDS = 5, 1000
 class Execution:
     """Starts when made. Signals stay with the main thread, which waits here and may `stop` at any moment.
 
-    The notebook is written after each cell, so that some of it is there whatever happens; one that `only_reads` is
-    written at its end, and its kernel is killed then, which takes half a second to end by itself. `variables` are added
-    to the kernel's environment."""
+    The notebook is written after each cell, so that some of it is there whatever happens. One that `only_reads` is
+    written at its end, and its kernel is killed then: it would take half a second to end by itself. `variables` are
+    added to the kernel's environment."""
 
     def __init__(
         self,
