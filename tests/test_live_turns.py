@@ -81,15 +81,11 @@ def test_a_row_of_counters_is_a_second_of_its_own(study: rqps.Study) -> None:
     assert used["server_cpu_s_of_rows"].to_list() == pytest.approx(used["server_cpu_s"].to_list())
 
 
-def stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
 @pytest.mark.parametrize("victim", ["server", "kernel", "rqps"])
 def test_whoever_is_killed_nobody_stays_stopped(victim: str, tmp_path: Path) -> None:
     place = Place(tmp_path, RUNS.replace("load_rows: 4000", "load_rows: 400000"))
     process = place.start()
-    place.wait("a turn", lambda: any(map(stopped, place.servers())) and "l.i0" in place.doing(), process)
+    place.wait("a turn", lambda: any(map(turns.stands_still, place.servers())) and "l.i0" in place.doing(), process)
     if victim == "server":
         waiting = [pid for pid in place.servers() if "mysqld" in (Path(f"/proc/{pid}") / "exe").readlink().name]
         os.kill(waiting[0], signal.SIGKILL)
@@ -118,4 +114,4 @@ def test_a_load_that_fails_before_its_first_turn_leaves_nobody_stopped() -> None
         sides = [Side([server.pid], ready, None, "l.i0"), Side([], failing, None, "l.i0")]
         with pytest.raises(RqpsError, match="no connection"), turns.stopped(sides):
             pass
-        assert not any(map(stopped, (server.pid, load.pid, other.pid)))
+        assert not any(map(turns.stands_still, (server.pid, load.pid, other.pid)))

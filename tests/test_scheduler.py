@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from child import until
-from distributed import Security
+from child import PATIENCE_S, until
+from distributed import Client, Security
 from live_study import Place, ended
 from rqps.engines.cache import cache_dir
 from rqps.hosts.worker import SLOT
@@ -33,9 +33,9 @@ class Site:
         for each in cache_dir().iterdir():
             if not each.name.startswith(NOT_SHARED):
                 (self.cache / each.name).symlink_to(each)
-        made = Security.temporary()
-        (folder / "key").write_text(str(made.tls_client_key))
-        (folder / "certificate").write_text(str(made.tls_client_cert))
+        self.keys = Security.temporary()
+        (folder / "key").write_text(str(self.keys.tls_client_key))
+        (folder / "certificate").write_text(str(self.keys.tls_client_cert))
         files = {"CA_FILE": "certificate", "CLIENT__KEY": "key", "CLIENT__CERT": "certificate"}
         keys = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(folder / file) for name, file in files.items()}
         self.environment = os.environ | keys
@@ -69,6 +69,7 @@ class Site:
         return str(json.loads(file.read_text())["address"])
 
     def worker(self, address: str, *options: str) -> None:
+        """Starts a worker; it has joined."""
         cpu = max(os.sched_getaffinity(0))
         self.start(
             "worker",
@@ -77,6 +78,8 @@ class Site:
             cwd=self.folder / "a",
             under=["taskset", "--cpu-list", str(cpu)],
         )
+        with Client(address, security=self.keys) as client:
+            client.wait_for_workers(1, timeout=PATIENCE_S)
 
     def begin(self, address: str) -> "subprocess.Popen[str]":
         return self.place.start("--scheduler", address, env=self.environment)
@@ -131,6 +134,6 @@ def test_a_scheduler_without_keys_out_of_reach_or_of_another_version_is_refused(
     assert "has version 2020.1.0 of distributed, and this is" in words
     address = site.scheduler()
     site.worker(address)
-    until(lambda: "a: its worker at tls://127.0.0.1:" in site.run(address, code=1))  # once it has joined
+    assert "a: its worker at tls://127.0.0.1:" in site.run(address, code=1)
     keys = {name: value for name, value in site.environment.items() if not name.startswith("DASK_")}
     assert "Dask's settings name no keys" in ended(site.place.start("--scheduler", address, env=keys), 1)

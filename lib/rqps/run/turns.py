@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -21,6 +22,7 @@ from rqps.workloads import StoppableLoad
 
 SLICE_S = 0.05
 """A server finds its caches cold at first, which may take it half a millisecond."""
+LOOK_S = 5e-5
 NAP_S = 0.1
 """The longest sleep of a load that waits for its origin: after it, all are ready for their first turn."""
 
@@ -34,13 +36,14 @@ class Side:
         self.slices: list[dict[str, Any]] = []
         """Rows of the table `slices`."""
         self._server_pids, self._device, self._step = server_pids, device, step
+        self._pids = [*server_pids, load.pid]
         self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
 
     def stop(self) -> None:
         """Stop it once its load is ready: its first turn begins at the load's origin."""
         self._stopped_at_ns = self.load.wait_for_origin()
-        self._signal(signal.SIGSTOP)
+        self._stand_still()
         self.first = self.last = self._sampled = read_counters(self._server_pids, self.load.pid, self._device)
         self._host = self.first.host
 
@@ -52,7 +55,7 @@ class Side:
         self.load.set_stopped(self._stopped_ns)
         self.go_on()
         self.ended = self.load.ended_within(SLICE_S)
-        self._signal(signal.SIGSTOP)
+        self._stand_still()
         self._stopped_at_ns = time.monotonic_ns()
         self._own_ns += self._stopped_at_ns - at_ns
         later, cpu_later, client_cpu_later = self._reading()
@@ -73,18 +76,20 @@ class Side:
 
     def go_on(self) -> None:
         """Undo a stop."""
-        self._signal(signal.SIGCONT)
+        for pid in self._pids:
+            _signal(pid, signal.SIGCONT)
 
     def counters(self) -> pl.DataFrame:
         """The table `counters`, by its own seconds."""
         return pl.DataFrame(self._rows, schema=COUNTERS)
 
-    def _signal(self, number: signal.Signals) -> None:
-        """First to the server when it goes on, so that its load finds it awake."""
-        pids = [*self._server_pids, self.load.pid]
-        for pid in pids if number == signal.SIGCONT else reversed(pids):
-            with suppress(ProcessLookupError):  # it has ended, which its load will say
-                os.kill(pid, number)
+    def _stand_still(self) -> None:
+        """Stop the load first and the server last, and wait for it: a process that has no CPU when the signal comes
+        stops when it gets one, and until then its turn is not over."""
+        for pid in reversed(self._pids):
+            _signal(pid, signal.SIGSTOP)
+        while not all(map(stands_still, self._pids)):
+            time.sleep(LOOK_S)
 
     def _reading(self) -> tuple[HostCounters, int, int]:
         """The host's counters, and the CPU time of server and load in ns."""
@@ -110,6 +115,20 @@ class Side:
         }
         self._rows.append(row)
         self._sampled = self.last
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has ended, which its load will say
+        os.kill(pid, number)
+
+
+def stands_still(pid: int) -> bool:
+    """True for a process that has stopped, or ended."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return after_name.split(maxsplit=1)[0] in b"TZX"
 
 
 @contextmanager
