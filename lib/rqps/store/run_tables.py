@@ -1,6 +1,6 @@
 """Tables in the folders of runs, as one frame each that is read only when rows are asked for."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -89,17 +89,15 @@ def _collected(name: str, runs: Runs, rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
-    """The rows of all files. Some files that are alike are one scan."""
-    alike: dict[str, list[tuple[Path, Manifest]]] = {}
+    """The rows of all files, some of which are one scan."""
+    files = []
     for folder, manifest in runs:
         path = folder / f"{name}.parquet"
-        if MODE_TABLES.get(name, manifest.mode) != manifest.mode or (metadata := _metadata(path, manifest)) is None:
-            continue
-        alike.setdefault(metadata.get("ARROW:schema", str(path)), []).append((path, manifest))
-    for files in alike.values():
-        _refuse_excess([path for path, _ in files], len(TABLES[name]))
-        for some in _at_once(files):
-            yield _of_files(name, some)
+        if MODE_TABLES.get(name, manifest.mode) == manifest.mode and _is_there(path, manifest):
+            files.append((path, manifest))
+    _refuse_excess([path for path, _ in files], len(TABLES[name]))
+    for some in _at_once(files):
+        yield _of_files(name, some)
 
 
 def _refuse_excess(files: Sequence[Path], columns: int) -> None:
@@ -134,7 +132,14 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             return
         own, of_run = ([each for each in of if each in asks or each in shown] for of in (TABLES[name], IDENTITY))
         file = [_FILE] if of_run else []
-        found = pl.scan_parquet(whose[_FILE].to_list(), glob=False, include_file_paths=_FILE if of_run else None)
+        found = pl.scan_parquet(
+            whose[_FILE].to_list(),
+            glob=False,
+            schema=TABLES[name],
+            extra_columns="ignore",
+            include_file_paths=_FILE if of_run else None,
+            use_statistics=False,  # a file has all steps of a run in one piece
+        )
         frame = found.filter(where if of_rows else True).select(*file, *own).collect()
         if of_run:
             frame = beside(frame, whose.select(_FILE, *of_run), _FILE)
@@ -165,21 +170,21 @@ def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path
         yield some
 
 
-def _metadata(path: Path, manifest: Manifest) -> Mapping[str, str] | None:
-    """The metadata of a run's table; None where the run may be without its file."""
-    if manifest.files and path.name not in manifest.files:
-        return None
-    check_files([(path.parent, manifest)], [path.name])
+def _is_there(path: Path, manifest: Manifest) -> bool:
+    """False for a file that the run may be without. One that is there is as it was written, and of this version."""
+    if manifest.files:
+        check_files([(path.parent, manifest)], [path.name])
+        return path.name in manifest.files
     try:
         metadata = pl.read_parquet_metadata(path)
     except (OSError, PolarsError, PanicException) as error:
         of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
         no_duet = path.stem == "slices" and "/" not in manifest.run
         if (manifest.outcome == "failed" or of_another or no_duet) and not path.exists():
-            return None
+            return False
         raise damaged(path, str(error)) from error
     right_version(path, str(metadata.get(VERSION_KEY)))
-    return metadata
+    return True
 
 
 def _manifest_row(folder: Path) -> dict[str, Any]:
