@@ -287,7 +287,7 @@ def leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
     {'cpu.model': 'x', 'cpus': 2}
     """
     for name, value in facts.items():
-        if isinstance(value, dict):  # as in JSON; `Mapping` takes five times as long to ask
+        if isinstance(value, dict):  # as in JSON: to ask for `Mapping` takes longer
             yield from leaves(value, f"{above}{name}.")
         else:
             yield above + name, value
