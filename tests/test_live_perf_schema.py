@@ -1,6 +1,7 @@
 """Every scenario on a real server of each generation: set, verified, and found in the load's events."""
 
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -175,6 +176,20 @@ def test_every_scenario_of_a_version_shows_in_the_events_of_a_load(version: str,
             server = replace(server, prepared=replace(server.prepared, scenario=now))
             server.verify()
             check_moved(version, name, step(server, "read-write", tmp_path))
+
+
+@on(("5.6.14", "all-enabled"))
+def test_a_connection_that_closes_late_has_its_events_in_the_step(started: MeasuredServer) -> None:
+    """As on a busy host, where the server closes the load's connections some time after the load has ended."""
+    with started.watching("point-query") as watch:
+        watch.begin()
+        load = started.connect()
+        for _ in range(100):
+            query(load, "SELECT k FROM rqps.sbtest1 WHERE id = 1")
+        late = threading.Timer(1, load.close)
+        late.start()
+        watch.end(transactions=100)
+        late.join()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -20,10 +20,10 @@ SPIN = """
 
 
 def test_the_difference_of_two_readings_fills_the_counter_columns_of_steps() -> None:
-    with Child(SPIN) as server:
-        first = read_counters([server.pid], os.getpid(), None)
+    with Child(SPIN) as server, Child("turn()") as client:
+        first = read_counters([server.pid], client.pid, None)
         server.go_on()
-        last = read_counters([server.pid], os.getpid(), None)
+        last = read_counters([server.pid], client.pid, None)
     used = used_between(first, last)
     of_events = {f"server_{name}" for name in HARDWARE}  # read beside, by counters that were opened before
     counters = [name for name in STEPS if name.startswith(("server_", "client_", "host_")) and name not in of_events]

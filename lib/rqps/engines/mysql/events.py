@@ -28,6 +28,9 @@ FEWEST = 0.1
 SOCKET_EVENTS_OF_A_CONNECTION = 64
 """Sockets count bytes as a connection comes and goes, also while their instruments are off."""
 CLOSING_S = 0.5
+CLOSING_PATIENCE_S = 10.0
+"""For a connection that is none of the load's and stays."""
+LOOK_S = 0.02
 MOST_SHOWN = 12
 _LOCK = "rqps_proof"
 _STATUS = "perf_schema/"
@@ -52,6 +55,8 @@ class StepWatch:
 
     def end(self, transactions: int) -> Mapping[str, str]:
         """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
+        if self._asked:
+            self._wait_for_closing()
         self._after = self._read()
         if self._asked:
             self._verify(self._asked, transactions)
@@ -70,6 +75,18 @@ class StepWatch:
         status = read_status(self._connection)
         events = recorded(self._connection, self._asked) if self._asked else {}
         return status | {f"{_STATUS}{name}": str(count) for name, count in events.items()}
+
+    def _wait_for_closing(self) -> None:
+        """Waits for the server to close the load's connections, which it does after the load has ended.
+
+        Before that, 5.6 counts none of the events of their sockets.
+        """
+        ours = self._connection.thread_id()
+        deadline_s = time.monotonic() + CLOSING_PATIENCE_S
+        while any(row[0] > ours for row in query(self._connection, "SHOW PROCESSLIST")):  # came after us
+            if time.monotonic() > deadline_s:
+                return
+            time.sleep(LOOK_S)
 
     def _grew(self, name: str) -> int:
         return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
