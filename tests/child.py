@@ -2,14 +2,18 @@
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from rqps.run.turns import stands_still
 
 PATIENCE_S = 240.0
 """For what takes a second on a machine that has nothing else to do."""
@@ -48,6 +52,17 @@ def is_running(pid: int) -> bool:
 
 def wait_for_end(pid: int) -> None:
     until(lambda: not is_running(pid), why=lambda: f"process {pid} has not ended")
+
+
+@contextmanager
+def stopping(pid: int) -> Iterator[None]:
+    """The process has stopped in the block: a signal takes effect only when the process gets a CPU."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: stands_still(pid), why=lambda: f"process {pid} has not stopped")
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def running_from(folder: Path) -> dict[int, str]:

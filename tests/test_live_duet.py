@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from child import Child, is_running, running_from, until, waiting_threads
+from child import Child, is_running, running_from, stopping, until, waiting_threads
 from live_load import ROWS, asked
 from live_server import run_of, server_of
 from live_study import Place, ended
@@ -181,14 +181,9 @@ def test_a_server_that_hangs_in_a_slice_is_named(
     workload, wanted, hanging = Sysbench(), asked("point-query"), servers[1].pid
     with workload.generating(servers, "point-query", wanted, seed=1, cpus=(), log=tmp_path / "log") as load:
         load.wait_for_begin()
-        os.kill(hanging, signal.SIGSTOP)
-        try:
-            with pytest.raises(
-                RqpsError, match=r"point-query: sysbench did not get .* within 5 s on my8033\n"
-            ) as caught:
-                load.wait_for_end()
-        finally:
-            os.kill(hanging, signal.SIGCONT)
+        failure = r"point-query: sysbench did not get .* within 5 s on my8033\n"
+        with stopping(hanging), pytest.raises(RqpsError, match=failure) as caught:
+            load.wait_for_end()
     assert "process list" in caught.value.fix
 
 
@@ -198,8 +193,7 @@ def test_a_server_that_hangs_between_slices_is_named_with_what_it_was_asked(
     monkeypatch.setattr(instance, "ANSWER_PATIENCE_S", 4.0)
     hanging, wanted = servers[1], asked("point-query")
     connection = hanging.connect()
-    os.kill(hanging.pid, signal.SIGSTOP)
-    try:
+    with stopping(hanging.pid):
         with pytest.raises(RqpsError, match=r"^my8033: no answer within 4 s to SELECT VERSION\(\)") as caught:
             query(connection, "SELECT VERSION()")
         assert "process list" in caught.value.fix
@@ -215,8 +209,6 @@ def test_a_server_that_hangs_between_slices_is_named_with_what_it_was_asked(
             ),
         ):
             pass
-    finally:
-        os.kill(hanging.pid, signal.SIGCONT)
     connection.close()
     assert Sysbench().check(hanging, "point-query", wanted).plans
 
