@@ -35,7 +35,6 @@ def test_each_thread_scans_its_own_table_and_whole_scans_only(house: Sysbenched)
     )
     assert columns["operations"] == ROWS * columns["transactions"]
     assert columns["elapsed_s"] > 1
-    assert columns["elapsed_s"] < 1.5 + columns["latency_max_us"] / 1e6, "it began within the second or soon after"
     assert columns["operations_per_s"] == columns["operations"] / columns["elapsed_s"]
     assert columns["warmup_s"] == 0
 

@@ -55,7 +55,7 @@ def test_each_does_its_whole_step_in_seconds_of_its_own(study: rqps.Study) -> No
         # Outside its turns it did nothing: the kernel tells CPU time to the nanosecond.
         assert step["server_cpu_s"] == pytest.approx(step["server_cpu_us"] / 1e6, rel=0.02, abs=0.002)
     queries = steps.filter(step="qp100")
-    assert all(1.5 < elapsed_s < 2.5 for elapsed_s in queries["elapsed_s"]), "by its own clock"
+    assert all(elapsed_s > 1.5 for elapsed_s in queries["elapsed_s"]), "by its own clock"
     assert all(queries["operations"])
 
 
