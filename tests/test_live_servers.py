@@ -16,6 +16,7 @@ from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance, prepare
 from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.events import wait_for_closing
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.mysql.options import Translated, mismatches
 from rqps.errors import RqpsError
@@ -56,7 +57,7 @@ def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms
         assert reported.get("skip_networking", "ON") == "ON"
         reads_by_the_index_and_flushes(Sysbenched(server, short))
         for name in QUICK.steps:
-            measure(server, name, short)
+            measure(server, connection, name, short)
     assert not connection.open, "it would have waited for this"
     assert not Path(f"/proc/{server.pid}").exists()
     assert not server.socket.parent.exists()
@@ -80,10 +81,9 @@ def reads_by_the_index_and_flushes(house: Sysbenched) -> None:
     assert (answer.columns["errors"], answer.columns["retries"]) == (0, 0)
 
 
-def measure(server: Server, name: str, folder: Path) -> None:
+def measure(server: Server, connection: instance.Connection, name: str, folder: Path) -> None:
     """One step on a running server: what the client counted is what the server counted."""
     step = find(name)
-    connection = server.connect()
     check_plan(connection, step)
     before = statements(connection)
     with generator.Generator((server,), step, QUICK, seed=1, cpus=(), log=folder / f"{name}.log") as load:
@@ -104,6 +104,7 @@ def measure(server: Server, name: str, folder: Path) -> None:
 def statements(connection: instance.Connection) -> int:
     """Statements that the server did for the load: selects by their own counter, since SHOW is none of them."""
     names = ("Com_select", "Com_update", "Com_insert")
+    wait_for_closing(connection)
     found = dict(query(connection, "SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
     return sum(int(found[name]) for name in names)
 

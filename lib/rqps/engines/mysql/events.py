@@ -55,8 +55,7 @@ class StepWatch:
 
     def end(self, transactions: int) -> Mapping[str, str]:
         """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
-        if self._asked:
-            self._wait_for_closing()
+        wait_for_closing(self._connection)
         self._after = self._read()
         if self._asked:
             self._verify(self._asked, transactions)
@@ -76,18 +75,6 @@ class StepWatch:
         events = recorded(self._connection, self._asked) if self._asked else {}
         return status | {f"{_STATUS}{name}": str(count) for name, count in events.items()}
 
-    def _wait_for_closing(self) -> None:
-        """Waits for the server to close the load's connections, which it does after the load has ended.
-
-        Before that, 5.6 counts none of the events of their sockets.
-        """
-        ours = self._connection.thread_id()
-        deadline_s = time.monotonic() + CLOSING_PATIENCE_S
-        while any(row[0] > ours for row in query(self._connection, "SHOW PROCESSLIST")):  # came after us
-            if time.monotonic() > deadline_s:
-                return
-            time.sleep(LOOK_S)
-
     def _grew(self, name: str) -> int:
         return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
 
@@ -106,6 +93,18 @@ class StepWatch:
                 f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),
                 fix=f"compare settings.parquet of this run with the scenario {asked.scenario.name!r}",
             )
+
+
+def wait_for_closing(connection: Connection) -> None:
+    """Waits for the server to close connections that came after this one, which it does after their client has ended.
+
+    Before that, 5.6 counts no events of their sockets, and for a moment all of their statements twice.
+    """
+    deadline_s = time.monotonic() + CLOSING_PATIENCE_S
+    while any(row[0] > connection.thread_id() for row in query(connection, "SHOW PROCESSLIST")):
+        if time.monotonic() > deadline_s:
+            return
+        time.sleep(LOOK_S)
 
 
 @contextmanager
