@@ -29,6 +29,7 @@ TABLES: dict[str, Table] = {
     "clients": measured.clients_table,
     "starts": measured.starts_table,
     "agreement": measured.agreement_table,
+    "occasion": measured.occasion_table,
 }
 NOT_YET = "*Not measured yet.*"
 
@@ -60,6 +61,7 @@ def arguments() -> argparse.Namespace:
     part("starts", "the spread between starts: pages and addresses", rounds=20, seconds=3)
     agree = "releases beside 8.0 by duets, by long rounds and by counted instructions: do they agree?"
     part("agreement", agree, rounds=6, seconds=20)
+    part("occasion", "releases on this machine in this hour: does a ratio repeat elsewhere?", rounds=6, seconds=2)
     picture = part("picture", "draw the picture of a duet for docs/verdicts.md")
     picture.add_argument("--study", default="releases", help="a study measured by duets")
     picture.add_argument("--dbms", help="the one that is compared with the base; the first other one if not given")
@@ -94,6 +96,8 @@ def main() -> None:
             measured.starts(file, asked.rounds, asked.seconds)
         case "agreement":
             measured.agreement(file, asked.rounds, asked.seconds)
+        case "occasion":
+            measured.occasion(file, asked.rounds, asked.seconds)
         case "picture":
             draw(asked.study, asked.dbms, asked.step, asked.data, asked.to)
         case "tables":

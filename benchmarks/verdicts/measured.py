@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ import polars as pl
 import rqps
 from measuring import (
     BASE,
+    CLIENT_CPU,
     CPU,
     CPU_BY_SLICES,
     ME,
@@ -28,6 +30,8 @@ from measuring import (
     carry_out,
     collapse,
     huge_mb,
+    machine,
+    memory_ns,
     one_round,
     opened,
     preloaded,
@@ -51,7 +55,7 @@ NAMES = {
     THROUGHPUT: "throughput",
     CPU: "CPU/operation",
     CPU_BY_SLICES: "CPU/operation by slices",
-    "client_cpu_us_per_operation": "client's CPU/operation",
+    CLIENT_CPU: "client's CPU/operation",
 }
 RANDOM_TRIES, MISSED = 400, 20
 """Of so many tries, so many may miss a slowdown: 95 % have to find it."""
@@ -61,6 +65,7 @@ PUBLISHED = 0.05
 """As seen in published tables: one run a side, and what is farther from 1 than this is a change."""
 LENGTHS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 OLD = "my5624.common"
+TWIN = f"my5624.{ME.partition('.')[2]}"
 PLACED: tuple[PlacementKind, ...] = ("free", "by-connection", "split")
 COUNTED_IN = "where-did-it-go"
 """The study whose counted instructions stand beside duets and long rounds."""
@@ -469,6 +474,46 @@ def agreement_table(rows: pl.DataFrame) -> pl.DataFrame:
         .alias("said"),
     )
     return told.pivot(on="way", index="beside 8.0", values="said").sort("beside 8.0")
+
+
+def occasion(file: Path, rounds: int, seconds: int) -> None:
+    """Releases and a twin of the base in one stretch, with the state of the machine around each round."""
+    releases = ("my5534.common", OLD, BASE, "my97.common", TWIN)
+    asked = by_round(runs(rounds, releases, steps=STEPS, seconds=seconds))
+    ready = ready_for(asked[0])
+    began, whose = f"{datetime.now(UTC):%Y-%m-%d %H:%M}", machine()
+
+    def measured(run: Any) -> pl.DataFrame:
+        with opened(run, ready, USUAL) as servings:
+            cpus = servings[0].job.placement.server_cpus
+            before = memory_ns(cpus)
+            found = values(servings)
+            return ratios(found, OLD, began, machine=whose, before=before, after=memory_ns(cpus))
+
+    carry_out(file, [Todo(began, each.round, partial(measured, each)) for [each] in asked])
+
+
+def occasion_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By dbms, step and metric: the ratios of all occasions, beside the interval that one of them gives."""
+    keys = ("dbms", "step", "metric")
+    asked = rows.filter(pl.col("metric").is_in((*METRICS, CLIENT_CPU)))
+    own = stats.STUDENT.estimate(asked, (*keys, "unit"), "ratio")
+    half_width = (pl.col("high") / pl.col("low")).log().median() / 2
+    of_all = own.group_by(keys, maintain_order=True).agg(
+        pl.len().alias("occasions"),
+        pl.col("median").log().mean().exp().alias("mean"),
+        pl.col("median").min().alias("lowest"),
+        pl.col("median").max().alias("highest"),
+        half_width.alias("width"),
+    )
+    return of_all.sort("metric", "step", "dbms", descending=[True, False, False]).select(
+        pl.col("dbms").replace({TWIN: "5.6.24 again"}).alias("beside 5.6.24"),
+        "step",
+        pl.col("metric").replace(NAMES),
+        "occasions",
+        *(pl.col(name).map_elements(_number, pl.String) for name in ("mean", "lowest", "highest")),
+        pl.col("width").map_elements(lambda share: f"± {share:.2%}", pl.String).alias("95 % this hour"),
+    )
 
 
 def at_most(called: int, cells: int | None) -> float:

@@ -52,6 +52,8 @@ SAME = tuple(f"{BUILD}.again{number}" for number in (1, 2, 3))
 ME = SAME[0]
 THROUGHPUT, CPU = "operations_per_s", "server_cpu_us_per_operation"
 METRICS = (THROUGHPUT, CPU)
+CLIENT_CPU = "client_cpu_us_per_operation"
+"""The same work beside every server, so it says how slow the machine is and what the server takes of its caches."""
 CPU_BY_SLICES = f"{CPU} by slices"
 """Of steps that write, whose CPU is otherwise that of the whole step."""
 STEPS = ("point-query", "range-covered-si", "update-index", "insert")
@@ -136,7 +138,7 @@ def _changed(job: Job, change: Change) -> Job:
 def values(servings: Sequence[Serving]) -> pl.DataFrame:
     """Measures all steps on open servers, and gives the values as `stats.measured` has them for a study's runs."""
     measured = measure_steps(servings)
-    found = stats.measured(_as_study(servings, measured), COMPARED)
+    found = stats.measured(_as_study(servings, measured), (*COMPARED, CLIENT_CPU))
     by_slices = stats.measured(_as_study(servings, measured, writes=False), (CPU,))
     written = by_slices.join(found.filter(pl.col("cycles").is_null()), on=["run", "step", "metric"], how="semi")
     renamed = written.filter(pl.col("cycles").is_not_null()).with_columns(pl.lit(CPU_BY_SLICES).alias("metric"))
@@ -286,16 +288,38 @@ def ready_for(runs: Sequence[Run]) -> dict[str, Ready]:
 
 def preloaded(name: str) -> Path:
     """The library of NAME.c beside this file, compiled by the machine's cc, kept by the digest of its source."""
+    return _compiled(name, ".so", "-shared", "-fPIC")
+
+
+def _compiled(name: str, suffix: str, *options: str) -> Path:
     source = HERE / f"{name}.c"
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    library = cache_dir() / "benchmarks" / f"{name}-{digest}.so"
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        partial = library.with_suffix(f".{os.getpid()}")
-        command = ["cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", str(partial), str(source), "-ldl"]
-        subprocess.run(command, check=True)
-        partial.rename(library)
-    return library
+    program = cache_dir() / "benchmarks" / f"{name}-{digest}{suffix}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        partial = program.with_name(f"{program.name}.{os.getpid()}")
+        subprocess.run(["cc", "-O2", "-Wall", *options, "-o", str(partial), str(source), "-ldl"], check=True)
+        partial.rename(program)
+    return program
+
+
+CHASED_KB = (16, *(256 << power for power in range(9)))
+"""Sizes of memory that are walked: the first fits every L1, so its time is that of the clock."""
+
+
+def memory_ns(cpus: Sequence[int]) -> dict[str, float]:
+    """Nanoseconds of one dependent load on these CPUs, by the kilobytes that are walked; takes half a second."""
+    words = [str(_compiled("chase", "")), "25", *map(str, CHASED_KB)]
+    answer = subprocess.run(keeper.command("exec", words, cpus=cpus), check=True, capture_output=True, text=True)
+    return {kb: float(ns) for kb, ns in (line.split() for line in answer.stdout.splitlines())}
+
+
+def machine() -> dict[str, str]:
+    """The CPU as the kernel names it, and the boot: occasions of one boot are of one machine."""
+    fields = dict(re.findall(r"(?m)^([a-z ]+?)\s*: (.+)$", Path("/proc/cpuinfo").read_text()))
+    cpu = {name: fields.get(name, "") for name in ("model name", "cpu family", "model", "stepping", "microcode")}
+    cpu["flags_digest"] = hashlib.sha256(fields.get("flags", "").encode()).hexdigest()[:12]
+    return cpu | {"boot": Path("/proc/sys/kernel/random/boot_id").read_text()[:8]}
 
 
 MADV_COLLAPSE, PROCESS_MADVISE, HUGE = 25, 440, 2 << 20
