@@ -15,8 +15,8 @@ from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance, prepare
 from rqps.engines.mysql.instance import Server
-from rqps.observe import placement
-from rqps.run.job import loaded_data
+from rqps.measure import placement
+from rqps.measure.job import loaded_data
 from rqps.stats import MEDIAN
 from rqps.store.manifest import Placement
 from rqps.study import read_runs_file, unfold
@@ -73,9 +73,8 @@ def report(what: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     for number, ((me, base), ratio) in enumerate(zip(pairs, ratios, strict=True), start=1):
         print(f"  {number:4} {me:12,.3f} {base:12,.3f} {ratio:8.4f}")
     [summary] = MEDIAN.estimate(pl.DataFrame({"what": what, "ratio": ratios}), ["what"], "ratio").to_dicts()
-    print(
-        f"  median ratio {summary['median']:.4f} of {len(pairs)} pairs, from {min(ratios):.4f} to {max(ratios):.4f};"
-    )
+    span = f"{min(ratios):.4f} to {max(ratios):.4f}"
+    print(f"  median ratio {summary['estimate']:.4f} of {len(pairs)} pairs, from {span};")
     if summary["low"] is None:
         print("  too few pairs for an interval\n", flush=True)
     else:

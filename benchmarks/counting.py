@@ -16,9 +16,9 @@ from rqps.engines import Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import counted, prepare
 from rqps.engines.sources.programs import valgrind
-from rqps.observe import placement
-from rqps.observe.callgrind import Callgrind
-from rqps.run.job import loaded_data
+from rqps.measure import placement
+from rqps.measure.callgrind import Callgrind
+from rqps.measure.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS, How
 from rqps.workloads.sysbench.parameters import SysbenchParameters

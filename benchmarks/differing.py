@@ -93,8 +93,8 @@ def measure(stacks: pl.DataFrame, steps: pl.DataFrame, rounds: int) -> None:
             "costs": costs.filter(dbms=BASE if side == "base" else ME)["cost"].sum(),
             f"tree of {tree.height:,}": tree[f"{side}_self"].sum(),
             f"tree of {whole.height:,}": whole[f"{side}_self"].sum(),
-            "components": parts[f"{side}_median"].sum(),
-            "functions": by_function[f"{side}_median"].sum(),
+            "components": parts[f"{side}_estimate"].sum(),
+            "functions": by_function[f"{side}_estimate"].sum(),
         }
         lost = max(abs(float(total) - measured) for total in sums.values())
         print(f"{side}: {measured} µs measured, and of {', '.join(sums)} none differs by more than {lost:.0e}")

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # where the browser without a window is, and the made-up stacks
 
 from browser import Browser, Tab, opened  # noqa: E402
-from rqps.view.flame import Drawing, flame_graph, script_element  # noqa: E402
+from rqps.show.flame import Drawing, flame_graph, script_element  # noqa: E402
 from synthetic_tree import large_stacks, tree_of  # noqa: E402
 
 WIDTH_PX = 1280

@@ -20,8 +20,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rqps.observe.stack_text import fold
-from rqps.observe.stacks import table
+from rqps.measure.stack_text import fold
+from rqps.measure.stacks import table
 from rqps.store import write_table
 
 SEED = 20_240_229

@@ -130,9 +130,11 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     lines = [f"{'step':30} {'against':21} {'pairs':>5} {'ratio':>7} {'interval':>15}  at most {GOAL:.0%} more"]
     for name, each in found.items():
         ratio = each["ratio"]
-        within = "yes" if ratio["median"] <= 1 + GOAL else "no"
+        within = "yes" if ratio["estimate"] <= 1 + GOAL else "no"
         reach = f"{ratio['low']:.3f}–{ratio['high']:.3f}"
-        lines.append(f"{name:30} {STOCK[name].script:21} {ratio['n']:5} {ratio['median']:7.3f} {reach:>15}  {within}")
+        lines.append(
+            f"{name:30} {STOCK[name].script:21} {ratio['n']:5} {ratio['estimate']:7.3f} {reach:>15}  {within}"
+        )
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ from statistics import median
 
 import yaml
 from bench import RUNS_YAML
-from rqps.observe.counters import read_processes, thread_ids
+from rqps.measure.counters import read_processes, thread_ids
 from rqps.store.manifest import read_manifest
 
 sys.path.insert(0, str(RUNS_YAML.parent / "tests"))

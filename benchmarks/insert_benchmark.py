@@ -25,8 +25,8 @@ import insert_original as original
 from bench import report, save, started
 from client_memory import ClientMemory
 from rqps.engines.mysql.instance import Server, query
-from rqps.observe import placement
-from rqps.observe.counters import read_process
+from rqps.measure import placement
+from rqps.measure.counters import read_process
 from rqps.study import PlacementKind
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import settle
@@ -186,8 +186,8 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     for each in found:
         goal, ratio = Goal(**each["goal"]), each["ratio"]
         reach = f"{ratio['low']:.3f}–{ratio['high']:.3f}" if ratio["low"] is not None else "too few"
-        told = f"{goal.words}: {goal.met(ratio['median'])}" if goal.met(ratio["median"]) else goal.words
-        lines.append(f"{goal.step:6} {goal.what:16} {ratio['n']:5} {ratio['median']:7.3f} {reach:>15}  {told}")
+        told = f"{goal.words}: {goal.met(ratio['estimate'])}" if goal.met(ratio["estimate"]) else goal.words
+        lines.append(f"{goal.step:6} {goal.what:16} {ratio['n']:5} {ratio['estimate']:7.3f} {reach:>15}  {told}")
     return "\n".join(lines)
 
 

@@ -14,9 +14,9 @@ import time
 from contextlib import closing
 
 from bench import report, serving
-from rqps.observe.machine import device_of
-from rqps.observe.perf_events import HARDWARE, TASK_CLOCK, EventCounters
-from rqps.observe.step_counters import Sampler, read_counters
+from rqps.measure.machine import device_of
+from rqps.measure.perf_events import HARDWARE, TASK_CLOCK, EventCounters
+from rqps.measure.step_counters import Sampler, read_counters
 from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find

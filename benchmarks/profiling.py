@@ -10,7 +10,7 @@ import random
 import time
 
 from bench import report, serving
-from rqps.observe.recording import choose_sampling, recording
+from rqps.measure.recording import choose_sampling, recording
 from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = list[tuple[Any, ...]]
-"""host, step, metric, dbms, n, median, low, high"""
+"""host, step, metric, dbms, n, estimate, low, high"""
 
 
 def serve(load: Callable[[], Any], relate: Callable[[Any], Rows]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import rqps
 from rqps import stats
 from rqps.profile import instruction_ratios, instructions_per_operation
-from rqps.run.run_study import Here, run_study
+from rqps.schedule.run_study import Here, run_study
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
 
@@ -73,9 +73,9 @@ with ExitStack() as end:
             instructions_per_operation(study.instructions, study.steps, study.runs), study.runs, study.card.base
         )
         for row in ratios.to_dicts():
-            print(f"{files} files: instructions of {row['step']}: {NEW} / {OLD} = {row['median']:.3f}", flush=True)
+            print(f"{files} files: instructions of {row['step']}: {NEW} / {OLD} = {row['estimate']:.3f}", flush=True)
         if files == FEW:
-            found = ratios.filter(step="byrx.readrandom")["median"].item()
+            found = ratios.filter(step="byrx.readrandom")["estimate"].item()
             near = OF_DB_BENCH[0] * (1 - NEAR) <= found <= OF_DB_BENCH[1] * (1 + NEAR)
             print(
                 f"db_bench: 1.11, the same driver elsewhere: 1.10; {'within' if near else 'NOT within'} 1 % of these"

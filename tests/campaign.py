@@ -34,8 +34,8 @@ import rqps
 from child import share_cache, until
 from rqps.engines.cache import cache_dir
 from rqps.errors import RqpsError
-from rqps.run.notes import noted
-from rqps.run.state import StudyFolder, this_host
+from rqps.measure.notes import noted
+from rqps.schedule.state import StudyFolder, this_host
 from rqps.scratch import IN_USE, PREFIX
 from rqps.store.manifest import CARD, check_files, finished, sha256
 from rqps.study import read_runs_file, unfold

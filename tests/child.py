@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rqps.run.turns import stands_still
+from rqps.measure.turns import stands_still
 
 PATIENCE_S = 240.0
 """For what takes a second on a machine that has nothing else to do."""

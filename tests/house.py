@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from child import running_from, until
-from rqps.run.state import RunState, state
+from rqps.schedule.state import RunState, state
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 

@@ -12,7 +12,7 @@ import pytest
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance, prepare
 from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.run.job import loaded_data
+from rqps.measure.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS, Answer
 

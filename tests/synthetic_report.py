@@ -7,10 +7,10 @@ from typing import Any
 import nbformat
 import rqps
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from rqps import view
+from rqps import show
+from rqps.show.renderer import bundle
 from rqps.stats import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.store import write_manifest, write_study_card
-from rqps.view.renderer import bundle
 from synthetic import Shape, card, manifest, write_study
 
 HOSTILE = "<img src=x onerror='window.hacked = 1'>"
@@ -29,9 +29,9 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
     run = study.runs["run"][0]
     steps = study.steps.filter(run=run)
     shown = [
-        view.throughput(throughput_over_time(study.intervals.filter(run=run), study.steps)),
-        view.counters(counters_over_time(study.counters.filter(run=run), steps)),
-        view.latencies(latencies_of_steps(steps)),
+        show.throughput(throughput_over_time(study.intervals.filter(run=run), study.steps)),
+        show.counters(counters_over_time(study.counters.filter(run=run), steps)),
+        show.latencies(latencies_of_steps(steps)),
     ]
     nbformat.write(notebook_of(shown), first / "notebook.ipynb")
     return data

@@ -11,9 +11,9 @@ import pytest
 import rqps
 from rqps.errors import RqpsError
 from rqps.report.index import facts_of
-from rqps.run.budget import Budget
-from rqps.run.state import StudyFolder
-from rqps.run.watch import Watcher
+from rqps.schedule.budget import Budget
+from rqps.schedule.state import StudyFolder
+from rqps.schedule.watch import Watcher
 from rqps.stats import all_warnings, compare, verdict
 from rqps.stats.looks import LOOKS, Looks
 from rqps.store import read_manifest, write_manifest, write_study_card, write_table

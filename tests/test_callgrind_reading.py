@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rqps.engines import mysql
 from rqps.errors import RqpsError
-from rqps.observe.callgrind import Cost, Function, from_counted, incomplete, instruction_rows, read_costs
+from rqps.measure.callgrind import Cost, Function, from_counted, incomplete, instruction_rows, read_costs
 
 DISPATCH = "dispatch_command(THD*, COM_DATA const*, enum_server_command)"
 BY_HAND = """\

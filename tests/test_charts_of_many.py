@@ -8,17 +8,17 @@ import polars as pl
 import pytest
 import rqps
 from great_tables import GT
-from rqps import view
+from rqps import show
 from rqps.pages.relative_throughput.tables import (
     by_group,
     group_table,
     worst,
     worst_table,
 )
+from rqps.show.lines import COLUMNS
+from rqps.show.words import short_dbms, short_steps
 from rqps.stats import relate
 from rqps.store import Study
-from rqps.view.lines import COLUMNS
-from rqps.view.words import short_dbms, short_steps
 from synthetic import MANY, write_study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -32,7 +32,7 @@ def summary(many: Study) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def heatmap(summary: pl.DataFrame) -> dict[str, Any]:
-    spec: dict[str, Any] = view.heatmap(summary).to_dict()
+    spec: dict[str, Any] = show.heatmap(summary).to_dict()
     return spec
 
 
@@ -81,13 +81,13 @@ def test_shortened_names_stay_different(names: list[str]) -> None:
 
 
 def test_there_is_a_small_chart_a_step_in_its_group(many: Study, summary: pl.DataFrame) -> None:
-    spec = view.over_releases(summary, many.runs).to_dict()
+    spec = show.over_releases(summary, many.runs).to_dict()
     assert [group["title"] for group in spec["vconcat"]] == GROUPS
     assert [len(group["facet"]["sort"]) for group in spec["vconcat"]] == [17, 9, 11, 10]
     assert {group["columns"] for group in spec["vconcat"]} == {COLUMNS}
     points = [row for rows in spec["datasets"].values() for row in rows]
     assert len(points) == 47 * 10, "every release, and the base among them"
-    assert {row["median"] for row in points if row["verdict"] == "base"} == {1}
+    assert {row["estimate"] for row in points if row["verdict"] == "base"} == {1}
     domains = re.findall(r"'domain': \[[\d.]+, [\d.]+\]", str(spec))
     assert len(domains) > 4
     assert len(set(domains)) == 1, "one axis for all"
@@ -95,7 +95,7 @@ def test_there_is_a_small_chart_a_step_in_its_group(many: Study, summary: pl.Dat
 
 def test_two_builds_make_no_course(many: Study, summary: pl.DataFrame) -> None:
     two = summary.filter(build="my2_rel_o2nofp")
-    assert "too few releases" in repr(view.over_releases(two, many.runs))
+    assert "too few releases" in repr(show.over_releases(two, many.runs))
 
 
 def test_a_group_is_a_column_and_a_dbms_a_row(summary: pl.DataFrame) -> None:
@@ -117,14 +117,14 @@ def test_the_worst_steps_come_with_their_number(summary: pl.DataFrame) -> None:
 
 
 def test_the_relative_table_has_the_groups_as_headings(summary: pl.DataFrame) -> None:
-    html = view.ratio_table(summary).as_raw_html()
+    html = show.ratio_table(summary).as_raw_html()
     places = [html.index(f">{group}</th>") for group in GROUPS]
     assert places == sorted(places)
     assert html.index("insert_range=100") > places[-1]
 
 
 def test_the_text_form_separates_its_groups(summary: pl.DataFrame) -> None:
-    text = view.ratio_text(summary)
+    text = show.ratio_text(summary)
     assert [block.splitlines()[0] for block in text.split("\n\n")[2:]] == GROUPS[1:]
     assert len(re.findall(r"_range=\d+$", text, re.MULTILINE)) == 47
 
@@ -132,7 +132,7 @@ def test_the_text_form_separates_its_groups(summary: pl.DataFrame) -> None:
 def test_names_stay_text(summary: pl.DataFrame) -> None:
     one = summary.filter(metric="operations_per_s").head(1)
     named = one.with_columns(step=pl.lit(HOSTILE), dbms=pl.lit(HOSTILE), group=pl.lit(HOSTILE))
-    for table in (worst_table(named), group_table(named), view.ratio_table(named)):
+    for table in (worst_table(named), group_table(named), show.ratio_table(named)):
         assert isinstance(table, GT)
         assert "<img" not in table.as_raw_html()
 
@@ -142,5 +142,5 @@ def test_one_round_has_no_interval_anywhere(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, dbms=MANY.dbms[:3], steps=steps, rounds=1))
     _, ratios = relate(study)
     assert "no interval" in worst_table(ratios).as_raw_html()
-    assert view.over_releases(ratios, study.runs).to_dict()["vconcat"]
-    assert "no interval" in str(view.heatmap(ratios).to_dict()["datasets"])
+    assert show.over_releases(ratios, study.runs).to_dict()["vconcat"]
+    assert "no interval" in str(show.heatmap(ratios).to_dict()["datasets"])

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from rqps.cli import main
 from rqps.engines.mysql.reports import Known
 from rqps.overview import status_text, summary
-from rqps.run.state import this_host
+from rqps.schedule.state import this_host
 from synthetic import write_study
 
 COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "investigate", "pack")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import polars as pl
 import rqps
-from rqps import view
+from rqps import show
 from rqps.report.index import facts_of
+from rqps.show import sections
 from rqps.stats import options_of_some, throughput_over_time
 from rqps.store import Study
-from rqps.view import sections
 from synthetic import write_study
 
 STEPS = ("scan", "insert", "delete", "update-one", "update-zipf")
@@ -48,7 +48,7 @@ def test_options_that_not_all_have_are_listed_with_who_has_them(study: Study) ->
 
 def test_a_step_of_one_second_has_no_course(study: Study) -> None:
     first = throughput_over_time(study.intervals.filter(pl.col("second") == 0), study.steps)
-    assert "has no course" in repr(view.throughput(first))
+    assert "has no course" in repr(show.throughput(first))
 
 
 def test_many_parameters_are_shown_by_their_first_and_last(tmp_path: Path) -> None:

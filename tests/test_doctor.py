@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from child import SPINNING, Child, until
 from rqps import keeper
-from rqps.observe.activity import (
+from rqps.measure.activity import (
     Activity,
     Busy,
     load,
@@ -24,10 +24,10 @@ from rqps.observe.activity import (
     shared_core,
     watch,
 )
-from rqps.observe.counters import read_process
-from rqps.observe.doctor import disk_room, examine, file_system, open_files, program_findings, socket_path
-from rqps.observe.finding import LEVELS, Finding, machine_findings, render, worst
-from rqps.observe.noise import measure_noise, summarise
+from rqps.measure.counters import read_process
+from rqps.measure.doctor import disk_room, examine, file_system, open_files, program_findings, socket_path
+from rqps.measure.finding import LEVELS, Finding, machine_findings, render, worst
+from rqps.measure.noise import measure_noise, summarise
 from rqps.scratch import PREFIX
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -130,7 +130,7 @@ def test_no_permission_to_profile_names_the_level_that_forbids_it() -> None:
     """A real child, an ordinary one also where we are root."""
     script = """
         import json, os
-        from rqps.observe.doctor import stack_sampling
+        from rqps.measure.doctor import stack_sampling
         if os.getuid() == 0:
             os.setgroups([])
             os.setresgid(65534, 65534, 65534)

@@ -9,8 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 import rqps
-from rqps import view
+from rqps import show
 from rqps.pages import cost_per_operation, relative_throughput
+from rqps.show import Sentences
+from rqps.show.duet import NO_DUET
+from rqps.show.words import NOT_COMPARED
 from rqps.stats import (
     all_warnings,
     compare,
@@ -22,9 +25,6 @@ from rqps.stats import (
     where_from,
 )
 from rqps.store import Study, write_study_card
-from rqps.view import Sentences
-from rqps.view.duet import NO_DUET
-from rqps.view.words import NOT_COMPARED
 from synthetic import DBMS, MANY, SPEED, Shape, card, in_turns, manifest, tables, write_duets, write_rows, write_study
 
 BASE, CPU = "my1.base", "server_cpu_us_per_operation"
@@ -46,21 +46,21 @@ def all_of(study: Study) -> Iterator[Any]:
     """Every chart, table and sentence of the two pages that show any study."""
     rounds, compared = relate(study)
     configs = relative_throughput.configs(study, rounds, compared)
-    yield view.method(compared)
+    yield show.method(compared)
     yield relative_throughput.findings(compared, *configs)
     yield from relative_throughput.summary(compared)
     yield from relative_throughput.side_by_side(study, compared)
     for metric in ("operations_per_s", CPU):
-        yield view.heatmap(compared, metric)
-        yield view.ratio_table(compared, metric)
-        yield view.ratio_text(compared, metric)
-        yield view.dots(rounds, compared, metric)
-        yield view.trace(study, rounds, compared, metric)
-    yield view.over_releases(compared, study.runs)
+        yield show.heatmap(compared, metric)
+        yield show.ratio_table(compared, metric)
+        yield show.ratio_text(compared, metric)
+        yield show.dots(rounds, compared, metric)
+        yield show.trace(study, rounds, compared, metric)
+    yield show.over_releases(compared, study.runs)
     yield relative_throughput.config_table(*configs)
     yield from relative_throughput.over_time(study, compared)
-    yield from view.conditions(study)
-    yield from (view.absolute(study), view.cpu(study), view.warnings(study), view.duet(study, rounds, compared))
+    yield from show.conditions(study)
+    yield from (show.absolute(study), show.cpu(study), show.warnings(study), show.duet(study, rounds, compared))
     ours = cost_per_operation.costs(study)
     yield cost_per_operation.two_measures(ours.values)
     yield cost_per_operation.findings(ours.table)
@@ -74,7 +74,7 @@ def all_of(study: Study) -> Iterator[Any]:
 def test_a_duet_finds_the_ratios_that_it_was_made_with_whatever_the_machine_does(study: Study) -> None:
     found = relate(study)[1].filter(metric="operations_per_s")
     for row in found.to_dicts():
-        assert row["median"] == pytest.approx(SPEED[row["dbms"]], rel=0.01)
+        assert row["estimate"] == pytest.approx(SPEED[row["dbms"]], rel=0.01)
         assert row["verdict"] == "slower"
 
 
@@ -105,7 +105,7 @@ def test_what_is_of_all_servers_together_is_not_taken_for_one(study: Study) -> N
     theirs = cost_per_operation.costs(study, published=True)
     assert theirs.table.is_empty()
     assert cost_per_operation.published_text(ours, theirs, None) == said
-    assert view.ratio_text(theirs.compared, "cpu/o") == NOT_COMPARED
+    assert show.ratio_text(theirs.compared, "cpu/o") == NOT_COMPARED
     shared = {name for name in ours.values["metric"] if name.startswith(("host_", "client_"))}
     assert shared == {"client_cpu_us_per_operation"}
 
@@ -115,9 +115,9 @@ def test_a_second_of_a_duet_counts_the_time_that_the_server_had(study: Study) ->
     rate = {1: throughput_over_time(study.intervals, study.steps), 2: throughput_over_time(study.intervals, steps)}
     raw = study.intervals.filter(run=f"r01@here/{BASE}", step="point-query", second=0).collect().to_dicts()[0]
     of_one = throughput_over_time(study.intervals.filter(run=f"r01@here/{BASE}"), study.steps)
-    first = of_one.filter(step="point-query", second=0)["median"].item()
+    first = of_one.filter(step="point-query", second=0)["estimate"].item()
     assert first == pytest.approx(1e6 / raw["latency_mean_us"])
-    assert (rate[2]["median"] / rate[1]["median"]).to_list() == pytest.approx([2] * rate[1].height)
+    assert (rate[2]["estimate"] / rate[1]["estimate"]).to_list() == pytest.approx([2] * rate[1].height)
 
 
 def test_counters_of_the_host_stand_once_for_all_servers_of_a_duet(study: Study) -> None:
@@ -126,14 +126,14 @@ def test_counters_of_the_host_stand_once_for_all_servers_of_a_duet(study: Study)
     busy = series.filter(measure="CPUs busy").group_by("who").len()
     assert {who for who in busy["who"] if who.startswith("server")} == {f"server {dbms}" for dbms in DBMS}
     assert busy["len"].n_unique() == 1
-    assert "of all its servers together" in view.counters(series).to_dict()["usermeta"]["rqps"]["how"]
+    assert "of all its servers together" in show.counters(series).to_dict()["usermeta"]["rqps"]["how"]
     without = unit.counters.with_columns(host_cpu_user_s=pl.lit(None, pl.Float64))
     assert "whole host" not in set(counters_over_time(without, unit.steps).filter(measure="CPUs busy")["who"])
 
 
 def test_the_picture_of_a_duet_goes_from_slices_to_rounds(study: Study) -> None:
     rounds, compared = relate(study)
-    spec = view.duet(study, rounds, compared).to_dict()
+    spec = show.duet(study, rounds, compared).to_dict()
     rows = {tuple(sorted(each[0])): each for each in spec["datasets"].values()}
     slices = next(each for columns, each in rows.items() if "slice" in columns)
     cycles, of_rounds = rows["cycle", "ratio"], rows["cycles", "ratio", "round"]
@@ -146,7 +146,7 @@ def test_the_picture_of_a_duet_goes_from_slices_to_rounds(study: Study) -> None:
 
 def test_without_a_duet_there_is_no_picture(tmp_path: Path) -> None:
     alone = rqps.load("synthetic", data=write_study(tmp_path, rounds=2))
-    assert view.duet(alone, *relate(alone)).sentences == (NO_DUET,)
+    assert show.duet(alone, *relate(alone)).sentences == (NO_DUET,)
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_verdicts_that_differ_say_what_it_means(
     throughput: str, cpu: str, instructions: str | None, meaning: str | None
 ) -> None:
     step: dict[str, Any] = {"host": "here", "step": "scan", "base": BASE, "dbms": "my2.base"}
-    step |= {"median": 0.9, "low": 0.8, "high": 1.0, "n": 6, "smallest_effect": 0.02}
+    step |= {"estimate": 0.9, "low": 0.8, "high": 1.0, "n": 6, "smallest_effect": 0.02}
     verdicts = {"operations_per_s": throughput, CPU: cpu, "server_instructions_per_operation": instructions}
     compared = pl.DataFrame([{**step, "metric": name, "verdict": word} for name, word in verdicts.items() if word])
     assert side_by_side(compared)["meaning"].to_list() == [meaning]
-    said, *shown = view.side_by_side(compared)
+    said, *shown = show.side_by_side(compared)
     assert (meaning or "In 1 of 1 comparisons the verdicts do not differ") in drawn(said)
     assert len(shown) == (meaning is not None)
 
@@ -182,10 +182,10 @@ def test_every_pair_of_verdicts_that_differ_has_a_meaning() -> None:
 
 def test_a_page_says_once_by_which_interval_it_decides(study: Study) -> None:
     rounds, compared = relate(study)
-    assert "8 comparisons, so that all hold together at 95 %" in drawn(view.method(compared))
+    assert "8 comparisons, so that all hold together at 95 %" in drawn(show.method(compared))
     few = compare(rounds.filter(metric="operations_per_s"))
-    assert "interval of 98.75 % of each of 4" not in drawn(view.method(few)), "99 % at least"
-    assert "interval of 99 % of each of 4 comparisons" in drawn(view.method(few))
+    assert "interval of 98.75 % of each of 4" not in drawn(show.method(few)), "99 % at least"
+    assert "interval of 99 % of each of 4 comparisons" in drawn(show.method(few))
 
 
 def test_equal_rounds_have_a_verdict_and_no_width() -> None:
@@ -194,7 +194,7 @@ def test_equal_rounds_have_a_verdict_and_no_width() -> None:
     rows = [{**step, "step": name, "me_value": ratio, "ratio": ratio} for name, ratio in ratios.items()] * 4
     found = compare(pl.DataFrame(rows))
     assert found.height == 1000
-    assert dict(found.group_by("median", "verdict").len().select("median", "verdict").rows()) == {
+    assert dict(found.group_by("estimate", "verdict").len().select("estimate", "verdict").rows()) == {
         1.0: "same",
         0.5: "slower",
     }
@@ -235,7 +235,7 @@ def test_pages_show_duets_however_noisy(tmp_path: Path, noise: float) -> None:
 def test_pages_show_a_duet_of_all_steps_and_ten_builds(tmp_path: Path) -> None:
     many = rqps.load("synthetic", data=write_duets(tmp_path, MANY))
     rounds, compared = relate(many)
-    for shown in (*view.side_by_side(compared), view.duet(many, rounds, compared)):
+    for shown in (*show.side_by_side(compared), show.duet(many, rounds, compared)):
         assert len(drawn(shown)) < 500_000
 
 
@@ -255,7 +255,7 @@ def test_the_smallest_effect_of_a_study_decides_and_stands_in_its_sentences(tmp_
         study = rqps.load("synthetic", data=data)
         _, compared = relate(study)
         assert set(compared.filter(dbms="my2.ps0", metric="operations_per_s")["verdict"]) == {word}
-        assert said in drawn(view.ratio_table(compared))
+        assert said in drawn(show.ratio_table(compared))
         shown = "".join(map(drawn, all_of(study)))
         assert said in shown
         assert "within 2 %" not in shown
@@ -268,5 +268,5 @@ def test_a_round_in_which_nothing_was_used_has_no_ratio_and_spoils_no_other() ->
     rows = [{**step, "step": name, "me_value": each, "ratio": each} for name, of in ratios.items() for each in of]
     found = compare(pl.DataFrame(rows))
     assert found["n"].to_list() == [5, 6, 6, 6, 6]
-    assert found.select(pl.col("median", "low", "high").is_finite().all()).row(0) == (True, True, True)
+    assert found.select(pl.col("estimate", "low", "high").is_finite().all()).row(0) == (True, True, True)
     assert set(found["verdict"]) == {"unsure"}

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.pages.flamegraph_breakdown.charts import COMPONENT_COLOURS
 from rqps.profile.components import components
-from rqps.view.flame import Drawing, explorer, flame_graph, flame_svg, script_element, without_program
-from rqps.view.flame.explorer import address
-from rqps.view.flame.frames import packed
-from rqps.view.flame.frames import tree_of as read
-from rqps.view.words import Sentences
+from rqps.show.flame import Drawing, explorer, flame_graph, flame_svg, script_element, without_program
+from rqps.show.flame.explorer import address
+from rqps.show.flame.frames import packed
+from rqps.show.flame.frames import tree_of as read
+from rqps.show.words import Sentences
 from synthetic_tree import Stack, large_stacks, tree_of
 
 BASE, ME = "my1.base", "my2.base"
@@ -156,7 +156,7 @@ def test_a_server_s_13000_stacks_are_small() -> None:
 def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", n: int = 6) -> Drawing:
     keys = {"host": "here", "step": step, "dbms": ME}
     of_all = {"base": BASE, "unit": "µs/operation", "n": n, "smallest_effect": 0.02}
-    sides = {"base_median": 10.0, "me_median": 12.0, "median": 2.0, "low": 1.5, "high": 2.5}
+    sides = {"base_estimate": 10.0, "me_estimate": 12.0, "estimate": 2.0, "low": 1.5, "high": 2.5}
     said = {"verdict": "slower", "finding": "It costs more."}
     measured = {"base_measured": 10.0, "me_measured": 12.0, "measured_error": 0.5}
     part = {**keys, **of_all, **sides, **said, **measured, "part": step, "component": step}

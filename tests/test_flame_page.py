@@ -12,7 +12,7 @@ import pytest
 from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps.report.render import notebook_page
-from rqps.view.flame import Drawing, explorer, flame_graph
+from rqps.show.flame import Drawing, explorer, flame_graph
 from synthetic_tree import Stack, tree_of
 
 pytestmark = pytest.mark.page
@@ -334,13 +334,13 @@ def explorer_of(unit: str, by: str) -> Drawing:
         cell = {"host": "here", "step": step, "dbms": dbms, "base": BASE, "unit": unit, "n": 6}
         grown = 2 if dbms == "my2.ps0" else 1
         me = 20.0 * grown
-        whole = {"base_median": 18.0, "me_median": me, "median": me - 18.0, "verdict": "slower"}
+        whole = {"base_estimate": 18.0, "me_estimate": me, "estimate": me - 18.0, "verdict": "slower"}
         whole |= {"low": me - 18.3, "high": me - 17.7, "finding": "It costs more."}
         measured = {"base_measured": 18.0, "me_measured": me, "measured_error": 0.3}
         operations.append({**cell, **whole, "smallest_effect": 0.02})
         for part, before, after, difference, verdict in parts:
-            row = {"part": part, "component": part, "base_median": before, "me_median": after, "verdict": verdict}
-            interval = {"median": difference, "low": difference - 0.5, "high": difference + 0.5}
+            row = {"part": part, "component": part, "base_estimate": before, "me_estimate": after, "verdict": verdict}
+            interval = {"estimate": difference, "low": difference - 0.5, "high": difference + 0.5}
             components.append({**cell, **measured, **row, **interval})
         scaled = {stack: (before, after * grown) for stack, (before, after) in STACKS.items()}
         named = {"host": "here", "step": step, "dbms": dbms}

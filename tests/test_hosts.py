@@ -21,7 +21,7 @@ import rqps
 from live_study import OLD_AND_SMALL, Place, ended
 from rqps.engines.cache import cache_dir
 from rqps.engines.sources import debian
-from rqps.run.notes import UNDER_WAY
+from rqps.measure.notes import UNDER_WAY
 from ssh_host import LOOPBACK, Computer, Network, on_a_disk
 
 pytestmark = pytest.mark.live

@@ -19,10 +19,10 @@ from rqps.report import build
 from rqps.report.index import facts_of
 from rqps.report.profiles import Links
 from rqps.report.rounds import rounds_page
+from rqps.show import Sentences, conditions, trace
+from rqps.show.sections import differences_table
 from rqps.stats import between_hosts, measured, relate
 from rqps.store import Study, write_study_card
-from rqps.view import Sentences, conditions, trace
-from rqps.view.sections import differences_table
 from synthetic import Shape, card, manifest, tables, write_rows
 from synthetic_report import only_relative_throughput
 from test_one_regression import choose, page_of, shown
@@ -70,7 +70,7 @@ def test_each_host_is_compared_with_its_own_base_and_nothing_is_pooled(study: St
     assert found.height == 2 * len(FACTORS)
     for row in found.to_dicts():
         assert row["n"] == 6
-        assert row["median"] == pytest.approx(0.7 * FACTORS[row["host"]], rel=0.02)
+        assert row["estimate"] == pytest.approx(0.7 * FACTORS[row["host"]], rel=0.02)
 
 
 def test_hosts_agree_where_the_interval_of_their_factor_holds_1(study: Study) -> None:
@@ -78,8 +78,8 @@ def test_hosts_agree_where_the_interval_of_their_factor_holds_1(study: Study) ->
     assert set(found["than"]) == {"big"}
     assert sorted(found["host"].unique()) == ["small", "twin"]
     for row in found.to_dicts():
-        assert row["low"] < row["median"] < row["high"]
-        assert row["median"] == pytest.approx(FACTORS[row["host"]], rel=0.02)
+        assert row["low"] < row["estimate"] < row["high"]
+        assert row["estimate"] == pytest.approx(FACTORS[row["host"]], rel=0.02)
         assert (row["low"] < 1 < row["high"]) == (row["host"] == "twin")
 
 
@@ -90,7 +90,7 @@ def test_the_interval_between_hosts_covers_the_truth_as_often_as_it_says() -> No
     for number in range(400):
         for host in ("one", "other"):
             middle, half = chance.gauss(-0.2, 0.01), 1.96 * 0.01
-            ends = {"median": middle, "low": middle - half, "high": middle + half}
+            ends = {"estimate": middle, "low": middle - half, "high": middle + half}
             named = {"host": host, "step": str(number), "metric": "m", "base": BASE, "dbms": ME}
             rows.append(named | {name: math.exp(each) for name, each in ends.items()})
     found = between_hosts(pl.DataFrame(rows))

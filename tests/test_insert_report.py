@@ -34,7 +34,7 @@ def columns(study: Study) -> pl.DataFrame:
 
 
 def median(found: pl.DataFrame, step: str, dbms: str, metric: str) -> float:
-    return float(found.filter(step=step, dbms=dbms, metric=metric)["median"].item())
+    return float(found.filter(step=step, dbms=dbms, metric=metric)["estimate"].item())
 
 
 def test_findings_say_how_much_faster_without_the_performance_schema(study: Study) -> None:
@@ -172,7 +172,7 @@ def test_every_statement_is_in_the_published_bucket_that_reaches_so_far(times_us
 def test_response_times_are_percents_that_add_up(study: Study) -> None:
     found = buckets(study)
     by_bucket = {
-        row["bucket"]: row["median"] for row in found.filter(step="l.i1", dbms=BASE, statement="insert").to_dicts()
+        row["bucket"]: row["estimate"] for row in found.filter(step="l.i1", dbms=BASE, statement="insert").to_dicts()
     }
     assert list(by_bucket) == [*BUCKETS, "max"]
     assert sum(value for name, value in by_bucket.items() if name != "max") == pytest.approx(100, abs=0.3)
@@ -184,7 +184,7 @@ def test_response_times_are_percents_that_add_up(study: Study) -> None:
 def test_latency_since_it_was_due_has_the_wait_for_the_limiter(study: Study) -> None:
     found = percentiles(study)
     middle = found.filter(step="qr100", dbms=BASE, percentile="p50")
-    of = dict(middle.select("statement", "median").rows())
+    of = dict(middle.select("statement", "estimate").rows())
     assert of["insert"] == pytest.approx(700, rel=0.1)
     assert of["insert due"] == pytest.approx(3700, rel=0.1)
     assert "query due" not in of, "queries have no limiter"
@@ -193,7 +193,7 @@ def test_latency_since_it_was_due_has_the_wait_for_the_limiter(study: Study) -> 
     for _, rows in found.group_by("step", "statement", "dbms"):
         *names, longest = rows["percentile"]
         assert (longest, names) == ("max", ["p50", "p95", "p99", "p99.9"][: len(names)])
-        assert rows["median"].is_sorted(), "percentiles rise to the longest"
+        assert rows["estimate"].is_sorted(), "percentiles rise to the longest"
         counts.add(len(names))
     assert min(counts) < max(counts) == 4, "beyond the p99.9 of a few lies none"
 
@@ -223,7 +223,7 @@ def test_reads_of_the_disk_are_counted(misses: float, word: str, tmp_path: Path)
 def test_pages_that_the_server_read_but_the_device_did_not_came_from_the_page_cache(tmp_path: Path) -> None:
     study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=2.5)))
     quiet = steps.reads(study).with_columns(
-        pl.when(metric="device_reads").then(0.0).otherwise("median").alias("median")
+        pl.when(metric="device_reads").then(0.0).otherwise("estimate").alias("estimate")
     )
     assert set(steps.where_pages_come_from(quiet)["reads_from"]) == {"the system's page cache"}
 
@@ -273,10 +273,10 @@ def test_curves_reach_the_last_whole_second_of_what_a_step_is_named_for(study: S
     for rows, seconds in ((study.steps, 10), (late, 9)):
         found = stats.throughput_over_time(study.intervals, rows).filter(step="qr100", dbms=BASE)
         assert found["second"].to_list() == list(range(seconds))
-        assert found["median"][0] == pytest.approx(16_000, rel=0.02), "queries, without the rows beside them"
+        assert found["estimate"][0] == pytest.approx(16_000, rel=0.02), "queries, without the rows beside them"
     writes = steps.steps_over_time(study, queries=False)
     assert writes["step"].unique(maintain_order=True).to_list() == ["l.i0", "l.i1", "l.i2"]
-    assert writes.filter(step="l.i1", dbms=BASE)["median"][0] == pytest.approx(18_000, rel=0.02), (
+    assert writes.filter(step="l.i1", dbms=BASE)["estimate"][0] == pytest.approx(18_000, rel=0.02), (
         "inserted, not deleted"
     )
 

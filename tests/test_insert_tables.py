@@ -17,9 +17,9 @@ from rqps.pages.insert_benchmark_report.published_tables import (
     relative_table,
     throughput_table,
 )
+from rqps.show import Sentences
+from rqps.show.words import in_percent
 from rqps.store import Study
-from rqps.view import Sentences
-from rqps.view.words import in_percent
 
 BASE = "my1.base"
 COLOURS = {
@@ -49,8 +49,8 @@ def _cell(style: str, text: str) -> str:
 
 def numbers(rows: list[tuple[Any, ...]], **more: Any) -> pl.DataFrame:
     """One row per step, dbms and median; its interval reaches a hundredth to both sides."""
-    frame = pl.DataFrame(rows, schema=["step", "position", "dbms", "median"], orient="row")
-    reach = {"low": pl.col("median") * 0.99, "high": pl.col("median") * 1.01}
+    frame = pl.DataFrame(rows, schema=["step", "position", "dbms", "estimate"], orient="row")
+    reach = {"low": pl.col("estimate") * 0.99, "high": pl.col("estimate") * 1.01}
     usual = {"host": pl.lit("here"), "n": pl.lit(6), "coverage": pl.lit(0.97), "metric": pl.lit("operations_per_s")}
     usual |= {"smallest_effect": pl.lit(0.02)}
     return frame.with_columns(**reach, **usual, **{name: pl.lit(value) for name, value in more.items()})
@@ -105,7 +105,7 @@ def test_the_rate_of_inserts_has_its_target_in_the_last_row() -> None:
 
 
 def test_each_host_has_colours_of_its_own() -> None:
-    other = FOUND.with_columns(pl.col("median", "low", "high") * 10, host=pl.lit("there"))
+    other = FOUND.with_columns(pl.col("estimate", "low", "high") * 10, host=pl.lit("there"))
     both = cells_of(throughput_table(pl.concat([FOUND, other]), RATIOS))
     assert [row[0] for row in both] == [
         f"{dbms} on {host}" for host in ("here", "there") for dbms in FOUND["dbms"][:3]
@@ -119,7 +119,7 @@ def test_response_times_are_shaded_by_their_share_and_red_where_they_are_longest
     frame = numbers([("l.i0", 0, dbms, value) for dbms, _, value in shares], statement="insert")
     found = frame.with_columns(
         pl.Series("bucket", [bucket for _, bucket, _ in shares]),
-        pl.when(pl.col("dbms") == BASE).then("median").otherwise(pl.col("median") * 0.9).alias("median"),
+        pl.when(pl.col("dbms") == BASE).then("estimate").otherwise(pl.col("estimate") * 0.9).alias("estimate"),
     )
     heading, first, second = cells_of(histogram(found, "insert"))
     assert heading == ["l.i0"]

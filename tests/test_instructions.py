@@ -12,9 +12,9 @@ from rqps.pages.flamegraph_breakdown import beside as table_beside
 from rqps.pages.flamegraph_breakdown.tables import counted_beside
 from rqps.profile import instruction_ratios, instructions_beside, instructions_per_operation, most_expensive_functions
 from rqps.profile.instructions import CPU
+from rqps.show.table import absolute_table
 from rqps.stats import absolute, measured
 from rqps.store import Study, read_manifest, write_manifest
-from rqps.view.table import absolute_table
 from synthetic import Shape, manifest, tables, write_rows, write_study
 
 SHAPE = Shape(rounds=6, noise=0.003)
@@ -89,18 +89,18 @@ def test_what_was_counted_is_divided_by_what_was_done(counted: Study) -> None:
 def test_a_round_is_compared_with_its_own_base(counted: Study) -> None:
     ratios = ratios_of(counted).filter(step="point-query")
     row = ratios.row(by_predicate=pl.col("dbms") == "my2.base", named=True)
-    assert row["median"] == pytest.approx(57 / 40)
+    assert row["estimate"] == pytest.approx(57 / 40)
     assert row["spread"] == pytest.approx(0, abs=1e-9)  # the seed is another in each round, for all dbms alike
-    assert (row["base_median"], row["me_median"], row["n"]) == (40_040, 57_057, 3)
+    assert (row["base_estimate"], row["me_estimate"], row["n"]) == (40_040, 57_057, 3)
 
 
 def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame) -> None:
     assert beside["agreement"].to_list() == ["agree"] * 4
     row = beside.filter(step="point-query", dbms="my2.base").row(0, named=True)
-    assert row["throughput_median"] == pytest.approx(0.7, rel=0.01)
-    assert row["user_cpu_median"] == pytest.approx(row["cpu_median"], rel=0.001)
-    assert row["per_instruction_median"] == pytest.approx(row["cpu_median"] / row["median"])
-    assert row["cpu_low"] <= row["cpu_median"] <= row["cpu_high"]
+    assert row["throughput_estimate"] == pytest.approx(0.7, rel=0.01)
+    assert row["user_cpu_estimate"] == pytest.approx(row["cpu_estimate"], rel=0.001)
+    assert row["per_instruction_estimate"] == pytest.approx(row["cpu_estimate"] / row["estimate"])
+    assert row["cpu_low"] <= row["cpu_estimate"] <= row["cpu_high"]
 
 
 @pytest.mark.parametrize(
@@ -118,15 +118,15 @@ def test_agreement_is_what_the_rounds_of_cpu_time_support(
     low: float | None, high: float | None, n: int, coverage: float, agreement: str, counted: Study
 ) -> None:
     ratios = ratios_of(counted).filter(step="point-query", dbms="my2.base")
-    exact = ratios["median"].item()
+    exact = ratios["estimate"].item()
     of_cpu = {"host": "here", "step": "point-query", "base": BASE, "dbms": "my2.base", "metric": CPU, "n": n}
     reach = {"low": low and exact * low, "high": high and exact * high, "coverage": coverage}
     median = exact * ((low + high) / 2 if low and high else 1.0)
     kinds = {"n": pl.Int32, "low": pl.Float64, "high": pl.Float64}
-    summary = pl.DataFrame([{**of_cpu, "median": median, **reach}], schema_overrides=kinds)
+    summary = pl.DataFrame([{**of_cpu, "estimate": median, **reach}], schema_overrides=kinds)
     [row] = instructions_beside(ratios, summary).to_dicts()
     assert row["agreement"] == agreement
-    assert row["throughput_median"] is None
+    assert row["throughput_estimate"] is None
 
 
 def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: Study, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ import rqps
 from browser import DESKTOP, Browser, Tab, visited
 from child import PATIENCE_S, until
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from rqps import view
-from rqps.view.renderer import MIME
+from rqps import show
+from rqps.show.renderer import MIME
 from test_charts import all_charts
 from test_flame_page import explorer_of
 
@@ -58,7 +58,7 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory, study: rqps.Study) -> Pa
     shown = {
         **all_charts(study),
         "map": explorer_of("µs/operation", ""),
-        "text": view.Text("\n".join(["  ".join(WIDE)] * 3)),
+        "text": show.Text("\n".join(["  ".join(WIDE)] * 3)),
     }
     cells = [new_markdown_cell("# A notebook")]
     cells += [new_code_cell(name, execution_count=1, outputs=[output_of(each)]) for name, each in shown.items()]

@@ -9,7 +9,7 @@ import synthetic_scenarios as made_up
 import yaml
 from rqps.errors import RqpsError
 from rqps.pages import perf_schema_instruments as page
-from rqps.run.levels import file_of_level, levels_file, run_levels
+from rqps.schedule.levels import file_of_level, levels_file, run_levels
 from rqps.stats.scenarios import costly, events_per_statement, parts_by_kind, recorded_events, split_by_name
 from rqps.store import load
 from rqps.store.read import load_levels
@@ -168,6 +168,6 @@ def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:
 def test_instructions_decide_what_is_costly_where_they_were_counted() -> None:
     first = {"position": [0, 0], "dbms": ["a", "b"]}
     costs = pl.DataFrame({**first, "verdict": ["slower", "unsure"], "added": [1.0, 2.0]})
-    counted = pl.DataFrame({**first, "median": [1.004, 1.2]})
+    counted = pl.DataFrame({**first, "estimate": [1.004, 1.2]})
     assert costly(costs, counted.clear()) == ["a"]
     assert costly(costs, counted) == ["b"]

@@ -21,14 +21,13 @@ from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import instance
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
-from rqps.observe import placement
-from rqps.observe.counters import thread_ids
-from rqps.run import serve
-from rqps.run.job import Job, make_ready
-from rqps.run.measure import measure
-from rqps.run.run_folder import begin
-from rqps.run.serve import serving
-from rqps.run.state import StudyFolder
+from rqps.measure import placement, serve
+from rqps.measure.counters import thread_ids
+from rqps.measure.job import Job, make_ready
+from rqps.measure.run import measure
+from rqps.measure.serve import serving
+from rqps.schedule.run_folder import begin
+from rqps.schedule.state import StudyFolder
 from rqps.store.manifest import read_manifest, read_study_card
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 from rqps.study import read_runs_file, unfold

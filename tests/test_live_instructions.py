@@ -16,8 +16,8 @@ from live_study import ended
 from rqps.engines import Counted, mysql
 from rqps.engines.mysql import PreparedServer
 from rqps.errors import RqpsError
-from rqps.run.job import Job, make_ready, read_job
-from rqps.run.measure import measure
+from rqps.measure.job import Job, make_ready, read_job
+from rqps.measure.run import measure
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS

@@ -19,7 +19,7 @@ from rqps.engines.mysql.instance import query
 from rqps.engines.mysql.reports import check_connections, read_setup, schema_rows
 from rqps.engines.mysql.scenario import Realised, realise, updates
 from rqps.errors import RqpsError
-from rqps.run.job import loaded_data
+from rqps.measure.job import loaded_data
 from rqps.study import Option, Run
 from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads.sysbench.generator import Generator, read_seconds

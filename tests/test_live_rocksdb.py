@@ -21,9 +21,9 @@ from rqps.engines.rocksdb import Database, PreparedLibrary, known_version, locat
 from rqps.engines.rocksdb.build import Build
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
+from rqps.measure.job import loaded_data, make_ready, read_job
+from rqps.measure.run import measure
 from rqps.profile import stack_costs
-from rqps.run.job import loaded_data, make_ready, read_job
-from rqps.run.measure import measure
 from rqps.stats import relate
 from rqps.study import BuildSpec, Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS, How

@@ -20,8 +20,8 @@ from rqps.engines.mysql.events import wait_for_closing
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.mysql.options import Translated, mismatches
 from rqps.errors import RqpsError
-from rqps.observe.step_counters import read_counters, used_between
-from rqps.run.job import loaded_data
+from rqps.measure.job import loaded_data
+from rqps.measure.step_counters import read_counters, used_between
 from rqps.scratch import PREFIX
 from rqps.workloads.answers import total
 from rqps.workloads.sysbench import generator

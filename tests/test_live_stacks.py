@@ -23,12 +23,12 @@ from rqps.engines.mysql.build import Build
 from rqps.engines.sources import debian
 from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
-from rqps.observe import placement
-from rqps.observe.recording import Sampling, choose_sampling, recording
-from rqps.observe.stacks import Profile, Profiling, profiling, read
-from rqps.observe.step_counters import read_counters, used_between
+from rqps.measure import placement
+from rqps.measure.job import loaded_data
+from rqps.measure.recording import Sampling, choose_sampling, recording
+from rqps.measure.stacks import Profile, Profiling, profiling, read
+from rqps.measure.step_counters import read_counters, used_between
 from rqps.profile.broken_stacks import completeness, repaired
-from rqps.run.job import loaded_data
 from rqps.store.manifest import Placement
 from rqps.store.schemas import CALLERS
 from rqps.workloads.sysbench import generator
@@ -227,7 +227,7 @@ def test_perf_says_why_it_does_not_sample(tmp_path: Path) -> None:
 def test_perf_ends_with_whoever_started_it(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from rqps.observe.recording import Sampling, recording\n"
+        "from rqps.measure.recording import Sampling, recording\n"
         "how = Sampling('cpu-clock', 999, 97, 'frame pointers', True)\n"
         "with recording(how, server_cpus=(0,), cpus=(), scratch=Path(sys.argv[1])) as running:\n"
         "    running.begin(); print(running.process.pid, flush=True); time.sleep(600)"

@@ -13,8 +13,8 @@ import rqps
 from child import Child, until
 from live_study import OLD_AND_SMALL, Place, ended
 from rqps.errors import RqpsError
-from rqps.run import turns
-from rqps.run.turns import Side
+from rqps.measure import turns
+from rqps.measure.turns import Side
 from rqps.stats import measured, rounds
 
 pytestmark = pytest.mark.live

@@ -22,10 +22,10 @@ from house import House, end
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.run.hours import Hours
-from rqps.run.notes import UNDER_WAY, UnderWay
-from rqps.run.run_folder import clear_stale
-from rqps.run.state import StudyFolder
+from rqps.measure.notes import UNDER_WAY, UnderWay
+from rqps.schedule.hours import Hours
+from rqps.schedule.run_folder import clear_stale
+from rqps.schedule.state import StudyFolder
 from rqps.study import unfold
 from rqps.terminal import Terminal
 from test_unfold import study

@@ -7,10 +7,10 @@ import pytest
 import rqps
 from rqps.pages.relative_throughput import configs, findings
 from rqps.pages.relative_throughput.tables import by_group, worst
+from rqps.show.lines import release_series
+from rqps.show.words import first_of_many
 from rqps.stats import relate
 from rqps.store import Study
-from rqps.view.lines import release_series
-from rqps.view.words import first_of_many
 from synthetic import Shape, write_study
 
 BASE = "my1.base"
@@ -34,14 +34,14 @@ def summary(study: Study) -> pl.DataFrame:
     slowed = relate(study)[1]
     halved = pl.when(step="update-index_range=100", dbms="my2.base").then(0.5)
     factor = halved.when(step="insert_range=100", dbms="my2.base").then(1 / 0.7).otherwise(1.0)
-    numbers = slowed.with_columns(pl.col(name) * factor for name in ("median", "low", "high"))
+    numbers = slowed.with_columns(pl.col(name) * factor for name in ("estimate", "low", "high"))
     verdict = pl.when(step="insert_range=100", dbms="my2.base").then(pl.lit("same")).otherwise("verdict")
     return numbers.with_columns(verdict.alias("verdict"))
 
 
 def test_a_group_has_the_median_of_its_steps_and_their_reach(summary: pl.DataFrame) -> None:
     writes = by_group(summary).filter(group="Writes", dbms="my2.base").row(0, named=True)
-    medians = summary.filter(group="Writes", dbms="my2.base", metric="operations_per_s")["median"]
+    medians = summary.filter(group="Writes", dbms="my2.base", metric="operations_per_s")["estimate"]
     assert writes["steps"] == 2
     assert writes["middle"] == medians.median() == pytest.approx((0.35 + 1.0) / 2, rel=0.01)
     assert (writes["low_step"], writes["high_step"]) == ("update-index_range=100", "insert_range=100")
@@ -57,7 +57,7 @@ def test_each_step_counts_in_one_group(summary: pl.DataFrame) -> None:
 
 def test_the_worst_comes_first_and_each_step_once(summary: pl.DataFrame) -> None:
     shown = worst(summary, 5)
-    assert shown["median"].is_sorted()
+    assert shown["estimate"].is_sorted()
     assert shown.row(0, named=True)["step"] == "update-index_range=100"
     assert shown.row(0, named=True)["dbms"] == "my2.base"
     assert shown["step"].n_unique() == shown.height == 5
@@ -72,7 +72,7 @@ def test_over_releases_the_base_stands_in_its_place(summary: pl.DataFrame, study
         ("my2.base", "my2", "base", "slower"),
         ("my2.ps0", "my2", "ps0", "slower"),
     ]
-    assert course.row(0, named=True)["median"] == 1
+    assert course.row(0, named=True)["estimate"] == 1
 
 
 def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, study: Study) -> None:
@@ -92,8 +92,8 @@ def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, st
 
 
 def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, study: Study) -> None:
-    one, median = summary.filter(dbms="my2.base"), pl.col("median")
-    many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(9)]
+    one, median = summary.filter(dbms="my2.base"), pl.col("estimate")
+    many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), estimate=median / (1 + k)) for k in range(9)]
     _, gains, changes = configs(study, *relate(study))
     said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
     assert len(said) == 5 + 1 + 4
@@ -115,7 +115,7 @@ def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
 
 def test_of_a_thousand_steps_a_page_shows_those_that_changed_most() -> None:
     steps = [f"step-{number}" for number in range(1000)]
-    rows = pl.DataFrame({"step": steps, "median": [1 + number / 1000 for number in range(1000)]})
+    rows = pl.DataFrame({"step": steps, "estimate": [1 + number / 1000 for number in range(1000)]})
     shown, left_out = first_of_many(rows, rows)
     assert shown["step"].to_list() == steps[-100:]
     assert "100 of 1,000 steps" in left_out

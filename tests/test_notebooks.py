@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 ANALYSIS = [path for path in NOTEBOOKS if path.parent.name == "analysis"]
-LINES = 3
+LINES = 15
 CHECKED = "nbval-check-output"  # nbval compares the output of cells with this tag, and of no others
 
 every_notebook = pytest.mark.parametrize(

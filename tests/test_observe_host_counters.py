@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rqps.observe.counters import read_busy_s, read_host, read_host_state
-from rqps.observe.machine import device_of, mount_of
+from rqps.measure.counters import read_busy_s, read_host, read_host_state
+from rqps.measure.machine import device_of, mount_of
 
 
 def test_the_mount_of_a_path_is_the_one_that_df_names(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps.observe.machine import can_reflink, describe_machine, disk_facts
+from rqps.measure.machine import can_reflink, describe_machine, disk_facts
 
 LAPTOP = {
     "proc/cpuinfo": "model name\t: A CPU @ 3 GHz\ncpu MHz\t\t: 1000.0\nflags\t: fpu\n\ncpu MHz\t\t: 2000.0\n",

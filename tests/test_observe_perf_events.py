@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from child import Child, wait_for_threads, waiting_threads
-from rqps.observe.counters import differences, read_process
-from rqps.observe.perf_events import HARDWARE, TASK_CLOCK, Event, EventCounters
+from rqps.measure.counters import differences, read_process
+from rqps.measure.perf_events import HARDWARE, TASK_CLOCK, Event, EventCounters
 
 NO_SUCH_EVENT = Event(kind=1, config=999)
 SPINNER = """

@@ -11,7 +11,7 @@ from child import Child, wait_for_threads, waiting_threads
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.observe.counters import read_process, read_processes, switches_between
+from rqps.measure.counters import read_process, read_processes, switches_between
 
 SPINNER = """
     import resource, threading, time
@@ -92,7 +92,7 @@ def test_io_that_may_not_be_read_is_unknown_and_says_so() -> None:
     """An ordinary user looks at a process of root: at this one, or at process 1."""
     script = """
         import os
-        from rqps.observe.counters import read_process
+        from rqps.measure.counters import read_process
         pid = 1
         if os.getuid() == 0:
             pid = os.getppid()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 from child import SPINNING, Child, until, wait_for_threads, waiting_threads
-from rqps.observe.perf_events import HARDWARE
-from rqps.observe.step_counters import MOST_THREADS, Sampler, read_counters, used_between, warnings_between
+from rqps.measure.perf_events import HARDWARE
+from rqps.measure.step_counters import MOST_THREADS, Sampler, read_counters, used_between, warnings_between
 from rqps.store.schemas import COUNTERS, STEPS
 
 SPIN = """

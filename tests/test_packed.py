@@ -15,7 +15,7 @@ from rqps import stats
 from rqps.cli import main
 from rqps.errors import RqpsError
 from rqps.report import build
-from rqps.run.state import StudyFolder
+from rqps.schedule.state import StudyFolder
 from rqps.store import packed as packed_studies
 from rqps.store import read_manifest, read_study_card, run_tables, write_manifest, write_study_card
 from rqps.store.manifest import sha256

@@ -16,11 +16,11 @@ from rqps.pages.perf_schema_overhead.parts import disjoint, scenario_parts
 from rqps.pages.perf_schema_overhead.recorded import clocks, memory_use
 from rqps.pages.perf_schema_overhead.scenario_costs import by_clients
 from rqps.pages.perf_schema_overhead.sentences import instruction_costs
+from rqps.show import Sentences
 from rqps.stats import relate
 from rqps.stats.scenarios import events_per_statement, scenarios, with_events
 from rqps.store import Study
 from rqps.study.perf_schema import named
-from rqps.view import Sentences
 from synthetic import write_study
 
 SAME = 0.006
@@ -64,18 +64,18 @@ def test_a_scenario_adds_the_cost_of_its_events(study: Study, scenario: str, aga
     (row,) = page.costs(study, against).filter(scenario=scenario).to_dicts()
     assert row["added"] == pytest.approx(added_us, abs=0.05)
     assert row["added_low"] <= row["added"] <= row["added_high"]
-    assert row["median"] == pytest.approx(1 + added_us / row["base_median"], abs=0.01)
+    assert row["estimate"] == pytest.approx(1 + added_us / row["base_estimate"], abs=0.01)
     assert row["n"] == 6
 
 
 def test_a_cost_has_one_figure_wherever_it_stands(study: Study) -> None:
     """The study's base is `off`, as that of its own tables."""
     compared = relate(study)[1].filter(metric="server_cpu_us_per_operation")
-    own = dict(compared.select("dbms", pl.struct("median", "low", "high", "verdict")).rows())
+    own = dict(compared.select("dbms", pl.struct("estimate", "low", "high", "verdict")).rows())
     costs = page.costs(study)
-    assert dict(costs.select("dbms", pl.struct("median", "low", "high", "verdict")).rows()) == own
+    assert dict(costs.select("dbms", pl.struct("estimate", "low", "high", "verdict")).rows()) == own
     alone = page.costs(study, "all-disabled").select("scenario", pl.struct("added", "added_low", "added_high"))
-    parts = scenario_parts(study).filter(role="part").select("scenario", pl.struct("median", "low", "high"))
+    parts = scenario_parts(study).filter(role="part").select("scenario", pl.struct("estimate", "low", "high"))
     for scenario, figures in parts.rows():
         assert [*figures.values()] == [*dict(alone.rows())[scenario].values()]
 
@@ -97,8 +97,8 @@ def test_parts_share_nothing_add_up_and_leave_what_none_of_them_has(study: Study
     parts = {name for name, row in found.items() if row["role"] == "part"}
     assert parts == {"memory-only", "stages-only", "statements-only", "waits-only"}
     whole = 1.15 + 0.4 + 0.4 + 0.06
-    assert found["all-enabled"]["median"] == pytest.approx(whole, abs=0.05)
-    assert found["sum of the parts"]["median"] == pytest.approx(whole, abs=0.1)
+    assert found["all-enabled"]["estimate"] == pytest.approx(whole, abs=0.05)
+    assert found["sum of the parts"]["estimate"] == pytest.approx(whole, abs=0.1)
     assert found["left over"]["low"] <= 0 <= found["left over"]["high"]
     assert found["sum of the parts"]["covers"] < 1  # transactions are in none of them
     assert found["left over"]["covers"] + found["sum of the parts"]["covers"] == pytest.approx(1)
@@ -111,9 +111,9 @@ def test_a_piece_of_a_part_is_what_another_scenario_has_of_it_or_lacks(tmp_path:
     parts = scenario_parts(study)
     found = {row["scenario"]: row for row in parts.filter(role="within").to_dicts()}
     assert set(found) == {"mdl-only, of waits-only", "statements_digest, of statements-only"}
-    assert found["statements_digest, of statements-only"]["median"] == pytest.approx(made_up.DIGEST_US, abs=0.05)
-    assert found["mdl-only, of waits-only"]["median"] == pytest.approx(0, abs=0.05)
-    assert parts.filter(role="sum")["median"].item() == pytest.approx(1.55 + 0.4, abs=0.1)
+    assert found["statements_digest, of statements-only"]["estimate"] == pytest.approx(made_up.DIGEST_US, abs=0.05)
+    assert found["mdl-only, of waits-only"]["estimate"] == pytest.approx(0, abs=0.05)
+    assert parts.filter(role="sum")["estimate"].item() == pytest.approx(1.55 + 0.4, abs=0.1)
 
 
 def test_without_the_whole_there_are_no_parts(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def counted() -> pl.DataFrame:
 
 def test_time_orders_scenarios_as_instructions_do(sample: pl.DataFrame, counted: pl.DataFrame) -> None:
     of_step = sample.filter(step="point-query").to_dicts()
-    instructions = dict(counted.filter(step="point-query").select("scenario", "median").rows())
+    instructions = dict(counted.filter(step="point-query").select("scenario", "estimate").rows())
     assert set(instructions) == {row["scenario"] for row in of_step}
     pairs = [(one, other) for one, other in permutations(of_step, 2) if one["low"] > other["high"]]
     assert pairs

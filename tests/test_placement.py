@@ -10,8 +10,8 @@ from child import Child, waiting_threads
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.observe import placement
-from rqps.observe.machine import parse_cpu_list
+from rqps.measure import placement
+from rqps.measure.machine import parse_cpu_list
 from rqps.study import PlacementKind
 
 CPUS = sorted(os.sched_getaffinity(0))

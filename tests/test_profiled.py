@@ -11,7 +11,7 @@ import rqps
 import synthetic_scenarios
 from browser import Browser, opened
 from markupsafe import Markup
-from rqps import view
+from rqps import show
 from rqps.pages.perf_schema_overhead import client_charts
 from rqps.pages.relative_throughput.tables import worst_table
 from rqps.report.profiles import links_to_profiles, profiled
@@ -128,12 +128,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("profiled")
     study = rqps.load("synthetic", data=write_study(folder))
     _, summary = relate(study)
-    notebook = notebook_of([view.heatmap(summary)])
-    few = summary.filter(metric="operations_per_s").select("step", "dbms", "median")
-    stubbed = view.table(few, [view.Column("median")], name="stub", group="step", rows="dbms")
+    notebook = notebook_of([show.heatmap(summary)])
+    few = summary.filter(metric="operations_per_s").select("step", "dbms", "estimate")
+    stubbed = show.table(few, [show.Column("estimate")], name="stub", group="step", rows="dbms")
     wide = pl.DataFrame({"dbms": ["my2.base"], "insert": ["0.9"], "point-query": ["0.7"]})
-    by_dbms = view.table(wide, name="wide")
-    for table in (view.ratio_table(summary), stubbed, worst_table(summary), by_dbms):
+    by_dbms = show.table(wide, name="wide")
+    for table in (show.ratio_table(summary), stubbed, worst_table(summary), by_dbms):
         output = nbformat.v4.new_output("execute_result", {"text/html": table.as_raw_html()})
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")

@@ -11,7 +11,7 @@ from releases import everything_but
 from rqps.engines import mysql
 from rqps.engines.sources import debian, programs
 from rqps.errors import RqpsError
-from rqps.observe.callgrind import Callgrind
+from rqps.measure.callgrind import Callgrind
 
 HIDDEN = ("valgrind", "valgrind.bin", "vgdb")
 

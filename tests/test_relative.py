@@ -56,7 +56,7 @@ def compared(ratios: list[float]) -> SimpleNamespace:
     who = {"host": "here", "step": "scan", "metric": "operations_per_s", "base": BASE, "dbms": "my2.base"}
     paired = [{**who, "base_value": 1.0, "me_value": ratio, "ratio": ratio} for ratio in ratios]
     row = compare(pl.DataFrame(paired)).row(0, named=True)
-    assert (row["n"], row["base_median"]) == (len(ratios), 1.0)
+    assert (row["n"], row["base_estimate"]) == (len(ratios), 1.0)
     return SimpleNamespace(**row)
 
 
@@ -65,7 +65,7 @@ def test_an_interval_is_ordered_around_its_median_and_blind_to_order(found: list
     got = estimate(found)
     assert got.n == len(found)
     if got.low is not None and got.high is not None:
-        assert min(found) <= got.low <= got.median <= got.high <= max(found)
+        assert min(found) <= got.low <= got.estimate <= got.high <= max(found)
     chance.shuffle(found)
     assert estimate(found) == got
 
@@ -224,7 +224,7 @@ def test_a_failed_step_is_a_warning_and_no_number(study: Study, wrong: dict[str,
     summary = compare(relative(study, steps=steps))
     key = {"dbms": "my2.base", "step": "point-query", "metric": "operations_per_s"}
     assert summary.filter(**key)["n"].to_list() == [5]
-    assert summary.select(pl.col("median", "low", "high").is_finite().all()).row(0) == (True, True, True)
+    assert summary.select(pl.col("estimate", "low", "high").is_finite().all()).row(0) == (True, True, True)
     warned = all_warnings(replace(study, steps=steps))
     assert warned.filter(kind="errors")["run"].to_list() == ["r01@my2.base@here"]
     assert "errors" in with_warnings(summary, warned).filter(**key)["warnings"].to_list()[0]
@@ -289,12 +289,12 @@ def test_an_unknown_base_lists_those_that_ran(study: Study) -> None:
 def test_a_config_is_weighed_within_its_build(study: Study) -> None:
     effects = rounds_within_build(measured(study), study.runs, BASE)
     assert set(zip(effects["base"], effects["dbms"], strict=True)) == {("my2.base", "my2.ps0")}
-    ratio = compare(effects).filter(metric="operations_per_s", step="point-query")["median"].item()
+    ratio = compare(effects).filter(metric="operations_per_s", step="point-query")["estimate"].item()
     assert ratio == pytest.approx(0.8 / 0.7, rel=0.02)
     _, gains, _ = configs(study, *relate(study))
     back = gains.filter(metric="operations_per_s")
     assert back["instead_of"].to_list() == ["my2.base"] * 2
-    assert back["median"].to_list() == pytest.approx([0.1, 0.1], abs=0.02)
+    assert back["estimate"].to_list() == pytest.approx([0.1, 0.1], abs=0.02)
 
 
 def test_what_a_config_changes_is_read_from_its_options(study: Study) -> None:
@@ -390,7 +390,7 @@ def test_a_number_is_traced_to_the_rows_that_it_is_from(study: Study) -> None:
 def test_the_summed_up_table_is_as_it_was(study: Study) -> None:
     summary = compare(relative(study)).filter(metric="operations_per_s")
     got = [
-        "{step} {dbms} {median:.3f} [{low:.3f}, {high:.3f}] {n} {verdict}".format(**row)
+        "{step} {dbms} {estimate:.3f} [{low:.3f}, {high:.3f}] {n} {verdict}".format(**row)
         for row in summary.iter_rows(named=True)
     ]
     assert got == [
@@ -405,7 +405,7 @@ def test_the_absolute_table_is_of_medians(study: Study) -> None:
     table = absolute(measured(study))
     row = table.filter(metric="operations_per_s", step="point-query", dbms=BASE).to_dicts()[0]
     raw = study.steps.filter(step="point-query", dbms=BASE)["operations_per_s"]
-    assert row["median"] == raw.median()
+    assert row["estimate"] == raw.median()
     assert (row["low"], row["high"]) == (raw.min(), raw.max())
 
 
@@ -427,8 +427,8 @@ def test_findings_say_what_the_numbers_say(study: Study) -> None:
 
 def test_of_many_dbms_only_those_that_changed_most_are_named(study: Study) -> None:
     ratios = relative(study)
-    one, median = compare(ratios).filter(dbms="my2.base"), pl.col("median")
-    many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), median=median / (1 + k)) for k in range(7)]
+    one, median = compare(ratios).filter(dbms="my2.base"), pl.col("estimate")
+    many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), estimate=median / (1 + k)) for k in range(7)]
     _, gains, changes = configs(study, *relate(study))
     said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
     assert [sentence.split()[0] for sentence in said[:5]] == [f"other{number}.base" for number in range(2, 7)]

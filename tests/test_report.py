@@ -12,14 +12,14 @@ from pathlib import Path
 import nbformat
 import pytest
 from child import Child, running_from, until
-from rqps import view
+from rqps import show
 from rqps.errors import RqpsError
 from rqps.report import build
 from rqps.report.render import content_of, json_in_html
 from rqps.report.site import MOST_OF_A_LOG, NOTEBOOKS, Progress
+from rqps.show.words import NOT_COMPARED
 from rqps.store import write_manifest, write_study_card
 from rqps.terminal import Terminal
-from rqps.view.words import NOT_COMPARED
 from synthetic import Shape, card, manifest, write_study
 from synthetic_duet import write_duets
 from synthetic_report import notebook_of, only_relative_throughput, write_report
@@ -275,7 +275,7 @@ def test_an_unknown_study_leaves_nothing_behind(data: Path, tmp_path: Path) -> N
     [
         ("1 / 0", r"broken\.ipynb did not come to its end .* ZeroDivisionError"),
         (
-            "from rqps.view.renderer import bundle; bundle({'mark': 'cake', 'description': 'A cake.'})",
+            "from rqps.show.renderer import bundle; bundle({'mark': 'cake', 'description': 'A cake.'})",
             r"broken: a chart could not be drawn: A cake\.: Vega-Lite to PNG conversion failed: TypeError",
         ),
     ],
@@ -328,7 +328,7 @@ def test_what_a_cell_prints_stands_in_one_piece() -> None:
 
 
 def test_a_section_with_nothing_to_show_is_left_out() -> None:
-    nothing = nbformat.v4.new_output("display_data", {"text/html": view.Nothing(["No step did."])._repr_html_()})
+    nothing = nbformat.v4.new_output("display_data", {"text/html": show.Nothing(["No step did."])._repr_html_()})
     shown = nbformat.v4.new_output("display_data", {"text/plain": "a thing"})
     cells = [
         nbformat.v4.new_markdown_cell("# Page\n\n## First"),

@@ -10,7 +10,7 @@ from rqps.engines.rocksdb.build import Build, source
 from rqps.engines.sources import catalogue
 from rqps.errors import RqpsError
 from rqps.overview import plan_text
-from rqps.run.state import state
+from rqps.schedule.state import state
 from rqps.study import BuildSpec, Option, read_runs_file
 from rqps.workloads import PARAMETERS
 from rqps.workloads.db_bench.database_stats import read_stats

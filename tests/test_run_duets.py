@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from house import House
 from rqps.errors import RqpsError
+from rqps.measure import job
 from rqps.overview import plan_text, status_text
-from rqps.run import job
 
 
 @pytest.fixture

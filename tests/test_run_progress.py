@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_notebook
 from rqps.errors import RqpsError
+from rqps.measure.notes import noted
 from rqps.notebook import check_parameters
-from rqps.run.notes import noted
-from rqps.run.state import FIRST_GUESS_S, Estimate
+from rqps.schedule.state import FIRST_GUESS_S, Estimate
 from rqps.terminal import Terminal
 
 GIVEN = {"runs_yaml": "runs.yaml", "study": "demo"}

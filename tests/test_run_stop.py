@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from child import next_of
 from house import House, end
-from rqps.run.run_folder import clear_stale
-from rqps.run.state import StudyFolder
+from rqps.schedule.run_folder import clear_stale
+from rqps.schedule.state import StudyFolder
 from rqps.scratch import PREFIX
 
 

@@ -46,15 +46,15 @@ def test_parts_add_up_to_what_was_measured_and_their_differences_to_the_differen
     for parts in (profile.components, profile.functions):
         for cell, rows in comparisons(parts):
             base, me = rows["base_measured"][0], rows["me_measured"][0]
-            assert rows["base_median"].sum() == pytest.approx(base, rel=1e-9), cell
-            assert rows["me_median"].sum() == pytest.approx(me, rel=1e-9), cell
-            assert rows["median"].sum() == pytest.approx(me - base, abs=1e-9 * base), cell
+            assert rows["base_estimate"].sum() == pytest.approx(base, rel=1e-9), cell
+            assert rows["me_estimate"].sum() == pytest.approx(me, rel=1e-9), cell
+            assert rows["estimate"].sum() == pytest.approx(me - base, abs=1e-9 * base), cell
 
 
 def test_next_to_nothing_belongs_nowhere(profile: Profile) -> None:
     for cell, rows in comparisons(profile.components.filter(part="other")):
         for side in ("base", "me"):
-            assert rows[f"{side}_median"].item() < OTHER_AT_MOST * rows[f"{side}_measured"].item(), cell
+            assert rows[f"{side}_estimate"].item() < OTHER_AT_MOST * rows[f"{side}_measured"].item(), cell
 
 
 def test_every_step_was_profiled_on_both_sides(profile: Profile) -> None:

@@ -36,7 +36,7 @@ def test_what_only_the_order_of_adding_changes_is_no_difference() -> None:
     other_order = dict(reversed(costs.items()))
     assert sum(costs.values()) != sum(other_order.values())
     found = breakdown(costs_of({"my1.base": costs, "my2.base": other_order}), "my1.base")
-    assert found["median"].to_list() == [0.0]
+    assert found["estimate"].to_list() == [0.0]
 
 
 @settings(max_examples=30)
@@ -53,17 +53,17 @@ def test_differences_add_up(by: By, rounds: int, costs: list[float], chance: ran
     assert parts.schema == BREAKDOWN
     us = (1e6 * pl.col("server_cpu_s") / pl.col("operations")).mean().alias("us")
     base_us, me_us = steps.group_by("dbms").agg(us).sort("dbms")["us"]
-    assert parts["base_median"].sum() == pytest.approx(base_us, rel=1e-12)
-    assert parts["me_median"].sum() == pytest.approx(me_us, rel=1e-12)
-    assert parts["median"].sum() == pytest.approx(me_us - base_us, abs=1e-9)
+    assert parts["base_estimate"].sum() == pytest.approx(base_us, rel=1e-12)
+    assert parts["me_estimate"].sum() == pytest.approx(me_us, rel=1e-12)
+    assert parts["estimate"].sum() == pytest.approx(me_us - base_us, abs=1e-9)
     assert parts["me_measured"].to_list() == pytest.approx([me_us] * parts.height)
 
 
 def test_what_falls_in_no_component_is_a_row_even_where_it_is_nothing() -> None:
     known = {path: cost for path, cost in POINT.items() if path[-1] != "nobody_knows_this"}
     parts = breakdown(stack_costs(*study({"my1.base": known, "my2.base": known})), "my1.base")
-    assert parts.filter(part=OTHER)["base_median"].to_list() == [0.0]
-    assert breakdown(both(), "my1.base").filter(part=OTHER)["base_median"].item() == pytest.approx(0.2, rel=0.1)
+    assert parts.filter(part=OTHER)["base_estimate"].to_list() == [0.0]
+    assert breakdown(both(), "my1.base").filter(part=OTHER)["base_estimate"].item() == pytest.approx(0.2, rel=0.1)
 
 
 def test_an_added_cost_is_found_where_it_was_added() -> None:
@@ -79,7 +79,7 @@ def test_an_added_cost_is_found_where_it_was_added() -> None:
 def test_swapping_the_sides_swaps_the_verdict() -> None:
     there, back = breakdown(both(), "my1.base"), breakdown(both(), "my2.base")
     pairs = there.join(back, on="part")
-    assert pairs["median"].to_list() == pytest.approx((-pairs["median_right"]).to_list(), abs=1e-9)
+    assert pairs["estimate"].to_list() == pytest.approx((-pairs["estimate_right"]).to_list(), abs=1e-9)
     assert pairs["high"].to_list() == pytest.approx((-pairs["low_right"]).to_list(), abs=1e-9)
     assert pairs.filter(verdict="slower")["verdict_right"].to_list() == ["faster"]
     assert pairs.filter(verdict="faster").is_empty()
@@ -111,7 +111,7 @@ def test_two_samples_are_no_finding() -> None:
     parts = breakdown(stack_costs(pl.concat(stacks), pl.concat(steps)), "my1.base").filter(part="parser")
     assert parts["me_samples"].item() == 2
     assert parts["verdict"].item() == "same"
-    assert parts["low"].item() < 0 < parts["median"].item()
+    assert parts["low"].item() < 0 < parts["estimate"].item()
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.05])
@@ -141,7 +141,7 @@ def test_a_function_that_calls_itself_costs_its_time_once() -> None:
     stacks = pl.concat([stacks_of(dbms, 1, {path: 5}) for dbms in ("my1.base", "my2.base")])
     steps = pl.concat([steps_of(dbms, 1, 10.0) for dbms in ("my1.base", "my2.base")])
     parts = breakdown(stack_costs(stacks, steps), "my1.base", "inclusive")
-    assert parts.select("part", "me_median").sort("part").rows() == [
+    assert parts.select("part", "me_estimate").sort("part").rows() == [
         (name, 10.0) for name in ("connection", "dispatch_command", "f", "g")
     ]
 
@@ -150,7 +150,7 @@ def test_counted_instructions_need_no_rounds() -> None:
     sides = {"my1.base": {("MYSQLparse",): 10_000_000, ("malloc",): 1_000_000}}
     sides["my2.base"] = {("MYSQLparse",): 10_000_000, ("malloc",): 1_200_000}
     parts = breakdown(counted(sides), "my1.base")
-    assert parts.select("part", "median", "verdict").rows() == [
+    assert parts.select("part", "estimate", "verdict").rows() == [
         ("allocator", 200.0, "slower"),
         ("other", 0.0, "same"),
         ("parser", 0.0, "same"),

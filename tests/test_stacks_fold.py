@@ -7,8 +7,8 @@ from collections.abc import Callable
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.observe.stack_text import Folded, Frame, Stack, Thread, fold, read_frame
-from rqps.observe.stacks import table
+from rqps.measure.stack_text import Folded, Frame, Stack, Thread, fold, read_frame
+from rqps.measure.stacks import table
 from rqps.store.schemas import STACKS
 
 REAL = b"""\

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from rqps.errors import RqpsError
-from rqps.observe.recording import CALLERS_PER_S, PROLOGUE, Sampling, has_frame_pointers
-from rqps.observe.stack_text import Folded, Frame, Stack, Thread
-from rqps.observe.stacks import Expected, weaknesses
+from rqps.measure.recording import CALLERS_PER_S, PROLOGUE, Sampling, has_frame_pointers
+from rqps.measure.stack_text import Folded, Frame, Stack, Thread
+from rqps.measure.stacks import Expected, weaknesses
 
 SAMPLING = Sampling("cpu-clock", 1000, CALLERS_PER_S, "frame pointers", large_buffer=True)
 BUSY = Expected(pid=7, program="mysqld", elapsed_s=10, sampled_s=10, server_cpu_s=1)

@@ -6,8 +6,8 @@ import time
 import polars as pl
 import pytest
 from child import SPINNING, Child, until
-from rqps.observe.stack_text import Frame, Stack, Thread
-from rqps.observe.threads import (
+from rqps.measure.stack_text import Frame, Stack, Thread
+from rqps.measure.threads import (
     KINDS,
     ThreadLooks,
     Used,

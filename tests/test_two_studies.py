@@ -42,7 +42,7 @@ def changes(data: Path, *studies: str) -> pl.DataFrame:
 def test_the_change_has_the_reach_of_both_intervals(data: Path) -> None:
     for row in changes(data, "before", "after").to_dicts():
         assert row["verdict"] == "slower"
-        assert row["median"] == pytest.approx(0.9)
+        assert row["estimate"] == pytest.approx(0.9)
         assert row["low"] < 0.9 < row["high"]
         one, other = row["first"], row["second"]
         widths = [each["high"] / each["low"] for each in (one, other, row)]

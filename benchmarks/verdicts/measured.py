@@ -43,8 +43,8 @@ from measuring import (
     values,
 )
 from rqps import stats
+from rqps.measure.serve import Serving
 from rqps.profile.instructions import COUNTED, instructions_per_operation
-from rqps.run.serve import Serving
 from rqps.stats.metrics import COMPARED
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
 from rqps.study import PlacementKind
@@ -501,9 +501,9 @@ def occasion_table(rows: pl.DataFrame) -> pl.DataFrame:
     half_width = (pl.col("high") / pl.col("low")).log().median() / 2
     of_all = own.group_by(keys, maintain_order=True).agg(
         pl.len().alias("occasions"),
-        pl.col("median").log().mean().exp().alias("mean"),
-        pl.col("median").min().alias("lowest"),
-        pl.col("median").max().alias("highest"),
+        pl.col("estimate").log().mean().exp().alias("mean"),
+        pl.col("estimate").min().alias("lowest"),
+        pl.col("estimate").max().alias("highest"),
         half_width.alias("width"),
     )
     return of_all.sort("metric", "step", "dbms", descending=[True, False, False]).select(
@@ -534,7 +534,7 @@ def _spreads(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 def _interval() -> tuple[pl.Expr, pl.Expr]:
     shown = [
-        pl.col(name).map_elements(lambda number: f"{number:.4f}", pl.String) for name in ("median", "low", "high")
+        pl.col(name).map_elements(lambda number: f"{number:.4f}", pl.String) for name in ("estimate", "low", "high")
     ]
     return shown[0].alias("ratio"), pl.format("{} – {}", shown[1], shown[2]).alias("95 % of it")
 

@@ -27,13 +27,13 @@ from rqps import keeper, stats
 from rqps.engines import Start
 from rqps.engines.cache import cache_dir
 from rqps.engines.mysql import MeasuredServer, PreparedServer
+from rqps.measure import placement
+from rqps.measure.job import Job, Ready, make_ready
+from rqps.measure.run import Measured, measure_steps
+from rqps.measure.serve import Serving, serving
 from rqps.notebook import LOGS
-from rqps.observe import placement
-from rqps.run.job import Job, Ready, make_ready
-from rqps.run.measure import Measured, measure_steps
-from rqps.run.run_folder import measuring
-from rqps.run.serve import Serving, serving
-from rqps.run.state import this_host
+from rqps.schedule.run_folder import measuring
+from rqps.schedule.state import this_host
 from rqps.stats.metrics import COMPARED
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY, SLICES
@@ -307,7 +307,7 @@ CHASED_KB = (16, *(256 << power for power in range(9)))
 """Sizes of memory that are walked: the first fits every L1, so its time is that of the clock."""
 
 
-def memory_ns(cpus: Sequence[int]) -> dict[str, float]:
+def memory_ns(cpus: tuple[int, ...]) -> dict[str, float]:
     """Nanoseconds of one dependent load on these CPUs, by the kilobytes that are walked; takes half a second."""
     words = [str(_compiled("chase", "")), "25", *map(str, CHASED_KB)]
     answer = subprocess.run(keeper.command("exec", words, cpus=cpus), check=True, capture_output=True, text=True)

@@ -7,9 +7,9 @@ import altair as alt
 import polars as pl
 import rqps
 from rqps import stats
+from rqps.show.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS
 from rqps.store.read import Study
 from rqps.study import SMALLEST_EFFECT
-from rqps.view.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS
 
 CYCLES_SHOWN = 4
 WIDTH_PX = 700
@@ -111,7 +111,7 @@ def _rounds(own: pl.DataFrame, compared: pl.DataFrame) -> Any:
         pl.lit("round").alias("kind"),
     )
     page = compared.select(
-        pl.lit("page").alias("of"), pl.col("median").alias("ratio"), "low", "high", pl.col("verdict").alias("kind")
+        pl.lit("page").alias("of"), pl.col("estimate").alias("ratio"), "low", "high", pl.col("verdict").alias("kind")
     )
     shown = pl.concat([each, page.select(each.columns)]).with_row_index("order")
     colours = {"round": MUTED, **VERDICT_COLOURS}
@@ -129,5 +129,5 @@ def _rounds(own: pl.DataFrame, compared: pl.DataFrame) -> Any:
     points = alt.Chart(shown).mark_circle(size=60, opacity=1).encode(scale, where, color=colour)
     verdict, low, high = compared.select("verdict", "low", "high").row(0)
     interval = "" if low is None else f" ({low:.3f} to {high:.3f})"
-    title = f"Rounds, from new starts: their mean is {compared['median'].item():.3f}{interval}: {verdict}"
+    title = f"Rounds, from new starts: their mean is {compared['estimate'].item():.3f}{interval}: {verdict}"
     return (same + lines + points).properties(width=WIDTH_PX, height=18 * shown.height + 10, title=title)

@@ -17,8 +17,8 @@ from rqps.errors import RqpsError
 
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
-    from rqps.run.budget import Budget
-    from rqps.run.hours import Hours
+    from rqps.schedule.budget import Budget
+    from rqps.schedule.hours import Hours
     from rqps.study import RunsFile
 
 FAILED = 1
@@ -39,7 +39,7 @@ def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
     data = _data(arguments, runs_yaml)
     runs_file = read_runs_file(runs_yaml, PARAMETERS)
     if study is not None and study not in runs_file.studies:
-        from rqps.run.levels import file_of_level
+        from rqps.schedule.levels import file_of_level
 
         runs_yaml = file_of_level(data, study) or runs_yaml
         runs_file = read_runs_file(runs_yaml, PARAMETERS)
@@ -85,8 +85,8 @@ def doctor(arguments: argparse.Namespace) -> Call:
     data = _data(arguments, _nearest())
 
     def call() -> int:
-        from rqps.observe.doctor import examine
-        from rqps.observe.finding import render, worst
+        from rqps.measure.doctor import examine
+        from rqps.measure.finding import render, worst
 
         findings = examine(data, say=_say)
         print(render(findings))
@@ -154,7 +154,7 @@ def hosts(arguments: argparse.Namespace) -> Call:
 
 def plan(arguments: argparse.Namespace) -> Call:
     from rqps.overview import plan_text
-    from rqps.run.state import Estimate, StudyFolder, state, this_host
+    from rqps.schedule.state import Estimate, StudyFolder, state, this_host
     from rqps.study import on_host
     from rqps.terminal import duration
 
@@ -165,7 +165,7 @@ def plan(arguments: argparse.Namespace) -> Call:
     named = whole.studies[study].hosts
 
     def of_host(host: str) -> tuple[int, float]:
-        from rqps.run.job import foresee
+        from rqps.measure.job import foresee
 
         runs_file = on_host(whole, study, host)
         budget = _budget(runs_file, study, data, host)
@@ -208,8 +208,8 @@ def run(arguments: argparse.Namespace) -> Call:
         raise RqpsError(f"--scheduler {arguments.scheduler}: {arguments.study} names no hosts", fix=fix)
 
     def measure(runs_file: "RunsFile", study: str) -> int:
-        from rqps.run.run_study import Here, run_study
-        from rqps.run.state import this_host
+        from rqps.schedule.run_study import Here, run_study
+        from rqps.schedule.state import this_host
 
         budget_on = partial(_budget, runs_file, study, data)
         if runs_file.studies[study].hosts:
@@ -226,7 +226,7 @@ def run(arguments: argparse.Namespace) -> Call:
         )
 
     def call() -> int:
-        from rqps.run.levels import run_levels
+        from rqps.schedule.levels import run_levels
 
         code = measure(runs_file, arguments.study)
         last = runs_file.studies[arguments.study].measure_parts_of is None or arguments.rounds is not None
@@ -242,7 +242,7 @@ def run(arguments: argparse.Namespace) -> Call:
 def _hours(arguments: argparse.Namespace) -> "Hours | None":
     if arguments.between is None:
         return None
-    from rqps.run.hours import Hours
+    from rqps.schedule.hours import Hours
 
     return Hours.read(arguments.between)
 
@@ -254,7 +254,7 @@ def _budget(whole: "RunsFile", study: str, data: Path, host: str) -> "Budget | N
     spec = on_host(whole, study, host).studies[study]
     if spec.budget_s is None:
         return None
-    from rqps.run.budget import Budget
+    from rqps.schedule.budget import Budget
     from rqps.stats import Looks
     from rqps.workloads import workload
 
@@ -264,7 +264,7 @@ def _budget(whole: "RunsFile", study: str, data: Path, host: str) -> "Budget | N
 
 def status(arguments: argparse.Namespace) -> Call:
     from rqps.overview import reportable_text, status_text, summary, under_way_text
-    from rqps.run.state import state
+    from rqps.schedule.state import state
 
     _, runs_file, data = _asked(arguments)
 
@@ -317,13 +317,13 @@ def show(arguments: argparse.Namespace) -> Call:
 
 
 def _show(name: str, data: Path, **how: Any) -> int:
-    from rqps import stats, view
+    from rqps import show, stats
     from rqps.profile import with_counted
     from rqps.store import load
 
     study = load(name, data)
     rounds, compared = stats.relate(study)
-    return _print(view.answer_text(with_counted(study, compared), stats.over_steps(rounds, study.steps), **how))
+    return _print(show.answer_text(with_counted(study, compared), stats.over_steps(rounds, study.steps), **how))
 
 
 def report(arguments: argparse.Namespace) -> Call:

@@ -12,16 +12,16 @@ from pydantic import BaseModel, ValidationError
 from rqps import stats
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError
-from rqps.run.budget import Budget
-from rqps.run.run_study import Here, run_study
-from rqps.run.state import StudyFolder
+from rqps.schedule.budget import Budget
+from rqps.schedule.run_study import Here, run_study
+from rqps.schedule.state import StudyFolder
+from rqps.show import Text, answer_text
 from rqps.store.manifest import StudyCard, data_folder, read_study_card, study_folder
 from rqps.store.read import load
 from rqps.study import RunsFile, StudySpec, read_runs_file
 from rqps.study.document import instead
 from rqps.study.mistakes import mistakes
 from rqps.study.runs_file import BuildSpec, ConfigSpec
-from rqps.view import Text, answer_text
 from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench.parameters import CLIENTS
 

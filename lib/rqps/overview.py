@@ -10,10 +10,10 @@ from shutil import disk_usage
 
 from rqps.engines import engine_of
 from rqps.engines.cache import cache_dir
-from rqps.run.budget import OF_DUETS
-from rqps.run.hours import Hours
-from rqps.run.notes import UnderWay
-from rqps.run.state import Estimate, RunState
+from rqps.measure.notes import UnderWay
+from rqps.schedule.budget import OF_DUETS
+from rqps.schedule.hours import Hours
+from rqps.schedule.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, in_words
 from rqps.terminal import counted, duration, megabytes

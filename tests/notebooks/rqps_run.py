@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rqps.errors import RqpsError
-from rqps.run.hours import Hours
-from rqps.run.run_study import Here, run_study
+from rqps.schedule.hours import Hours
+from rqps.schedule.run_study import Here, run_study
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 

@@ -10,13 +10,13 @@ from uuid import uuid4
 from rqps.engines import Say
 from rqps.errors import RqpsError
 from rqps.hosts.reach import Looked, connected, explained, look, prepare
-from rqps.observe.finding import Finding, render, worst
-from rqps.run.budget import Budget
-from rqps.run.hours import Hours
-from rqps.run.job import git_revision
-from rqps.run.run_study import run_study, set_aside
-from rqps.run.state import StudyFolder
-from rqps.run.watch import POLL_S, Stopped, Watcher
+from rqps.measure.finding import Finding, render, worst
+from rqps.measure.job import git_revision
+from rqps.schedule.budget import Budget
+from rqps.schedule.hours import Hours
+from rqps.schedule.run_study import run_study, set_aside
+from rqps.schedule.state import StudyFolder
+from rqps.schedule.watch import POLL_S, Stopped, Watcher
 from rqps.study import HostSpec, RunsFile
 
 FAILED = 1

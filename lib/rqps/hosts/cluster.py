@@ -30,9 +30,9 @@ from rqps.errors import RqpsError
 from rqps.hosts import worker
 from rqps.hosts.reach import Looked, connected, explained, in_checkout, look, send_builds
 from rqps.hosts.worker import BEAT, BEAT_S, LOOPBACK, QUIET, RUNS, SLOT, Order, Result
-from rqps.run.notes import Notes, noted
-from rqps.run.run_study import AGAIN
-from rqps.run.watch import POLL_S, Stopped, Watcher
+from rqps.measure.notes import Notes, noted
+from rqps.schedule.run_study import AGAIN
+from rqps.schedule.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, MANIFEST, check_files, read_manifest
 from rqps.study import HostSpec, Run
 

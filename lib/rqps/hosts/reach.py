@@ -18,8 +18,8 @@ from rqps.engines import Say
 from rqps.engines.cache import cache_dir
 from rqps.errors import RqpsError
 from rqps.hosts.worker import CHECKOUT, checkout_files, versions
-from rqps.observe.doctor import LEAST_DISK_GB
-from rqps.observe.finding import KB_PER_GB, Finding, worst
+from rqps.measure.doctor import LEAST_DISK_GB
+from rqps.measure.finding import KB_PER_GB, Finding, worst
 from rqps.study import HostSpec
 from rqps.terminal import duration
 

@@ -26,14 +26,14 @@ from pydantic import TypeAdapter
 import rqps
 from rqps.engines.cache import cache_dir
 from rqps.errors import RqpsError, no_room, of_the_system
+from rqps.measure import placement
+from rqps.measure.doctor import examine
+from rqps.measure.machine import text
 from rqps.notebook import PIDS
-from rqps.observe import placement
-from rqps.observe.doctor import examine
-from rqps.observe.machine import text
-from rqps.run import run_folder
-from rqps.run.run_study import Here
-from rqps.run.state import StudyFolder
-from rqps.run.watch import STOPPING, Watcher
+from rqps.schedule import run_folder
+from rqps.schedule.run_study import Here
+from rqps.schedule.state import StudyFolder
+from rqps.schedule.watch import STOPPING, Watcher
 from rqps.store.manifest import CARD, sha256
 from rqps.study import Run
 from rqps.workloads import PARAMETERS

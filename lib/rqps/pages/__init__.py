@@ -1,3 +1,3 @@
 """One folder per analysis notebook, with only its own formulas, columns and sentences."""
 
-from rqps import view as view  # before any page imports altair
+from rqps import show as show  # before any page imports altair

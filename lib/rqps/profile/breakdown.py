@@ -17,8 +17,8 @@ ROUNDING = 1e-9
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
 
 _OPERATION = dict.fromkeys(("host", "step", "base", "dbms", "unit"), pl.String)
-# Of costs, which add up, the middle of the rounds is their mean. `median`, `low` and `high` are of the difference.
-_NUMBERS = ("base_median", "me_median", "median", "low", "high", "coverage")
+# Of costs, which add up, the middle of the rounds is their mean. `estimate`, `low` and `high` are of the difference.
+_NUMBERS = ("base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
 _COMPARED = {"n": pl.Int32, **dict.fromkeys(_NUMBERS, pl.Float64), "verdict": pl.String, "needs": pl.String}
 _OF_PARTS = (
     "false_share",  # of all findings as sure as this one, the share expected to be chance
@@ -66,9 +66,9 @@ def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
     """The whole operations of a breakdown in the same tidy frame, one row per host, step and dbms."""
     difference, error = pl.col("me_measured") - pl.col("base_measured"), pl.col("measured_error")
     whole = parts.unique(list(_OPERATION), keep="first", maintain_order=True).with_columns(
-        base_median=pl.col("base_measured"),
-        me_median=pl.col("me_measured"),
-        median=difference,
+        base_estimate=pl.col("base_measured"),
+        me_estimate=pl.col("me_measured"),
+        estimate=difference,
         low=difference - error,
         high=difference + error,
     )
@@ -85,21 +85,21 @@ def _judged(rows: pl.DataFrame, significant: pl.Expr) -> pl.DataFrame:
 
 def _parts(pair: Pair, by: By) -> pl.DataFrame:
     error = pl.col("error")
-    me, base = pl.col("me_median"), pl.col("base_median")
+    me, base = pl.col("me_estimate"), pl.col("base_estimate")
     difference = pl.when((me - base).abs() > ROUNDING * me).then(me - base).otherwise(0.0)
     measured = pair.rows.select(pl.col(pair.columns).sum()).select(pair.error()).item()
     # Where there is no error at all, any difference is certain, and none is chance.
     certain = pl.when(difference == 0).then(0.0).otherwise(float("inf"))
     return (
         _grouped(pair, by)
-        .with_columns(pair.mean(BASE).alias("base_median"), pair.mean(ME).alias("me_median"), error=pair.error())
+        .with_columns(pair.mean(BASE).alias("base_estimate"), pair.mean(ME).alias("me_estimate"), error=pair.error())
         .select(
             "part",
             "component",
-            "base_median",
-            "me_median",
+            "base_estimate",
+            "me_estimate",
             pl.lit(INSTRUCTIONS if pair.counted else MICROSECONDS).alias("unit"),
-            difference.alias("median"),
+            difference.alias("estimate"),
             (difference - error).alias("low"),
             (difference + error).alias("high"),
             pl.lit(COVERAGE).alias("coverage"),
@@ -112,7 +112,7 @@ def _parts(pair: Pair, by: By) -> pl.DataFrame:
             pl.lit(pair.rounds, pl.Int32).alias("n"),
             pl.lit(pair.freedom).alias("freedom"),
         )
-        .sort(pl.col("median").abs(), "part", descending=[True, False])
+        .sort(pl.col("estimate").abs(), "part", descending=[True, False])
     )
 
 

@@ -22,7 +22,7 @@ AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew les
 """Verdicts on CPU time per instruction, relative to the base, as words on its growth beside instructions."""
 
 _KEYS = ("host", "step", "base", "dbms")
-_ESTIMATE = ("n", "median", "low", "high", "coverage")
+_ESTIMATE = ("n", "estimate", "low", "high", "coverage")
 
 
 def instructions_per_operation(
@@ -69,7 +69,7 @@ def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> 
     for name, coverage in (("", COVERAGE), ("sure_", coverage_of_each(found.height))):
         quantiles = {n: STUDENT.quantile(EXPECTED_WEIGHS + n - 1, coverage) for n in set(found["n"])}
         factor = (error * pl.col("n").replace_strict(quantiles, return_dtype=pl.Float64)).exp()
-        reach = {f"{name}low": pl.col("median") / factor, f"{name}high": pl.col("median") * factor}
+        reach = {f"{name}low": pl.col("estimate") / factor, f"{name}high": pl.col("estimate") * factor}
         found = found.with_columns(**reach)
     near = pl.col("smallest_effect")
     verdict = decided(sure=pl.lit(True), near=near, more_is_better=False, low="sure_low", high="sure_high")
@@ -87,14 +87,14 @@ def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> 
         of_metric = measured.filter(metric=metric).select(*_KEYS, pl.col(_ESTIMATE).name.prefix(f"{name}_"))
         beside = beside.join(of_metric, on=_KEYS, how="left", maintain_order="left")
     beside = beside.with_columns(
-        (pl.col(f"cpu_{each}") / pl.col("median")).alias(f"per_instruction_{each}")
-        for each in ("median", "low", "high")
+        (pl.col(f"cpu_{each}") / pl.col("estimate")).alias(f"per_instruction_{each}")
+        for each in ("estimate", "low", "high")
     )
     sure = (pl.col("cpu_n") >= ROUNDS_FOR_A_VERDICT) & (pl.col("cpu_coverage") >= COVERAGE)
     near, low, high = pl.col("smallest_effect"), "per_instruction_low", "per_instruction_high"
     verdict = decided(sure=sure, near=near, more_is_better=False, low=low, high=high)
     return beside.with_columns(
-        pl.when(pl.col("cpu_median").is_not_null()).then(verdict.replace(AGREEMENT)).alias("agreement")
+        pl.when(pl.col("cpu_estimate").is_not_null()).then(verdict.replace(AGREEMENT)).alias("agreement")
     )
 
 

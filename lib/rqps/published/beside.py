@@ -10,10 +10,10 @@ from rqps.errors import RqpsError
 from rqps.published.checks import view
 from rqps.published.figures import Published
 from rqps.published.versions import Pair, nearest, pairs_of, server
+from rqps.show import ratio
 from rqps.stats import compare, measured, relate, rounds_of_pairs
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
-from rqps.view import ratio
 
 WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
 NOT_SAID = "not said"
@@ -180,8 +180,8 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
         label.alias("step"),
         "group",
         "table_position",
-        pl.col("median").alias("value"),
-        pl.col("median").map_elements(ratio, pl.String).alias("printed"),
+        pl.col("estimate").alias("value"),
+        pl.col("estimate").map_elements(ratio, pl.String).alias("printed"),
         "low",
         "high",
         "verdict",

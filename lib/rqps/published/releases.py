@@ -13,10 +13,10 @@ import polars as pl
 from rqps.published.beside import THROUGHPUT, machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
+from rqps.show import interval_of, ratio
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs
 from rqps.stats.conditions import asked_options
 from rqps.store import Study
-from rqps.view import interval_of, ratio
 
 INSERTS, LOOKUPS = ("insert-benchmark-8027", "perf-schema-2023"), "point-lookups-2014"
 RESPONSE_TIME = "response_time_us"
@@ -182,7 +182,7 @@ def _beside(
             continue
         compared = compare(rounds_of_pairs(values.filter(step=step), [(base, me)]), keys=["step", "metric"])
         for row in compared.iter_rows(named=True):
-            ours_is = f"{ratio(row['median'])} ({interval_of(row)})"
+            ours_is = f"{ratio(row['estimate'])} ({interval_of(row)})"
             rows.append(
                 (each.compared, each.step, each.ratio, each.place, ours_is, f"{step}: {me} / {base}", row["n"])
             )

@@ -13,13 +13,13 @@ from rqps import stats
 from rqps.pages import flamegraph_breakdown, perf_schema_instruments, perf_schema_overhead, relative_throughput
 from rqps.profile import with_counted
 from rqps.profile.pair import ASSUMED
+from rqps.show import Row, interval_of, number_of, rounds_of
+from rqps.show.words import NOT_COMPARED, left_unsure
 from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.stats.pairing import IN_DUET
 from rqps.stats.verdict import VERDICTS
 from rqps.store.read import Study
 from rqps.terminal import counted, percent
-from rqps.view import Row, interval_of, number_of, rounds_of
-from rqps.view.words import NOT_COMPARED, left_unsure
 
 USER_CPU = "server_user_cpu_us_per_operation"
 ROWS = ("table_rows", "load_rows", "keys")
@@ -73,7 +73,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Co
 def _most_changed(decided: pl.DataFrame) -> tuple[str, str, Row | None]:
     """The largest change that is sure, by the measure that decides it."""
     sure = decided.filter(pl.col("verdict").is_in(["slower", "faster"]))
-    by_size = sure.sort(pl.col("median").log().abs(), descending=True, maintain_order=True).to_dicts()
+    by_size = sure.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True).to_dicts()
     counts = Counter(decided["verdict"])
     each = ", ".join(f"{counts[word]} {_WORDS[word]}" for word in VERDICTS if counts[word])
     of = f"of {decided.height} comparisons {each}" if decided.height > 1 else ""
@@ -96,13 +96,13 @@ def _where(study: Study, row: Row) -> str:
     cpu, user = by_metric.get(CPU), by_metric.get(USER_CPU)
     if not cpu or not user or cpu["low"] is None:
         return "Where that goes was not measured."
-    form = f"+,.{0 if abs(cpu['median']) >= 100 else 1 if abs(cpu['median']) >= 10 else 2}f"
-    more = f"{cpu['median']:{form}} µs ({interval_of(cpu, form)})"
+    form = f"+,.{0 if abs(cpu['estimate']) >= 100 else 1 if abs(cpu['estimate']) >= 10 else 2}f"
+    more = f"{cpu['estimate']:{form}} µs ({interval_of(cpu, form)})"
     if cpu["verdict"] in ("same", "unsure"):
         return f"The server's CPU time does not explain that: {more} for an operation; what it waits for does."
-    kernel = cpu["median"] - user["median"]
+    kernel = cpu["estimate"] - user["estimate"]
     return (
-        f"That is {more} of CPU for an operation: {user['median']:{form}} in its own code, "
+        f"That is {more} of CPU for an operation: {user['estimate']:{form}} in its own code, "
         f"{kernel:{form}} in the kernel."
     )
 

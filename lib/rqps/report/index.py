@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
+from rqps.show import rounds_of
 from rqps.store.read import Study
 from rqps.terminal import counted, duration
-from rqps.view import rounds_of
 
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}

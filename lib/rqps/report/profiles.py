@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rqps.show import by_host
 from rqps.store.manifest import StudyCard, read_study_card, studies, study_folder
 from rqps.store.read import Study, load
-from rqps.view import by_host
 
 FIRST = "stacks"
 """The mode that a page shows before any other."""

@@ -21,10 +21,10 @@ from nbformat import NotebookNode, ValidationError
 
 from rqps.errors import RqpsError
 from rqps.scratch import replacing
-from rqps.view.drawing import VEGALITE
-from rqps.view.flame import script_element, without_program
-from rqps.view.renderer import MIME
-from rqps.view.words import Nothing
+from rqps.show.drawing import VEGALITE
+from rqps.show.flame import script_element, without_program
+from rqps.show.renderer import MIME
+from rqps.show.words import Nothing
 
 # The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"

@@ -9,11 +9,11 @@ from markupsafe import Markup
 
 from rqps.report.profiles import Links
 from rqps.report.render import json_in_html, render
+from rqps.show import Row, by_host, interval_of, ratio, verdict_words
+from rqps.show.flame import address
+from rqps.show.words import sized
 from rqps.stats import SIDES, relate_configs
 from rqps.store.read import Study
-from rqps.view import Row, by_host, interval_of, ratio, verdict_words
-from rqps.view.flame import address
-from rqps.view.words import sized
 
 PAGE = "rounds.html"
 
@@ -90,7 +90,7 @@ def numbers(
 def _said(row: Row) -> str:
     takes = f", it would take {row['needs']}" if row["needs"] else ""
     verdict = verdict_words(row["metric"])[row["verdict"]]
-    return f"{SIDES[row['metric']]} {ratio(row['median'])} ({interval_of(row)}, n={row['n']}): {verdict}{takes}"
+    return f"{SIDES[row['metric']]} {ratio(row['estimate'])} ({interval_of(row)}, n={row['n']}): {verdict}{takes}"
 
 
 def _round(

@@ -26,13 +26,13 @@ from rqps.report.render import content_of, notebook_page, render, write_page
 from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import folder_of_unit, rounds_page
 from rqps.scratch import replacing
+from rqps.show import renderer
 from rqps.store.manifest import data_folder, sha256
 from rqps.store.packed import SUFFIX
 from rqps.store.packing import pack
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
 from rqps.terminal import Terminal, duration, megabytes
-from rqps.view import renderer
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate" / "one_regression.ipynb"

@@ -10,12 +10,12 @@ from great_tables import GT
 from markupsafe import Markup
 
 import rqps
-from rqps import stats, view
+from rqps import show, stats
 from rqps.report.render import MOST_ROWS, render, write_page
+from rqps.show import Column, Row, by_host, in_order
 from rqps.stats.verdict import VERDICTS
 from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load
-from rqps.view import Column, Row, by_host, in_order
 
 LONGEST_VALUE = 44
 _CHANGED = pl.col("verdict").is_in(["slower", "faster"])
@@ -67,13 +67,13 @@ def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, st
     words = {"slower": "got worse", "faster": "got better", "same": "stayed the same", "unsure": "can't be told"}
     counted = ", ".join(f"{counts[word]} {words[word]}" for word in VERDICTS if counts[word])
     yield f"Of {decided.height} comparisons that both have, {counted}."
-    by_size = decided.filter(_CHANGED).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+    by_size = decided.filter(_CHANGED).sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
     for row in by_size.head(1).to_dicts():
         was, now = (
-            f"{view.ratio(each['median'])} ({view.interval_of(each)})" for each in (row["first"], row["second"])
+            f"{show.ratio(each['estimate'])} ({show.interval_of(each)})" for each in (row["first"], row["second"])
         )
         what = f"the {stats.SIDES[row['metric']]} of {row['dbms']} relative to {row['base']}"
-        times = f"{view.number_of(row)} times that"
+        times = f"{show.number_of(row)} times that"
         yield f"Most in {row['step']}: {what} was {was} in {names[0]} and is {now} in {names[1]}, {times}."
     bases = both.select(*(pl.col(of).struct.field("base").alias(of) for of in ("first", "second"))).unique()
     if other := [f"{first} and {second}" for first, second in sorted(bases.rows()) if first != second]:
@@ -91,7 +91,7 @@ def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]
         columns = [Column(side, name, _value) for side, name in zip(("first", "second"), names, strict=True)]
         if set(conditions["dbms"]) != {"all"}:
             columns.append(Column("dbms"))
-        made = view.table(conditions, columns, name="changed-conditions", group="kind", rows="name")
+        made = show.table(conditions, columns, name="changed-conditions", group="kind", rows="name")
         yield "What changed in the conditions", made, conditions.height
     for metric in in_order(both["metric"]):
         rows = both.filter(metric=metric)
@@ -102,14 +102,14 @@ def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]
 def _ratios(rows: pl.DataFrame, names: tuple[str, str], name: str, *more: Column) -> GT:
     cells = [row | {"change": row, "measure": stats.SIDES[row["metric"]]} for row in rows.to_dicts()]
     labels = {"first": names[0], "second": names[1], "change": f"{names[1]} / {names[0]}"}
-    ratios = [Column(each, label, view.ratio_cell, _colour, align="center") for each, label in labels.items()]
+    ratios = [Column(each, label, show.ratio_cell, _colour, align="center") for each, label in labels.items()]
     columns = [Column("step"), Column("dbms"), *more, *ratios]
-    return view.table(cells, columns, name=f"both-{name}", note=view.legend_of(rows))
+    return show.table(cells, columns, name=f"both-{name}", note=show.legend_of(rows))
 
 
 def _value(text: str) -> str:
-    return view.cut(text, LONGEST_VALUE)
+    return show.cut(text, LONGEST_VALUE)
 
 
 def _colour(row: Row) -> str | None:
-    return view.ratio_colour(row) if row["metric"] in stats.THROUGHPUTS else None
+    return show.ratio_colour(row) if row["metric"] in stats.THROUGHPUTS else None

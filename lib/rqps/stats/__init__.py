@@ -5,22 +5,22 @@
     compared = compare(rounds_)                           one row per step, metric and dbms: the tidy frame
 
 Every table, chart and sentence reads the tidy frame: `host, step, position, table_position, kind, range, group,
-clients, metric, base, dbms, build, config, n, base_median, me_median, median, low, high, coverage, verdict, needs,
-rounds_needed, looks`, and `warnings` with `explained` once attached (`with_warnings`). `absolute(values)` gives the
-same columns of values that are not compared.
+clients, metric, base, dbms, build, config, n, base_estimate, me_estimate, estimate, low, high, coverage, verdict,
+needs, rounds_needed, looks`, and `warnings` with `explained` once attached (`with_warnings`). `absolute(values)`
+gives the same columns of values that are not compared.
 
 >>> import polars as pl
 >>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
 >>> step = {"host": "vm", "step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
 >>> paired = pl.DataFrame([{**step, "base_value": 10.0, "me_value": 10 * ratio, "ratio": ratio} for ratio in ratios])
->>> numbers = pl.col("median", "low", "high").round(3)
+>>> numbers = pl.col("estimate", "low", "high").round(3)
 >>> compare(paired).select("step", "dbms", "n", numbers, "verdict").row(0)
 ('scan', 'my80.z', 6, 0.621, 0.604, 0.64, 'slower')
 
 A verdict holds with all others of its study, so what `relate` compares is compared nowhere else.
 
 Rounds are compared by `STUDENT`, the mean of their log ratios; values that are not compared are medians, by `MEDIAN`.
-`median` is the name of the column for either.
+The column `estimate` holds either.
 """
 
 from rqps.stats import verdict

@@ -24,7 +24,7 @@ def compare(
 ) -> pl.DataFrame:
     """The paired rounds of each comparison as one estimate with its interval, its verdict and what it would take.
 
-    `median, low, high` are of the ratio me / base, or of the difference me - base. `sure_low, sure_high` decide the
+    `estimate, low, high` are of the ratio me / base, or of the difference me - base. `sure_low, sure_high` decide the
     verdict; `smallest_effect`, the study's, is a share of the base: what is surely less is `same`. Other `keys` than
     the usual ones must have `metric` among them.
     """
@@ -32,7 +32,7 @@ def compare(
     keys = [name for name in keys or KEYS if name in paired.columns]
     follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
     one = [name for name in keys if name not in follows]
-    medians = [pl.col(f"{side}_value").median().alias(f"{side}_median") for side in ("base", "me")]
+    medians = [pl.col(f"{side}_value").median().alias(f"{side}_estimate") for side in ("base", "me")]
     following = [pl.col(name).first() for name in (*keys, *JUDGED_BY) if name in (*follows, *JUDGED_BY)]
     found = estimated(paired, one, of).join(
         paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
@@ -40,7 +40,7 @@ def compare(
     is_ratio = of == "ratio"
     null = 1.0 if is_ratio else 0.0
     smallest = pl.col("smallest_effect")
-    near = smallest if is_ratio else smallest * pl.col("base_median")
+    near = smallest if is_ratio else smallest * pl.col("base_estimate")
     better = pl.col("metric").is_in(THROUGHPUTS)
     decided = verdict.decided(
         sure=STUDENT.sure, null=null, near=near, more_is_better=better, low="sure_low", high="sure_high"
@@ -49,7 +49,7 @@ def compare(
         sure=STUDENT.sure, too_few=STUDENT.too_few, null=null, near=near, low="sure_low", high="sure_high"
     )
     rounds_needed = verdict.rounds_needed(null=null, near=near, low="sure_low", high="sure_high")
-    figures = ("n", "base_median", "me_median", "median", "low", "high", "coverage")
+    figures = ("n", "base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
     decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *JUDGED_BY)
     found = found.with_columns(decided.alias("verdict")).with_columns(
         needs.alias("needs"), rounds_needed=pl.when(verdict="unsure").then(rounds_needed)
@@ -77,7 +77,7 @@ def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str) -> pl.DataFrame
 def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """The tidy frames of two studies, such as last month's and today's, as one, of the comparisons that both have.
 
-    `median, low, high` are of the second ratio / the first, with a verdict; `first` and `second` are their rows.
+    `estimate, low, high` are of the second ratio / the first, with a verdict; `first` and `second` are their rows.
     Rounds of two studies are no pairs: the ends of both intervals are squared and added (Zou and Donner, 2008).
     """
     keys = ["step", "dbms", "metric"]
@@ -85,16 +85,16 @@ def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     ours, theirs = (each.select(*keys, pl.struct(pl.all()).alias(side)) for side, each in sides.items())
     both = ours.join(theirs, on=keys, maintain_order="left")
     one, other = (pl.col(side).struct.field for side in sides)
-    ratio = other("median") / one("median")
+    ratio = other("estimate") / one("estimate")
 
     def end(way: int, of_other: str, of_one: str) -> pl.Expr:
-        reach = [(other(of_other) / other("median")).log(), (one(of_one) / one("median")).log()]
+        reach = [(other(of_other) / other("estimate")).log(), (one(of_one) / one("estimate")).log()]
         return ratio * (way * (reach[0] ** 2 + reach[1] ** 2).sqrt()).exp()
 
     found = both.with_columns(
         *(one(name) for name in ("host", "base")),
         *(pl.min_horizontal(one(name), other(name)).alias(name) for name in ("n", "coverage")),
-        median=ratio,
+        estimate=ratio,
         low=end(-1, "low", "high"),
         high=end(1, "high", "low"),
         sure_low=end(-1, "sure_low", "sure_high"),
@@ -147,7 +147,7 @@ def over_steps(paired: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     >>> paired = pl.DataFrame(rows, schema=["step", "round", "ratio"], orient="row")
     >>> paired = paired.with_columns(host=pl.lit("vm"), metric=pl.lit("x"), base=pl.lit("a"), dbms=pl.lit("b"))
     >>> steps = pl.DataFrame({"step": ["scan", "insert"], "target_per_s": [None, None]})
-    >>> over_steps(paired, steps).select("steps", "n", pl.col("median").round(3)).row(0)
+    >>> over_steps(paired, steps).select("steps", "n", pl.col("estimate").round(3)).row(0)
     (2, 2, 0.632)
     """
     keys = ["host", "metric", "base", "dbms"]
@@ -167,25 +167,25 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
 
     >>> keys = {"step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
     >>> ratios = [("big", 0.80, 0.78, 0.82), ("small", 0.76, 0.75, 0.77)]
-    >>> rows = [{"host": h, **keys, "median": m, "low": l, "high": g} for h, m, l, g in ratios]
-    >>> between_hosts(pl.DataFrame(rows)).select("than", pl.col("median", "low", "high").round(2)).row(0)
+    >>> rows = [{"host": h, **keys, "estimate": m, "low": l, "high": g} for h, m, l, g in ratios]
+    >>> between_hosts(pl.DataFrame(rows)).select("than", pl.col("estimate", "low", "high").round(2)).row(0)
     ('big', 0.95, 0.92, 0.98)
     """
     first = compared["host"].first()
-    keys, log = ["step", "metric", "base", "dbms"], {name: pl.col(name).log() for name in ("median", "low", "high")}
+    keys, log = ["step", "metric", "base", "dbms"], {name: pl.col(name).log() for name in ("estimate", "low", "high")}
     logs = compared.select("host", *keys, **log)
     half = [(pl.col(f"high{of}") - pl.col(f"low{of}")) / 2 for of in ("", "_of_first")]
-    middle, wide = pl.col("median") - pl.col("median_of_first"), (half[0] ** 2 + half[1] ** 2).sqrt()
+    middle, wide = pl.col("estimate") - pl.col("estimate_of_first"), (half[0] ** 2 + half[1] ** 2).sqrt()
     pairs = logs.filter(pl.col("host") != first).join(
         logs.filter(host=first).drop("host"), on=keys, suffix="_of_first", maintain_order="left"
     )
-    ends = {"median": middle.exp(), "low": (middle - wide).exp(), "high": (middle + wide).exp()}
+    ends = {"estimate": middle.exp(), "low": (middle - wide).exp(), "high": (middle + wide).exp()}
     return pairs.select("host", *keys, than=pl.lit(first), **ends)
 
 
 def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str, str]:
     """The host, step and dbms whose ratio is farthest from 1: the number to check first."""
-    rows = compared.filter(metric=metric).sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+    rows = compared.filter(metric=metric).sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
     host, step, dbms = rows.select("host", "step", "dbms").row(0)
     return host, step, dbms
 
@@ -197,6 +197,6 @@ def in_tables(frame: pl.DataFrame) -> pl.DataFrame:
 
 def most_changed(compared: pl.DataFrame, at_most: int) -> list[str]:
     """The steps whose median is farthest from 1, in the order of the frame."""
-    size = compared.group_by("step", maintain_order=True).agg(pl.col("median").log().abs().max())
-    chosen = set(size.top_k(max(at_most, 1), by="median")["step"])
+    size = compared.group_by("step", maintain_order=True).agg(pl.col("estimate").log().abs().max())
+    chosen = set(size.top_k(max(at_most, 1), by="estimate")["step"])
     return [step for step in compared["step"].unique(maintain_order=True) if step in chosen]

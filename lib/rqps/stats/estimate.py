@@ -31,7 +31,7 @@ class Statistic(Protocol):
         """The estimates as a function of the coverage of their intervals."""
 
     def estimate(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
-        """One row per group, in order: the keys and `n, median, low, high, coverage`."""
+        """One row per group, in order: the keys and `n, estimate, low, high, coverage`."""
         return self.estimates(frame, keys, value)(COVERAGE)
 
 
@@ -61,7 +61,7 @@ class Median(Statistic):
             return groups.join(ranks, on="n", how="left", maintain_order="left").select(
                 *keys,
                 "n",
-                ((at((n - 1) // 2) + at(n // 2)) / 2).alias("median"),
+                ((at((n - 1) // 2) + at(n // 2)) / 2).alias("estimate"),
                 pl.when(n > 1).then(at(k - 1)).alias("low"),
                 pl.when(n > 1).then(at(n - k)).alias("high"),
                 "coverage",
@@ -95,7 +95,7 @@ class Student(Statistic):
         is_ratio = value == "ratio"
         within = pl.col("error").fill_null(0.0) if is_ratio and "error" in frame.columns else pl.lit(0.0)
         y = pl.col(value).log() if is_ratio else pl.col(value)
-        n, mean, weight = pl.col("n"), pl.col("median"), pl.col("_weight")
+        n, mean, weight = pl.col("n"), pl.col("estimate"), pl.col("_weight")
         between = (pl.col("_y").var() - pl.col("_within").median()).clip(0)
         groups = (
             frame.with_columns(y.alias("_y"), (within**2).alias("_within"))
@@ -105,7 +105,7 @@ class Student(Statistic):
             .group_by(keys, maintain_order=True)
             .agg(
                 pl.len().cast(pl.Int32).alias("n"),
-                pl.col("_mean").first().alias("median"),
+                pl.col("_mean").first().alias("estimate"),
                 pl.col("_within").median(),
                 pl.max_horizontal(
                     (weight * (pl.col("_y") - pl.col("_mean")) ** 2).sum() / ((pl.len() - 1) * weight.sum()),
@@ -130,7 +130,7 @@ class Student(Statistic):
                 (mean + half_width).alias("high"),
                 pl.when(n > 1).then(coverage).otherwise(0.0).alias("coverage"),
             )
-            return found.with_columns(pl.col("median", "low", "high").exp()) if is_ratio else found
+            return found.with_columns(pl.col("estimate", "low", "high").exp()) if is_ratio else found
 
         return covering
 

@@ -45,7 +45,7 @@ class Health(NamedTuple):
     compared: pl.DataFrame
     """The tidy frame of the base against itself, with `different`: the interval by which verdicts go leaves out 1."""
     overall: pl.DataFrame
-    """The base against itself over all steps, per metric: `n, median, low, high`."""
+    """The base against itself over all steps, per metric: `n, estimate, low, high`."""
     steps: pl.DataFrame
     """Per host, step and metric: `rounds`, the spread of the base `alone`, and of ratios `between` rounds and
     `within` them, and `told`, the smallest difference that is more than an interval; null with too few rounds."""
@@ -118,7 +118,7 @@ def _itself(study: Study) -> pl.DataFrame:
 
 def _overall(equal: pl.DataFrame) -> pl.DataFrame:
     """The middle of all steps, as sure as one of them: all steps of a round have the luck of one start."""
-    middle = pl.col("median", "low", "high").log().mean().exp()
+    middle = pl.col("estimate", "low", "high").log().mean().exp()
     return equal.group_by("metric", maintain_order=True).agg(pl.col("n").max(), middle)
 
 

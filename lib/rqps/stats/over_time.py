@@ -155,10 +155,15 @@ def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:
         .with_columns(name)
         .group_by("host", "position", "step", "dbms", "percentile")
         .agg(_spread("latency_us"))
-        .sort("host", "position", "dbms", "median")
+        .sort("host", "position", "dbms", "estimate")
     )
 
 
 def _spread(of: str) -> list[pl.Expr]:
     value = pl.col(of)
-    return [value.median().alias("median"), value.min().alias("low"), value.max().alias("high"), pl.len().alias("n")]
+    return [
+        value.median().alias("estimate"),
+        value.min().alias("low"),
+        value.max().alias("high"),
+        pl.len().alias("n"),
+    ]

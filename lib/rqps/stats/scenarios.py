@@ -70,7 +70,7 @@ def scenario_costs(study: Study, against: str) -> pl.DataFrame:
     named = scenarios(study).select("dbms", "scenario")
     compared = relate_pairs(rounds, relate(study)[1]).join(named, on="dbms", maintain_order="left")
     compared = compared.with_columns(against=pl.lit(against))
-    names = {"median": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
+    names = {"estimate": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
     beside = compared.filter(metric="operations_per_s").rename(names)
     keys = ["host", "step", "dbms"]
     return _with_added(compared.filter(metric=CPU), rounds.filter(metric=CPU)).join(
@@ -86,14 +86,14 @@ def with_added(rounds: pl.DataFrame) -> pl.DataFrame:
 def _with_added(compared: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
     keys = ["host", "step", "dbms"]
     differences = compare(rounds, of="difference", keys=_KEYS)
-    more = differences.select(*keys, added="median", added_low="low", added_high="high")
+    more = differences.select(*keys, added="estimate", added_low="low", added_high="high")
     return compared.join(more, on=keys, how="left", maintain_order="left")
 
 
 def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:
     """Rows by step and build, then by cost; those whose cost the rounds leave unsure come last, by name."""
     unsure = pl.col("verdict") == "unsure"
-    order = ["position", "build", unsure, pl.when(~unsure).then(pl.col("median")), "scenario"]
+    order = ["position", "build", unsure, pl.when(~unsure).then(pl.col("estimate")), "scenario"]
     return costs.sort(order, descending=[False, False, False, descending, False], maintain_order=True)
 
 
@@ -199,6 +199,6 @@ def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:
     """The dbms whose first step costs more than the base's, the most expensive first: by instructions if counted."""
     first = pl.col("position") == pl.col("position").min()
     if not counted.is_empty():
-        more = counted.filter(first).filter(pl.col("median") > COSTS_MORE)
-        return more.sort("median", descending=True)["dbms"].to_list()
+        more = counted.filter(first).filter(pl.col("estimate") > COSTS_MORE)
+        return more.sort("estimate", descending=True)["dbms"].to_list()
     return costs.filter(first).filter(verdict="slower").sort("added", descending=True)["dbms"].to_list()

@@ -122,7 +122,7 @@ def needs(
 
 def rounds_needed(*, null: float, near: pl.Expr | float, low: str, high: str) -> pl.Expr:
     """Rounds after which an unsure interval would be decided: it narrows with the square root of the rounds."""
-    from_, to, middle, n = (pl.col(name) for name in (low, high, "median", "n"))
+    from_, to, middle, n = (pl.col(name) for name in (low, high, "estimate", "n"))
     distance = (middle - null).abs()
     enough = pl.max_horizontal(distance, near - distance)
     half_width = pl.max_horizontal(to - middle, middle - from_)

@@ -7,12 +7,12 @@ import polars as pl
 
 from rqps import stats
 from rqps.pages.cost_per_operation.tables import cost_tables, cost_text, of_steps
+from rqps.show import Sentences, smallest_effect
+from rqps.show.words import NOT_COMPARED, three_digits
 from rqps.stats import PUBLISHED
 from rqps.stats.metrics import SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.stats.pairing import SHARES_SECONDS
 from rqps.store import Study
-from rqps.view import Sentences, smallest_effect
-from rqps.view.words import NOT_COMPARED, three_digits
 
 __all__ = ["Costs", "cost_tables", "cost_text", "costs", "findings", "published_text", "two_measures"]
 
@@ -70,13 +70,13 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
 
 def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     """Absolute values, the base first, and the ratio of each other dbms to it, which has a count of its own: there is
-    none in a round in which the base's value is 0. `base_median` is null where the base gave no number at all."""
+    none in a round in which the base's value is 0. `base_estimate` is null where the base gave no number at all."""
     absolute, key = stats.absolute(values), ["host", "step", "metric"]
     base = str(next(iter(compared["base"]), ""))
     named = {f"ratio_{name}": pl.col(name) for name in ("low", "high", "n", "coverage")}
-    of_base = absolute.filter(dbms=base).select(*key, base_median="median")
-    of_me = compared.select(*key, "dbms", "verdict", "needs", "smallest_effect", ratio="median", **named)
-    of_me = of_me.join(of_base.filter(pl.col("base_median") != 0), on=key, how="semi", maintain_order="left")
+    of_base = absolute.filter(dbms=base).select(*key, base_estimate="estimate")
+    of_me = compared.select(*key, "dbms", "verdict", "needs", "smallest_effect", ratio="estimate", **named)
+    of_me = of_me.join(of_base.filter(pl.col("base_estimate") != 0), on=key, how="semi", maintain_order="left")
     joined = absolute.join(of_me, on=[*key, "dbms"], how="left", maintain_order="left")
     joined = joined.join(of_base, on=key, how="left", maintain_order="left")
     is_base = pl.col("dbms") == base
@@ -110,7 +110,7 @@ def findings(table: pl.DataFrame) -> Sentences:
             found.append(
                 f"{where}{row['step']}: {row['dbms']} uses {digits(row['ratio'])} ({digits(row['ratio_low'])}–"
                 f"{digits(row['ratio_high'])}, {row['ratio_n']} rounds) times the server CPU of {row['base']}: "
-                f"{digits(row['median'])} ({digits(row['low'])}–{digits(row['high'])}) µs for an operation."
+                f"{digits(row['estimate'])} ({digits(row['low'])}–{digits(row['high'])}) µs for an operation."
             )
     return Sentences(found)
 

@@ -9,10 +9,10 @@ import polars as pl
 from great_tables import GT
 
 from rqps.errors import RqpsError
+from rqps.show import MUTED, Column, Row, by_host, coverage_of, in_order, interval_of, ratio, rounds_of, signs_of
+from rqps.show.table import spread, table, two_lines
+from rqps.show.words import first_of_many
 from rqps.stats import PUBLISHED
-from rqps.view import MUTED, Column, Row, by_host, coverage_of, in_order, interval_of, ratio, rounds_of, signs_of
-from rqps.view.table import spread, table, two_lines
-from rqps.view.words import first_of_many
 
 OURS = {
     "server_cpu_us_per_operation": "server, µs/o",
@@ -39,7 +39,7 @@ def cost_text(costs: pl.DataFrame) -> str:
 def cost_tables(costs: pl.DataFrame, steps: Sequence[str] | None = None) -> Iterator[GT]:
     """Tables of costs to look at, one per group of steps, with the verdict at each ratio."""
     named, ratios = of_steps(costs, steps), pl.col("metric").is_in(["server_cpu_us_per_operation", "cpu/o"])
-    few, left_out = first_of_many(named, named.filter(ratios).with_columns(median="ratio"))
+    few, left_out = first_of_many(named, named.filter(ratios).with_columns(estimate="ratio"))
     for (group,), rows in by_host(few).group_by("group", maintain_order=True):
         names, title = _metrics(rows), str(group or "")
         cells = spread(rows, "metric", ["step", "dbms"])
@@ -96,22 +96,22 @@ def _block(step: str, clients: int, of_step: pl.DataFrame, names: list[str]) -> 
 def _absolute_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]:
     cells = [(row, _digits(row) if row else 0) for row in map(rows.get, names)]
     n, dbms = max((row["n"], row["dbms"]) for row in rows.values())
-    yield [_number(row["median"], digits) if row else "-" for row, digits in cells], f"{n:<3}{dbms}"
+    yield [_number(row["estimate"], digits) if row else "-" for row, digits in cells], f"{n:<3}{dbms}"
     yield [_reach(row["low"], row["high"], digits) if row else "" for row, digits in cells], ""
 
 
 def _relative_lines(rows: Mapping[str, Row], names: list[str]) -> Iterator[Line]:
     """The ratios as published: 1 where both numbers are 0, inf where only the base's is. The base has none."""
     one, *_ = rows.values()
-    if one["is_base"] or one["base_median"] is None:
+    if one["is_base"] or one["base_estimate"] is None:
         return
 
     def written(row: Row | None) -> str:
-        if row is None or row["base_median"] is None:
+        if row is None or row["base_estimate"] is None:
             return "-"
         if row["ratio"] is not None:
             return ratio(row["ratio"])
-        return "inf" if row["median"] else "0" if row["base_median"] else "1"
+        return "inf" if row["estimate"] else "0" if row["base_estimate"] else "1"
 
     n = max(row["ratio_n"] or 0 for row in rows.values())
     found = [rows.get(name) for name in names]
@@ -133,12 +133,12 @@ def _reach_relative(row: Row) -> str:
 def _digits(row: Row) -> int:
     """Decimals of a number and its interval: as published, and of our own numbers enough to see small ones.
 
-    >>> [_digits({"metric": "client_cpu_us_per_operation", "median": each}) for each in (12.3, 0.14, 0.00021, 0)]
+    >>> [_digits({"metric": "client_cpu_us_per_operation", "estimate": each}) for each in (12.3, 0.14, 0.00021, 0)]
     [2, 3, 6, 2]
     """
     if row["metric"] in DIGITS or row["metric"] not in OURS:
         return DIGITS.get(row["metric"], USUAL_DIGITS)
-    return 2 if row["median"] >= 1 or row["median"] <= 0 else 2 - math.floor(math.log10(row["median"]))
+    return 2 if row["estimate"] >= 1 or row["estimate"] <= 0 else 2 - math.floor(math.log10(row["estimate"]))
 
 
 def _number(value: float, digits: int) -> str:
@@ -151,8 +151,8 @@ def _reach(low: float | None, high: float | None, digits: int) -> str:
 
 def _cell(row: Row) -> str:
     digits = _digits(row)
-    cell = two_lines(_number(row["median"], digits), _reach(row["low"], row["high"], digits), muted=True)
-    if row["ratio"] is None or float(_number(row["base_median"], digits)) == 0:  # of almost nothing
+    cell = two_lines(_number(row["estimate"], digits), _reach(row["low"], row["high"], digits), muted=True)
+    if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:  # of almost nothing
         return cell
     signed = f"{signs_of(row['metric']).get(row['verdict'], '')} {ratio(row['ratio'])}".strip()
     small = f'<span style="font-size:11px;color:{MUTED}">{_reach_relative(row)}</span>'

@@ -6,13 +6,13 @@ from typing import Any
 import polars as pl
 from great_tables import GT
 
-from rqps import stats, view
+from rqps import show, stats
 from rqps.profile import counted_ratios, with_counted
 from rqps.profile.pair import ASSUMED
+from rqps.show import Column, Nothing, Row, Sentences, in_order, number_of, rounds_of, two_lines
+from rqps.show.words import short_dbms, three_digits
 from rqps.stats.meaning import INSTRUCTIONS
 from rqps.store import Study
-from rqps.view import Column, Nothing, Row, Sentences, in_order, number_of, rounds_of, two_lines
-from rqps.view.words import short_dbms, three_digits
 
 THROUGHPUT, CPU, LONGEST = "operations_per_s", "server_cpu_us_per_operation", "latency_max_us"
 BYTES_OF_A_ROW = 420
@@ -40,8 +40,8 @@ def _by_version(study: Study) -> pl.DataFrame:
 def named(study: Study, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with the names that releases and steps have in tables."""
     release = pl.col("dbms").replace_strict(releases(study))
-    shown = view.by_host(rows.with_columns(dbms=release))["dbms"]
-    return view.by_host(rows).with_columns(release=shown, short=pl.col("kind").replace(AS_PUBLISHED))
+    shown = show.by_host(rows.with_columns(dbms=release))["dbms"]
+    return show.by_host(rows).with_columns(release=shown, short=pl.col("kind").replace(AS_PUBLISHED))
 
 
 def by_release(
@@ -55,8 +55,8 @@ def by_release(
     """A row for each release and a column for each step, of one set-up or of each below its name."""
     columns = [Column(step, "", form, colour, "center") for step in in_order(rows["short"])]
     group = "" if setup else "group"
-    cells = view.spread(rows, "short", [*filter(None, [group]), "release"])
-    return view.table(cells, [Column("release", setup), *columns], name=name, group=group, note=note)
+    cells = show.spread(rows, "short", [*filter(None, [group]), "release"])
+    return show.table(cells, [Column("release", setup), *columns], name=name, group=group, note=note)
 
 
 def setups(study: Study) -> list[str]:
@@ -91,8 +91,8 @@ def findings(study: Study, compared: pl.DataFrame) -> Sentences:
 def _decided(study: Study, shown: pl.DataFrame) -> str:
     """Comparisons of a step with the same verdict by the same metric, as a sentence."""
     cost, is_faster = _COSTS.get(shown["metric"][0], ""), shown["verdict"][0] == "faster"
-    most = shown.sort("median", descending=is_faster != bool(cost)).row(0, named=True)
-    word = view.verdict_words(most["metric"])[most["verdict"]]
+    most = shown.sort("estimate", descending=is_faster != bool(cost)).row(0, named=True)
+    word = show.verdict_words(most["metric"])[most["verdict"]]
     which = [name for name in releases(study).values() if name in set(shown["release"])]
     return (
         f"{most['short']}: shown to be {word} than {releases(study)[most['base']]} in {shown.height} of "
@@ -108,9 +108,9 @@ def relative(study: Study, compared: pl.DataFrame, setup: str) -> GT | Sentences
         return Sentences([f"Nothing is compared on {setup}."])
     note = (
         f"Throughput relative to {releases(study)[study.card.base]}: mean of {rounds_of(rows['n'])}, "
-        f"{view.coverage_of(rows['coverage'])}. {view.legend_of(rows)}"
+        f"{show.coverage_of(rows['coverage'])}. {show.legend_of(rows)}"
     )
-    return by_release(rows, view.ratio_cell, setup, note, setup, view.ratio_colour)
+    return by_release(rows, show.ratio_cell, setup, note, setup, show.ratio_colour)
 
 
 def instructions(study: Study) -> GT | Sentences:
@@ -121,12 +121,12 @@ def instructions(study: Study) -> GT | Sentences:
     rows = named(study, ratios)
 
     def cell(row: Row) -> str:
-        number = f"<b>{view.signs_of(row['metric'])[row['verdict']]} {view.ratio(row['median'])}</b>"
-        return view.whose(row, two_lines(number, f"{row['me_median']:,.0f} / {row['base_median']:,.0f}"))
+        number = f"<b>{show.signs_of(row['metric'])[row['verdict']]} {show.ratio(row['estimate'])}</b>"
+        return show.whose(row, two_lines(number, f"{row['me_estimate']:,.0f} / {row['base_estimate']:,.0f}"))
 
     note = (
         f"Instructions of an operation relative to {releases(study)[study.card.base]}, and both counts: "
-        f"{rounds_of(rows['n'])}. {view.legend_of(rows)}"
+        f"{rounds_of(rows['n'])}. {show.legend_of(rows)}"
     )
     return by_release(rows, cell, "instructions", note)
 
@@ -176,7 +176,7 @@ def hidden(study: Study, setup: str) -> GT:
     """Throughput of a set-up, and below it what it may hide: the longest operation, and stalls of writes."""
     rows = behind(study).filter(group=setup)
     signs = {
-        (row["host"], row["step"], row["dbms"]): view.signs_of(LONGEST)[row["verdict"]]
+        (row["host"], row["step"], row["dbms"]): show.signs_of(LONGEST)[row["verdict"]]
         for row in _longest(study).filter(pl.col("verdict").is_in(["slower", "faster"])).to_dicts()
     }
 
@@ -184,9 +184,9 @@ def hidden(study: Study, setup: str) -> GT:
         sign = signs.get((row["host"], row["step"], row["dbms"]), "")
         below = f"{sign} {three_digits(row['max_ms'])} ms".strip() if row["max_ms"] is not None else "–"
         below += f" · {100 * row['stalled']:.0f} %" if row["stalled"] else ""
-        return view.whose(row, two_lines(f"{row[THROUGHPUT]:,.0f}", below))
+        return show.whose(row, two_lines(f"{row[THROUGHPUT]:,.0f}", below))
 
-    longer, shorter = (view.signs_of(LONGEST)[verdict] for verdict in ("slower", "faster"))
+    longer, shorter = (show.signs_of(LONGEST)[verdict] for verdict in ("slower", "faster"))
     note = (
         f"Operations a second, below them the longest one ({longer} shown to be longer than that of "
         f"{releases(study)[study.card.base]}, {shorter} shorter) and, if any, the share of time in which "
@@ -232,7 +232,7 @@ def tail(study: Study) -> GT:
         "held writes up. Clients: also the one that writes beside reads; background: flush and compaction; "
         "compaction: as RocksDB itself counts it. Written: all bytes by the process, and times a row was written."
     )
-    return view.table(rows, columns, name="tail", group="step", note=note)
+    return show.table(rows, columns, name="tail", group="step", note=note)
 
 
 def defaults(study: Study) -> GT | Sentences:
@@ -253,7 +253,7 @@ def defaults(study: Study) -> GT | Sentences:
         return Sentences(["No option that the configs leave open differs between these releases."])
     columns = [Column("option"), *(Column(dbms, name, str, align="center") for dbms, name in names.items())]
     note = "As RocksDB wrote them into its OPTIONS file. Bold: not as the release before. –: it has no such option."
-    return view.table(rows, columns, name="defaults", note=note)
+    return show.table(rows, columns, name="defaults", note=note)
 
 
 def trees(study: Study) -> GT | Sentences:
@@ -277,10 +277,10 @@ def trees(study: Study) -> GT | Sentences:
     note = "Megabytes by level, medians of the rounds. Before fillseq there is nothing."
     columns = [Column("release"), Column("before"), Column("after")]
     rows = named(study, ranked.sort("table_position", "rank"))
-    return view.table(rows, columns, name="trees", group="step", note=note)
+    return show.table(rows, columns, name="trees", group="step", note=note)
 
 
 def built_by(study: Study) -> GT:
     """The compiler of each library and the compression libraries in it, which are part of what is compared."""
     columns = [Column("dbms"), Column("version"), Column("version_comment", "built by, and with")]
-    return view.table(_by_version(study), columns, name="built-by", note="As the files say themselves.")
+    return show.table(_by_version(study), columns, name="built-by", note="As the files say themselves.")

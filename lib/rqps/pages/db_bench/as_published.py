@@ -6,12 +6,12 @@ from typing import Any
 import polars as pl
 from great_tables import GT
 
-from rqps import view
+from rqps import show
 from rqps.pages.db_bench import AS_PUBLISHED, THROUGHPUT, named, releases
 from rqps.published import read
 from rqps.published.quoted import SIGNS
+from rqps.show import Column, Nothing, Sentences, rounds_of
 from rqps.store import Study
-from rqps.view import Column, Nothing, Sentences, rounds_of
 
 SOURCE = "rocksdb-leveled-2024"
 
@@ -48,9 +48,9 @@ def beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
     if not rows:
         return Sentences(["No release here is near enough to those of the published study."])
     texts = [Column(name) for name in ("set-up", "theirs", "published", "ours")]
-    cells = [Column(step, "", view.ratio_cell, view.ratio_colour, "center") for step in AS_PUBLISHED.values()]
+    cells = [Column(step, "", show.ratio_cell, show.ratio_colour, "center") for step in AS_PUBLISHED.values()]
     note = "Published: from the least to the greatest ratio of the steps that have a number of ours beside it."
-    return view.table(rows, [*texts, *cells], name="db-bench-beside", note=note)
+    return show.table(rows, [*texts, *cells], name="db-bench-beside", note=note)
 
 
 def _nearest(ratios: pl.DataFrame, published: str) -> pl.DataFrame:
@@ -90,4 +90,4 @@ def what_differs(study: Study) -> GT:
         here["releases"] = ("one after the other", "in turns, each stopped while others have the load")
     rows = [{"condition": name, "published": theirs, "here": its} for name, (theirs, its) in here.items()]
     note = "What differs, beside the releases. Where the numbers disagree, this is where to look first."
-    return view.table(rows, name="db-bench-differs", note=note)
+    return show.table(rows, name="db-bench-differs", note=note)

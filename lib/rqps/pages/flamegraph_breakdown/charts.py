@@ -5,12 +5,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps import view
+from rqps import show
 from rqps.pages.flamegraph_breakdown.findings import Profile
 from rqps.profile.call_tree import FOLD_BELOW
+from rqps.show.flame import figure, with_error
+from rqps.show.theme import MUTED
 from rqps.stats import most_changed, usable
-from rqps.view.flame import figure, with_error
-from rqps.view.theme import MUTED
 
 MOST_ROWS = 48
 NAMED = 10
@@ -74,43 +74,43 @@ def components(profile: Profile) -> Any:
     """Stacked bars of an operation's components, base first, relative to the whole operation's cost for its base."""
     parts = profile.components
     if parts.is_empty():
-        return view.Nothing(["No profile, so there is nothing to divide."])
+        return show.Nothing(["No profile, so there is nothing to divide."])
     bars = _by_dbms(parts)
-    ratios = parts.select(*_CELL, (pl.col("me_measured") / pl.col("base_measured")).alias("median"))
+    ratios = parts.select(*_CELL, (pl.col("me_measured") / pl.col("base_measured")).alias("estimate"))
     shown = most_changed(ratios.unique(maintain_order=True), MOST_ROWS // bars.select("dbms", "host").n_unique())
     named = _named(bars)
-    bars = view.with_rows(view.by_host(bars.filter(pl.col("step").is_in(shown)))).with_columns(
+    bars = show.with_rows(show.by_host(bars.filter(pl.col("step").is_in(shown)))).with_columns(
         pl.when(pl.col("part").is_in(named)).then("part").otherwise(pl.lit(REST)).alias("kind")
     )
     bars = bars.group_by("step", "dbms", "row", "kind", maintain_order=True).agg(pl.col("cost", "share").sum())
     totals = bars.group_by("row", maintain_order=True).agg(pl.col("share", "cost").sum())
     totals = totals.with_columns(pl.col("cost").map_elements(figure, pl.String).alias("label"))
-    colours = {part: COMPONENT_COLOURS.get(part, MUTED) for part in named} | {REST: view.GRID}
+    colours = {part: COMPONENT_COLOURS.get(part, MUTED) for part in named} | {REST: show.GRID}
     unit = parts["unit"][0]
-    room = view.room(1.12, totals["share"])
+    room = show.room(1.12, totals["share"])
     chart = _stacked(bars, totals, colours, f"{unit}, base = 1", room=room, unit=unit)
     how = (
         f"Each bar is the measured cost, divided as the profile of its stacks is; means of "
-        f"{view.rounds_of(parts['n'].to_list())}. Figures are {unit}. Parts that are small everywhere are in "
+        f"{show.rounds_of(parts['n'].to_list())}. Figures are {unit}. Parts that are small everywhere are in "
         f"“{REST}”; errors stand in the tables below."
     )
-    return view.titled(chart, _greatest(parts), how, min_width_px=700)
+    return show.titled(chart, _greatest(parts), how, min_width_px=700)
 
 
 def explorer(profile: Profile, by: str = "") -> Any:
     """The map of all comparisons, with the breakdown and the flame graph of each. `by` names it in addresses."""
     frames = (profile.operations, profile.components, profile.functions, profile.trees)
-    return view.flame.explorer(*frames, by=by, fold_below=FOLD_BELOW)
+    return show.flame.explorer(*frames, by=by, fold_below=FOLD_BELOW)
 
 
 def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> Any:
     """One bar per step and dbms, of the whole time of its connections; a profile explains the first part."""
     time, nameless = time_of_threads(threads, steps), without_connections(threads)
     if time.is_empty():
-        return view.Nothing(["What the threads did with their time was not recorded."])
+        return show.Nothing(["What the threads did with their time was not recorded."])
     most_steps = max(1, MOST_ROWS_OF_TIME // time.select("dbms", "host").n_unique())
-    shown = view.in_order(time["step"])[:most_steps]
-    parts = view.with_rows(view.by_host(_means(time)).filter(pl.col("step").is_in(shown)))
+    shown = show.in_order(time["step"])[:most_steps]
+    parts = show.with_rows(show.by_host(_means(time)).filter(pl.col("step").is_in(shown)))
     parts = parts.with_columns(pl.col("kind").cast(pl.String))
     running, whole = pl.col("cost").filter(pl.col("kind") == RUNNING).sum(), pl.col("cost").sum()
     written = (cost.map_elements("{:,.1f}".format, pl.String) for cost in (running, whole))
@@ -118,8 +118,8 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
         pl.col("share").sum(), explained=running / whole, label=pl.format("{} of {} µs", *written)
     )
     kinds = [kind for kind in ORDER if kind in parts["kind"].to_list()]
-    others = (view.GRID, *view.SERIES)
-    colours = {kind: view.INK if kind == RUNNING else others[place % 10] for place, kind in enumerate(kinds)}
+    others = (show.GRID, *show.SERIES)
+    colours = {kind: show.INK if kind == RUNNING else others[place % 10] for place, kind in enumerate(kinds)}
     title = "of the time of its connection's thread"
     chart = _stacked(parts, totals, colours, title, room=alt.Scale(domainMax=1.3), unit="µs/operation", percent=True)
     rounds = time.group_by(_CELL).agg(pl.col("round").n_unique())["round"].to_list()
@@ -129,12 +129,12 @@ def thread_time(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> An
         "divided by how often the thread was seen at it. Where the client has the same CPU (placement same-cpu or "
         "by-connection), waiting for a CPU is mostly the client's turn: the thread is ready, and the client works. "
         f"Figures: µs running, of µs in all, per operation; "
-        f"{'means of ' * (max(rounds) > 1)}{view.rounds_of(rounds)}.{without}"
+        f"{'means of ' * (max(rounds) > 1)}{show.rounds_of(rounds)}.{without}"
     )
     ordered = totals.sort("explained").to_dicts()
     least, most = (f"{row['explained']:.0%} ({row['step']}, {row['dbms']})" for row in (ordered[0], ordered[-1]))
     claim = f"A profile of CPU explains from {least} to {most} of the time of the connections' threads."
-    return view.titled(chart, claim, how, min_width_px=420)
+    return show.titled(chart, claim, how, min_width_px=420)
 
 
 def time_of_threads(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -187,7 +187,7 @@ def _stacked(
 ) -> Any:
     """Bars of `share` by `kind`, one per `row`, in the order of `colours`; `totals` has their labels."""
     place = {kind: number for number, kind in enumerate(colours)}
-    axis, height = view.row_axis(bars)
+    axis, height = show.row_axis(bars)
     kinds = [kind for kind in colours if kind in bars["kind"].to_list()]
     ticks = alt.Axis(tickCount=6, format="%") if percent else alt.Axis(tickCount=8)
     x = alt.X("share:Q", stack="zero", title=title, axis=ticks, scale=room)
@@ -198,11 +198,11 @@ def _stacked(
     tooltip: list[Any] = ["row:N", alt.Tooltip("kind:N", title="part")]
     tooltip += [alt.Tooltip("cost:Q", format=",.3~f", title=unit), alt.Tooltip("share:Q", format=".1%")]
     return alt.layer(
-        alt.Chart(view.slim(placed, "row", "kind", "place", "cost", "share"))
+        alt.Chart(show.slim(placed, "row", "kind", "place", "cost", "share"))
         .mark_bar(height=14, stroke="#ffffff", strokeWidth=0.5)
         .encode(x=x, y=axis, color=colour, order="place:Q", tooltip=tooltip),
-        alt.Chart(view.slim(totals, "row", "share", "label"))
-        .mark_text(align="left", dx=5, fontSize=11, color=view.INK)
+        alt.Chart(show.slim(totals, "row", "share", "label"))
+        .mark_text(align="left", dx=5, fontSize=11, color=show.INK)
         .encode(x="share:Q", y=axis, text="label:N"),
     ).properties(width="container", height=height)
 
@@ -210,9 +210,9 @@ def _stacked(
 def _by_dbms(parts: pl.DataFrame) -> pl.DataFrame:
     """One row per component of each dbms; the base's are those of its first comparison."""
     keys = ["host", "step"]
-    base = parts.select(*keys, "part", "base_measured", dbms="base", cost="base_median")
+    base = parts.select(*keys, "part", "base_measured", dbms="base", cost="base_estimate")
     base = base.unique([*keys, "part"], keep="first", maintain_order=True)
-    me = parts.select(*keys, "part", "base_measured", "dbms", cost="me_median")
+    me = parts.select(*keys, "part", "base_measured", "dbms", cost="me_estimate")
     both = pl.concat([base, me]).with_columns((pl.col("cost") / pl.col("base_measured")).alias("share"))
     of_steps = both.partition_by(keys, as_dict=True)
     return pl.concat(of_steps[cell] for cell in parts.select(keys).unique(maintain_order=True).iter_rows())
@@ -228,13 +228,11 @@ def _named(bars: pl.DataFrame) -> list[str]:
 
 def _greatest(parts: pl.DataFrame) -> str:
     """The component that grew most, in a sentence."""
-    most = parts.sort("median", descending=True, maintain_order=True).row(0, named=True)
+    most = parts.sort("estimate", descending=True, maintain_order=True).row(0, named=True)
     if most["low"] <= 0:
         return f"No component of any step costs more than with {most['base']} beyond its error."
-    return (
-        f"The greatest increase is of {most['part']}: {with_error(most['median'], most['high'] - most['median'])} "
-        f"{most['unit']} in {most['step']} for {most['dbms']}."
-    )
+    cost = with_error(most["estimate"], most["high"] - most["estimate"])
+    return f"The greatest increase is of {most['part']}: {cost} {most['unit']} in {most['step']} for {most['dbms']}."
 
 
 def _means(time: pl.DataFrame) -> pl.DataFrame:

@@ -12,10 +12,10 @@ from rqps.profile.call_tree import flame_trees
 from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, instruction_costs, stack_costs
 from rqps.profile.pair import ASSUMED
+from rqps.show import Nothing, Row, Sentences
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study, load
 from rqps.study import SMALLEST_EFFECT, Mode
-from rqps.view import Nothing, Row, Sentences
 
 MOST_PARTS = 4
 MOST_FUNCTIONS = 1
@@ -116,7 +116,7 @@ def profile_findings(operations: pl.DataFrame, mode: Mode, failed: pl.DataFrame 
     if operations.is_empty():
         none = f"This study has no {_NAMES[mode]} of a dbms and of its base."
         return (none, *missing) if missing else (f"{none} {_ADVICE[mode]}",)
-    changed = (pl.col("me_median") / pl.col("base_median")).log().abs()
+    changed = (pl.col("me_estimate") / pl.col("base_estimate")).log().abs()
     greatest = operations.sort(changed, descending=True, maintain_order=True).unique(["host", "step"], keep="first")
     order = operations["step"].unique(maintain_order=True).to_list()
     assumed = [ASSUMED] * (operations["n"].min() == 1)
@@ -154,9 +154,9 @@ def _sentences(rows: Sequence[Row], functions: Sequence[Row]) -> Iterator[str]:
         yield f"The difference, {signed} {short}, is within its error."
         return
     way, back = ("more", "less") if difference > 0 else ("less", "more")
-    found = [row for row in rows if _is_found(row) and abs(row["median"]) >= WORTH_NAMING * abs(difference)]
-    same_way = [row for row in found if (row["median"] > 0) == (difference > 0)][:MOST_PARTS]
-    other_way = [row for row in found if (row["median"] > 0) != (difference > 0)][:MOST_PARTS]
+    found = [row for row in rows if _is_found(row) and abs(row["estimate"]) >= WORTH_NAMING * abs(difference)]
+    same_way = [row for row in found if (row["estimate"] > 0) == (difference > 0)][:MOST_PARTS]
+    other_way = [row for row in found if (row["estimate"] > 0) != (difference > 0)][:MOST_PARTS]
     rest = _rest(rows, [*same_way, *other_way], difference, error)
     size = f"{_plain(abs(difference), error)} ± {_plain(error, error)} {short} {way}"
     if same_way and other_way:
@@ -176,7 +176,7 @@ def _sentences(rows: Sequence[Row], functions: Sequence[Row]) -> Iterator[str]:
 
 def _rest(rows: Sequence[Row], named: Sequence[Row], difference: float, error: float) -> str:
     """The sum of the parts that are not named, so that nobody takes those that are for all."""
-    others = [row["median"] for row in rows if row not in named and row["median"]]
+    others = [row["estimate"] for row in rows if row not in named and row["estimate"]]
     sum_ = sum(others)
     if abs(sum_) < max(error, WORTH_NAMING * abs(difference)):
         return ""
@@ -188,20 +188,20 @@ def _is_found(row: Row) -> bool:
     """A finding; of too few rounds, what would be one. What belongs nowhere is no answer."""
     sure = row["verdict"] in ("slower", "faster")
     few = row["unit"] == MICROSECONDS and row["n"] < ROUNDS_FOR_A_VERDICT
-    return row["part"] != OTHER and (sure or (few and abs(row["median"]) > row["error"]))
+    return row["part"] != OTHER and (sure or (few and abs(row["estimate"]) > row["error"]))
 
 
 def _part(row: Row, functions: Sequence[Row]) -> str:
     """`performance schema (most in pfs_end_statement_vc, 1.2 ± 0.3)`."""
     named = (each for each in functions if not each["part"].startswith("["))  # [unknown], of a stripped server
     mine = [each for each in named if each["component"] == row["part"] and _is_found(each)]
-    mine = [each for each in mine if (each["median"] > 0) == (row["median"] > 0)][:MOST_FUNCTIONS]
+    mine = [each for each in mine if (each["estimate"] > 0) == (row["estimate"] > 0)][:MOST_FUNCTIONS]
     most = ", ".join(f"{each['part']}, {_size(each)}" for each in mine)
     return str(row["part"]) + (f" (most in {most})" if most else "")
 
 
 def _size(row: Row) -> str:
-    return f"{_plain(abs(row['median']), row['error'])} ± {_plain(row['error'], row['error'])}"
+    return f"{_plain(abs(row['estimate']), row['error'])} ± {_plain(row['error'], row['error'])}"
 
 
 def _listed(texts: list[str]) -> str:

@@ -6,15 +6,15 @@ import polars as pl
 from great_tables import GT
 
 from rqps import profile as profile_room
-from rqps import view
+from rqps import show
 from rqps.pages.flamegraph_breakdown.findings import Profile, changed_parts
 from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
 from rqps.profile.pair import ASSUMED
+from rqps.show import Row
+from rqps.show.flame import figure, with_error
+from rqps.show.table import cut
 from rqps.stats import compare, measured, rounds, usable
 from rqps.store.read import Study
-from rqps.view import Row
-from rqps.view.flame import figure, with_error
-from rqps.view.table import cut
 
 NOT_COUNTED = (
     "Instructions are those of the server's own code while it works on a statement. What they do not show: what an "
@@ -51,28 +51,28 @@ def counted_beside(counted: Study, timed: Study) -> pl.DataFrame:
     return profile_room.instructions_beside(profile_room.instruction_ratios(values, counted.runs, base), compared)
 
 
-def beside(counted: Study, timed: Study) -> GT | view.Sentences:
+def beside(counted: Study, timed: Study) -> GT | show.Sentences:
     """One row per step and dbms: instructions per operation, their ratio to the base's, and that of CPU time."""
     found = counted_beside(counted, timed)
     if found.is_empty():
-        return view.Nothing(["No instructions of a dbms and of its base were counted."])
+        return show.Nothing(["No instructions of a dbms and of its base were counted."])
     names = ("counted", "ratio", *_BESIDE, "together")
-    rows = [dict.fromkeys(names, row) | row for row in view.by_host(found).iter_rows(named=True)]
-    means = f"Instructions: {view.rounds_of(found['n'])}."
-    if not (measured_too := found.filter(pl.col("cpu_median").is_not_null())).is_empty():
-        sure = view.coverage_of(measured_too["cpu_coverage"])
-        means = f"{means} CPU time and rQPS: mean of {view.rounds_of(measured_too['cpu_n'])}, {sure}."
+    rows = [dict.fromkeys(names, row) | row for row in show.by_host(found).iter_rows(named=True)]
+    means = f"Instructions: {show.rounds_of(found['n'])}."
+    if not (measured_too := found.filter(pl.col("cpu_estimate").is_not_null())).is_empty():
+        sure = show.coverage_of(measured_too["cpu_coverage"])
+        means = f"{means} CPU time and rQPS: mean of {show.rounds_of(measured_too['cpu_n'])}, {sure}."
 
     def counts(row: Row) -> str:
-        return view.two_lines(f"{row['me_median']:,.0f}", f"base {row['base_median']:,.0f}", muted=True)
+        return show.two_lines(f"{row['me_estimate']:,.0f}", f"base {row['base_estimate']:,.0f}", muted=True)
 
-    return view.table(
+    return show.table(
         rows,
         [
-            view.Column("counted", "instructions/o", counts, align="right"),
-            view.Column("ratio", "instructions", _exact, align="right"),
-            *(view.Column(name, label, _with_interval(name), align="right") for name, label in _BESIDE.items()),
-            view.Column("together", form=lambda row: row["agreement"] or "–"),
+            show.Column("counted", "instructions/o", counts, align="right"),
+            show.Column("ratio", "instructions", _exact, align="right"),
+            *(show.Column(name, label, _with_interval(name), align="right") for name, label in _BESIDE.items()),
+            show.Column("together", form=lambda row: row["agreement"] or "–"),
         ],
         name="instructions",
         group="step",
@@ -83,7 +83,7 @@ def beside(counted: Study, timed: Study) -> GT | view.Sentences:
 
 def changed_functions(study: Study, compared: pl.DataFrame) -> GT | None:
     """One row per step, of the dbms that changed most in it: components and functions that make the difference."""
-    size = pl.col("median").log().abs()
+    size = pl.col("estimate").log().abs()
     most = compared.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
     most = most.unique(["host", "step"], keep="first", maintain_order=True).head(MOST_STEPS)
     found = changed_parts(study, most.select("step", "dbms").rows())
@@ -98,16 +98,16 @@ def changed_functions(study: Study, compared: pl.DataFrame) -> GT | None:
         parts = {
             name: _largest(frame.filter(**of_row)) for name, frame in (("part", components), ("function", functions))
         }
-        rows.append({**of_row, "whole": view.two_lines(f"<b>{whole}</b>", both, muted=True), **parts})
-    unit, errors = found[0]["unit"][0], view.rounds_of(found[0]["n"])
-    return view.table(
+        rows.append({**of_row, "whole": show.two_lines(f"<b>{whole}</b>", both, muted=True), **parts})
+    unit, errors = found[0]["unit"][0], show.rounds_of(found[0]["n"])
+    return show.table(
         rows,
         [
-            view.Column("step"),
-            view.Column("dbms"),
-            view.Column("whole", unit, form=str, align="right"),
-            view.Column("part", "components that differ", form=str),
-            view.Column("function", "functions that differ, by themselves", form=str),
+            show.Column("step"),
+            show.Column("dbms"),
+            show.Column("whole", unit, form=str, align="right"),
+            show.Column("part", "components that differ", form=str),
+            show.Column("function", "functions that differ, by themselves", form=str),
         ],
         name="changed-functions",
         note=f"Of each step the dbms whose throughput, or else CPU, changed most, against {study.card.base}: "
@@ -119,28 +119,28 @@ def changed_functions(study: Study, compared: pl.DataFrame) -> GT | None:
 
 def _largest(parts: pl.DataFrame) -> str:
     named = parts.filter(~pl.col("part").str.starts_with("["))  # not [unknown], of a stripped server
-    rows = named.sort(pl.col("median").abs(), descending=True).head(MOST_FUNCTIONS).to_dicts()
-    sizes = (with_error(row["median"], (row["high"] - row["low"]) / 2) for row in rows)
+    rows = named.sort(pl.col("estimate").abs(), descending=True).head(MOST_FUNCTIONS).to_dicts()
+    sizes = (with_error(row["estimate"], (row["high"] - row["low"]) / 2) for row in rows)
     lines = (f"{cut(row['part'], LONGEST_NAME)} {size}" for row, size in zip(rows, sizes, strict=True))
     return f'<div style="white-space:nowrap">{"<br>".join(lines)}</div>'
 
 
-def completeness(stacks: pl.LazyFrame) -> GT | view.Sentences:
+def completeness(stacks: pl.LazyFrame) -> GT | show.Sentences:
     """One row per step and dbms: the number of samples, and how their stacks end."""
     found = profile_room.completeness(stacks.collect())
     if found.is_empty():
-        return view.Nothing(["No stacks were sampled."])
-    rows = view.by_host(found)
+        return show.Nothing(["No stacks were sampled."])
+    rows = show.by_host(found)
     least = rows.with_columns(whole=pl.col("root") + pl.col("repaired")).sort("whole").row(0, named=True)
     note = f"At least {least['whole']:.1%} of the samples of every step are under the root of their thread."
     if least["whole"] < WHOLE_ENOUGH:
         note = f"Of {least['step']} in {least['dbms']} only {least['whole']:.1%} are under the root of their thread."
-    shares = [view.Column(name, form=".1%", align="right") for name in ("root", "repaired", "broken", "unnamed")]
-    columns = [view.Column("samples", form=",", align="right"), *shares]
-    return view.table(rows, columns, name="completeness", group="step", rows="dbms", note=note)
+    shares = [show.Column(name, form=".1%", align="right") for name in ("root", "repaired", "broken", "unnamed")]
+    columns = [show.Column("samples", form=",", align="right"), *shares]
+    return show.table(rows, columns, name="completeness", group="step", rows="dbms", note=note)
 
 
-def explained(steps: pl.DataFrame) -> GT | view.Sentences:
+def explained(steps: pl.DataFrame) -> GT | show.Sentences:
     """One row per step and dbms: a client's time per operation, and the part of it that CPU time explains.
 
     Threads in the background take CPU time beside the clients: where they are busy, the rest may be below 0.
@@ -156,22 +156,22 @@ def explained(steps: pl.DataFrame) -> GT | view.Sentences:
         .sort("host", "position", maintain_order=True)
     )
     if found.is_empty():
-        return view.Sentences(["No step gave a number."])
+        return show.Sentences(["No step gave a number."])
     shares: list[float] = found["explained"].drop_nulls().to_list()
-    columns = [view.Column(name, f"{words}, µs/o", figure, align="right") for name, words in _TIMES.items()]
-    columns += [view.Column("explained", form=".0%", align="right"), view.Column("rounds", align="right")]
+    columns = [show.Column(name, f"{words}, µs/o", figure, align="right") for name, words in _TIMES.items()]
+    columns += [show.Column("explained", form=".0%", align="right"), show.Column("rounds", align="right")]
     note = (
-        f"Medians of {view.rounds_of(found['rounds'])}. Explained: server CPU of the response time, from "
+        f"Medians of {show.rounds_of(found['rounds'])}. Explained: server CPU of the response time, from "
         f"{min(shares):.0%} to {max(shares):.0%}. Neither: waiting for a lock, a disk, the network, or for a CPU."
     )
-    return view.table(view.by_host(found), columns, name="explained", group="step", rows="dbms", note=note)
+    return show.table(show.by_host(found), columns, name="explained", group="step", rows="dbms", note=note)
 
 
-def check(sampled: Study, profile: Profile) -> GT | view.Sentences:
+def check(sampled: Study, profile: Profile) -> GT | show.Sentences:
     """The rounds behind one number, the surest great difference of a component."""
     if profile.components.is_empty():
-        return view.Sentences(["There is no profile, so there is no number to check."])
-    sure = (pl.col("median").abs() - (pl.col("high") - pl.col("low")) / 2) / pl.col("base_measured")
+        return show.Sentences(["There is no profile, so there is no number to check."])
+    sure = (pl.col("estimate").abs() - (pl.col("high") - pl.col("low")) / 2) / pl.col("base_measured")
     ordered = profile.components.sort(sure, descending=True, maintain_order=True)
     step, dbms, part = ordered.select("step", "dbms", "part").row(0)
     base, keys = sampled.card.base, ["dbms", "round"]
@@ -185,20 +185,20 @@ def check(sampled: Study, profile: Profile) -> GT | view.Sentences:
         "run", "operations", "server_cpu_s", "its_samples", "all_samples", "its_cost", "all_cost"
     )
     exact = ("its_cost", "all_cost", "server_cpu_s")
-    columns = [view.Column(name, form=",.3f" if name in exact else "", align="right") for name in traced.columns[1:]]
+    columns = [show.Column(name, form=",.3f" if name in exact else "", align="right") for name in traced.columns[1:]]
     note = f"{part} in {step}: {dbms}, and {base}, to which it is compared"
-    return view.table(traced, [view.Column("run"), *columns], name="part", note=note)
+    return show.table(traced, [show.Column("run"), *columns], name="part", note=note)
 
 
 def _exact(row: Row) -> str:
     far = f"±{row['spread']:.2%}" if row["spread"] is not None else "1 round"
-    return view.two_lines(f"<b>{row['median']:.3f}</b>", far, muted=True)
+    return show.two_lines(f"<b>{row['estimate']:.3f}</b>", far, muted=True)
 
 
 def _with_interval(name: str) -> Any:
     def written(row: Row) -> str:
-        if row[f"{name}_median"] is None:
+        if row[f"{name}_estimate"] is None:
             return "–"
-        return view.two_lines(view.ratio(row[f"{name}_median"]), view.interval_of(row, of=name), muted=True)
+        return show.two_lines(show.ratio(row[f"{name}_estimate"]), show.interval_of(row, of=name), muted=True)
 
     return written

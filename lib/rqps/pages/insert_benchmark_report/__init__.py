@@ -9,8 +9,8 @@ from rqps.pages.insert_benchmark_report.sentences import findings
 from rqps.pages.insert_benchmark_report.tables import dbms_tables, number_table
 from rqps.published import read
 from rqps.published.releases import inserts_beside, inserts_differ
+from rqps.show import Column, Nothing, Sentences, table
 from rqps.store.read import Study
-from rqps.view import Column, Nothing, Sentences, table
 
 __all__ = ["beside", "column_rounds", "columns_text", "dbms_tables", "findings"]
 __all__ += ["number_table", "over_time", "response_times", "settling_chart", "summary_table"]

@@ -7,14 +7,14 @@ import altair as alt
 import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import FEW_CLIENTS, clients_over_time, settling, steps_over_time
+from rqps.show import INK, SERIES, Nothing, by_host, in_order, rounds_of, slim, throughput
+from rqps.show.lines import panels
+from rqps.show.theme import colours, dbms_colours, numbers
 from rqps.store.read import Study
-from rqps.view import INK, SERIES, Nothing, by_host, in_order, rounds_of, slim, throughput
-from rqps.view.lines import panels
-from rqps.view.theme import colours, dbms_colours, numbers
 
 PANEL_PX, HEIGHT_PX, STRIP_PX = 190, 84, 9
 STALL = "#a63c06"
-_OF_CLIENT = ("panel", "client", "second", "median", "low", "n")
+_OF_CLIENT = ("panel", "client", "second", "estimate", "low", "n")
 _AXIS = alt.Axis(tickCount=3, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')", title=None)
 _SECONDS = alt.X("second:Q", axis=alt.Axis(grid=False, tickCount=4, tickMinStep=1, format="~g", title=None))
 
@@ -28,7 +28,7 @@ def over_time(study: Study) -> list[Any]:
 def client_charts(pieces: pl.DataFrame) -> Iterator[Any]:
     """One line per client for up to four; of more, a strip each, which is dark where a client did much."""
     words = {"insert": "rows/s", "query": "queries/s"}
-    share = pl.col("median") / pl.col("median").median().over("step")
+    share = pl.col("estimate") / pl.col("estimate").median().over("step")
     named = pl.format("{}, {}", "step", pl.col("kind").replace_strict(words, return_dtype=pl.String))
     for (dbms,), of_dbms in by_host(pieces).group_by("dbms", maintain_order=True):
         few = of_dbms["client"].n_unique() <= FEW_CLIENTS
@@ -43,13 +43,13 @@ def _lines(pieces: pl.DataFrame) -> Any:
     colour = alt.Color("client:N", title="client", scale=alt.Scale(domain=clients, range=list(SERIES)))
     base = alt.Chart().encode(x=_SECONDS, color=colour, tooltip=["client:N", "second:Q", *numbers(",.0f")])
     area = base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", axis=_AXIS), y2="high:Q")
-    line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("median:Q", scale=alt.Scale(zero=True), axis=_AXIS))
+    line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("estimate:Q", scale=alt.Scale(zero=True), axis=_AXIS))
     return alt.layer(area, line, data=slim(pieces, *_OF_CLIENT, "high")).properties(height=HEIGHT_PX)
 
 
 def _strips(pieces: pl.DataFrame) -> Any:
     until = pieces.with_columns((pl.col("second") + pl.col("piece_s")).alias("until"))
-    tooltip = ["client:O", "second:Q", *numbers(",.0f", names=("median", "low"))]
+    tooltip = ["client:O", "second:Q", *numbers(",.0f", names=("estimate", "low"))]
     shades = alt.Scale(domain=[0, 1.5], range=["#ffffff", "#0b3c5d"], clamp=True)
     legend = alt.Legend(title="of the middle client", format=".1f", gradientLength=140, direction="horizontal")
     count = pieces["client"].n_unique()

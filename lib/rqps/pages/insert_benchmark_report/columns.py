@@ -6,11 +6,11 @@ from typing import Any
 import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import asks_queries, main_seconds, with_insert_rate
+from rqps.show import Row, by_host, coverage_of, in_order, rounds_of, table
+from rqps.show.words import Folded, on_host
 from rqps.stats import absolute, compare, rounds, strongest, tidy
 from rqps.stats.metrics import HOST_CPU_S, SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.store.read import Study
-from rqps.view import Row, by_host, coverage_of, in_order, rounds_of, table
-from rqps.view.words import Folded, on_host
 
 VMSTAT_S = 5
 GB = 1024**2  # KB
@@ -156,19 +156,19 @@ def _lines(rows: pl.DataFrame, digits: int | None) -> Iterator[list[str]]:
         found = {row["metric"]: row for row in of_dbms.iter_rows(named=True)}
         cells = {name: found.get(name) for name in PUBLISHED}
         forms = {name: f".{_DIGITS.get(name, 3) if digits is None else digits}f" for name in PUBLISHED}
-        yield [*(format(row["median"], forms[name]) if row else "-" for name, row in cells.items()), str(dbms)]
+        yield [*(format(row["estimate"], forms[name]) if row else "-" for name, row in cells.items()), str(dbms)]
         if any(reaches := [_reach(row) for row in cells.values()]):
             yield [*reaches, ""]
 
 
 def _reach(row: Row | None) -> str:
     """
-    >>> _reach({"median": 200.0, "low": 198.0, "high": 201.0}), _reach({"median": 0.0, "low": 0.0, "high": 0.0})
+    >>> _reach({"estimate": 200.0, "low": 198.0, "high": 201.0}), _reach({"estimate": 0.0, "low": 0.0, "high": 0.0})
     ('±1.0%', '±0')
     """
     if row is None or row["low"] is None:
         return ""
-    median, low, high = row["median"], row["low"], row["high"]
+    median, low, high = row["estimate"], row["low"], row["high"]
     if low == high:
         return "±0"
     return f"±{100 * max(high - median, median - low) / median:.1f}%" if median else f"..{high:.3g}"

@@ -10,9 +10,7 @@ from great_tables import GT
 from rqps.pages.insert_benchmark_report.response_times import LONGEST, STATEMENTS, buckets
 from rqps.pages.insert_benchmark_report.steps import insert_rates, throughput
 from rqps.pages.insert_benchmark_report.tables import percentile_table
-from rqps.stats import relate
-from rqps.store.read import Study
-from rqps.view import (
+from rqps.show import (
     Column,
     Nothing,
     Row,
@@ -27,9 +25,11 @@ from rqps.view import (
     table,
     two_lines,
 )
-from rqps.view.table import with_interval
-from rqps.view.theme import PALE, lighter
-from rqps.view.words import medians_of, reach_of
+from rqps.show.table import with_interval
+from rqps.show.theme import PALE, lighter
+from rqps.show.words import medians_of, reach_of
+from rqps.stats import relate
+from rqps.store.read import Study
 
 THROUGHPUT = "operations_per_s"
 TARGET = "target"
@@ -90,9 +90,9 @@ def throughput_table(found: pl.DataFrame, compared: pl.DataFrame) -> GT:
     verdicts = compared.select("host", "step", "dbms", "verdict")
     rows = found.join(verdicts, on=["host", "step", "dbms"], how="left", maintain_order="left")
     for _, column in rows.group_by("host", "step", maintain_order=True):
-        colours = of_throughput(column["median"].to_list(), column["on_target"].to_list())
+        colours = of_throughput(column["estimate"].to_list(), column["on_target"].to_list())
         for row, colour in zip(column.to_dicts(), colours, strict=True):
-            number = f"{_number(row['median'])} {signs.get(row['verdict'], '')}"
+            number = f"{_number(row['estimate'])} {signs.get(row['verdict'], '')}"
             shown = lighter(colour, 1 - PALE) if colour and row["verdict"] == "unsure" else colour
             cells.append({**row, "cell": two_lines(number, reach_of(row, _number)), "colour": shown})
     note = (
@@ -110,9 +110,9 @@ def relative_table(rows: pl.DataFrame) -> GT:
     first = rows.unique(["host", "step"], maintain_order=True).select("host", "step", "position", dbms=pl.lit(base))
     cells = [{**row, "cell": "1.00", "colour": None} for row in first.to_dicts()]
     for row in rows.to_dicts():
-        number = f"{signs[row['verdict']]} {ratio(row['median'])}"
+        number = f"{signs[row['verdict']]} {ratio(row['estimate'])}"
         cell = two_lines(number, interval_of(row))
-        colour = YELLOW if row["median"] < 0.95 else BLUE if row["median"] > 1.05 else None
+        colour = YELLOW if row["estimate"] < 0.95 else BLUE if row["estimate"] > 1.05 else None
         colour = None if row["verdict"] == "unsure" else colour
         cells.append({**row, "cell": cell, "colour": colour})
     note = (
@@ -165,9 +165,9 @@ def histogram(found: pl.DataFrame, statement: str) -> GT:
     cells, rows = [], by_host(found)
     for _, of_step in rows.group_by("host", "step", maintain_order=True):
         longest = of_step.filter(bucket=LONGEST)
-        colours = dict(zip(longest["dbms"], of_longest(longest["median"].to_list()), strict=True))
+        colours = dict(zip(longest["dbms"], of_longest(longest["estimate"].to_list()), strict=True))
         for row in of_step.to_dicts():
-            grey = of_share(row["median"])
+            grey = of_share(row["estimate"])
             cells.append({**row, "colour": colours[row["dbms"]] if row["bucket"] == LONGEST else grey})
     note = (
         f"Percent of the {statement} statements up to so long, darker by steps of 5 %; {LONGEST}: the longest of all "
@@ -182,7 +182,7 @@ def histogram(found: pl.DataFrame, statement: str) -> GT:
 
 def _bucket(row: Row) -> str:
     """A cell of the histogram: blank for none, `nonzero` for fewer than three decimals show."""
-    value = f"{row['median']:.3f}"
-    if row["bucket"] != LONGEST and row["median"] < SMALLEST:
-        value = "nonzero" if row["median"] else "0"
-    return two_lines(value, reach_of(row, "{:.3f}".format)) if row["median"] or row["high"] else " "
+    value = f"{row['estimate']:.3f}"
+    if row["bucket"] != LONGEST and row["estimate"] < SMALLEST:
+        value = "nonzero" if row["estimate"] else "0"
+    return two_lines(value, reach_of(row, "{:.3f}".format)) if row["estimate"] or row["high"] else " "

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, seconds_on_target, where_pages_come_from
+from rqps.show import Row, Sentences, in_order, interval_of, ratio, rounds_of
 from rqps.stats import config_changes, relate, relate_configs
 from rqps.stats.meaning import THROUGHPUT
 from rqps.store.read import Study
 from rqps.terminal import percent
-from rqps.view import Row, Sentences, in_order, interval_of, ratio, rounds_of
 
 _SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
 _SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECASE)
@@ -43,15 +43,15 @@ def _finding(rows: Sequence[Row], change: str) -> str:
     with_it = f"{_SWITCHED[switch[1].upper()]} the performance schema" if switch else f"with {change or me}"
     whom = f"{me} against {base}" if change else f"against {base}"
     by = {kind: [row for row in rows if row["verdict"] == kind] for kind in ("faster", "slower", "same", "unsure")}
-    sure = sorted(by["faster"] + by["slower"], key=lambda row: abs(row["median"] - 1), reverse=True)
+    sure = sorted(by["faster"] + by["slower"], key=lambda row: abs(row["estimate"] - 1), reverse=True)
     counts = rounds_of(row["n"] for row in rows)
     if not sure:
         begin = f"{with_it[0].upper()}{with_it[1:]} ({whom}), no step is shown to be faster or slower"
         return f"{begin}: {_ratios(rows)}; {counts}. It would take {rows[0]['needs']}."
     first = sure[0]
-    speed = f"slower {with_it}, at {ratio(first['median'])} of the throughput"
+    speed = f"slower {with_it}, at {ratio(first['estimate'])} of the throughput"
     if first["verdict"] == "faster":
-        speed = f"{ratio(first['median'])} times faster {with_it}"
+        speed = f"{ratio(first['estimate'])} times faster {with_it}"
     text = f"{first['step']} is {speed} ({whom}: {interval_of(first)}, {counts})."
     for kind in ("faster", "slower"):
         if more := [row for row in by[kind] if row is not first]:
@@ -63,7 +63,7 @@ def _finding(rows: Sequence[Row], change: str) -> str:
 
 
 def _ratios(rows: Sequence[Row]) -> str:
-    return ", ".join(f"{row['step']} {ratio(row['median'])}{_in_brackets(row)}" for row in rows)
+    return ", ".join(f"{row['step']} {ratio(row['estimate'])}{_in_brackets(row)}" for row in rows)
 
 
 def _in_brackets(row: Row, form: str = "") -> str:
@@ -77,7 +77,7 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     said = []
     for _, missed in rates.filter(~pl.col("on_target")).group_by("host", "dbms", maintain_order=True):
         each = [
-            f"{row['step']} {row['median']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
+            f"{row['step']} {row['estimate']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
             for row in missed.to_dicts()
         ]
         said.append(f"{missed['dbms'][0]} missed the rate of inserts: {', '.join(each)}, {rounds_of(missed['n'])}.")
@@ -88,16 +88,16 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
         ]
         but = f", though not in every round: {', '.join(some)}" if some else ""
         said.append(f"Every dbms reached the rate of inserts in every step, by the published rule{but}.")
-    share = seconds.filter(metric="share").sort("median", "position", maintain_order=True).to_dicts()
-    stall = seconds.filter(metric="stall_s").sort("median", descending=True, maintain_order=True).to_dicts()
-    if stall and not any(row["median"] or row["high"] for row in stall):
+    share = seconds.filter(metric="share").sort("estimate", "position", maintain_order=True).to_dicts()
+    stall = seconds.filter(metric="stall_s").sort("estimate", descending=True, maintain_order=True).to_dicts()
+    if stall and not any(row["estimate"] or row["high"] for row in stall):
         said.append(f"Every second of every step was on target, {rounds_of(row['n'] for row in stall)}.")
     elif stall:
         least, longest = share[0], stall[0]
         reach = "" if least["low"] is None else f" ({100 * least['low']:.1f}–{100 * least['high']:.1f})"
         said.append(
-            f"At least {100 * least['median']:.1f} %{reach} of a step's seconds were on target (least: "
-            f"{least['dbms']} in {least['step']}); the longest stall is {longest['median']:.0f} s "
+            f"At least {100 * least['estimate']:.1f} %{reach} of a step's seconds were on target (least: "
+            f"{least['dbms']} in {least['step']}); the longest stall is {longest['estimate']:.0f} s "
             f"({interval_of(longest, '.0f')}, {longest['dbms']} in {longest['step']}), "
             f"{rounds_of(row['n'] for row in share)}."
         )
@@ -129,7 +129,7 @@ def _of_steps(some: pl.DataFrame, every: pl.DataFrame) -> str:
 def _counted(found: pl.DataFrame) -> str:
     each = []
     for metric, what in _COUNTED.items():
-        if values := sorted(found.filter(metric=metric)["median"]):
+        if values := sorted(found.filter(metric=metric)["estimate"]):
             reach = " to ".join(in_order(f"{value:.3f}" for value in (values[0], values[-1])))
             each.append(f"{reach} {what} per operation")
     return f"{' and '.join(each) or 'not counted'} (medians of {rounds_of(found['n'])})"

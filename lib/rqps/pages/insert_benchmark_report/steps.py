@@ -55,7 +55,7 @@ def insert_rates(study: Study) -> pl.DataFrame:
     return (
         absolute(tidy(steps, ["ips"], study.runs))
         .join(targets, on=["host", "step", "dbms"], how="left", maintain_order="left")
-        .with_columns((pl.col("median") >= ON_TARGET * pl.col("target")).alias("on_target"))
+        .with_columns((pl.col("estimate") >= ON_TARGET * pl.col("target")).alias("on_target"))
     )
 
 
@@ -141,7 +141,7 @@ def reads(study: Study) -> pl.DataFrame:
 
 def where_pages_come_from(found: pl.DataFrame) -> pl.DataFrame:
     """One row per step and dbms with `reads_from` in words: memory, the disk, or the page cache of the system."""
-    wide = found.pivot("metric", _READS, index=["host", "position", "step", "dbms"], values="median")
+    wide = found.pivot("metric", _READS, index=["host", "position", "step", "dbms"], values="estimate")
     misses, device = pl.coalesce("misses", "device_reads"), pl.col("device_reads").fill_null(0)
     at_all = pl.when(misses < FEW).then(pl.lit("memory")).when(misses < MANY).then(pl.lit("mostly memory"))
     by_device = at_all.when(device >= misses / 2).then(pl.lit("the disk"))
@@ -155,7 +155,7 @@ def steps_over_time(study: Study, *, queries: bool) -> pl.DataFrame:
 
 
 def clients_over_time(study: Study) -> pl.DataFrame:
-    """Rows or queries per second of each client and piece of time: the `median` of the rounds' means.
+    """Rows or queries per second of each client and piece of time: the `estimate` of the rounds' means.
 
     `low` and `high` are single seconds of all rounds, so that a stall is not lost in a mean."""
     seconds = main_seconds(study, usable(study.steps).filter(pl.col("kind") != "l.x"))
@@ -169,6 +169,8 @@ def clients_over_time(study: Study) -> pl.DataFrame:
         .group_by(*keys, "round")
         .agg(done.mean().alias("mean"), done.min().alias("low"), done.max().alias("high"))
         .group_by(keys)
-        .agg(pl.col("mean").median().alias("median"), pl.col("low").min(), pl.col("high").max(), pl.len().alias("n"))
+        .agg(
+            pl.col("mean").median().alias("estimate"), pl.col("low").min(), pl.col("high").max(), pl.len().alias("n")
+        )
         .sort("host", "dbms", "position", "client", "second")
     )

@@ -10,10 +10,10 @@ from great_tables import GT
 from rqps.pages.insert_benchmark_report.columns import columns_over_rounds
 from rqps.pages.insert_benchmark_report.response_times import PERCENTILES, STATEMENTS, percentiles
 from rqps.pages.insert_benchmark_report.steps import debt, reads, seconds_on_target
+from rqps.show import Column, Nothing, Sentences
+from rqps.show.table import numbers_table, with_interval
+from rqps.show.words import duration_us, in_percent, sized, whole
 from rqps.store.read import Study
-from rqps.view import Column, Nothing, Sentences
-from rqps.view.table import numbers_table, with_interval
-from rqps.view.words import duration_us, in_percent, sized, whole
 
 
 def _number(name: str, label: str, form: Callable[[float], str], under: str = "") -> Column:

@@ -7,11 +7,11 @@ import polars as pl
 
 from rqps.pages.measurement_health.sentences import THROUGHPUT
 from rqps.pages.measurement_health.tables import METRICS, all_steps, on_hosts
+from rqps.show import INK, MUTED, ROW_PX, SERIES, VERDICT_COLOURS, Sentences, in_order, on_rows, slim
+from rqps.show.lines import panels
 from rqps.stats import Health, verdict
 from rqps.stats.health import deviations
 from rqps.terminal import percent
-from rqps.view import INK, MUTED, ROW_PX, SERIES, VERDICT_COLOURS, Sentences, in_order, on_rows, slim
-from rqps.view.lines import panels
 
 MOST_STEPS = 60
 PANEL_PX = 330
@@ -60,7 +60,7 @@ def over_rounds(found: Health) -> Any:
         long.unpivot(on=list(names.values()), index=["host", "round"], variable_name="what", value_name="off")
         .with_columns(at.exp() - 1)
         .group_by(where)
-        .agg(at.median().alias("median"), at.quantile(0.1).alias("low"), at.quantile(0.9).alias("high"))
+        .agg(at.median().alias("estimate"), at.quantile(0.1).alias("low"), at.quantile(0.9).alias("high"))
         .join(found.by_round.select("host", "round", "far", "disturbed"), on=["host", "round"])
         .with_columns(
             noted=pl.when("far")
@@ -77,15 +77,15 @@ def over_rounds(found: Health) -> Any:
     )
     if several:
         drawn = drawn.with_columns(pl.format("{}, {}", "what", "host").alias("what"))
-    kept = slim(drawn, "what", "round", "median", "low", "high", "noted")
+    kept = slim(drawn, "what", "round", "estimate", "low", "high", "noted")
     percents = alt.Axis(format="+.0~%", tickCount=5)
-    form = [alt.Tooltip(f"{name}:Q", format="+.2%") for name in ("median", "low", "high")]
+    form = [alt.Tooltip(f"{name}:Q", format="+.2%") for name in ("estimate", "low", "high")]
     base = alt.Chart().encode(
         x=alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         color=alt.Color("noted:N", title=None, scale=alt.Scale(domain=list(_NOTED), range=list(_NOTED.values()))),
         tooltip=["what:N", "round:Q", *form, "noted:N"],
     )
-    y = alt.Y("median:Q", title="from the middle of all rounds", axis=percents)
+    y = alt.Y("estimate:Q", title="from the middle of all rounds", axis=percents)
     panel = alt.layer(
         base.mark_rule(strokeWidth=5, opacity=0.45).encode(y=alt.Y("low:Q", axis=percents), y2="high:Q"),
         base.mark_point(filled=True, size=45, opacity=1).encode(y=y),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from rqps.pages.measurement_health.tables import all_steps
+from rqps.show import Sentences, rounds_of
 from rqps.stats import Health, verdict
 from rqps.terminal import counted, percent
-from rqps.view import Sentences, rounds_of
 
 HEADS = {
     "believed": "These numbers can be believed",
@@ -70,7 +70,7 @@ def _reasons(found: Health) -> Iterator[tuple[bool, str]]:
         reach = f" in {rounds_of([row['n']])}"
         if row["low"] is not None:
             reach = f" ± {percent((row['high'] / row['low']) ** 0.5 - 1)}{reach}"
-        yield False, f"{base} against itself differs by {percent(abs(row['median'] - 1))}{reach}"
+        yield False, f"{base} against itself differs by {percent(abs(row['estimate'] - 1))}{reach}"
     steps = found.steps.filter(metric=THROUGHPUT)
     if found.told is None:
         there = rounds_of(steps["rounds"] if steps.height else [0])

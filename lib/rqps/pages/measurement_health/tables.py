@@ -6,11 +6,11 @@ from typing import Any
 import polars as pl
 from great_tables import GT
 
-from rqps.observe.finding import HEADINGS, machine_findings
+from rqps.measure.finding import HEADINGS, machine_findings
+from rqps.show import Column, Row, Sentences, dots, interval_of, rounds_of, smallest_effect, spread, table, two_lines
 from rqps.stats import Health
 from rqps.store import Manifest, Study
 from rqps.terminal import counted, percent
-from rqps.view import Column, Row, Sentences, dots, interval_of, rounds_of, smallest_effect, spread, table, two_lines
 
 METRICS = {"operations_per_s": "throughput", "server_cpu_us_per_operation": "server CPU/o"}
 _TOO_FEW = "–"
@@ -29,7 +29,7 @@ def itself(found: Health) -> Iterator[Any]:
     def cell(row: Row) -> str:
         called = "different" if row["different"] else "the same" if row["verdict"] == "same" else "not different"
         below = f"{interval_of(row, '.3f', 'sure')}<br>{called}, n={row['n']}"
-        return two_lines(f"<b>{row['median']:.3f}</b>", below)
+        return two_lines(f"<b>{row['estimate']:.3f}</b>", below)
 
     yield table(
         spread(on_hosts(found.compared), "metric", ["step"]),

@@ -11,10 +11,10 @@ from rqps import stats
 from rqps.errors import RqpsError
 from rqps.profile import breakdown, flame_trees, in_layers, instruction_costs, operation_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN
+from rqps.show import Row
 from rqps.store.manifest import studies
 from rqps.store.read import Study, load
 from rqps.study.document import instead
-from rqps.view import Row
 
 WHAT_IF = "-if-"
 """In the name of a study that `rqps.what_if` measured, between the study that it is about and the change."""
@@ -153,7 +153,7 @@ def _chosen(compared: pl.DataFrame, step: str, base: str, me: str) -> Question:
     ratios = compared.filter(pl.col("metric").is_in(stats.THROUGHPUTS))
     low, high = pl.col("low").fill_null(1.0).log(), pl.col("high").fill_null(1.0).log()
     sure = pl.max_horizontal(low, -high)
-    row = ratios.sort(sure, pl.col("median").log().abs(), descending=True, maintain_order=True).row(0, named=True)
+    row = ratios.sort(sure, pl.col("estimate").log().abs(), descending=True, maintain_order=True).row(0, named=True)
     return Question(row["host"], row["step"], row["base"], row["dbms"])
 
 
@@ -188,8 +188,8 @@ def _profiles(
 
 def _as_ratios(operations: pl.DataFrame) -> pl.DataFrame:
     """Counted instructions of whole operations as ratios to the base's."""
-    of = pl.col("base_median")
-    ratios = (((pl.col(each) + of) / of).alias(each) for each in ("median", "low", "high"))
+    of = pl.col("base_estimate")
+    ratios = (((pl.col(each) + of) / of).alias(each) for each in ("estimate", "low", "high"))
     return operations.filter(of > 0).with_columns(*ratios, metric=pl.lit("instructions_per_operation")).drop("unit")
 
 

@@ -6,9 +6,9 @@ from html import escape
 import polars as pl
 
 from rqps.pages.one_regression.evidence import Evidence, Question
+from rqps.show import Nothing, Sentences
+from rqps.show.words import sized
 from rqps.stats import THROUGHPUTS
-from rqps.view import Nothing, Sentences
-from rqps.view.words import sized
 
 Change = Mapping[str, str | int]
 DB_BENCH = "db-bench"
@@ -39,8 +39,8 @@ def next_steps(evidence: Evidence, question: Question) -> Iterator[str]:
         yield f"There is no profile: give the study {again}, which samples where the time goes."
     functions = evidence.of(question, evidence.functions)
     for about, changes in _examples_for(evidence):
-        there = functions.filter(pl.col("part").str.contains(_ABOUT[about]), pl.col("median") > 0)
-        costs = f" ({sized(float(there['median'].sum()))} {there['unit'][0]} more in it)" if there.height else ""
+        there = functions.filter(pl.col("part").str.contains(_ABOUT[about]), pl.col("estimate") > 0)
+        costs = f" ({sized(float(there['estimate'].sum()))} {there['unit'][0]} more in it)" if there.height else ""
         calls = " or ".join(_code(what_if_call(study, question, change)) for change in changes)
         yield f"Is it the {about}?{escape(costs)} {calls}"
 

@@ -7,12 +7,12 @@ import polars as pl
 
 from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
 from rqps.pages.one_regression.next_steps import next_steps
+from rqps.show import Row, Sentences, cut, interval_of, number_of, rounds_of, signs_of, verdict_words
+from rqps.show.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
+from rqps.show.words import on_host, sized
 from rqps.stats import THROUGHPUTS
 from rqps.stats.status_counters import CERTAIN
 from rqps.terminal import counted
-from rqps.view import Row, Sentences, cut, interval_of, number_of, rounds_of, signs_of, verdict_words
-from rqps.view.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
-from rqps.view.words import on_host, sized
 
 TITLES = {
     "operations_per_s": "throughput, operations/s",
@@ -135,7 +135,7 @@ def _plain(
 
 def _ratio(row: Row) -> str:
     assumed = ", assumed" if row["n"] == 1 and row["low"] is not None else ""  # see profile.pair.ASSUMED
-    return f"{row['median']:.3f} ({interval_of(row, '.3f')}{assumed})"
+    return f"{row['estimate']:.3f} ({interval_of(row, '.3f')}{assumed})"
 
 
 def _verdict(row: Row) -> str:
@@ -148,8 +148,8 @@ def _measures(compared: pl.DataFrame) -> str:
     cells = [
         (
             escape(TITLES[name]),
-            sized(rows[name]["base_median"]),
-            sized(rows[name]["me_median"]),
+            sized(rows[name]["base_estimate"]),
+            sized(rows[name]["me_estimate"]),
             _ratio(rows[name]),
             _verdict(rows[name]),
             str(rows[name]["n"]),
@@ -199,7 +199,7 @@ def _made_of(evidence: Evidence, question: Question) -> str:
     if layers.is_empty():
         return f"<p>{NO_PROFILE}</p>"
     sides = {"base": question.base, "me": question.me, "unit": layers["unit"][0]}
-    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("median").abs())
+    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("estimate").abs())
     folded = {
         "components": parts_table(components, "component", **sides),
         f"the {most.height} functions that changed most": parts_table(most, "function", **sides),

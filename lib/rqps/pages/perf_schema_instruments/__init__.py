@@ -7,8 +7,10 @@ import altair as alt
 import polars as pl
 from great_tables import GT
 
-from rqps import view
+from rqps import show
 from rqps.profile.instructions import COUNTED, instructions_per_operation
+from rqps.show import VERDICT_COLOURS, Column, Row
+from rqps.show.theme import numbers
 from rqps.stats.scenarios import (
     COSTS_MORE,
     CPU,
@@ -21,8 +23,6 @@ from rqps.stats.scenarios import (
 )
 from rqps.store.read import Study, load_levels
 from rqps.study.perf_schema import fits
-from rqps.view import VERDICT_COLOURS, Column, Row
-from rqps.view.theme import numbers
 
 MOST_ROWS = 80
 LABELS_PX = 250
@@ -58,17 +58,17 @@ def largest(study: Study) -> str:
     return f"Of the {size} that {whole['part']} adds to {whole['step']}, {_claim(first)}"
 
 
-def sums_table(costs: pl.DataFrame) -> GT | view.Sentences:
+def sums_table(costs: pl.DataFrame) -> GT | show.Sentences:
     """A table of the cost of each part that was divided, beside the sum and the number of its own parts."""
     if costs.is_empty():
-        return view.Sentences([NOT_DIVIDED])
+        return show.Sentences([NOT_DIVIDED])
     counted = pl.col("added_instructions")
     sum_of_counted = pl.when(counted.null_count() == 0).then(counted.sum())
     of_part = costs.drop_nulls("parent").group_by("step", part="parent")
     sums = of_part.agg(sum_us=pl.col("added").sum(), sum=sum_of_counted, parts=pl.len())
     divided = costs.join(sums, on=["step", "part"], maintain_order="left").sort("step", "level", maintain_order=True)
-    return view.table(
-        [{**row, "interval": view.interval_of(row, "+,.2f", "added")} for row in divided.to_dicts()],
+    return show.table(
+        [{**row, "interval": show.interval_of(row, "+,.2f", "added")} for row in divided.to_dicts()],
         [
             Column("part"),
             Column("added", "alone", "+,.2f", under="server CPU, µs/o"),
@@ -90,7 +90,7 @@ def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:
         values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
         instructions = with_added(scenario_rounds(counted, values.filter(metric=COUNTED), against))
     keys = ["host", "step", "build", "scenario"]
-    beside = instructions.select(*keys, instructions="median", added_instructions="added")
+    beside = instructions.select(*keys, instructions="estimate", added_instructions="added")
     return (
         with_events(costs, events_per_statement(study))
         .join(beside if counted else beside.clear(), on=keys, how="left", maintain_order="left")
@@ -137,14 +137,14 @@ def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
 def instrument_bars(costs: pl.DataFrame) -> Any:
     """One row per part, below the part that it was taken from; of the first step; by instructions where known."""
     if costs["level"].max() in (None, 0):
-        return view.Sentences([NOT_DIVIDED])
+        return show.Sentences([NOT_DIVIDED])
     first = costs.filter(step=costs["step"][0]).head(MOST_ROWS)
     short = [_name(**row) for row in first.select("level", "part", "parent").to_dicts()]
     whole = [_name(**row) for row in first.select("level", "part").to_dicts()]
     rows = first.with_columns(
         pl.Series("row", [name if short.count(name) == 1 else full for name, full in zip(short, whole, strict=True)]),
-        (pl.col("median") - 1).alias("share"),
-        pl.col("verdict").replace(view.verdict_words(CPU)),
+        (pl.col("estimate") - 1).alias("share"),
+        pl.col("verdict").replace(show.verdict_words(CPU)),
         pl.struct("added", "added_instructions").map_elements(_both, pl.String).alias("label"),
         pl.when(pl.col("instructions") > COSTS_MORE).then(pl.lit(_MORE)).otherwise(pl.lit(_LESS)).alias("much"),
     )
@@ -153,24 +153,24 @@ def instrument_bars(costs: pl.DataFrame) -> Any:
     times = numbers("+,.3f", ", µs", ("added", "added_low", "added_high"))
     counted = alt.Tooltip("added_instructions:Q", format="+,.0f", title="instructions added")
     tooltip = ["part:N", "verdict:N", *times, alt.Tooltip("share:Q", format="+.1%"), counted]
-    base = alt.Chart(view.slim(rows, *_COLUMNS, "added_instructions", "label", "much")).encode(
+    base = alt.Chart(show.slim(rows, *_COLUMNS, "added_instructions", "label", "much")).encode(
         y=alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=axis), tooltip=tooltip
     )
-    builds, rounds = ", ".join(view.in_order(rows["build"])), view.rounds_of(rows["n"])
+    builds, rounds = ", ".join(show.in_order(rows["build"])), show.rounds_of(rows["n"])
     how = f"{rows['step'][0]} on {builds}, against {rows['against'][0]} of the same level"
     by_count = _counted(first)
     column, high, title, wider = _BY_INSTRUCTIONS if by_count else _BY_TIME
     longest = rows[column] if rows[high].is_null().all() else rows[high]
-    x = alt.X(f"{column}:Q", title=title, scale=view.room(wider, longest))
+    x = alt.X(f"{column}:Q", title=title, scale=show.room(wider, longest))
     if by_count:
         how += f"; instructions counted one by one, in brackets the server CPU, of {rounds}."
         shades = alt.Scale(domain=[_MORE, _LESS], range=[VERDICT_COLOURS["slower"], VERDICT_COLOURS["unsure"]])
         bars = base.mark_bar(height=13).encode(x=x, color=alt.Color("much:N", title=None, scale=shades))
-        layers: tuple[alt.Chart, ...] = (bars, view.row_labels(base, column))
+        layers: tuple[alt.Chart, ...] = (bars, show.row_labels(base, column))
     else:
-        how += f" and round: mean of {rounds}, the bar is its interval ({view.coverage_of(rows['coverage'])})."
-        layers = view.interval_ticks(base.encode(color=view.verdict_colour(CPU, labelLimit=0)), x, "added_low", high)
-    return view.on_rows(layers, view.ROW_PX * len(order), _claim(first), how)
+        how += f" and round: mean of {rounds}, the bar is its interval ({show.coverage_of(rows['coverage'])})."
+        layers = show.interval_ticks(base.encode(color=show.verdict_colour(CPU, labelLimit=0)), x, "added_low", high)
+    return show.on_rows(layers, show.ROW_PX * len(order), _claim(first), how)
 
 
 def instrument_text(costs: pl.DataFrame) -> str:
@@ -185,7 +185,7 @@ def instrument_text(costs: pl.DataFrame) -> str:
 
 def _line(row: Row) -> str:
     counted, events = row["added_instructions"], row["per_statement"]
-    sign, reach = view.COST_SIGNS[row["verdict"]], view.interval_of(row, "+.2f", "added")
+    sign, reach = show.COST_SIGNS[row["verdict"]], show.interval_of(row, "+.2f", "added")
     added = f"{sign} {row['added']:+.2f} ({reach}) n={row['n']}"
     each = "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}"
     instructions = "–" if counted is None else f"{counted:+,.0f}"

@@ -7,12 +7,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps import view
+from rqps import show
+from rqps.show import INK, Nothing
+from rqps.show.theme import numbers
 from rqps.stats import STUDENT, absolute, measured
 from rqps.stats.scenarios import CPU, DISABLED, ENABLED, scenario_rounds, with_added
 from rqps.store.read import Study
-from rqps.view import INK, Nothing
-from rqps.view.theme import numbers
 
 SUM, REST = "sum of the parts", "left over"
 _ROLES = {
@@ -43,7 +43,7 @@ def scenario_parts(study: Study) -> pl.DataFrame:
     ]
     if not found:
         return pl.DataFrame(schema=[*_KEYS, "role"])
-    added = {"median": "added", "low": "added_low", "high": "added_high"}
+    added = {"estimate": "added", "low": "added_low", "high": "added_high"}
     costs = with_added(rounds).select(*_KEYS, **added)  # one figure for a scenario, here as in the table of costs
     return pl.concat(found).update(costs, on=_KEYS)
 
@@ -129,26 +129,26 @@ def parts_chart(study: Study) -> Any:
     rows = parts.sort("position", "build", rank, "scenario", maintain_order=True).with_columns(
         step_on_build(parts),
         pl.col("role").replace_strict(list(_ROLES), words, return_dtype=pl.String),
-        pl.format("{} µs", pl.col("median").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
-        pl.max_horizontal("median", "high", pl.lit(0.0)).alias("end"),
+        pl.format("{} µs", pl.col("estimate").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
+        pl.max_horizontal("estimate", "high", pl.lit(0.0)).alias("end"),
     )
-    rows = view.with_rows(rows, "step", "scenario")
+    rows = show.with_rows(rows, "step", "scenario")
     covered = alt.Tooltip("covers:Q", format=".0%", title="of what is enabled")
     tooltip = ["row:N", "role:N", *numbers("+,.2f", ", µs"), covered]
     title = "server CPU added to all-disabled, µs per operation"
-    x = alt.X("median:Q", title=title, scale=view.room(1.2, rows["end"]))
+    x = alt.X("estimate:Q", title=title, scale=show.room(1.2, rows["end"]))
     colour = alt.Color("role:N", title=None, scale=alt.Scale(domain=list(words), range=list(shades)))
-    shown = ("row", "scenario", "role", "n", "median", "low", "high", "coverage", "covers", "label", "end")
-    axis, height = view.row_axis(rows, "step", "scenario")
-    base = alt.Chart(view.slim(rows, *shown)).encode(y=axis, tooltip=tooltip)
+    shown = ("row", "scenario", "role", "n", "estimate", "low", "high", "coverage", "covers", "label", "end")
+    axis, height = show.row_axis(rows, "step", "scenario")
+    base = alt.Chart(show.slim(rows, *shown)).encode(y=axis, tooltip=tooltip)
     bars = base.mark_bar(height=13).encode(x=x, color=colour)
     intervals = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
     how = (
         "Parts are the scenarios that share no instrument or consumer; they have "
         f"{min(parts.filter(role='sum')['covers']):.0%} of what all-enabled has. Sums are taken within a round: "
-        f"mean of {view.rounds_of(parts['n'])}, the line is the interval ({view.coverage_of(parts['coverage'])})."
+        f"mean of {show.rounds_of(parts['n'])}, the line is the interval ({show.coverage_of(parts['coverage'])})."
     )
-    return view.on_rows([bars, intervals, view.row_labels(base, "end")], height, _claim(parts), how)
+    return show.on_rows([bars, intervals, show.row_labels(base, "end")], height, _claim(parts), how)
 
 
 def step_on_build(frame: pl.DataFrame) -> pl.Expr:
@@ -159,12 +159,12 @@ def step_on_build(frame: pl.DataFrame) -> pl.Expr:
 
 def _claim(parts: pl.DataFrame) -> str:
     """A sentence on the first step: whether the rounds separate the sum from the whole."""
-    first = parts.filter(position=parts["position"].min(), build=view.in_order(parts["build"])[0])
+    first = parts.filter(position=parts["position"].min(), build=show.in_order(parts["build"])[0])
     of_role = {row["role"]: row for row in first.to_dicts()}
     rest, whole = of_role["rest"], of_role["whole"]
-    left_over = f"{rest['median']:+.1f} µs of {whole['median']:.1f} are left over"
+    left_over = f"{rest['estimate']:+.1f} µs of {whole['estimate']:.1f} are left over"
     if rest["low"] is None:
         return f"{whole['step']}: {left_over}, in one round."
     none = rest["low"] <= 0 <= rest["high"]
     add_up = "add up to the whole as far as the rounds show" if none else "do not add up to the whole"
-    return f"{whole['step']}: the parts {add_up}; {left_over}, {view.interval_of(rest, '+.1f')}."
+    return f"{whole['step']}: the parts {add_up}; {left_over}, {show.interval_of(rest, '+.1f')}."

@@ -5,25 +5,25 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps import view
+from rqps import show
 from rqps.pages.perf_schema_overhead.parts import step_on_build
+from rqps.show import Column, Nothing, Sentences
+from rqps.show.theme import numbers
 from rqps.stats import scenarios
 from rqps.stats.scenarios import CPU
 from rqps.store.read import Study
-from rqps.view import Column, Nothing, Sentences
-from rqps.view.theme import numbers
 
 
 def events(study: Study) -> list[Any]:
     """Tables of the events per statement with the time that one takes, and of the clocks that time them."""
-    of_clocks = view.table(clocks(study.settings), name="timers")
+    of_clocks = show.table(clocks(study.settings), name="timers")
     costs = scenarios.scenario_costs(study, scenarios.DISABLED)
     costs = scenarios.scenario_costs(study, scenarios.OFF) if costs.is_empty() else costs
     rows = scenarios.with_events(costs, scenarios.events_per_statement(study)).drop_nulls("per_statement")
     if rows.is_empty():
         return [Sentences(["The runs of this study do not say what the performance schema recorded."]), of_clocks]
     rows = rows.sort("position", "build", "per_statement", descending=[False, False, True], maintain_order=True)
-    shown = view.table(
+    shown = show.table(
         rows.with_columns(step_on_build(rows)),
         [
             Column("classes", "kinds"),
@@ -82,7 +82,7 @@ def memory(study: Study, costs: pl.DataFrame) -> list[Any]:
     use = memory_use(study)
     if use.is_empty():
         return [Nothing(["The runs of this study do not say what memory the performance schema took."])]
-    shown = view.table(
+    shown = show.table(
         use,
         [
             Column("perf_schema_mb", "performance schema, MB", ",.0f"),
@@ -99,35 +99,35 @@ def memory(study: Study, costs: pl.DataFrame) -> list[Any]:
 
 
 def _memory_chart(points: pl.DataFrame) -> Any:
-    share = pl.col("median") - 1
-    rows = view.with_rows(points, "build", "scenario").with_columns(
+    share = pl.col("estimate") - 1
+    rows = show.with_rows(points, "build", "scenario").with_columns(
         share=share,
         label=pl.when(verdict="unsure")
         .then(pl.lit("CPU unsure"))
         .otherwise(share.map_elements("{:+.0%} CPU".format, pl.String)),
-        verdict=pl.col("verdict").replace(view.verdict_words(CPU)),
+        verdict=pl.col("verdict").replace(show.verdict_words(CPU)),
     )
     columns = ("row", "scenario", "build", "perf_schema_mb", "server_mb", "n", "share", "verdict", "label")
     megabytes = numbers(",.0f", names=("perf_schema_mb", "server_mb"))
     tooltip = ["row:N", "verdict:N", *megabytes, alt.Tooltip("share:Q", format="+.1%")]
-    axis, height = view.row_axis(rows, "build", "scenario")
-    base = alt.Chart(view.slim(rows, *columns)).encode(y=axis, tooltip=tooltip)
-    room = view.room(1.3, rows["perf_schema_mb"])
+    axis, height = show.row_axis(rows, "build", "scenario")
+    base = alt.Chart(show.slim(rows, *columns)).encode(y=axis, tooltip=tooltip)
+    room = show.room(1.3, rows["perf_schema_mb"])
     title = "memory of the performance schema, MB"
     x = alt.X("perf_schema_mb:Q", title=title, scale=room, axis=alt.Axis(tickCount=6))
-    bars = base.mark_bar(height=13).encode(x=x, color=view.verdict_colour(CPU, "its CPU"))
+    bars = base.mark_bar(height=13).encode(x=x, color=show.verdict_colour(CPU, "its CPU"))
     how = (
         "Memory as the server reports it after the last step; behind it the CPU of "
-        f"{points['step'][0]} against {points['against'][0]}, mean of {view.rounds_of(points['n'])}."
+        f"{points['step'][0]} against {points['against'][0]}, mean of {show.rounds_of(points['n'])}."
     )
-    return view.on_rows([bars, view.row_labels(base, "perf_schema_mb")], height, _memory_claim(points), how)
+    return show.on_rows([bars, show.row_labels(base, "perf_schema_mb")], height, _memory_claim(points), how)
 
 
 def _memory_claim(points: pl.DataFrame) -> str:
     """The memory that each build takes, whatever it records."""
     taken = []
     for (build,), rows in points.group_by("build", maintain_order=True):
-        each = view.in_order(f"{megabytes:,.0f}" for megabytes in sorted(rows["perf_schema_mb"]))
+        each = show.in_order(f"{megabytes:,.0f}" for megabytes in sorted(rows["perf_schema_mb"]))
         reach = f"{each[0]} to {each[-1]}" if len(each) > 1 else each[0]
         taken.append(f"{build} takes {reach} MB")
     return f"{', '.join(taken)}: room is taken also for what is not recorded."

@@ -6,26 +6,26 @@ import altair as alt
 import polars as pl
 from great_tables import GT
 
-from rqps import view
+from rqps import show
 from rqps.pages.perf_schema_overhead.parts import step_on_build
+from rqps.show import COST_SIGNS, SERIES, SIGNS, Column, Nothing, Row, Sentences, in_order, interval_of
+from rqps.show.lines import NUMBERS_AXIS, panels
+from rqps.show.theme import numbers
 from rqps.stats import absolute, measured
 from rqps.stats.scenarios import CPU, DISABLED, OFF, ranked, scenario_costs, scenarios
 from rqps.store.read import Study
-from rqps.view import COST_SIGNS, SERIES, SIGNS, Column, Nothing, Row, Sentences, in_order, interval_of
-from rqps.view.lines import NUMBERS_AXIS, panels
-from rqps.view.theme import numbers
 
 MOST_ROWS = 72
 PANEL_PX, PANEL_HEIGHT_PX, CLIENTS_PX, PANEL_OF_CLIENTS_PX = 200, 150, 320, 120
 _GREY = "#9aa4ad"
-_OF_COST = ("step", "dbms", "base", "scenario", "n", "share", "low", "high", "added", "base_median", "verdict")
-_OF_CLIENTS = ("scenario", "build", "load", "step", "dbms", "clients", "n", "median", "low", "high")
+_OF_COST = ("step", "dbms", "base", "scenario", "n", "share", "low", "high", "added", "base_estimate", "verdict")
+_OF_CLIENTS = ("scenario", "build", "load", "step", "dbms", "clients", "n", "estimate", "low", "high")
 NONE = "This study has no two scenarios of the performance schema of one build."
 
 _TOOLTIP = [
     *("verdict:N", *numbers("+.1%", names=("share", "low", "high"))),
     alt.Tooltip("added:Q", format=",.2f", title="added, µs"),
-    alt.Tooltip("base_median:Q", format=",.2f", title="without it, µs"),
+    alt.Tooltip("base_estimate:Q", format=",.2f", title="without it, µs"),
 ]
 
 
@@ -41,28 +41,28 @@ def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
     if by == "release":
         return _over_releases(costs)
     places = _shares(costs).with_columns(step_on_build(costs).alias("place")).head(MOST_ROWS)
-    rows = view.with_rows(places, "place", "scenario")
-    axis, height = view.row_axis(rows, "place", "scenario")
+    rows = show.with_rows(places, "place", "scenario")
+    axis, height = show.row_axis(rows, "place", "scenario")
     tooltip = ["row:N", "against:N", *_TOOLTIP]
-    data = view.slim(rows, "row", "label", "against", "coverage", *_OF_COST)
-    base = alt.Chart(data).encode(y=axis, tooltip=tooltip, color=view.verdict_colour(CPU))
-    room = view.room(1.25, rows["share"] if rows["high"].is_null().all() else rows["high"])
+    data = show.slim(rows, "row", "label", "against", "coverage", *_OF_COST)
+    base = alt.Chart(data).encode(y=axis, tooltip=tooltip, color=show.verdict_colour(CPU))
+    room = show.room(1.25, rows["share"] if rows["high"].is_null().all() else rows["high"])
     percent = alt.Axis(format="+.0%", tickCount=8)
     x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
     how = (
         f"CPU time of the server's process over operations, against {costs['against'][0]} of the same build and "
-        f"round: mean of {view.rounds_of(rows['n'])}, the bar its interval "
-        f"({view.coverage_of(rows['coverage'])}); behind it the µs added."
+        f"round: mean of {show.rounds_of(rows['n'])}, the bar its interval "
+        f"({show.coverage_of(rows['coverage'])}); behind it the µs added."
     )
-    return view.on_rows(view.interval_ticks(base, x, "low", "high"), height, _most_expensive(costs), how)
+    return show.on_rows(show.interval_ticks(base, x, "low", "high"), height, _most_expensive(costs), how)
 
 
 def _shares(costs: pl.DataFrame) -> pl.DataFrame:
     """Costs with `share, low, high` of the CPU without the scenario, `label`, and the verdict in words."""
     return costs.with_columns(
-        pl.col("median").sub(1).alias("share"),
+        pl.col("estimate").sub(1).alias("share"),
         pl.col("low", "high") - 1,
-        pl.col("verdict").replace(view.verdict_words(CPU)),
+        pl.col("verdict").replace(show.verdict_words(CPU)),
         pl.format("{} µs", pl.col("added").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
     )
 
@@ -70,18 +70,18 @@ def _shares(costs: pl.DataFrame) -> pl.DataFrame:
 def _over_releases(costs: pl.DataFrame) -> Any:
     if costs["build"].n_unique() < 2:
         return Nothing(["This study has the scenarios of one build only."])
-    names = in_order(costs.sort("median")["scenario"])
+    names = in_order(costs.sort("estimate")["scenario"])
     base = alt.Chart().encode(
         x=alt.X("build:N", sort=in_order(costs["build"]), title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         color=alt.Color("scenario:N", title=None, scale=alt.Scale(domain=names, range=list(SERIES))),
         tooltip=["step:N", "build:N", "scenario:N", *_TOOLTIP],
     )
     y = alt.Y("share:Q", title=None, axis=alt.Axis(format="+.0%", tickCount=5))
-    data = view.slim(_shares(costs).with_columns(verdict=costs["verdict"]), "build", *_OF_COST)
+    data = show.slim(_shares(costs).with_columns(verdict=costs["verdict"]), "build", *_OF_COST)
     panel = _lines_with_intervals(base, y, data).properties(height=PANEL_HEIGHT_PX)
     how = (
         f"Server CPU per operation, against {costs['against'][0]} of the same build and round: mean of "
-        f"{view.rounds_of(costs['n'])} with its interval."
+        f"{show.rounds_of(costs['n'])} with its interval."
     )
     claim, steps = _from_release_to_release(costs), in_order(costs["step"])
     return panels(panel, "step", steps, claim, how, width_px=PANEL_PX)
@@ -89,11 +89,11 @@ def _over_releases(costs: pl.DataFrame) -> Any:
 
 def _most_expensive(costs: pl.DataFrame) -> str:
     """The most expensive row, and those of the same step whose intervals meet its."""
-    rows = costs.filter(verdict="slower").sort("median", descending=True)
+    rows = costs.filter(verdict="slower").sort("estimate", descending=True)
     if rows.is_empty():
         return f"The rounds show no scenario to cost more than {costs['against'][0]}."
     most, several = rows.row(0, named=True), costs["build"].n_unique() > 1
-    cost = f"{most['median'] - 1:+.0%} of the CPU of {most['against']} for {most['step']}"
+    cost = f"{most['estimate'] - 1:+.0%} of the CPU of {most['against']} for {most['step']}"
     cost += f"{' on ' + most['build'] if several else ''}, {most['added']:,.1f} µs per operation."
     near = rows.filter(pl.col("step") == most["step"], pl.col("dbms") != most["dbms"], pl.col("high") >= most["low"])
     if near.is_empty():
@@ -107,11 +107,11 @@ def _from_release_to_release(costs: pl.DataFrame) -> str:
     of_step = costs.filter(step=costs["step"][0])
     name = "default" if "default" in of_step["scenario"] else of_step["scenario"][0]
     rows = of_step.filter(scenario=name)
-    sure, unsure = rows.filter(pl.col("verdict") != "unsure").sort("median"), rows.filter(verdict="unsure")
+    sure, unsure = rows.filter(pl.col("verdict") != "unsure").sort("estimate"), rows.filter(verdict="unsure")
     what = f"{name} costs {rows['step'][0]}"
     if sure.is_empty():
         return f"It is unsure in every release whether {what} anything."
-    each = [f"{row['median'] - 1:+.0%} ({row['build']})" for row in sure.to_dicts()]
+    each = [f"{row['estimate'] - 1:+.0%} ({row['build']})" for row in sure.to_dicts()]
     reach = f"from {each[0]} to {each[-1]}" if len(each) > 1 else each[0]
     but = f"; {' and '.join(unsure['build'])} {'is' if unsure.height == 1 else 'are'} unsure" if unsure.height else ""
     return f"{what} {reach} of CPU{but}."
@@ -121,7 +121,7 @@ def cost_table(costs: pl.DataFrame) -> GT | Sentences:
     """One row per scenario, by step: throughput, and CPU added in µs and in percent, with intervals."""
     if costs.is_empty():
         return Sentences([NONE])
-    shares = {"share": "median", "share_low": "low", "share_high": "high"}
+    shares = {"share": "estimate", "share_low": "low", "share_high": "high"}
     shares |= {name: name for name in ("throughput", "throughput_low", "throughput_high")}
     rows = costs.with_columns(**{name: pl.col(ratio) - 1 for name, ratio in shares.items()})
     shown = [
@@ -133,7 +133,7 @@ def cost_table(costs: pl.DataFrame) -> GT | Sentences:
         }
         for row in rows.with_columns(step_on_build(rows)).to_dicts()
     ]
-    return view.table(
+    return show.table(
         shown,
         [
             Column("throughput", form=str, align="center"),
@@ -145,8 +145,8 @@ def cost_table(costs: pl.DataFrame) -> GT | Sentences:
         name="scenarios",
         group="step",
         rows="scenario",
-        note=f"Against {costs['against'][0]} of the same build and round; mean of {view.rounds_of(costs['n'])}, "
-        f"{view.coverage_of(costs['coverage'])}. {view.legend_of(costs)} µs/o is "
+        note=f"Against {costs['against'][0]} of the same build and round; mean of {show.rounds_of(costs['n'])}, "
+        f"{show.coverage_of(costs['coverage'])}. {show.legend_of(costs)} µs/o is "
         "CPU time per operation.",
     )
 
@@ -158,7 +158,7 @@ def cost_matrix(costs: pl.DataFrame) -> Any:
     several = costs["build"].n_unique() > 1
     across = "build" if several else "step"
     shares = costs.with_columns(
-        share=pl.col("median") - 1, share_low=pl.col("low") - 1, share_high=pl.col("high") - 1
+        share=pl.col("estimate") - 1, share_low=pl.col("low") - 1, share_high=pl.col("high") - 1
     )
     order = shares.sort("position", "build", "share", descending=[False, False, True], maintain_order=True)
 
@@ -167,14 +167,14 @@ def cost_matrix(costs: pl.DataFrame) -> Any:
 
     heads = in_order(shares.sort("position", maintain_order=True)[across])
     group = "step" if several else ""
-    return view.table(
-        view.spread(order, across, [*filter(None, [group]), "scenario"]),
+    return show.table(
+        show.spread(order, across, [*filter(None, [group]), "scenario"]),
         [Column("scenario"), *(Column(each, form=cell, align="center") for each in heads)],
         name="scenario-matrix",
         group=group,
         note=f"Server CPU that a scenario adds to an operation, against {costs['against'][0]} of the same build and "
-        f"round: mean of {view.rounds_of(costs['n'])}, {view.coverage_of(costs['coverage'])}. "
-        f"{view.legend_of(costs)}",
+        f"round: mean of {show.rounds_of(costs['n'])}, {show.coverage_of(costs['coverage'])}. "
+        f"{show.legend_of(costs)}",
     )
 
 
@@ -182,7 +182,7 @@ def _cell(row: Row, name: str, form: str, sign: str = "") -> str:
     if row[name] is None:
         return "–"
     number = f"<b>{f'{sign} {row[name]:{form}}'.strip()}</b>"
-    return view.whose(row, view.two_lines(number, interval_of(row, form, name)))
+    return show.whose(row, show.two_lines(number, interval_of(row, form, name)))
 
 
 def _lines_with_intervals(base: alt.Chart, y: alt.Y, data: pl.DataFrame) -> Any:
@@ -211,17 +211,17 @@ def client_charts(study: Study) -> list[Any]:
     shades = alt.Scale(domain=order, range=[_GREY if name == DISABLED else next(own) for name in order])
     # Two fit beside each other on a telephone; in one row of ten the last ones are cut off.
     colour = alt.Color("scenario:N", title=None, sort=order, scale=shades, legend=alt.Legend(columns=2))
-    lines = _lines_of_clients(view.slim(series, *_OF_CLIENTS), colour, "operations/s")
+    lines = _lines_of_clients(show.slim(series, *_OF_CLIENTS), colour, "operations/s")
     how = _how(series, "one line per scenario, the highest first")
     chart = lines.properties(width="container", height=CLIENTS_PX)
-    shown = [view.titled(chart, _lowest(series), how, min_width_px=330)]
+    shown = [show.titled(chart, _lowest(series), how, min_width_px=330)]
     return [*shown, _one_by_one(series)] if DISABLED in order else shown
 
 
 def _lines_of_clients(data: pl.DataFrame, colour: alt.Color, title: str | None) -> Any:
     tooltip = ["scenario:N", "step:N", "build:N", "clients:O", *numbers(",.0f")]
     x = alt.X("clients:O", title="clients", axis=alt.Axis(labelAngle=0, grid=False))
-    y = alt.Y("median:Q", title=title, scale=alt.Scale(zero=True), axis=NUMBERS_AXIS)
+    y = alt.Y("estimate:Q", title=title, scale=alt.Scale(zero=True), axis=NUMBERS_AXIS)
     base = alt.Chart().encode(x=x, color=colour, tooltip=tooltip, detail=["load:N", "build:N"])
     return _lines_with_intervals(base, y, data)
 
@@ -234,7 +234,7 @@ def _one_by_one(series: pl.DataFrame) -> Any:
         for line, scenario in (("the scenario", name), (DISABLED, DISABLED))
     ]
     shades = alt.Scale(domain=["the scenario", DISABLED], range=[SERIES[1], _GREY])
-    data = view.slim(pl.concat(both), "panel", "line", *_OF_CLIENTS)
+    data = show.slim(pl.concat(both), "panel", "line", *_OF_CLIENTS)
     lines = _lines_of_clients(data, alt.Color("line:N", title=None, scale=shades), None)
     how = _how(series, "operations/s, all on one axis")
     panel = lines.properties(height=PANEL_OF_CLIENTS_PX)
@@ -244,19 +244,19 @@ def _one_by_one(series: pl.DataFrame) -> Any:
 def _by_height(series: pl.DataFrame) -> list[str]:
     """Scenarios by throughput with the most clients, the highest first, as the lines end."""
     most = series.filter(pl.col("clients") == pl.col("clients").max())
-    return in_order(most.sort("median", descending=True)["scenario"])
+    return in_order(most.sort("estimate", descending=True)["scenario"])
 
 
 def _lowest(series: pl.DataFrame) -> str:
     """The scenario with the lowest throughput at most clients, beside all-disabled if that was measured."""
-    most = series.filter(pl.col("clients") == pl.col("clients").max()).sort("median")
+    most = series.filter(pl.col("clients") == pl.col("clients").max()).sort("estimate")
     low = most.row(0, named=True)
     beside = most.filter(scenario=DISABLED, build=low["build"], load=low["load"]).to_dicts()
     high = beside[0] if beside else most.row(-1, named=True)
     clients = f"With {high['clients']} clients"
     if low["high"] is None or low["high"] >= high["low"]:
         return f"{clients}, the rounds do not separate {low['scenario']}, the lowest, from {high['scenario']}."
-    share = 1 - low["median"] / high["median"]
+    share = 1 - low["estimate"] / high["estimate"]
     return f"{clients}, {low['scenario']} does {share:.0%} less of {low['load']} than {high['scenario']}."
 
 
@@ -272,5 +272,5 @@ def _clearly_below(series: pl.DataFrame) -> str:
 
 def _how(series: pl.DataFrame, what: str) -> str:
     build = ", ".join(in_order(series["build"]))
-    rounds = view.rounds_of(series["n"])
+    rounds = show.rounds_of(series["n"])
     return f"{', '.join(in_order(series['load']))} on {build}; {what}. Median of {rounds}, the bar is its interval."

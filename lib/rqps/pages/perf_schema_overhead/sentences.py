@@ -7,11 +7,11 @@ import polars as pl
 
 from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
 from rqps.profile.instructions import COUNTED, instructions_per_operation
+from rqps.show import Column, Nothing, Row, Sentences, interval_of, rounds_of, table
 from rqps.stats.scenarios import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenario_rounds, with_added
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study, load
 from rqps.terminal import percent
-from rqps.view import Column, Nothing, Row, Sentences, interval_of, rounds_of, table
 
 _SAME = 0.006  # of an operation's instructions; two starts of one server differ by up to half of it
 _KEYS = ["host", "build", "step", "scenario"]
@@ -42,7 +42,7 @@ def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
         rows = fewest.filter(build=build, scenario=scenario).sort("position").to_dicts()
         by_count = instructions.filter(build=build, scenario=scenario).sort("position").to_dicts()
         where = f" on {build}" if several else ""
-        each = ", ".join(f"{row['median'] - 1:+.1%} of {row['step']}" for row in by_count)
+        each = ", ".join(f"{row['estimate'] - 1:+.1%} of {row['step']}" for row in by_count)
         beside = f" By instructions: {each}." if each else ""
         if beside or any(row["verdict"] != "unsure" for row in rows):
             sentences.append(f"{_subject(scenario)}{where} {_costs(rows)}.{beside}")
@@ -54,7 +54,7 @@ def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
 def largest(study: Study, costs: pl.DataFrame) -> tuple[str, str, Row | None]:
     """The scenario that surely costs most and, of the same step and build, what the release enables by itself; what
     each scenario costs by release, or by instructions, or each part of all of it alone; and the row of the first."""
-    sure = costs.filter(pl.col("verdict").is_in(["slower", "faster"])).sort("median", descending=True)
+    sure = costs.filter(pl.col("verdict").is_in(["slower", "faster"])).sort("estimate", descending=True)
     if sure.is_empty():
         return f"The rounds show no scenario to cost CPU time in any of {costs.height} comparisons.", "", None
     several = costs["build"].n_unique() > 1
@@ -75,7 +75,7 @@ def _by_release(costs: pl.DataFrame) -> str:
     """The cost of each scenario in each release, of one step."""
 
     def written(row: Row) -> str:
-        share = "unsure" if row["verdict"] == "unsure" else f"{row['median'] - 1:+.0%}"
+        share = "unsure" if row["verdict"] == "unsure" else f"{row['estimate'] - 1:+.0%}"
         return share if row["low"] is None else f"{share} ({row['low'] - 1:+.0%} to {row['high'] - 1:+.0%})"
 
     parts = []
@@ -106,9 +106,9 @@ def _alone(study: Study, row: Row) -> str:
     parts = scenario_parts(study)
     if not parts.is_empty():
         alone = parts.filter(host=row["host"], step=row["step"], role="part")
-        parts = alone.filter(pl.col("low") > 0).sort("median", descending=True)
+        parts = alone.filter(pl.col("low") > 0).sort("estimate", descending=True)
     each = [
-        f"{_short(part['scenario'])} costs {part['median']:,.2f} µs ({interval_of(part, ',.2f')})"
+        f"{_short(part['scenario'])} costs {part['estimate']:,.2f} µs ({interval_of(part, ',.2f')})"
         for part in parts.to_dicts()
     ]
     return f"Of what can be recorded, each alone beside nothing enabled, {', '.join(each)}." if each else ""
@@ -131,7 +131,7 @@ def instruction_costs(counted: Study, against: str) -> pl.DataFrame:
     """The tidy frame of instructions per operation of each scenario, with those that it adds; the fewest first."""
     values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
     found = with_added(scenario_rounds(counted, values.filter(metric=COUNTED), against))
-    return found.sort("host", "position", "build", "median", maintain_order=True)
+    return found.sort("host", "position", "build", "estimate", maintain_order=True)
 
 
 def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[Any]:
@@ -140,11 +140,11 @@ def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[A
     if found.is_empty():
         return [Nothing(["No run of this study had its instructions counted."])]
     shown = table(
-        found.with_columns(step_on_build(found), pl.col("median") - 1),
+        found.with_columns(step_on_build(found), pl.col("estimate") - 1),
         [
             Column("added", "instructions added", ",.0f"),
-            Column("median", "more", "+.1%"),
-            Column("base_median", "instructions without it", ",.0f"),
+            Column("estimate", "more", "+.1%"),
+            Column("base_estimate", "instructions without it", ",.0f"),
         ],
         name="ps-instructions",
         group="step",
@@ -153,7 +153,7 @@ def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[A
         f"{rounds_of(found['n'])}. The same statements on every server; two starts of one server differ by 0.3 % of "
         "an operation.",
     )
-    both = costs.join(found.select(*_KEYS, instructions="median"), on=_KEYS)
+    both = costs.join(found.select(*_KEYS, instructions="estimate"), on=_KEYS)
     roles = scenario_parts(study).filter(pl.col("role").is_in(["part", "whole"])).select(*_KEYS, "role")
     parts = instruction_costs(counted, DISABLED).join(roles, on=_KEYS, maintain_order="left")
     return [shown, Sentences([*_each_step(both, _same_order), *_each_step(parts, _adds_up)])]
@@ -215,4 +215,4 @@ def _words(row: Row) -> str:
     if row["verdict"] == "unsure":
         return f"{row['step']} ({reach})"
     weak = "" if row["coverage"] >= COVERAGE else f" at {row['coverage']:.0%}"
-    return f"{abs(row['added']):,.2f} µs for {row['step']} ({row['median'] - 1:+.0%}, {reach}{weak})"
+    return f"{abs(row['added']):,.2f} µs for {row['step']} ({row['estimate'] - 1:+.0%}, {reach}{weak})"

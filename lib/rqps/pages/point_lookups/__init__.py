@@ -10,11 +10,11 @@ from rqps.errors import RqpsError
 from rqps.pages.point_lookups.response_charts import chart
 from rqps.published import read
 from rqps.published.releases import lookups_beside, lookups_contradictions, lookups_differ, response_time_values
+from rqps.show import Column, Sentences, by_host, coverage_of, in_order, ratio, rounds_of, spread, table
+from rqps.show.table import with_interval
+from rqps.show.words import interval_of, medians_of, three_digits
 from rqps.stats import MEDIAN, absolute, all_warnings, tidy, usable
 from rqps.store import Study
-from rqps.view import Column, Sentences, by_host, coverage_of, in_order, ratio, rounds_of, spread, table
-from rqps.view.table import with_interval
-from rqps.view.words import interval_of, medians_of, three_digits
 
 _KINDS = ("pk", "pk-force", "cover-noforce", "nocover-force", "cover-force")
 KINDS = {kind: kind.replace("pk", "PK") for kind in _KINDS}
@@ -78,12 +78,12 @@ def answers(study: Study) -> GT:
 
 def generator_answers(study: Study) -> Sentences:
     """The load generator's share of the CPU: in the middle of all steps and dbms, at most, and at least."""
-    rows = by_host(values(study, "generator_share")).sort("median", maintain_order=True)
+    rows = by_host(values(study, "generator_share")).sort("estimate", maintain_order=True)
     least, most = (
-        f"{word} {row['median']:.0%} ({interval_of(row, '.0%')}), in {row['step']} of {row['dbms']}."
+        f"{word} {row['estimate']:.0%} ({interval_of(row, '.0%')}), in {row['step']} of {row['dbms']}."
         for word, row in (("At least", rows.row(0, named=True)), ("At most", rows.row(-1, named=True)))
     )
-    half: Any = rows["median"].median()
+    half: Any = rows["estimate"].median()
     middle = f"In half of all steps and dbms it takes {half:.0%} or more of the CPU time of both."
     return Sentences([middle, f"{most} {least} Medians of {rounds_of(rows['n'])}."])
 

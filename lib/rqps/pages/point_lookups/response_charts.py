@@ -6,9 +6,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.view import INK, SERIES, by_host, coverage_of, in_order, rounds_of, slim, titled
-from rqps.view.theme import numbers
-from rqps.view.words import three_digits
+from rqps.show import INK, SERIES, by_host, coverage_of, in_order, rounds_of, slim, titled
+from rqps.show.theme import numbers
+from rqps.show.words import three_digits
 
 PANEL_PX, BARS_PX, ROW_PX, LABELS_PX = 118, 80, 17, 34
 COLUMNS = 5
@@ -20,7 +20,7 @@ ROOM = 1.15
 
 def chart(bars: pl.DataFrame) -> list[Any]:
     """The chart, and once more with its axis cut where a few bars leave no room for the rest."""
-    cut = cut_of(bars["median"].to_list())
+    cut = cut_of(bars["estimate"].to_list())
     return [_chart(bars, None), *([] if cut is None else [_chart(bars, cut)])]
 
 
@@ -42,10 +42,10 @@ def cut_of(values: list[float]) -> float | None:
 
 def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
     named = by_host(bars).with_columns(*_drawn(cut), pl.col("kind_words").alias("name"))
-    columns = ("name", "dbms", "config", "n", "median", "low", "high", "coverage", "end", "from", "to", "label")
+    columns = ("name", "dbms", "config", "n", "estimate", "low", "high", "coverage", "end", "from", "to", "label")
     shown = slim(named, *columns)
     dbms, configs = in_order(shown["dbms"]), in_order(shown["config"])
-    seen = cut or float(shown.select(pl.max_horizontal("median", "high").max()).item())
+    seen = cut or float(shown.select(pl.max_horizontal("estimate", "high").max()).item())
     # Numbers stand to the right of the axis, where neither a bar nor an interval crosses them.
     scale = alt.Scale(domain=[0, seen * PANEL_PX / BARS_PX], nice=False)
     # An axis gives a format without a precision one of its own, and then 40 is 4e+1.
@@ -71,11 +71,11 @@ def _chart(bars: pl.DataFrame, cut: float | None) -> Any:
 
 def _drawn(cut: float | None) -> list[pl.Expr]:
     """The end of a bar and of its interval, within the axis, and its label: one that is cut off says so."""
-    off, most = (pl.lit(False), pl.lit(None)) if cut is None else (pl.col("median") > cut, pl.lit(cut))
-    text = pl.col("median").map_elements(three_digits, return_dtype=pl.String)
+    off, most = (pl.lit(False), pl.lit(None)) if cut is None else (pl.col("estimate") > cut, pl.lit(cut))
+    text = pl.col("estimate").map_elements(three_digits, return_dtype=pl.String)
     low, high = (pl.when(off).then(None).otherwise(pl.min_horizontal(name, most)) for name in ("low", "high"))
     label = pl.when(off).then(pl.lit(OFF) + text).otherwise(text)
-    end = pl.min_horizontal("median", most)
+    end = pl.min_horizontal("estimate", most)
     return [end.alias("end"), low.alias("from"), high.alias("to"), label.alias("label")]
 
 
@@ -92,14 +92,14 @@ def _ticks(most: float) -> list[float]:
 def _claim(bars: pl.DataFrame, cut: float | None) -> str:
     where = bars["group"][0]
     if cut is None:
-        low, high = bars.sort("median").row(0, named=True), bars.sort("median").row(-1, named=True)
+        low, high = bars.sort("estimate").row(0, named=True), bars.sort("estimate").row(-1, named=True)
         return (
-            f"{where}: a lookup takes {three_digits(low['median'])} ({low['kind_words']}, {low['dbms']}) to "
-            f"{three_digits(high['median'])} times ({high['kind_words']}, {high['dbms']}) as long as the unit."
+            f"{where}: a lookup takes {three_digits(low['estimate'])} ({low['kind_words']}, {low['dbms']}) to "
+            f"{three_digits(high['estimate'])} times ({high['kind_words']}, {high['dbms']}) as long as the unit."
         )
     said = []
     for (kind,), of_kind in bars.group_by("kind_words", maintain_order=True):
-        off = of_kind.filter(pl.col("median") > cut)["median"].to_list()
+        off = of_kind.filter(pl.col("estimate") > cut)["estimate"].to_list()
         if off:
             reach = three_digits(off[0]) if len(off) == 1 else f"{three_digits(min(off))} to {three_digits(max(off))}"
             said.append(f"{kind} in {'all' if len(off) == of_kind.height else len(off)} dbms ({reach})")

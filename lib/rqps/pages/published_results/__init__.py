@@ -12,7 +12,7 @@ from rqps.published import Published, checks, quoted
 from rqps.published import beside as side_by_side
 from rqps.published import read as figures
 from rqps.published.figures import KINDS
-from rqps.view import (
+from rqps.show import (
     INK,
     LIMITS,
     MUTED,
@@ -27,7 +27,7 @@ from rqps.view import (
     titled,
     two_lines,
 )
-from rqps.view.heatmap import PLAIN_AXIS, colour_of_cells, ink_of_cells
+from rqps.show.heatmap import PLAIN_AXIS, colour_of_cells, ink_of_cells
 
 __all__ = ["beside", "figures", "findings", "in_short", "listed", "redrawn", "tally"]
 

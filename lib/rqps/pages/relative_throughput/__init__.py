@@ -6,12 +6,12 @@ from typing import Any
 import polars as pl
 from great_tables import GT
 
-from rqps import stats, view
+from rqps import show, stats
 from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, host_tables, worst_table
 from rqps.profile import with_counted
+from rqps.show import Sentences
 from rqps.store import Study
-from rqps.view import Sentences
 
 __all__ = ["config_table", "configs", "findings", "host_tables", "over_time", "short_tables"]
 __all__ += ["side_by_side", "summary"]
@@ -30,12 +30,12 @@ def summary(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterat
 def side_by_side(study: Study, compared: pl.DataFrame) -> Iterator[GT | Sentences]:
     """Verdicts on throughput, CPU and instructions beside each other; where the study has runs in which instructions
     were counted, those of them."""
-    yield from view.side_by_side(with_counted(study, compared))
+    yield from show.side_by_side(with_counted(study, compared))
 
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
     """Throughput of each second, and the latencies, of the steps that changed most."""
-    every = view.in_order(study.steps["step"])
+    every = show.in_order(study.steps["step"])
     shown = stats.most_changed(compared, MOST_IN_THROUGHPUT) or every[:MOST_IN_THROUGHPUT]
     seconds = stats.throughput_over_time(study.intervals, study.steps.filter(pl.col("step").is_in(shown)))
     latencies = stats.latencies_of_steps(study.steps)
@@ -44,8 +44,8 @@ def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
         each.join(order, on="dbms", maintain_order="left").sort("host", "position", "rank", maintain_order=True)
         for each in (seconds, latencies)
     )
-    yield view.throughput(seconds, of_steps=len(every))
-    yield view.latencies(latencies, stats.most_changed(compared, MOST_IN_LATENCY))
+    yield show.throughput(seconds, of_steps=len(every))
+    yield show.latencies(latencies, stats.most_changed(compared, MOST_IN_LATENCY))
 
 
 def short_tables(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterator[GT]:
@@ -53,4 +53,4 @@ def short_tables(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> I
     if compared["step"].n_unique() > MANY:
         yield from summary(compared, means)
     else:
-        yield view.ratio_table(compared, means=means)
+        yield show.ratio_table(compared, means=means)

@@ -6,9 +6,9 @@ from operator import itemgetter
 import polars as pl
 
 from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, by_group
+from rqps.show import Row, Sentences, interval_of, number_of, ratio, rounds_of
+from rqps.show.words import NOT_COMPARED, left_unsure, short_steps
 from rqps.terminal import percent
-from rqps.view import Row, Sentences, interval_of, number_of, ratio, rounds_of
-from rqps.view.words import NOT_COMPARED, left_unsure, short_steps
 
 MOST_STEPS, MOST_DBMS = 3, 5
 WORST, MOST_DBMS_OF_A_GROUP = 3, 2  # of each group of steps
@@ -36,8 +36,8 @@ def _of_host(
 ) -> Iterator[str]:
     throughput = compared.filter(metric=THROUGHPUT)
     others = throughput.filter(~pl.col("dbms").is_in(within["dbms"].to_list()))
-    size = others.group_by("dbms").agg(pl.col("median").log().abs().max())
-    named = set(size.top_k(MOST_DBMS, by="median")["dbms"])
+    size = others.group_by("dbms").agg(pl.col("estimate").log().abs().max())
+    named = set(size.top_k(MOST_DBMS, by="estimate")["dbms"])
     for (dbms,), rows in others.group_by("dbms", maintain_order=True):
         if dbms in named:
             yield _relation(rows, str(dbms), "the throughput of ")
@@ -48,7 +48,7 @@ def _of_host(
             yield _of_group(of_group)
     else:
         sure = others.filter(pl.col("verdict").is_in(["slower", "faster"]))
-        by_size = sure.sort(pl.col("median").log().abs(), descending=True, maintain_order=True)
+        by_size = sure.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
         for row in by_size.unique("step", keep="first", maintain_order=True).head(MOST_STEPS).to_dicts():
             yield _step(row, compared, gains)
     of_throughput = within.filter(metric=THROUGHPUT)
@@ -61,7 +61,7 @@ def _of_host(
 
 def _relation(throughput: pl.DataFrame, me: str, what: str = "") -> str:
     rows, base = throughput.to_dicts(), throughput["base"][0]
-    median = itemgetter("median")
+    median = itemgetter("estimate")
     low, high = min(rows, key=median), max(rows, key=median)
     reach = _named(low) if len(rows) == 1 else f"{_named(low)} to {_named(high)}"
     return f"{me} {_verdicts(rows)}. It does {reach}, means of {rounds_of(throughput['n'])}, of {what}{base}."
@@ -92,16 +92,16 @@ def _step(row: Row, compared: pl.DataFrame, gains: pl.DataFrame) -> str:
 
 
 def _named(row: Row) -> str:
-    return f"{ratio(row['median'])} ({row['step']}, {interval_of(row)})"
+    return f"{ratio(row['estimate'])} ({row['step']}, {interval_of(row)})"
 
 
 def _moved(row: Row) -> str:
     """The throughput that another config gives back, where the rounds show that it gives back any."""
     if row["verdict"] not in ("slower", "faster"):
-        return f"whether {row['dbms']} changes that is unsure ({row['median']:+.2f}, {interval_of(row, '+.2f')})"
-    way = "gives back" if row["median"] > 0 else "takes another"
+        return f"whether {row['dbms']} changes that is unsure ({row['estimate']:+.2f}, {interval_of(row, '+.2f')})"
+    way = "gives back" if row["estimate"] > 0 else "takes another"
     low, high = sorted((abs(row["low"]), abs(row["high"])))
-    return f"{row['dbms']} {way} {abs(row['median']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"
+    return f"{row['dbms']} {way} {abs(row['estimate']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"
 
 
 def _of_group(throughput: pl.DataFrame) -> str:
@@ -121,11 +121,11 @@ def _of_group(throughput: pl.DataFrame) -> str:
 
 def _worst(of_group: pl.DataFrame) -> str:
     """The steps that are shown to be slower, each by the dbms that does worst in it."""
-    slower = of_group.filter(verdict="slower").sort("median", maintain_order=True)
+    slower = of_group.filter(verdict="slower").sort("estimate", maintain_order=True)
     rows = slower.unique("step", keep="first", maintain_order=True).head(WORST).to_dicts()
     if not rows:
         return "None of them is shown to be slower."
-    named = [f"{row['step']} {ratio(row['median'])} ({interval_of(row)})" for row in rows]
+    named = [f"{row['step']} {ratio(row['estimate'])} ({interval_of(row)})" for row in rows]
     if len(rows) > 1 and len({row["dbms"] for row in rows}) == 1:
         listed = f"{', '.join(named)}, all in {rows[0]['dbms']}"
     else:

@@ -1,0 +1,172 @@
+"""Activity on this machine right now: load, other processes, servers left over, and the evenness of the CPUs."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import psutil
+
+from rqps.measure.counters import cpu_ns, read_host
+from rqps.measure.finding import Finding
+from rqps.measure.noise import Noise, measure_noise
+from rqps.scratch import PREFIX
+
+WATCH_S = 1.0
+SPIN_S = 1.5
+LEAST_SHARE = 0.01
+OUR_SOCKET = re.compile(rf"--socket=\S*/{re.escape(PREFIX)}[^/]+/mysqld\.sock")
+KEEPER = "keeper.py"
+
+
+class Busy(NamedTuple):
+    """A process and its share of one CPU."""
+
+    pid: int
+    name: str
+    share: float
+
+
+class Activity(NamedTuple):
+    """CPU used by others while we watched, in shares of one CPU."""
+
+    share: float
+    """All of it, with processes that came or went meanwhile."""
+    busy: tuple[Busy, ...]
+    """Those that were there all the time, the busiest first."""
+
+
+def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
+    """Findings that take some seconds of watching; `say` announces them."""
+    cpus = os.sched_getaffinity(0)
+    say(f"watching other processes for {WATCH_S:g} s")
+    others = watch(WATCH_S)
+    say(f"spinning on all CPUs and on one, for {SPIN_S:g} s each, to see how evenly they work")
+    noise = measure_noise(cpus, SPIN_S)
+    (alone,) = measure_noise([max(cpus)], SPIN_S)
+    yield from (load(os.getloadavg()[0], len(cpus)), other_processes(others), servers_of_ours(our_servers()))
+    yield from filter(None, (steal(noise), noise_floor(noise), unlike_cpus(noise), shared_core(alone, noise)))
+
+
+def watch(seconds: float) -> Activity:
+    """Watches for that many seconds, from now."""
+    host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
+    time.sleep(seconds)
+    used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
+    names = {each.pid: each.info["name"] for each in psutil.process_iter(["name"])}
+    pids = before.keys() & after.keys() - {os.getpid()}
+    shares = [Busy(pid, names.get(pid, "one that ended"), (after[pid] - before[pid]) / elapsed_ns) for pid in pids]
+    busy = sorted((each for each in shares if each.share >= LEAST_SHARE), key=lambda each: -each.share)
+    all_share = (used.cpu_user_s + used.cpu_system_s) * 1e9 / elapsed_ns
+    return Activity(all_share, tuple(busy))
+
+
+def _cpu_by_process() -> dict[int, int]:
+    """Nanoseconds of CPU by process; psutil's ticks of 10 ms are too coarse for shares of a second."""
+    found = {}
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError):  # it has ended
+            found[pid] = cpu_ns(pid)
+    return found
+
+
+def our_servers() -> dict[int, bool]:
+    """Every mysqld on a private socket of ours, whoever started it: True while the keeper that stops it is there."""
+    processes = {each.pid: each.info for each in psutil.process_iter(["cmdline", "ppid"])}
+    lines = {pid: " ".join(info["cmdline"] or ()) for pid, info in processes.items()}
+    servers = [pid for pid, line in lines.items() if OUR_SOCKET.search(line) and KEEPER not in line]
+    return {pid: KEEPER in lines.get(processes[pid]["ppid"], "") for pid in sorted(servers)}
+
+
+def load(load_1min: float, cpus: int) -> Finding:
+    per_cpu = load_1min / cpus
+    return Finding(
+        "load",
+        "warn" if per_cpu > 0.5 else "note" if per_cpu > 0.2 else "ok",
+        f"{load_1min:.2f} over the last minute, on {cpus} CPUs",
+        "other programs take turns with the server and empty its caches",
+        "wait until the machine is quiet, or end what keeps it busy",
+    )
+
+
+def other_processes(others: Activity) -> Finding:
+    named = [f"{busy.name} ({busy.pid}) {busy.share:.0%}" for busy in others.busy[:4]]
+    unnamed = others.share - sum(busy.share for busy in others.busy)
+    named += [f"some that came and went {unnamed:.0%}"] if unnamed > 0.1 else []
+    return Finding(
+        "other processes",
+        "warn" if others.share > 0.3 else "note" if others.share >= 0.1 else "ok",
+        f"use {others.share:.0%} of a CPU" + (f": {', '.join(named)}" if named and others.share >= 0.1 else ""),
+        "they take turns with the server and empty its caches",
+        "end them, or measure when they are done",
+    )
+
+
+def servers_of_ours(servers: Mapping[int, bool]) -> Finding:
+    if orphans := [str(pid) for pid, has_keeper in servers.items() if not has_keeper]:
+        found = f"left over, with nobody to stop them: mysqld {', '.join(orphans)}"
+        fix = f"kill {' '.join(orphans)}"
+        return Finding("servers of ours", "warn", found, "they hold memory and wake up now and then", fix)
+    if servers:
+        found = f"{len(servers)} running, so something is being measured or set up now"
+        return Finding("servers of ours", "note", found, "two at once disturb each other", "wait until it is done")
+    return Finding("servers of ours", "ok", "none running")
+
+
+def steal(noise: Collection[Noise]) -> Finding:
+    most = max(noise, key=lambda each: each.stolen_share)
+    if most.stolen_share < 0.01:
+        return Finding("steal", "ok", "under 1 % while all CPUs were in use")
+    return Finding(
+        "steal",
+        "warn" if most.stolen_share > 0.05 else "note",
+        f"{most.stolen_share:.0%} of CPU {most.cpu} went to other guests of this hardware",
+        "throughput falls when the neighbours are busy; CPU time per operation is steadier",
+        "measure at a quieter time, or on a machine of your own",
+    )
+
+
+def noise_floor(noise: Collection[Noise]) -> Finding:
+    """The most useful finding: how much equal work varies when nothing is measured."""
+    worst = max(noise, key=lambda each: max(each.spread, each.lost_share))
+    most = max(worst.spread, worst.lost_share)
+    return Finding(
+        "noise floor",
+        "bad" if worst.lost_share > 0.25 else "warn" if most > 0.05 else "note" if most > 0.02 else "ok",
+        f"equal work varies by {worst.spread:.1%} from one tenth of a second to the next on CPU {worst.cpu}; "
+        f"{worst.lost_share:.1%} of its time was lost ({worst.waited_share:.1%} to other processes, "
+        f"{worst.stolen_share:.1%} to other guests), at most {worst.longest_ms:.1f} ms at once",
+        f"a short step moves by some {worst.spread:.0%} for no reason of its own",
+        "quieten the machine (see the rest of this list); then longer steps and more rounds average over it",
+    )
+
+
+def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
+    """Processors with cores of two kinds are common in laptops."""
+    fast, slow = (choose(noise, key=lambda each: each.piece_us) for choose in (min, max))
+    if slow.piece_us < 1.15 * fast.piece_us:
+        return None
+    return Finding(
+        "unlike CPUs",
+        "warn",
+        f"CPU {slow.cpu} takes {slow.piece_us / fast.piece_us - 1:.0%} longer than CPU {fast.cpu} for equal work",
+        "throughput depends on where the kernel puts the server",
+        f"let only CPUs of one kind be used: taskset -c {fast.cpu},… rqps run STUDY",
+    )
+
+
+def shared_core(alone: Noise, noise: Collection[Noise]) -> Finding | None:
+    """Virtual CPUs are often threads of one core, which the machine does not show its guest."""
+    together = next(each for each in noise if each.cpu == alone.cpu)
+    slower = together.piece_us / alone.piece_us - 1
+    if len(noise) < 2 or slower < 0.1:
+        return None
+    return Finding(
+        "shared core",
+        "warn",
+        f"CPU {alone.cpu} takes {slower:.0%} longer for equal work while the others work too",
+        "other programs slow the server down, also on a CPU of its own, and no counter shows it",
+        "leave the machine alone while it measures; compare CPU per operation only with that in mind",
+    )

@@ -1,0 +1,178 @@
+"""The doctor: is this machine fit to measure on, what makes numbers worse here, and how to fix it."""
+
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from rqps.engines.cache import cache_dir
+from rqps.measure.activity import activity_findings
+from rqps.measure.finding import KB_PER_GB, Finding, Level, machine_findings
+from rqps.measure.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
+from rqps.measure.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused
+from rqps.scratch import PREFIX, SOCKET_PATH_LIMIT
+
+LEAST_DISK_GB, ENOUGH_DISK_GB = 3, 10
+FILES_OF_A_SERVER = 5000
+PRIVATE_SOCKET = f"{PREFIX}abcdefgh/mysqld.sock"
+
+
+def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> list[Finding]:
+    """Looks at everything; `directory` is where data will be written. `say` announces what takes seconds."""
+    return [
+        *activity_findings(say),
+        *machine_findings(describe_machine(directory)),
+        disk_room("disk, data", directory),
+        disk_room("disk, cache", cache_dir()),
+        file_system(cache_dir()),
+        open_files(*resource.getrlimit(resource.RLIMIT_NOFILE)),
+        socket_path(Path(tempfile.gettempdir())),
+        hardware_counters(),
+        stack_sampling(),
+        *program_findings(),
+    ]
+
+
+def disk_room(
+    name: str, directory: Path, least_gb: float = LEAST_DISK_GB, enough_gb: float = ENOUGH_DISK_GB
+) -> Finding:
+    free_gb = psutil.disk_usage(str(nearest_existing(directory))).free / 1024 / KB_PER_GB
+    return Finding(
+        name,
+        "bad" if free_gb < least_gb else "warn" if free_gb < enough_gb else "ok",
+        f"{'only ' if free_gb < least_gb else ''}{free_gb:.1f} GB free in {directory}",
+        "a server takes 1 to 2 GB while it is unpacked, each loaded table its own size for every round",
+        "make room, or set RQPS_CACHE and RQPS_DATA to folders on a larger disk",
+    )
+
+
+def file_system(directory: Path) -> Finding:
+    """The file system on which the servers' data directories are copied for every round."""
+    place = nearest_existing(directory)
+    mount, reflink = mount_of(place), can_reflink(place)
+    kind = mount.fstype if mount else "unknown"
+    if reflink is None:
+        effect, fix = "nothing can be fetched or loaded", "set RQPS_CACHE to a folder that you may write to"
+        return Finding("file system", "bad", f"{directory} can't be written to", effect, fix)
+    if kind in ("tmpfs", "ramfs") or device_of(place) is None:
+        found = f"{kind}: no block device below {directory}"
+        effect = "reads and writes of the disk can't be counted, and a flush costs nothing or the unknown"
+        return Finding(
+            "file system", "warn", found, effect, "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)"
+        )
+    effect = "tables are copied byte by byte before each round: slower to set up, the same numbers"
+    fix = "xfs and btrfs can copy without copying the blocks"
+    found = f"{kind}, {'with' if reflink else 'without'} reflink"
+    return Finding("file system", "ok" if reflink else "note", found, effect, fix)
+
+
+def open_files(soft: int, hard: int) -> Finding:
+    unlimited = hard == resource.RLIM_INFINITY
+    return Finding(
+        "open files",
+        "ok" if unlimited or hard >= FILES_OF_A_SERVER else "warn",
+        f"{soft} now, {'no limit' if unlimited else hard} at most",
+        "a server that may open few files makes its table cache smaller than its setting says",
+        f"raise the hard limit: ulimit -Hn {FILES_OF_A_SERVER * 2}, or /etc/security/limits.conf",
+    )
+
+
+def socket_path(folder: Path) -> Finding:
+    length = len(str(folder / PRIVATE_SOCKET))
+    found = f"{length} of {SOCKET_PATH_LIMIT} characters, in {folder}"
+    level: Level = "bad" if length > SOCKET_PATH_LIMIT else "ok"
+    fix = "set TMPDIR to a shorter directory, such as /tmp"
+    return Finding("socket path", level, found, "no server can be started", fix)
+
+
+def hardware_counters() -> Finding:
+    """Permission to count instructions, asked of the kernel itself."""
+    error = refusal(INSTRUCTIONS, whole_cpu=False)
+    if error == 0:
+        return Finding("hardware counters", "ok", "instructions can be counted")
+    if error in NO_PERMISSION:
+        found = "no permission to count instructions"
+        return Finding("hardware counters", "note", found, "instructions per operation stay unknown", ALLOW)
+    effect = "instructions per operation can't be counted; CPU time still is"
+    fix = "virtual machines seldom have them: use a real machine, or valgrind's callgrind"
+    return Finding("hardware counters", "note", f"none here ({os.strerror(error)})", effect, fix)
+
+
+def stack_sampling() -> Finding:
+    """Permission to sample stacks of whole CPUs: sampling one process slows it by a fifth and more."""
+    if refused := sampling_refused():
+        found, fix = refused
+        return Finding("stack sampling", "warn", found, "throughput is measured, but not explained by function", fix)
+    return Finding("stack sampling", "ok", "whole CPUs can be sampled")
+
+
+class Program(NamedTuple):
+    """A program that rqps calls, by all its names; with apt-get, rqps itself fetches a program of Debian."""
+
+    name: str
+    level: Level
+    effect: str
+    fix: str
+    of_debian: bool = False
+    names: tuple[str, ...] = ()
+
+
+PROGRAMS = (
+    Program(
+        "sysbench",
+        "bad",
+        "no load can be put on a server",
+        "install sysbench 1.0.20 (sysbench on Debian and Fedora)",
+        of_debian=True,
+    ),
+    Program(
+        "perf",
+        "note",
+        "throughput is measured, but not explained by function",
+        "install perf: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora",
+        of_debian=True,
+    ),
+    Program(
+        "Chromium",
+        "note",
+        "pages are rendered, but can't be tested in a browser",
+        "install Chromium",
+        of_debian=True,
+        names=("chromium", "chromium-browser", "google-chrome"),
+    ),
+    Program(
+        "mvn",
+        "note",
+        "MySQL 5.5, 5.6.14 and 8.0 from Maven can't be fetched",
+        "install Maven (maven on Debian and Fedora)",
+    ),
+    Program("npm", "note", "MySQL 5.6.24 from npm can't be fetched", "install npm (npm on Debian and Fedora)"),
+    Program(
+        "apt-get",
+        "note",
+        "packages of Debian can't be fetched: MySQL 9.7, sysbench, perf, Chromium",
+        "use Debian or Ubuntu, or a path",
+    ),
+    Program("git", "note", "runs don't record the revision that measured them", "install git"),
+)
+
+
+def program_findings() -> list[Finding]:
+    root = os.geteuid() == 0
+    user = "root: servers are started with --user=root" if root else "an ordinary user: servers run as the same one"
+    found = [Finding("user", "ok", user)]
+    for program in PROGRAMS:
+        level, where = program.level, "not installed"
+        if path := next(filter(None, map(shutil.which, program.names or (program.name,))), None):
+            level, where = "ok", path
+        elif program.of_debian and shutil.which("apt-get"):
+            level, where = "ok", "not installed, fetched with apt-get when it is needed"
+        elif program.of_debian:
+            where = "not installed, and no apt-get to fetch it with"
+        found.append(Finding(program.name, level, where, program.effect, program.fix))
+    return found

@@ -1,0 +1,219 @@
+"""One run as a file that says everything: written by the command, read by the run's notebook.
+
+Names of runs.yaml are looked up, builds found and options translated once, by the command.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
+
+from rqps.engines import Prepared, Say, engine_of
+from rqps.engines.sources.programs import perf, valgrind
+from rqps.errors import RqpsError
+from rqps.measure import placement
+from rqps.measure.notes import Notes
+from rqps.measure.recording import sampled_event
+from rqps.notebook import LOGS
+from rqps.store.manifest import Placement
+from rqps.study import Run
+from rqps.workloads import PARAMETERS, Workload, workload
+
+TAKEN = ("already in use", "Unable to lock", "Another process with")
+"""Words of a server that wants what another one has."""
+
+
+def _read(value: Any, info: ValidationInfo) -> Any:
+    kind = engine_of(info.data["run"].build_spec).prepared
+    return value if isinstance(value, kind) else TypeAdapter(kind).validate_python(value)
+
+
+def member_folder(folder: Path, run: Run) -> Path:
+    """The folder of the tables of one dbms, in the folder of a run; the same one where the run is no duet."""
+    return folder / run.run.partition("/")[2]
+
+
+class Job(BaseModel):
+    """A run with its build found, its config in the form of that version, its tables loaded and its CPUs chosen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: Run
+    folder: Path
+    """The run's folder, with the folders of its members where it is a duet."""
+    prepared: Annotated[
+        Prepared,
+        PlainValidator(_read),
+        PlainSerializer(lambda prepared: TypeAdapter(type(prepared)).dump_python(prepared, mode="json")),
+    ]
+    """The dbms, in the form of its engine."""
+    data: Path
+    """Loaded tables; the run's server starts on a copy of them."""
+    placements: dict[int, Placement]
+    """CPUs for each number of clients that a step has."""
+    git_revision: str | None
+    """The commit of the folder that has the runs.yaml."""
+    beside: tuple["Job", ...] = ()
+    """The others of its duet, which share folder and placements."""
+
+    @property
+    def members(self) -> tuple["Job", ...]:
+        return (self, *self.beside)
+
+    @property
+    def tables(self) -> Path:
+        """The folder for the tables and the manifest of this dbms."""
+        return member_folder(self.folder, self.run)
+
+    @property
+    def workload(self) -> Workload:
+        return workload(self.run.workload)
+
+    @property
+    def placement(self) -> Placement:
+        """The placement of the whole run, in which its server starts."""
+        return placement.of_run(self.placements)
+
+    def placement_of(self, step: str) -> Placement:
+        return self.placements[self.workload.clients(step, self.run.parameters)]
+
+    @property
+    def logs(self) -> Path:
+        return self.tables / LOGS
+
+    @property
+    def notes(self) -> Notes:
+        return Notes(self.folder)
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """In a duet, makes an error say which dbms it is of."""
+        try:
+            yield
+        except RqpsError as error:
+            name = self.run.dbms
+            if "/" not in self.run.run or re.search(rf"(?<!/){re.escape(name)}", error.message):  # not in a path
+                raise
+            message, fix = f"{name}: {error.message}", error.fix
+            if any(words in error.message for words in TAKEN):
+                message = f"{name} can't run beside the other servers of its duet: {error.message}"
+                fix = "take the option that names what only one can have out of its config, or set method: rounds"
+            raise RqpsError(message, fix=fix) from error
+
+    def write(self) -> Path:
+        """Writes it among the logs of its folder; gives back the file."""
+        for each in self.members:
+            each.logs.mkdir(parents=True, exist_ok=True)
+        file = self.folder / LOGS / "job.json"
+        file.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        return file
+
+
+def read_job(file: str | Path) -> Job:
+    """Reads the file that a run's notebook is given."""
+    return Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """All that the runs of a dbms have in common, looked up."""
+
+    prepared: Prepared
+    data: Path
+    placements: dict[int, Placement]
+
+    def job(self, run: Run, folder: Path, git_revision: str | None) -> Job:
+        return Job(run=run, folder=folder, git_revision=git_revision, **vars(self))
+
+
+def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
+    """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once and no
+    run waits for it. By dbms; the runs are those of one study."""
+    refuse_without_memory(runs)
+    one, modes = runs[0], {run.mode for run in runs}
+    load = workload(one.workload)
+    for servers in {len(run.members) for run in runs}:
+        load.tools(one.parameters, servers)  # fetched, or found to be missing, before anything is measured
+    if "stacks" in modes:
+        perf(say)
+        sampled_event()
+    if "instructions" in modes:
+        valgrind(say)
+    refuse_uncountable(runs)
+    cpus = cpus_of(one)
+    ready = {}
+    for dbms, run in {each.dbms: each for unit in runs for each in unit.members}.items():
+        prepared = engine_of(run.build_spec).prepare(run, say)
+        ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
+    return ready
+
+
+def foresee(runs: Sequence[Run]) -> list[RqpsError]:
+    """The errors that `make_ready` would end with, as far as they show without fetching or starting anything."""
+    if not runs:
+        return []
+    dbms = {each.dbms: each for unit in runs for each in unit.members}.values()
+    checks: list[Callable[[], object]] = [partial(refuse_without_memory, runs), partial(refuse_uncountable, runs)]
+    checks += [partial(cpus_of, runs[0]), *(partial(engine_of(each.build_spec).foresee, each) for each in dbms)]
+    found: list[RqpsError] = []
+    for check in checks:
+        try:
+            check()
+        except RqpsError as error:
+            if str(error) not in map(str, found):
+                found.append(error)
+    return found
+
+
+def cpus_of(run: Run) -> dict[int, Placement]:
+    """The CPUs for each number of clients that a step of a run has."""
+    load = workload(run.workload)
+    clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
+    return placement.by_clients(run.placement, clients, load.places_connections(len(run.members)))
+
+
+def refuse_uncountable(runs: Sequence[Run]) -> None:
+    """Refuses to count instructions of a load that can't be done a number of times."""
+    run = next((each for each in runs if each.mode == "instructions"), None)
+    if run and not workload(run.workload).countable:
+        raise RqpsError(
+            f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
+            fix=f"set instructions_rounds of study {run.study!r} to 0",
+        )
+
+
+def refuse_without_memory(runs: Sequence[Run]) -> None:
+    """Refuses duets whose servers do not all have room in memory at once: they would be measured as they swap."""
+    together = [run.members for run in runs if run.beside]
+    memory = [(sum(engine_of(each.build_spec).memory_bytes(each) for each in some), len(some)) for some in together]
+    needed, servers = max(memory, default=(0, 0))
+    if needed > (available := psutil.virtual_memory().available):
+        raise RqpsError(
+            f"{runs[0].study}: {servers} servers at once take about {needed / 1e9:.1f} GB of memory, and "
+            f"{available / 1e9:.1f} GB are available here",
+            fix="write `method: rounds` in runs.yaml, which has one up at a time, or name fewer dbms, or smaller "
+            "buffer pools",
+        )
+
+
+def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
+    """The data directory that every round of this dbms starts from a copy of."""
+    load = workload(run.workload)
+    return prepared.loaded(load.data_name(run.parameters), lambda server: load.load(server, run.parameters), say)
+
+
+def git_revision(folder: Path) -> str | None:
+    """The commit that is checked out, with a + where files have been changed since."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() or None

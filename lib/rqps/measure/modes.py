@@ -1,0 +1,194 @@
+"""A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from rqps.engines import Opened, engine_of
+from rqps.engines.sources.programs import perf, valgrind
+from rqps.errors import RqpsError
+from rqps.measure import placement
+from rqps.measure.callgrind import Callgrind, incomplete, instruction_rows
+from rqps.measure.counters import differences, read_busy_s
+from rqps.measure.job import Job
+from rqps.measure.machine import device_of
+from rqps.measure.recording import choose_sampling
+from rqps.measure.serve import Serving
+from rqps.measure.stacks import Profiling, profiling
+from rqps.measure.step_counters import Sampler, read_counters, used_between, warnings_between
+from rqps.measure.turns import Side, stopped, take_turns
+from rqps.store.manifest import Warning_
+from rqps.store.schemas import COUNTERS, SLICES
+from rqps.workloads import Load, StoppableLoad
+
+OTHERS_WORTH_A_WARNING = 0.15
+"""Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
+STEAL_WORTH_A_WARNING = 0.02
+"""Share of the host's CPU time; above it, the numbers depend on the neighbours as well."""
+INCOMPLETE_WORTH_A_WARNING = 0.001
+"""Share of the instructions in stacks whose beginning is not known."""
+
+
+def mode_tools(job: Job) -> dict[str, str]:
+    """The tools of a run's mode, with their versions and settings."""
+    if job.run.mode == "stacks":
+        sampling = choose_sampling(job.prepared.build.program, len(job.placement.server_cpus))
+        return {"perf": f"{perf().version}, {sampling.words}"}
+    if job.run.mode == "instructions":
+        counted = engine_of(job.run.build_spec).counted.function.removesuffix("(*)")
+        words = f"{valgrind().version}, callgrind, of {counted} and all that it calls, without the kernel's"
+        return {"valgrind": words}
+    return {}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Columns of the step's row in `steps` of one server, and rows of tables of its own."""
+
+    columns: dict[str, Any]
+    tables: dict[str, pl.DataFrame]
+    warnings: tuple[Warning_, ...]
+
+
+def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -> list[Observed]:
+    """Observes a step on each of its servers, as the run's mode asks for it: under one load, or under one each."""
+    first, load = servings[0], loads[0]
+    if len(loads) > 1:
+        return observe_in_turns(servings, loads, step)
+    if first.callgrind:
+        return [count(first.server, first.callgrind, load, step)]
+    if first.job.run.mode == "stacks":
+        return [sample(first, load, step)]
+    return observe(servings, load, step)
+
+
+def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profiling | None = None) -> list[Observed]:
+    """Reads all counters at the two ends of the measured part, and one row per second between them."""
+    job = servings[0].job
+    where = job.placement_of(step)
+    cpus = {*where.server_cpus, *where.client_cpus}
+    origin_ns = load.wait_for_begin()
+    whose = [(each.server.pids, load.pid, device_of(each.server.directory)) for each in servings]
+    if beside:
+        beside.begin(origin_ns)
+    began, busy_s = time.monotonic(), read_busy_s(cpus)
+    first = [(read_counters(*reading), each.events.read()) for reading, each in zip(whose, servings, strict=True)]
+    started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
+    placement.verify(load.pid, where.client_cpus, where.kind == placement.BY_CONNECTION)
+    with ExitStack() as sampling:
+        samplers = [sampling.enter_context(Sampler(*reading, origin_ns)) for reading in whose]
+        load.wait_for_end()
+        last = [(read_counters(*reading), each.events.read()) for reading, each in zip(whose, servings, strict=True)]
+        busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
+        if beside:
+            beside.end()
+    used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
+    in_the_load = load.pid in whose[0][0]  # an engine without a process of its own
+    client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
+    others_s = busy_s - client_s - sum(each["server_cpu_s"] or 0 for each in used)
+    disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
+    if len(servings) > 1:  # load generator and host worked for all of them
+        used = [{name: n if name.startswith("server_") else None for name, n in each.items()} for each in used]
+    found = []
+    for serving, columns, sampler, (before, events), (after, later) in zip(
+        servings, used, samplers, first, last, strict=True
+    ):
+        of_step: dict[str, Any] = {"started_at": started_at, **columns, **_grown(events, later)}
+        warnings = (*warnings_between(before, after, step), *_unknown(serving, step), *disturbed)
+        found.append(Observed(of_step, {"counters": sampler.frame(step)}, warnings))
+    return found
+
+
+def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad], step: str) -> list[Observed]:
+    """Observes a step on servers of which one runs at a time, each under its own load: all counters are its own."""
+    run, where = servings[0].job.run, servings[0].job.placement_of(step)
+    cpus = {*where.server_cpus, *where.client_cpus}
+    sides = [
+        Side(each.server.pids, load, device_of(each.server.directory), step)
+        for each, load in zip(servings, loads, strict=True)
+    ]
+    with stopped(sides):
+        for load in loads:
+            placement.verify(load.pid, where.client_cpus)
+        events = [each.events.read() for each in servings]
+        started_at, began, busy_s = datetime.now(UTC), time.monotonic(), read_busy_s(cpus)
+        take_turns(sides, f"{run.seed} {run.round} {step}")
+        busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
+    used = [used_between(side.first, side.last) for side in sides]
+    others_s = busy_s - sum((each["server_cpu_s"] or 0) + (each["client_cpu_s"] or 0) for each in used)
+    found = []
+    for serving, side, columns, before in zip(servings, sides, used, events, strict=True):
+        disturbed = _disturbances(step, columns, others_s / elapsed_s)
+        of_step: dict[str, Any] = {"started_at": started_at, **columns, **_grown(before, serving.events.read())}
+        warnings = (*warnings_between(side.first, side.last, step), *_unknown(serving, step), *disturbed)
+        tables = {"counters": side.counters(), "slices": pl.DataFrame(side.slices, schema=SLICES)}
+        found.append(Observed(of_step, tables, warnings))
+    return found
+
+
+def _grown(events: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"server_{name}": n for name, n in differences(events, later).items()}
+
+
+def _unknown(serving: Serving, step: str) -> Iterator[Warning_]:
+    for name in sorted(serving.events.shared):
+        text = f"{name} of the server are unknown: others had the CPU's counter for a part of the time"
+        yield Warning_(kind="counters", text=text, step=step)
+
+
+def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator[Warning_]:
+    steal_s, busy_s = used["host_cpu_steal_s"], used["host_cpu_user_s"] + used["host_cpu_system_s"]
+    if steal_s > STEAL_WORTH_A_WARNING * (steal_s + busy_s):
+        text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"
+        yield Warning_(kind="steal", text=text, step=step)
+    if others > OTHERS_WORTH_A_WARNING:
+        text = f"other processes kept {others:.0%} of a CPU busy meanwhile, which slows the server down"
+        yield Warning_(kind="others", text=text, step=step)
+
+
+def sample(serving: Serving, load: Load, step: str) -> Observed:
+    """Observes a step as in any run, and samples stacks of the server meanwhile."""
+    server, where = serving.server, serving.job.placement_of(step)
+    sampling = choose_sampling(server.build.program, len(where.server_cpus))
+    with profiling(server, where, sampling) as profiling_step:
+        (observed,) = observe([serving], load, step, profiling_step)
+        profile = profiling_step.profile(step, observed.columns["server_cpu_s"])
+    return replace(
+        observed,
+        tables={**observed.tables, "stacks": profile.stacks, "threads": profile.threads},
+        warnings=(*observed.warnings, *profile.warnings),
+    )
+
+
+def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
+    """Counts every instruction that the server spends on the load's commands.
+
+    The counters read meanwhile are those of the server under callgrind: they show how long this took, no more.
+    """
+    device = device_of(server.directory)
+    load.wait_for_begin()
+    callgrind.begin(server.pids[0])
+    first = read_counters(server.pids, load.pid, device)
+    started_at = datetime.now(UTC)
+    load.wait_for_end()
+    last = read_counters(server.pids, load.pid, device)
+    counted = callgrind.counted
+    rows = instruction_rows(callgrind.end(server.pids[0]), step, counted)
+    if rows.is_empty():
+        raise RqpsError(
+            f"{step}: not one instruction was counted: callgrind saw no call of {counted.function} in this server",
+            fix="take a build that has its symbols: one that was not stripped",
+        )
+    share = incomplete(rows, counted)
+    text = f"{share:.1%} of the instructions are in stacks that do not begin with {counted.function}"
+    warning = Warning_(kind="instructions", text=text, step=step)
+    return Observed(
+        columns={"started_at": started_at, **used_between(first, last)},
+        tables={"counters": pl.DataFrame(schema=COUNTERS), "instructions": rows},
+        warnings=(warning,) if share > INCOMPLETE_WORTH_A_WARNING else (),
+    )

@@ -1,0 +1,111 @@
+"""Events that the kernel counts for us (perf_event_open): instructions and cycles of one process, and permissions.
+
+Nothing is sampled and nothing interrupts the server: the kernel switches counters with threads, also with those that
+start later. Only the server's own code is counted, without the kernel's: every user may count that much, and it is
+what callgrind counts. psutil has none of this.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rqps.measure.counters import thread_ids
+from rqps.measure.machine import number
+
+PERF_EVENT_OPEN = 298  # the system call's number on x86-64
+ATTRIBUTES_BYTES = 64  # the first version of the kernel's structure, which every kernel takes
+DISABLED, INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
+TIME_ENABLED, TIME_RUNNING = 1 << 0, 1 << 1
+CLOSE_ON_EXEC = 1 << 3
+SETTINGS = Path("/proc/sys/kernel")
+ALLOW = "as root: sysctl kernel.perf_event_paranoid=-1 kernel.kptr_restrict=0"
+NO_PERMISSION = (errno.EACCES, errno.EPERM)
+
+
+class Event(NamedTuple):
+    """Something that the kernel can count, by its own numbers for it."""
+
+    kind: int
+    config: int
+
+
+CYCLES, INSTRUCTIONS = Event(0, 0), Event(0, 1)
+CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
+"""Nanoseconds on a CPU, which the kernel counts on every machine."""
+HARDWARE = {"instructions": INSTRUCTIONS, "cycles": CYCLES}
+
+
+def _open(event: Event, flags: int, *, thread: int = -1, cpu: int = -1) -> int:
+    """A counter of one thread, or of one CPU, as a file descriptor."""
+    fields = (event.kind, ATTRIBUTES_BYTES, event.config, 0, 0, TIME_ENABLED | TIME_RUNNING, flags)
+    attributes = struct.pack("=IIQQQQQ", *fields).ljust(ATTRIBUTES_BYTES, b"\0")
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(libc.syscall(PERF_EVENT_OPEN, attributes, thread, cpu, -1, CLOSE_ON_EXEC))
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return descriptor
+
+
+def refusal(event: Event, *, whole_cpu: bool) -> int:
+    """Error number with which the kernel refuses to count this event for us; 0 where it counts."""
+    try:
+        where = {"cpu": min(os.sched_getaffinity(0))} if whole_cpu else {"thread": 0}
+        os.close(_open(event, DISABLED if whole_cpu else DISABLED | EXCLUDE_KERNEL, **where))
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
+def sampling_refused() -> tuple[str, str] | None:
+    """Reason and fix where this user may not sample whole CPUs; None where it may."""
+    error = refusal(CPU_CLOCK, whole_cpu=True)
+    if error in NO_PERMISSION:
+        paranoid = number(SETTINGS / "perf_event_paranoid")
+        return f"no permission to profile whole CPUs (kernel.perf_event_paranoid is {paranoid})", ALLOW
+    if error:
+        return f"the kernel refuses to sample CPUs ({os.strerror(error)})", "use a kernel with CONFIG_PERF_EVENTS"
+    return None
+
+
+class EventCounters:
+    """Counts events of all threads of processes, from now on; an event that can't be counted here reads as None."""
+
+    def __init__(self, pids: Sequence[int], events: Mapping[str, Event] = HARDWARE) -> None:
+        self._descriptors = {name: _open_all(pids, event) for name, event in events.items()}
+        self.shared: set[str] = set()
+        """Events that had a counter of the CPU for a part of the time only, since others wanted one too."""
+
+    def close(self) -> None:
+        for descriptors in self._descriptors.values():
+            while descriptors:
+                os.close(descriptors.pop())
+
+    def read(self) -> dict[str, int | None]:
+        """The sums over all threads so far, also of those that have ended; None where they are not known."""
+        counts: dict[str, int | None] = dict.fromkeys(self._descriptors)
+        for name, descriptors in self._descriptors.items():
+            read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
+            if any(running_ns < enabled_ns for _, enabled_ns, running_ns in read):
+                self.shared.add(name)
+            elif read:
+                counts[name] = sum(count for count, _, _ in read)
+        return counts
+
+
+def _open_all(pids: Sequence[int], event: Event) -> list[int]:
+    """A counter for each thread, or none at all: a sum without some threads would be a wrong number."""
+    descriptors: list[int] = []
+    for thread in sorted(thread for pid in pids for thread in thread_ids(pid)):
+        try:
+            descriptors.append(_open(event, INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, thread=thread))
+        except ProcessLookupError:
+            continue  # it ended since the list was made
+        except OSError:  # the machine has no such event, or we may open no more files
+            for descriptor in descriptors:
+                os.close(descriptor)
+            return []
+    return descriptors

@@ -1,0 +1,221 @@
+"""`perf record` beside a step, and the event, the rate and the way of following stacks that suit machine and user."""
+
+import mmap
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from rqps import keeper
+from rqps.engines.sources.programs import perf
+from rqps.errors import RqpsError
+from rqps.measure.machine import number
+from rqps.measure.perf_events import CYCLES, SETTINGS, refusal, sampling_refused
+from rqps.store.schemas import CALLERS
+
+Unwinding = Literal["frame pointers", "DWARF"]
+SAMPLES_PER_S = 999
+"""On each CPU; not a whole thousand, which would be in step with the kernel's own clock."""
+COPIES_PER_S = 199  # the same where each sample needs a copy of the stack
+CALLERS_PER_S = 97
+"""Samples with a copy beside the others, on all CPUs together: callers of functions without frame pointers."""
+STACK_BYTES = 32768
+BUFFER = "8M"  # for each CPU: room for some seconds in which perf has to wait
+PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
+KB_PER_PROLOGUE = 8
+"""At most, of code: with frame pointers there is one prologue in each KB, else next to none."""
+LOADED, EXECUTABLE = 1, 1  # of ELF
+READY_PATIENCE_S = 60
+WRITE_PATIENCE_S = 120
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Event, rate and way of following stacks."""
+
+    event: str
+    samples_per_s: int
+    callers_per_s: int
+    unwinding: Unwinding
+    large_buffer: bool
+
+    @property
+    def words(self) -> str:
+        seldom = f", the ways to libraries by DWARF {self.callers_per_s} times a second"
+        rest = seldom if self.unwinding == "frame pointers" else ""
+        return f"{self.event} {self.samples_per_s} times a second, stacks by {self.unwinding}{rest}"
+
+    def arguments(self) -> list[str]:
+        copy = f"call-graph=dwarf,stack-size={STACK_BYTES}"
+        clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
+        events = ["-e", f"{clock},{copy}/"]
+        if self.unwinding == "frame pointers":
+            # The copies come first: perf 6.1 unwinds them as the first event wants it.
+            seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
+            events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
+        # perf has to see where data are mapped: programs have the tables for unwinding there.
+        return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
+
+
+def choose_sampling(program: Path, cpus: int) -> Sampling:
+    """The sampling of this program on so many CPUs of this machine; an error where this user may not."""
+    highest = number(SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
+    unwinding: Unwinding = "frame pointers" if has_frame_pointers(program) else "DWARF"
+    return Sampling(
+        event=sampled_event(),
+        samples_per_s=min(SAMPLES_PER_S if unwinding == "frame pointers" else COPIES_PER_S, highest),
+        callers_per_s=max(1, CALLERS_PER_S // cpus),
+        unwinding=unwinding,
+        large_buffer=os.geteuid() == 0 or number(SETTINGS / "perf_event_paranoid") == -1,
+    )
+
+
+def sampled_event() -> str:
+    """The event to sample: cycles where there are hardware counters, else the CPU's clock."""
+    if refusal(CYCLES, whole_cpu=True) == 0:
+        return "cycles"
+    if refused := sampling_refused():
+        found, fix = refused
+        raise RqpsError(f"stacks: {found}", fix=f"{fix}; or leave stacks_rounds out of the study")
+    return "cpu-clock"
+
+
+@cache
+def has_frame_pointers(program: Path) -> bool:
+    """True where the functions of a program begin as a compiler begins them with frame pointers."""
+    found = code_bytes = 0
+    with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+        for start, end in _code(content):
+            code_bytes += end - start
+            found += content[start:end].count(PROLOGUE)
+    return found * KB_PER_PROLOGUE * 1024 >= code_bytes > 0
+
+
+def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
+    """Start and end of each executable segment in an ELF file of 64 bits."""
+    first, size, count = (*struct.unpack_from("<Q", content, 32), *struct.unpack_from("<HH", content, 54))
+    for at in range(first, first + count * size, size):
+        kind, flags, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, at)
+        if kind == LOADED and flags & EXECUTABLE:
+            yield offset, offset + length
+
+
+@dataclass
+class Recording:
+    """A perf that has its counters open on the server's CPUs, and samples from `begin` to `end`."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    orders: int
+    answers: int
+    began_ns: int = 0
+    ended_ns: int = 0
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "perf.data"
+
+    @property
+    def sampled_s(self) -> float:
+        return (self.ended_ns - self.began_ns) / 1e9
+
+    def begin(self) -> None:
+        self._order("enable")
+        self.began_ns = time.monotonic_ns()
+
+    def end(self) -> None:
+        self.ended_ns = time.monotonic_ns()
+        self._order("disable")
+
+    def finish(self) -> None:
+        """Waits until perf has written all it has."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            code = self.process.wait(WRITE_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise RqpsError(
+                f"perf did not finish its file within {WRITE_PATIENCE_S} s",
+                fix=f"see that the disk of {self.folder.parent} is not full or very slow",
+            ) from None
+        if code not in (0, -signal.SIGINT):
+            raise self._failure()
+
+    def _failure(self) -> RqpsError:
+        code, said = self.process.poll(), said_by_perf(self.folder / "record.err")
+        how = "" if code is None else f" (exit status {code})"
+        return RqpsError(f"perf record failed{how}: {said}", fix="fix that; rqps doctor shows what perf may do")
+
+    def _order(self, word: str) -> None:
+        """Gives an order and waits until it is carried out."""
+        try:
+            os.write(self.orders, f"{word}\n".encode())
+        except BrokenPipeError:
+            self.process.wait()
+            raise self._failure() from None
+        ready, _, _ = select.select([self.answers], [], [], READY_PATIENCE_S)
+        if b"ack" not in (os.read(self.answers, 64) if ready else b""):
+            if ready:  # it has ended, and its pipe with it
+                self.process.wait()
+            raise self._failure()
+
+
+@contextmanager
+def recording(
+    sampling: Sampling, *, server_cpus: tuple[int, ...], cpus: tuple[int, ...], scratch: Path
+) -> Iterator[Recording]:
+    """A perf that is ready to sample the server's CPUs and itself runs on `cpus`; its files are removed at the end.
+
+    Whole CPUs are sampled: sampling one process switches counters with every change of thread, which slowed point
+    queries by a fifth and more. Reading the file leaves out what is not the server's.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="stacks-", dir=scratch))
+    from_us, to_perf = os.pipe()
+    from_perf, to_us = os.pipe()
+    arguments = (
+        *("record", "--output", str(folder / "perf.data"), "--no-buildid", "--no-buildid-cache"),
+        *("--cpu", ",".join(map(str, server_cpus)), "--delay", "-1", "--control", f"fd:{from_us},{to_us}"),
+        *sampling.arguments(),
+    )
+    with (folder / "record.err").open("wb") as errors:
+        process = start_perf(arguments, cpus, stdout=errors, stderr=errors, pass_fds=(from_us, to_us))
+    os.close(from_us)
+    os.close(to_us)
+    try:
+        running = Recording(process, folder, to_perf, from_perf)
+        running._order("disable")  # answered when all counters are open
+        yield running
+    finally:
+        process.kill()
+        process.wait()
+        os.close(to_perf)
+        os.close(from_perf)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) -> "subprocess.Popen[bytes]":
+    """perf on these CPUs, gone when we are. It has nobody's own settings, and a Ctrl-C in the terminal is for us."""
+    tool = perf()
+    return subprocess.Popen(
+        keeper.command("exec", [*tool.argv, *arguments], cpus=cpus),
+        stdin=subprocess.DEVNULL,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PERF_CONFIG": "/dev/null", **tool.environment},
+        start_new_session=True,
+        **streams,
+    )
+
+
+def said_by_perf(file: Path) -> str:
+    """The end of perf's messages, without those that it always prints."""
+    lines = file.read_text(errors="replace").splitlines() if file.exists() else []
+    messages = [line.strip() for line in lines if line.strip() and not line.startswith("[ perf record:")]
+    return "\n".join(messages[-6:]) or "it said nothing"

@@ -1,0 +1,225 @@
+"""Measures one run, step by step: its notebook calls this."""
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import polars as pl
+
+import rqps
+from rqps.engines import Watch, engine_of
+from rqps.engines.cache import cache_dir
+from rqps.measure import placement
+from rqps.measure.job import Job, read_job
+from rqps.measure.machine import describe_machine
+from rqps.measure.modes import Observed, mode_tools, observe_step
+from rqps.measure.serve import Serving, serving
+from rqps.notebook import LOGS
+from rqps.store import write_manifest, write_table
+from rqps.store.manifest import Manifest, Warning_
+from rqps.store.schemas import IDENTITY, SETTINGS, TABLES
+from rqps.study import in_words
+from rqps.workloads import Answer, Checked, How
+
+__all__ = ["Result", "conditions", "measure", "read_job"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The raw tables of a run or of one of its steps, and the warnings for whoever reads them."""
+
+    tables: dict[str, pl.DataFrame]
+    warnings: tuple[Warning_, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that was measured. Its raw tables are in its folder."""
+
+    verified: pl.DataFrame
+    """Every option asked for, beside what each server reports."""
+    servers: str
+    """The servers as they name themselves."""
+
+
+def measure(job: Job) -> Result:
+    """Measures one run into its folder: starts its server, verifies it, does the steps, stops it, and writes every
+    table and then the manifest. This process keeps off the CPUs that are measured."""
+    started_at, machine = datetime.now(UTC), describe_machine(cache_dir())
+    placement.apply(os.getpid(), job.placement.observer_cpus)
+    with serving(job) as servings:
+        measured = measure_steps(servings)
+    job.notes.doing("writing the tables")
+    tools = {**job.workload.tools(job.run.parameters, len(servings)), **mode_tools(job)}
+    for each, found in zip(servings, measured, strict=True):
+        for name, table in found.tables.items():
+            write_table(each.job.tables, name, table)
+        write_manifest(each.job.tables, _manifest(each, found, machine, started_at, tools))
+    verified = pl.concat(each.verified.select(pl.lit(each.job.run.dbms).alias("dbms"), pl.all()) for each in servings)
+    title = engine_of(job.run.build_spec).title
+    return Result(verified, "; ".join(f"{title} {each.version}, {each.version_comment}" for each in servings))
+
+
+def conditions(job: Job) -> pl.DataFrame:
+    """The conditions under which a run is measured, as a table for its notebook."""
+    run, title = job.run, engine_of(job.run.build_spec).title
+    builds = [(each.run.dbms, each.prepared.build) for each in job.members]
+    rows = {
+        "question": run.question,
+        "run": f"{in_words(run.mode, run.round)} of {run.study} on {run.host}, "
+        f"number {run.position + 1} in random order",
+        "dbms": "; ".join(f"{dbms}: {title} {build.version} from {build.source}" for dbms, build in builds),
+        **job.prepared.in_words,
+        "placement": placement.reasons(run.placement, job.placements),
+        **(mode_tools(job) if run.mode == "instructions" else {}),
+    }
+    for name, value in run.parameters.model_dump().items():
+        rows[name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return pl.DataFrame({"condition": list(rows), "value": list(rows.values())})
+
+
+def _manifest(
+    server: Serving, measured: Measured, machine: Mapping[str, Any], started_at: datetime, tools: Mapping[str, str]
+) -> Manifest:
+    job, run, ended_at = server.job, server.job.run, datetime.now(UTC)
+    ours = {"python": platform.python_version(), "polars": pl.__version__}
+    return Manifest(
+        **{name: getattr(run, name) for name in (*IDENTITY, "mode", "position", "seed", "workload", "identity")},
+        version=server.version,
+        version_comment=server.version_comment,
+        build_source=job.prepared.build.source,
+        build_digest=job.prepared.build.digest,
+        options=dict(job.prepared.options),
+        parameters=run.parameters.model_dump(mode="json"),
+        placement=job.placement,
+        placements=dict(job.placements) if job.placement.kind == "by-clients" else {},
+        rqps_version=rqps.__version__,
+        git_revision=job.git_revision,
+        tools={**tools, **ours},
+        machine=dict(machine),
+        started_at=started_at,
+        ended_at=ended_at,
+        elapsed_s=(ended_at - started_at).total_seconds(),
+        measured_s=float(measured.tables["steps"].select(pl.col("warmup_s") + pl.col("elapsed_s")).sum().item()),
+        outcome="ok",
+        warnings=measured.warnings,
+    )
+
+
+def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
+    """Measures every step of the run, on one server or on several that take turns."""
+    steps = []
+    job = servings[0].job
+    names = job.workload.steps(job.run.parameters)
+    for position, name in enumerate(names):
+        job.notes.doing(f"{name} {position + 1}/{len(names)}")
+        with ExitStack() as explaining:
+            for each in servings:
+                explaining.enter_context(each.server.explaining(name))
+            steps.append(_step(servings, position, name))
+    measured = []
+    for each, of_server in zip(servings, zip(*steps, strict=True), strict=True):
+        tables = {name: pl.concat([step.tables[name] for step in of_server]) for name in of_server[0].tables}
+        warnings = tuple(found for step in of_server for found in step.warnings)
+        measured.append(Measured({**tables, "settings": _settings(each)}, warnings))
+    return measured
+
+
+def _settings(of: Serving) -> pl.DataFrame:
+    """All that the server reports. Paths and names of this machine say nothing of it and differ in every run."""
+    places = {**of.server.places, str(of.job.folder): "<run>", platform.node(): "<host>"}
+    value = pl.col("value")
+    is_place = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
+    replaced = pl.when(is_place).then(value.str.replace_many(list(places), list(places.values()))).otherwise(value)
+    return pl.DataFrame(of.server.settings(), schema=SETTINGS).with_columns(replaced)
+
+
+def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measured]:
+    job, servers = servings[0].job, [each.server for each in servings]
+    parameters = job.run.parameters
+    checked = each_of(servings, lambda each: job.workload.check(each.server, name, parameters))
+    where = job.placement_of(name)
+    if where != job.placement:
+        for pid in (pid for server in servers for pid in server.pids):
+            placement.apply(pid, where.server_cpus)
+            placement.verify(pid, where.server_cpus)
+        placement.apply(os.getpid(), where.observer_cpus)
+    log = job.folder / LOGS / f"{position:02}-{name.replace('=', '-')}.log"
+    seed = step_seed(job.run.seed, job.run.round, name)
+    how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
+    loaded = [servings]  # by one load
+    if where.kind == placement.BY_CONNECTION:
+        how["by_connection"] = True
+    if job.workload.stoppable and len(servings) > 1:
+        how["in_turns"], loaded = True, [[each] for each in servings]
+    with ExitStack() as watching:
+        watches = each_of(servings, lambda each: watching.enter_context(each.server.watching(name)))
+        with ExitStack() as generating:
+            loads = []
+            for some in loaded:
+                whose = f"{log.stem}-{some[0].job.run.dbms}" if len(loaded) > 1 else log.stem
+                how["log"] = log.with_name(f"{whose}.log")
+                on = [each.server for each in some]
+                loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
+            before = [watch.begin() for watch in watches]  # what came before the step, such as a flush, is none of it
+            observed = observe_step(servings, loads, name)
+            for load in loads:
+                load.wait_until_gone()
+        answers = [answer for load in loads for answer in job.workload.answers(name, parameters, load)]
+        after = each_of(servings, lambda _, watch, of: watch.end(of.columns["transactions"]), watches, answers)
+    of_each = zip(checked, observed, answers, watches, before, after, strict=True)
+    return [_measured(name, position, *every) for every in of_each]
+
+
+def each_of(servings: Sequence[Serving], do: Callable[..., T], *more: Sequence[Any]) -> list[T]:
+    """Something done with each server in turn; an error says with which."""
+    done = []
+    for each, *rest in zip(servings, *more, strict=True):
+        with each.job.naming():
+            done.append(do(each, *rest))
+    return done
+
+
+def _measured(
+    name: str,
+    position: int,
+    checked: Checked,
+    observed: Observed,
+    answer: Answer,
+    watch: Watch,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> Measured:
+    """The tables of a step on one server."""
+    status = [
+        {"step": name, "moment": moment, "name": variable, "value": value}
+        for moment, values in (("before", before), ("after", after))
+        for variable, value in values.items()
+    ]
+    row = {"step": name, "position": position, "retries": 0, **observed.columns, **answer.columns}
+    rows = {
+        "steps": [row],
+        "intervals": answer.intervals,
+        "latencies": answer.latencies,
+        "status": status,
+        "plans": checked.plans,
+        **answer.more,
+    }
+    tables = {name: pl.DataFrame(each, schema=TABLES[name]) for name, each in rows.items()}
+    nothing = [Warning_(kind="nothing done", text="not one operation came to its end", step=name)]
+    lost = (Warning_(kind="lost events", text=text, step=name) for text in watch.lost())
+    warnings = (*checked.warnings, *answer.warnings, *observed.warnings, *lost, *nothing * (row["operations"] == 0))
+    return Measured({**tables, **observed.tables}, warnings)
+
+
+def step_seed(seed: int, round_number: int, step: str) -> int:
+    """The seed of a step's random values: the same for every dbms of a round, another one in every round."""
+    digest = hashlib.sha256(f"{seed} {round_number} {step}".encode()).digest()
+    return int.from_bytes(digest[:4]) % (2**31 - 1) + 1

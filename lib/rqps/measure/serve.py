@@ -1,0 +1,103 @@
+"""The servers of a run: each started on a fresh copy of the loaded tables, verified, and stopped."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rqps.engines import Opened, Start, engine_of
+from rqps.engines.cache import cache_dir, copy_folder
+from rqps.engines.sources.programs import valgrind
+from rqps.errors import RqpsError
+from rqps.measure import placement
+from rqps.measure.callgrind import Callgrind
+from rqps.measure.job import Job
+from rqps.measure.perf_events import HARDWARE, EventCounters
+from rqps.scratch import Scratch
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server that has what was asked for, and its own words on that."""
+
+    job: Job
+    server: Opened
+    version: str
+    version_comment: str
+    verified: pl.DataFrame
+    """Every option asked for, beside what the server reports."""
+    events: EventCounters
+    callgrind: Callgrind | None = None
+
+
+@contextmanager
+def serving(job: Job) -> Iterator[list[Serving]]:
+    """The servers of a run for as long as the block lasts, started and stopped side by side: they mostly wait."""
+    with ExitStack() as opened:
+        with ThreadPoolExecutor(len(job.members)) as pool:  # which waits for all of them, also where one fails
+            starting = [pool.submit(_open, each, opened) for each in job.members]
+        servings = [each.result() for each in starting]
+        try:
+            yield servings
+        finally:
+            disorders = [words for words in _close(servings) if words]
+        if disorders:
+            raise RqpsError("; ".join(disorders), fix="run the same command again; the server's error log is kept")
+
+
+def _open(job: Job, opened: ExitStack) -> Serving:
+    with job.naming():
+        return opened.enter_context(_serving(job))
+
+
+def _close(servings: Sequence[Serving]) -> list[str]:
+    servings[0].job.notes.doing(f"stopping {', '.join(each.job.run.dbms for each in servings)}")
+    with ThreadPoolExecutor(len(servings)) as pool:
+        return list(pool.map(lambda each: each.server.close(), servings))
+
+
+@contextmanager
+def _serving(job: Job) -> Iterator[Serving]:
+    """A server for as long as the block lasts, on its own copy of the tables, with all that was asked for verified.
+    Its data directory goes with it."""
+    job.notes.doing(f"starting {job.run.dbms}")
+    counts = job.run.mode == "instructions"
+    with ExitStack() as at_the_end:
+        # On the file system of the loaded tables, so that copies can share blocks.
+        scratch = at_the_end.enter_context(Scratch(Path(os.environ.get("RQPS_SCRATCH") or cache_dir() / "scratch")))
+        log, counted = job.logs / "valgrind.log", engine_of(job.run.build_spec).counted
+        callgrind = Callgrind(valgrind(), scratch / "callgrind", log, counted) if counts else None
+        server = _start_on_a_copy(job, scratch, callgrind)
+        at_the_end.callback(server.close)
+        with server.explaining("warming up"):
+            columns = ("option", "asked", "server")
+            verified = pl.DataFrame(server.verify(), schema=dict.fromkeys(columns, pl.String), orient="row")
+            for pid in server.pids:
+                placement.verify(pid, job.placement.server_cpus)
+            events = EventCounters(server.pids, {} if callgrind else HARDWARE)
+            at_the_end.callback(events.close)
+            job.notes.doing(f"warming up {job.run.dbms}")
+            job.workload.prepare(server, job.run.parameters)
+            ready = Serving(job, server, server.version, server.version_comment, verified, events, callgrind)
+        yield ready
+
+
+def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Opened:
+    under: dict[str, Any] = {}
+    if callgrind:
+        under = {"under": callgrind.command, "environment": callgrind.valgrind.environment}
+        under["patience_s"] = callgrind.start_patience_s
+    log, cpus = job.logs / "mysqld.err", job.placement.server_cpus
+    asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=job.notes.process, **under)
+    try:
+        copy_folder(job.data, scratch / "data", "RQPS_SCRATCH")
+        return job.prepared.open(scratch / "data", asked)
+    except RqpsError as error:
+        if callgrind:
+            raise callgrind.explained(error) from error
+        raise

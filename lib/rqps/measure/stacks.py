@@ -1,0 +1,188 @@
+"""The profile of a step: sampled while the step is measured, read when it is over."""
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rqps.engines import Opened
+from rqps.errors import RqpsError
+from rqps.measure.recording import Recording, Sampling, recording, said_by_perf, start_perf
+from rqps.measure.stack_text import UNKNOWN, Folded, Frame, Stack, callers_of, fold
+from rqps.measure.threads import ThreadLooks, roles, thread_names, threads_table, used_by_threads
+from rqps.store.manifest import Placement, Warning_
+from rqps.store.schemas import CALLERS, STACKS
+
+FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
+"""No offsets in functions: the fewer different texts, the sooner they are folded."""
+FEW_SAMPLES = 200
+"""With fewer, a tenth of the cost is known to a third of itself only."""
+IDLE_SAMPLES = 20
+"""A server that used less CPU than this many samples stand for has nothing to be sampled."""
+UNSEEN_TIME, UNSEEN_CPU = 0.05, 0.10
+UNKNOWN_SHARE, STRIPPED_SHARE = 0.05, 0.5
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The tables `stacks` and `threads` of one step, and warnings for their readers."""
+
+    stacks: pl.DataFrame
+    threads: pl.DataFrame
+    warnings: tuple[Warning_, ...]
+
+
+class Profiling:
+    """A step that is being profiled: `begin` and `end` of its measured part, then `profile`."""
+
+    def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
+        self.recording = recording
+        self.looks = ThreadLooks(server.pids[0])
+        self._server, self._pid = server, server.pids[0]
+        self._placement, self._sampling = placement, sampling
+
+    def begin(self, origin_ns: int) -> None:
+        """Starts sampling: the measured part has begun, at that moment of CLOCK_MONOTONIC."""
+        self._origin_ns = origin_ns
+        self.recording.begin()
+        self._first = used_by_threads(self._pid)
+        self.looks.begin()
+
+    def end(self) -> None:
+        """Stops sampling, and asks for the threads' names as long as all of them are there."""
+        self._last = used_by_threads(self._pid)
+        self.recording.end()
+        self.looks.end()
+        self._names = thread_names(self._pid)
+        self._reported = self._server.thread_names()
+
+    def profile(self, step: str, server_cpu_s: float) -> Profile:
+        """The samples of a step that is over. `server_cpu_s` is the server's CPU by the kernel's count."""
+        self.recording.finish()
+        sampled_s = self.recording.sampled_s
+        folded = read(self.recording.data, self._pid, self._placement.observer_cpus)
+        stacks = list(folded.stacks())
+        by_thread = roles(stacks, self._reported, self._names, self._pid)
+        sampled = [stack for stack in stacks if stack.event != CALLERS]
+        elapsed_s = (self.recording.ended_ns - self._origin_ns) / 1e9
+        expected = Expected(self._pid, self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
+        texts = weaknesses(sampled, folded, self._sampling, expected)
+        return Profile(
+            stacks=table(step, [*sampled, *callers_of(stacks, by_thread)], by_thread),
+            threads=threads_table(step, by_thread, self._first, self._last, self.looks.seen, sampled_s),
+            warnings=tuple(Warning_(kind="stacks", text=text, step=step) for text in texts),
+        )
+
+
+@contextmanager
+def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
+    """A perf that is ready for a step; it is gone, and so is its file, after the block."""
+    with recording(
+        sampling,
+        server_cpus=placement.server_cpus,
+        cpus=placement.observer_cpus,
+        scratch=server.directory.parent,  # which goes with the server, whatever happens to us
+    ) as running:
+        step = Profiling(server, placement, sampling, running)
+        try:
+            yield step
+        finally:
+            step.looks.end()
+
+
+def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.DataFrame:
+    """Stacks as the raw table; stacks of threads with one role are one."""
+    counts: dict[tuple[str, str, tuple[Frame, ...]], list[int]] = {}
+    for stack in stacks:
+        count = counts.setdefault((roles[stack.thread.tid], stack.event, stack.frames), [0, 0])
+        count[0] += stack.samples
+        count[1] += stack.weight
+    rows = [
+        (step, role, [name for name, _ in frames], [module for _, module in frames], event, samples, weight)
+        for (role, event, frames), (samples, weight) in sorted(counts.items(), key=lambda item: item[0][:2])
+    ]
+    return pl.DataFrame(dict(zip(STACKS, zip(*rows, strict=True), strict=False)), schema=STACKS)
+
+
+def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
+    """All samples of one process in a file of perf, without inlined functions: to look them up takes minutes."""
+    what = ("--no-inline", "--show-lost-events", f"--pid={pid}", f"--fields={FIELDS}")
+    errors = data.with_name("script.err")
+    with errors.open("wb") as stderr:
+        process = start_perf(("script", f"--input={data}", *what), cpus, stdout=subprocess.PIPE, stderr=stderr)
+    assert process.stdout is not None
+    try:
+        with process.stdout as text:
+            folded = fold(text.read)
+        code = process.wait()
+    finally:
+        process.kill()
+        process.wait()
+    if code != 0 or folded.cut_off:
+        raise RqpsError(
+            f"perf's file can't be read (exit status {code}): {said_by_perf(errors)}",
+            fix="see that its disk is not full, and measure this run again: rqps run does it",
+        )
+    return folded
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The kernel's own counters of the part of a step that was to be sampled."""
+
+    pid: int
+    program: str
+    """The name of the server's file."""
+    elapsed_s: float
+    sampled_s: float
+    """Seconds in which samples were taken."""
+    server_cpu_s: float
+
+
+def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expected: Expected) -> Iterator[str]:
+    """Texts of warnings about a step's profile; an error where no sample is of a server that was busy."""
+    samples = sum(stack.samples for stack in stacks)
+    sampled_share = min(1.0, expected.sampled_s / expected.elapsed_s)
+    used_s = expected.server_cpu_s * sampled_share  # while samples were taken, if it used its CPU evenly
+    wanted = used_s * sampling.samples_per_s
+    if samples == 0:
+        used = f"the server used {expected.server_cpu_s:.3f} s of CPU"
+        if wanted >= IDLE_SAMPLES:
+            raise RqpsError(
+                f"no sample is of the server (process {expected.pid}), though {used} meanwhile",
+                fix="see that it runs on the CPUs that were sampled (rqps plan shows the placement), and try again",
+            )
+        yield f"no samples: {used} in {expected.elapsed_s:.1f} s, so it was idle or the step too short"
+        return
+    if samples < FEW_SAMPLES:
+        yield f"only {samples} samples: a longer step or more rounds would show more"
+    if wanted >= FEW_SAMPLES and abs(samples / wanted - 1) > UNSEEN_CPU:
+        seen_s = samples / sampling.samples_per_s
+        yield f"the samples stand for {seen_s:.2f} s of CPU, but the server used {used_s:.2f} s meanwhile"
+    if sampled_share < 1 - UNSEEN_TIME:
+        yield f"only {sampled_share:.0%} of the measured time was sampled, since perf was not ready before"
+    if folded.lost:
+        yield f"perf lost {folded.lost} records, since it could not write as fast as they came"
+    if folded.unreadable:
+        yield f"{folded.unreadable} pieces of perf script's text are no samples, and are left out"
+    yield from _nameless(stacks, samples, expected.program)
+
+
+def _nameless(stacks: Sequence[Stack], samples: int, program: str) -> Iterator[str]:
+    own = nameless_own = nameless = 0
+    for stack in stacks:
+        named = [frame.name != UNKNOWN for frame in stack.frames if frame.module == program]
+        own += stack.samples * len(named)
+        nameless_own += stack.samples * named.count(False)
+        if not stack.frames or stack.frames[-1].name == UNKNOWN:
+            nameless += stack.samples
+    if own and nameless_own > STRIPPED_SHARE * own:
+        yield (
+            f"{program} has no symbols: {nameless_own / own:.0%} of its frames have no name; "
+            "install its debug symbols or use a build that was not stripped"
+        )
+    elif nameless > UNKNOWN_SHARE * samples:
+        yield f"{nameless / samples:.0%} of the samples are in functions without a name"

@@ -1,0 +1,211 @@
+"""Threads of a server: their roles, and their time running, ready without a CPU, or waiting for something else.
+
+The kernel counts to the nanosecond how long each thread ran and was ready without a CPU (schedstat, which psutil does
+not read). For the rest we look some times a second in which system call the thread is. A thread has its role by the
+name that the server or the operating system has for it, or else by the first function of its own.
+"""
+
+import itertools
+import os
+import re
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from rqps.measure.counters import of_threads, thread_ids
+from rqps.measure.stack_text import Stack
+from rqps.store.schemas import THREADS
+
+LOOKS_PER_S = 49
+WAITS: dict[str, tuple[int, ...]] = {
+    "network": (7, 23, 43, 44, 45, 46, 47, 232, 270, 271, 281, 288, 441),
+    "lock": (202, 220, 449),
+    "disk": (0, 1, 17, 18, 19, 20, 26, 74, 75, 208, 277, 285, 295, 296, 306, 333, 426),
+    "timer": (34, 35, 128, 230),
+}
+"""Numbers of system calls on x86-64, by what a thread waits for in them: poll and recv, futex, fsync, sleep."""
+_KIND = {str(number).encode(): kind for kind, numbers in WAITS.items() for number in numbers}
+RUNNING, OTHER = "running", "other"
+KINDS = (RUNNING, *WAITS, OTHER)
+
+
+class Used(NamedTuple):
+    """Nanoseconds of a thread since it began."""
+
+    running_ns: int
+    waiting_ns: int
+    """Ready, but without a CPU."""
+
+
+def used_by_threads(pid: int) -> dict[int, Used]:
+    """Time of each thread of a process so far; empty where the kernel does not count it."""
+    return {thread: Used(*map(int, times.split()[:2])) for thread, times in of_threads(pid, "schedstat")}
+
+
+def thread_names(pid: int) -> dict[int, str]:
+    """Names of a process's threads in the operating system, by thread id."""
+    return {thread: name.decode(errors="replace").rstrip("\n") for thread, name in of_threads(pid, "comm")}
+
+
+class ThreadLooks:
+    """Looks from time to time at what each thread is doing, from `begin` to `end`."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.seen: dict[int, Counter[str]] = defaultdict(Counter)
+        """Number of times that each thread was seen at each activity."""
+        self._files: dict[int, int] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rqps-looks", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stops looking, if it was begun; may be called again."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopped.wait(1 / LOOKS_PER_S):
+            if number % LOOKS_PER_S == 0:  # new threads once a second
+                self._open()
+            number += 1
+            for thread, file in list(self._files.items()):
+                try:
+                    call = os.pread(file, 256, 0).split(None, 1)[:1]  # "running", or the number and its arguments
+                except OSError:  # it has ended
+                    os.close(self._files.pop(thread))
+                    continue
+                kind = RUNNING if call == [b"running"] else _KIND.get(b"".join(call), OTHER)
+                self.seen[thread][kind] += 1
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+
+    def _open(self) -> None:
+        try:
+            for thread in thread_ids(self._pid):
+                if thread not in self._files:
+                    self._files[thread] = os.open(f"/proc/{self._pid}/task/{thread}/syscall", os.O_RDONLY)
+        except OSError:  # the process has ended, or we may not look
+            return
+
+
+def threads_table(
+    step: str,
+    roles: Mapping[int, str],
+    first: Mapping[int, Used],
+    last: Mapping[int, Used],
+    looks: Mapping[int, Mapping[str, int]],
+    elapsed_s: float,
+) -> pl.DataFrame:
+    """The table `threads` of one step: those of one role added up, of those that ran at all.
+
+    A server saves threads of connections that have ended for the next ones; their waits are no part of a step.
+    """
+    by_role: dict[str, dict[int, Used]] = {}
+    for thread, (running_ns, waiting_ns) in last.items():
+        ran_ns, waited_ns = first.get(thread, (0, 0))
+        if running_ns > ran_ns:
+            role = roles.get(thread, UNKNOWN)
+            by_role.setdefault(role, {})[thread] = Used(running_ns - ran_ns, waiting_ns - waited_ns)
+    rows: list[dict[str, Any]] = []
+    for role, used in sorted(by_role.items()):
+        seen = sum((Counter(looks.get(thread, {})) for thread in used), Counter[str]())
+        row = {
+            "step": step,
+            "role": role,
+            "threads": len(used),
+            "elapsed_s": elapsed_s,
+            "running_s": sum(each.running_ns for each in used.values()) / 1e9,
+            "waiting_s": sum(each.waiting_ns for each in used.values()) / 1e9,
+        }
+        rows.append({**row, **{f"seen_{kind}": seen[kind] if seen else None for kind in KINDS}})
+    return pl.DataFrame(rows, schema=THREADS)
+
+
+UNKNOWN = "unknown"
+ROLES: dict[str, str] = {
+    # a server without symbols has names for what its plugins may call: the last two
+    "connection": r"(one_)?connection|admin_connect|(do_)?handle_one_connection|handle_connection|do_command|"
+    r"dispatch_command",
+    "main": r"main|mysqld|mysqld_main|ld-linux.*",
+    "signal handler": r"sig_handler|signal_handler|signal_hand",
+    "io": r"ib_io_\w+|io_(read|write|ibuf|log)_thread|io_handler_thread|fil_aio_wait",
+    "page cleaner": r"ib_pg_flush\w*|page_(flush|cleaner)\w*|buf_flush_page_cleaner\w*|buf_flush_page_coordinator\w*",
+    "log writer": r"ib_log_writer|log_writer_thread|log_writer",
+    "log flusher": r"ib_log_flush|log_flusher_thread|log_flusher",
+    "log notifier": r"ib_log_(wr|fl)_notif|log_(write|flush)_notifier(_thread)?",
+    "log checkpointer": r"ib_log_checkpt|log_checkpointer(_thread)?",
+    "log files": r"ib_log_files_g|log_files_governor(_thread)?|log_closer(_thread)?",
+    "purge": r"ib_srv_purge|ib_srv_wkr\w*|srv_purge_(coordinator_)?thread|srv_worker_thread|trx_purge_\w*",
+    "master": r"ib_src_main|ib_srv_main|srv_master_thread",
+    "monitor": r"ib_srv_(mon|err_mon)|srv_(error_)?monitor_thread",
+    "lock timeout": r"ib_srv_lock_to|srv_lock_(wait_)?timeout_thread|lock_wait_timeout_thread",
+    "statistics": r"ib_dict_stats|dict_stats_thread",
+    "buffer pool dump": r"ib_buf_dump|ib_buf_resize|buf_(dump|resize)_thread",
+    "full text": r"ib_fts_opt|fts_optimize_thread",
+    "gtid": r"gtid_zip|compress_gtid_table|ib_clone_gtid|clone_gtid_thread",
+    "events": r"evt_sched|evt_worker|event_(scheduler|worker)",
+    "replication": r"rpl_\w+|slave_\w+|replica_\w+",
+    "timer": r"thread_timer_notifier|timer_notify_thread\w*|my_timer\w*",
+    "plugin": r"xpl_\w+|plugin_\w+|mysqlx\w*",
+}
+"""Names that mean a role: a thread's own, the last part of its performance-schema name, or its first function's."""
+
+_PATTERNS = {role: re.compile(pattern) for role, pattern in ROLES.items()}
+_NUMBER = re.compile(r"-\d+$")
+_DEEPEST = 6
+"""A thread's first function of its own lies below what the system and the performance schema put there."""
+
+
+def role_of_name(name: str) -> str | None:
+    """Role by a name of the operating system or the performance schema.
+
+    >>> role_of_name("thread/innodb/page_flush_thread"), role_of_name("ib_io_rd-2"), role_of_name("kworker/0:1")
+    ('page cleaner', 'io', None)
+    """
+    last = _NUMBER.sub("", name.rpartition("/")[2])
+    return next((role for role, pattern in _PATTERNS.items() if pattern.fullmatch(last)), None)
+
+
+def role_of_frames(names: Iterable[str]) -> str | None:
+    """Role by the outermost functions of a stack, root first.
+
+    >>> role_of_frames(["start_thread", "pfs_spawn_thread(void*)", "handle_one_connection", "do_command(THD*)"])
+    'connection'
+    """
+    plain = (name.partition("(")[0].rpartition("::")[2] for name in itertools.islice(names, _DEEPEST))
+    return next((role for name in plain if (role := role_of_name(name))), None)
+
+
+def roles(
+    stacks: Iterable[Stack], reported: Mapping[int, str], named: Mapping[int, str], main: int
+) -> dict[int, str]:
+    """The role of each thread that was sampled or has a name, by its id.
+
+    `reported` are the server's own names of its threads, `named` the operating system's, `main` is the id of the
+    process.
+    """
+    votes: dict[int, Counter[str]] = {thread: Counter() for thread in (*reported, *named)}
+    for stack in stacks:
+        voted = votes.setdefault(stack.thread.tid, Counter())
+        if role := role_of_frames(frame.name for frame in stack.frames):
+            voted[role] += stack.samples
+    found = {}
+    for thread, voted in votes.items():
+        by_name = role_of_name(reported.get(thread, "")) or role_of_name(named.get(thread, ""))
+        voted.pop("main", None)
+        if by_name and by_name != "main":  # a thread that was given no name has that of the process
+            found[thread] = by_name
+        elif voted:
+            found[thread] = voted.most_common(1)[0][0]
+        else:
+            found[thread] = UNKNOWN if by_name else named.get(thread) or UNKNOWN
+    return {**found, main: "main"}

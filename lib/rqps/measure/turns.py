@@ -1,0 +1,154 @@
+"""Servers that take turns by being stopped (SIGSTOP): each has a load of its own, and one of them runs at a time.
+
+So what a server works off later, such as flushing and purging, is its own, too. Whatever the machine does meanwhile
+meets all of them. The clock of a load stands still while it is stopped.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rqps.measure.counters import HostCounters, cpu_ns, read_host, read_host_state
+from rqps.measure.step_counters import Counters, read_counters, used_between
+from rqps.store.schemas import COUNTERS
+from rqps.workloads import StoppableLoad
+
+SLICE_S = 0.05
+"""A server finds its caches cold at first, which may take it half a millisecond."""
+LOOK_S = 5e-5
+NAP_S = 0.1
+"""The longest sleep of a load that waits for its origin: after it, all are ready for their first turn."""
+
+
+class Side:
+    """A server with its load. All its seconds are those of its turns."""
+
+    def __init__(self, server_pids: Sequence[int], load: StoppableLoad, device: str | None, step: str) -> None:
+        self.load = load
+        self.ended = False
+        self.slices: list[dict[str, Any]] = []
+        """Rows of the table `slices`."""
+        self._server_pids, self._device, self._step = server_pids, device, step
+        self._pids = [*server_pids, load.pid]
+        self._stopped_ns = self._own_ns = 0
+        self._rows: list[dict[str, Any]] = []
+
+    def stop(self) -> None:
+        """Stop it once its load is ready: its first turn begins at the load's origin."""
+        self._stopped_at_ns = self.load.wait_for_origin()
+        self._stand_still()
+        self.first = self.last = self._sampled = read_counters(self._server_pids, self.load.pid, self._device)
+        self._host = self.first.host
+
+    def turn(self, number: int, cycle: int) -> None:
+        """Let it go on for a slice, or until its load has ended."""
+        host, cpu, client_cpu = self._reading()
+        at_ns = time.monotonic_ns()
+        self._stopped_ns += at_ns - self._stopped_at_ns
+        self.load.set_stopped(self._stopped_ns)
+        self.go_on()
+        self.ended = self.load.ended_within(SLICE_S)
+        self._stand_still()
+        self._stopped_at_ns = time.monotonic_ns()
+        self._own_ns += self._stopped_at_ns - at_ns
+        later, cpu_later, client_cpu_later = self._reading()
+        self._host = later - (host - self._host)  # less what the others used so far
+        self.slices.append(
+            {
+                "step": self._step,
+                "slice": number,
+                "cycle": cycle,
+                "operations": None,  # they are those of the whole step
+                "busy_us": (self._stopped_at_ns - at_ns) / 1e3,
+                "client_cpu_us": (client_cpu_later - client_cpu) / 1e3,
+                "server_cpu_us": (cpu_later - cpu) / 1e3,
+            }
+        )
+        if self.ended or self._own_ns - self._sampled.at_ns >= 1e9:
+            self._sample()
+
+    def go_on(self) -> None:
+        """Undo a stop."""
+        for pid in self._pids:
+            _signal(pid, signal.SIGCONT)
+
+    def counters(self) -> pl.DataFrame:
+        """The table `counters`, by its own seconds."""
+        return pl.DataFrame(self._rows, schema=COUNTERS)
+
+    def _stand_still(self) -> None:
+        """Stop the load first and the server last, and wait for it: a process that has no CPU when the signal comes
+        stops when it gets one, and until then its turn is not over."""
+        for pid in reversed(self._pids):
+            _signal(pid, signal.SIGSTOP)
+        while not all(map(stands_still, self._pids)):
+            time.sleep(LOOK_S)
+
+    def _reading(self) -> tuple[HostCounters, int, int]:
+        """The host's counters, and the CPU time of server and load in ns."""
+        try:
+            return read_host(self._device), sum(map(cpu_ns, self._server_pids)), cpu_ns(self.load.pid)
+        except ProcessLookupError:
+            raise self.load.failure() from None
+
+    def _sample(self) -> None:
+        """Read everything, with the host's counters of its own turns."""
+        read = read_counters(self._server_pids, self.load.pid, self._device)
+        self.last = Counters(self._own_ns, read.server, read.client, self._host)
+        earlier = self._sampled
+        interval_ns = self._own_ns - (0 if earlier is self.first else earlier.at_ns)
+        row = {
+            "step": self._step,
+            "second": self._own_ns / 1e9,
+            "interval_s": interval_ns / 1e9,
+            **used_between(earlier, self.last),
+            **read_host_state(),
+            "server_rss_kb": read.server.rss_kb if read.server else None,
+            "client_rss_kb": read.client.rss_kb if read.client else None,
+        }
+        self._rows.append(row)
+        self._sampled = self.last
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has ended, which its load will say
+        os.kill(pid, number)
+
+
+def stands_still(pid: int) -> bool:
+    """True for a process that has stopped, or ended."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return after_name.split(maxsplit=1)[0] in b"TZX"
+
+
+@contextmanager
+def stopped(sides: Sequence[Side]) -> Iterator[None]:
+    """All sides are stopped in the block, but for the one that has its turn. Whatever happens, all go on after it."""
+    try:
+        for side in sides:
+            side.stop()
+        time.sleep(NAP_S)
+        yield
+    finally:
+        for side in sides:
+            side.go_on()
+
+
+def take_turns(sides: Sequence[Side], seed: str) -> None:
+    """Let each side come to its load's end, in cycles of two random orders."""
+    random_order, number, orders = random.Random(seed), 0, 0
+    while left := [side for side in sides if not side.ended]:
+        for side in random_order.sample(left, len(left)):
+            side.turn(number, orders // 2)
+            number += 1
+        orders += 1

@@ -1,0 +1,121 @@
+"""Rounds within a budget: first one of all dbms, then those of dbms that are undecided, most promising first."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rqps.errors import RqpsError
+from rqps.schedule.state import FIRST_GUESS_S, Estimate, StudyFolder, run_state
+from rqps.schedule.watch import Watcher
+from rqps.study import Run, RunsFile, StudySpec, There, unfold
+from rqps.terminal import duration
+
+if TYPE_CHECKING:
+    from rqps.stats import Looks
+
+OF_DUETS = ("throughput", "health")
+"""Modes of the rounds that a budget is for; what looks closer comes after it."""
+MOST_FAILURES = 2
+"""Rounds that may fail one after the other, before a study with a budget ends."""
+
+
+@dataclass
+class Budget:
+    """The time for a study, and the way to spend it."""
+
+    seconds: float
+    verdicts: "Looks"
+    most: int = field(init=False, default=0)
+    """Rounds that a dbms can get at most: the looks at its verdicts are planned by them."""
+    looks: int = field(init=False, default=1)
+
+    def plan(self, runs_file: RunsFile, study: str, host: str, there: There) -> str:
+        """Plans the looks at verdicts; what the time is enough for and can tell, in words. Refuses less time than one
+        round takes."""
+        spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], there)
+        runs = unfold(runs_file, study, host, {}, {})
+        whole = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
+        if whole is None:
+            return ""
+        one_s = Estimate.of([whole]).left_s()
+        if not there and one_s > self.seconds:
+            raise RqpsError(
+                f"{study}: a round of all {len(whole.members)} dbms takes about {duration(one_s)}, and the budget is "
+                f"{duration(self.seconds)}",
+                fix="give it more time, or fewer dbms, steps or seconds",
+            )
+        shortest_s = 2 * whole.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2
+        reachable = max(done.values(), default=0) + int(self.seconds // shortest_s)
+        self.most = max(1, min(spec.rounds or self.verdicts.most_rounds, self.verdicts.most_rounds, reachable))
+        self.looks = self.verdicts.within(self.most)
+        before = min(done[each.dbms] for each in whole.members)
+        more = max(min(self.most - before, int(self.seconds // one_s)), 0)
+        rounds = f"{more} {'more ' if before else ''}{'round' if more == 1 else 'rounds'} of {whole.who}"
+        hope = self.verdicts.hope(before + more, self.looks)
+        return f"{duration(self.seconds)} are enough for about {rounds}, {hope}"
+
+    def rounds(
+        self, runs_file: RunsFile, study: str, host: str, folder: StudyFolder, watcher: Watcher
+    ) -> Iterator[Run]:
+        """Each round that is worth measuring next, until all is decided or the time is over. Says at each look and at
+        the end what is decided."""
+        spec = runs_file.studies[study]
+        ends = time.monotonic() + self.seconds
+        failures = said = 0
+
+        def say_outcome(rounds: int) -> int:
+            pair_s = 2 * spec.parameters.estimated_duet_seconds + watcher.overhead_s()
+            after = f"after {rounds} {'round' if rounds == 1 else 'rounds'}"
+            watcher.say(f"{study}: {after}, {self.verdicts.outcome(pair_s)}")
+            return rounds
+
+        while failures < MOST_FAILURES:
+            there = folder.duets(host)
+            rounds = max(_rounds_done(spec, there).values(), default=0)
+            if rounds > said and not self.verdicts.rounds_to_next(rounds):
+                said = say_outcome(rounds)
+            left_s = ends + watcher.waited_s - time.monotonic()
+            wanted = self._wanted(runs_file, study, host, there, left_s, watcher)
+            runs = unfold(runs_file, study, host, there, wanted)
+            of_duets = [run for run in runs if run.mode in OF_DUETS]
+            todo = [run for run in of_duets if run_state(folder, run).state not in ("done", "absent")]
+            if not todo or (there and watcher.expected_s(todo[0]) > left_s):
+                break
+            watcher.plan(todo[:1], 0, ends=ends)
+            yield todo[0]
+            failures = 0 if run_state(folder, todo[0]).state == "done" else failures + 1
+        if failures:
+            watcher.say(f"{study}: {failures} rounds failed one after the other: no more are tried")
+        if (rounds := max(_rounds_done(spec, folder.duets(host)).values(), default=0)) > said:
+            say_outcome(rounds)
+
+    def _wanted(
+        self, runs_file: RunsFile, study: str, host: str, there: There, left_s: float, watcher: Watcher
+    ) -> dict[str, int]:
+        """The rounds that each dbms should have next: one more for those that take part in the next one."""
+        spec = runs_file.studies[study]
+        done = _rounds_done(spec, there)
+        absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
+        others = [dbms for dbms in spec.dbms if dbms != spec.base and dbms not in absent]
+        wanted = {dbms: done[dbms] for dbms in spec.dbms}
+        if new := [dbms for dbms in others if not done[dbms]]:
+            return wanted | dict.fromkeys(new, 1)
+        undecided = self.verdicts.undecided()
+        lacks = {dbms: self.verdicts.rounds_to_next(done[dbms]) for dbms in others}
+        going_on = [dbms for dbms in others if done[dbms] < self.most and (lacks[dbms] or dbms in undecided)]
+        lacks |= {dbms: self.verdicts.rounds_to_next(done[dbms] + 1) + 1 for dbms in going_on if not lacks[dbms]}
+        first_look = self.verdicts.rounds_to_next(0)
+        hopeful = [dbms for dbms in going_on if done[dbms] < first_look or undecided.get(dbms)]
+        chosen = sorted(hopeful or going_on, key=lambda dbms: -undecided.get(dbms, 0))
+        load_s, rest_s = spec.parameters.estimated_duet_seconds, watcher.overhead_s()
+        while len(chosen) > 1 and ((1 + len(chosen)) * load_s + rest_s) * max(lacks[one] for one in chosen) > left_s:
+            chosen.pop()
+        return wanted | {dbms: done[dbms] + 1 for dbms in chosen}
+
+
+def _rounds_done(spec: StudySpec, there: There) -> Counter[str]:
+    """The rounds that each dbms has beside the base."""
+    of_base = [names for (mode, _), names in there.items() if mode == "throughput" and spec.base in names]
+    return Counter(dbms for names in of_base for dbms in names)

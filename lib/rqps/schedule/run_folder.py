@@ -1,0 +1,213 @@
+"""A run's folder from its beginning to its last place: whole under its name, or among the failed ones."""
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from rqps.engines import Say
+from rqps.engines.cache import cache_dir, locked
+from rqps.errors import RqpsError
+from rqps.measure.job import member_folder
+from rqps.measure.notes import DOING
+from rqps.notebook import LOGS, PIDS, listed, names_of, wait_until_gone
+from rqps.schedule.state import FAILURE, StudyFolder, write_asked
+from rqps.scratch import sweep
+from rqps.store.manifest import CARD, MANIFEST, read_manifest
+from rqps.store.write import flush
+from rqps.study import Run
+
+PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
+SHOWN_LINES = 20
+LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
+"""Bytes that are kept of each log of a run, half from either end: all that is measured is in the tables."""
+
+
+@contextmanager
+def measuring(study: str) -> Iterator[None]:
+    """Takes this host's lock, since two measurements at once would both be wrong; RqpsError names the other one."""
+    # A home directory may be shared between hosts.
+    path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
+
+    def refuse() -> None:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            other = f"pid {found['pid']}, study {found['study']}, since {found['since']}"
+        except ValueError:  # it has only just taken the lock
+            other = "just started"
+        raise RqpsError(
+            f"another rqps run ({other}) is measuring on this host",
+            fix="wait until it has ended, or stop it with Ctrl-C in its terminal; then run this again",
+        )
+
+    with locked(path, refuse):
+        since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        path.write_text(json.dumps({"pid": os.getpid(), "study": study, "since": since}), encoding="utf-8")
+        yield
+
+
+def begin(folder: StudyFolder, run: Run) -> Path:
+    """Makes the hidden folder that a run is measured into."""
+    partial = folder.partial(run.unit)
+    try:
+        partial.mkdir(parents=True)
+    except FileExistsError:
+        raise RqpsError(
+            f"{partial}: this run is being measured by another process now",
+            fix="let it end, or give this one a data folder of its own",
+        ) from None
+    try:
+        _owner(partial).write_text(str(os.getpid()))
+        (partial / LOGS).mkdir()
+        for each in run.members:
+            (place := member_folder(partial, each)).mkdir(exist_ok=True)
+            write_asked(place, each)
+    except OSError:
+        remove(partial)
+        raise
+    return partial
+
+
+def remove(partial: Path) -> None:
+    """Removes a run's hidden folder, unless processes of it are left: then the next start has to see it."""
+    if not listed(partial / PIDS):
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def publish(folder: StudyFolder, run: Run) -> Path:
+    """Gives a whole run its name. Before this it did not happen; after it, it is there whatever happens."""
+    partial, whole = folder.partial(run.unit), folder.whole(run.unit)
+    if whole.exists():  # without a manifest, or we would not have measured it again
+        _set_aside(folder, run, whole)
+    for file in (partial / PIDS, partial / DOING, _owner(partial)):
+        file.unlink(missing_ok=True)
+    _shorten_logs(partial, LONGEST_LOG)
+    for path in (*partial.rglob("*"), partial):
+        flush(path)
+    partial.rename(whole)
+    flush(folder.path)
+    return whole
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A try that failed."""
+
+    run: str
+    error: str
+    folder: Path
+
+    @property
+    def in_short(self) -> str:
+        return self.error.strip().splitlines()[0]
+
+    @property
+    def shown(self) -> str:
+        lines = self.error.strip().splitlines()
+        return "\n".join(lines[:SHOWN_LINES] + ["…"] * (len(lines) > SHOWN_LINES))
+
+
+def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, error: str) -> Failure:
+    """Moves a failed try among the failed ones, with a record of the error."""
+    partial = folder.partial(run.unit)
+    for file in (partial / PIDS, _owner(partial)):
+        file.unlink(missing_ok=True)
+    partial.mkdir(exist_ok=True)  # somebody may have removed it
+    for each in run.members:  # half a table of a kernel that was killed
+        sweep(member_folder(partial, each))
+    _shorten_logs(partial, LONGEST_OF_FAILED)
+    place = _set_aside(folder, run, partial)
+    failure = Failure(run.words, error.replace(str(partial), str(place)), place)
+    facts = {"run": run.unit, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
+    text = json.dumps({**facts, "doing": doing, "error": failure.error}, indent=2)
+    (failure.folder / FAILURE).write_text(text + "\n", encoding="utf-8")
+    return failure
+
+
+def _shorten_logs(partial: Path, most: int) -> None:
+    for log in partial.rglob(f"{LOGS}/*"):
+        if log.suffix in (".log", ".err", ".out") and (size := log.stat().st_size) > most:
+            with log.open("r+b") as file:
+                begin = file.read(most // 2)
+                file.seek(size - most // 2)
+                end = file.read()
+                file.seek(0)
+                file.write(b"%s\n... %d bytes are left out ...\n%s" % (begin, size - most, end))
+                file.truncate()
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
+    """The reason why a run failed; None if its own manifests, not papermill, say that it went well."""
+    if not _owner(folder).is_file():
+        if not (folder.parent / CARD).is_file():
+            fix = "leave the folders of a study alone while it is measured; then run the same command again"
+            raise RqpsError(f"{folder.parent}: was removed or renamed while {run.words} was measured", fix=fix)
+        return "its folder was removed, or emptied, while it was measured"
+    reasons = (_why_failed(member_folder(folder, each), each, error) for each in run.members)
+    return next((reason for reason in reasons if reason), None)
+
+
+def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
+    if not (folder / MANIFEST).is_file():
+        return error or "the notebook ended without having written a manifest"
+    try:
+        manifest = read_manifest(folder)
+    except RqpsError as damaged:
+        return damaged.message
+    if manifest.outcome == "failed":
+        return manifest.error or error or "the manifest says failed, and not why"
+    if (manifest.run, manifest.identity) != (run.run, run.identity):
+        return (
+            f"the manifest is that of {manifest.run} with identity {manifest.identity}, "
+            f"not of {run.run} with identity {run.identity}"
+        )
+    return None
+
+
+def clear_stale(folder: StudyFolder, say: Say) -> None:
+    """Removes the half-done runs of an rqps that was killed, once its processes have ended."""
+    for partial in folder.partials():
+        of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()
+        if of_another_host or listed(_owner(partial)):
+            continue
+        if left := wait_until_gone(listed(partial / PIDS), PATIENCE_S, say):
+            raise still_running(left)
+        say(f"removing the half-done {partial.name.removeprefix('.')} of an rqps that was killed")
+        shutil.rmtree(partial)
+
+
+def still_running(processes: set[psutil.Process]) -> RqpsError:
+    return RqpsError(
+        f"processes of a run that has ended are still there: {names_of(processes)}",
+        fix="end them with kill, then run this again; nothing is measured beside them",
+    )
+
+
+def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
+    for manifest in path.rglob(MANIFEST):
+        try:
+            says_failed = read_manifest(manifest.parent).outcome == "failed"
+        except RqpsError:
+            says_failed = False
+        if not says_failed:  # a reader trusts a manifest among the failed ones
+            manifest.rename(manifest.with_name("manifest.refused.json"))
+    failed = folder.next_failure(run.unit)
+    failed.parent.mkdir(exist_ok=True)
+    path.rename(failed)
+    return failed
+
+
+def _owner(partial: Path) -> Path:
+    """The file with the id of the process on this host that a half-done folder belongs to."""
+    return partial / f"owner-{socket.gethostname()}.txt"

@@ -1,0 +1,266 @@
+"""Measures the runs of a study that are missing, on a runner: one after the other, each whole or not at all."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+from rqps.engines import Say
+from rqps.errors import RqpsError, no_room
+from rqps.measure import placement
+from rqps.measure.job import Ready, git_revision, make_ready
+from rqps.measure.notes import noted
+from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
+from rqps.schedule import run_folder
+from rqps.schedule.budget import OF_DUETS, Budget
+from rqps.schedule.hours import Hours
+from rqps.schedule.run_folder import PATIENCE_S, Failure, still_running
+from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
+from rqps.schedule.watch import POLL_S, Stopped, Watcher
+from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, read_study_card
+from rqps.store.write import write_study_card
+from rqps.study import Run, RunsFile, StudySpec, on_host, study_of, unfold
+from rqps.terminal import duration
+
+_ALONE = Lock()
+"""Held while a study's folder is prepared: its hosts are measured in threads."""
+AGAIN = "then run the same command again: what was measured before is whole"
+
+
+class Runner(Protocol):
+    """Measures runs, one at a time."""
+
+    def check(self, runs: Sequence[Run]) -> None:
+        """Refuses what could never work, before anything is written."""
+
+    def measuring(self, study: str) -> AbstractContextManager[None]:
+        """Holds the host: nothing else is measured there meanwhile."""
+
+    def make_ready(self, runs: Sequence[Run], say: Say) -> None:
+        """Does all that takes long and need not be measured."""
+
+    def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
+        """Measures a run into a folder until it ends or the watcher asks to stop, and leaves no process behind.
+        Returns the error that ended it, if one did; the manifest alone says that a run is whole."""
+
+
+class Here:
+    """On this machine: the notebook of the run's workload gets the run as a file, through papermill."""
+
+    def __init__(self, notebooks: Path, runs_yaml: Path, git_revision: str | None = None) -> None:
+        self.notebooks = notebooks.absolute()
+        self.runs_yaml = runs_yaml.absolute()
+        self._ready: dict[str, Ready] = {}
+        self._git_revision = git_revision
+
+    def notebook(self, run: Run) -> Path:
+        name = "instructions" if run.mode == "instructions" else run.workload
+        return self.notebooks / "run" / f"{name}.ipynb"
+
+    def check(self, runs: Sequence[Run]) -> None:
+        for notebook in {self.notebook(run) for run in runs}:
+            check_parameters(notebook, ["job"])
+
+    def measuring(self, study: str) -> AbstractContextManager[None]:
+        return run_folder.measuring(study)
+
+    def make_ready(self, runs: Sequence[Run], say: Say) -> None:
+        self._ready = make_ready(runs, say)
+        self._git_revision = self._git_revision or git_revision(self.runs_yaml.parent)
+
+    def observer_cpus(self, run: Run) -> tuple[int, ...]:
+        """The CPUs beside those that are measured."""
+        return placement.of_run(self._ready[run.dbms].placements).observer_cpus
+
+    def write_job(self, run: Run, folder: Path) -> Path:
+        jobs = [self._ready[each.dbms].job(each, folder, self._git_revision) for each in run.members]
+        return jobs[0].model_copy(update={"beside": tuple(jobs[1:])}).write()
+
+    def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
+        job = self.write_job(run, folder)
+        execution = Execution(self.notebook(run), folder, {"job": str(job)})
+        try:
+            while not execution.wait(POLL_S) and not watcher.stopped_by:
+                watcher.doing(noted(folder))
+        finally:
+            if watcher.stopped_by:
+                watcher.say(f"stopping {run.words}")
+            execution.stop()
+            left = wait_until_gone(execution.remains(), PATIENCE_S, watcher.say)
+        if left:
+            raise still_running(left)
+        return execution.error()
+
+
+def run_study(
+    runs_file: RunsFile,
+    study: str,
+    *,
+    data: Path,
+    runner: Runner,
+    archive: bool = False,
+    host: str | None = None,
+    budget: Budget | None = None,
+    hours: Hours | None = None,
+    watcher: Watcher | None = None,
+) -> int:
+    """Measures the runs of a study that are missing on a host, or those that are worth a budget; the exit code. The
+    study goes on after a run that fails, whose folder stays."""
+    host = host or this_host()
+    spec, runs_file = study_of(runs_file, study), on_host(runs_file, study, host)
+    folder = StudyFolder.of(data.absolute(), study)
+    runs = unfold(runs_file, study, host, {} if archive else folder.duets(host))
+    runner.check(runs)
+    try:
+        with watcher or Watcher(folder.path) as watcher, runner.measuring(study):
+            with _ALONE:
+                _prepare(folder, runs, archive, set(spec.hosts) - {host}, watcher)
+                left_out = _report_absent(runs, watcher)
+                if budget and (buys := budget.plan(runs_file, study, host, folder.duets(host))):
+                    watcher.say(f"{study}: {buys}")
+                _write_card(folder, spec, runs, budget)
+            todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
+            already = len(runs) - len(todo) - left_out
+            if budget is None:
+                watcher.plan(todo, already)
+                if hours and todo:
+                    watcher.say(f"{study}: {hours.plan(todo, time.time())}")
+                return _measure(folder, study, todo, iter(todo), already, runner, watcher, hours)
+            others = _in_turn([run for run in todo if run.mode not in OF_DUETS], watcher)
+            rounds = budget.rounds(runs_file, study, host, folder, watcher)
+            possible = [*todo, *unfold(runs_file, study, host)]
+            return _measure(folder, study, possible, chain(rounds, others), already, runner, watcher, hours)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RqpsError(
+            f"{error.filename or folder.path}: could not be written: {error.strerror or error}",
+            fix=f"see that the disk has room and the folder is yours, {AGAIN}",
+        ) from error
+
+
+def _in_turn(runs: Sequence[Run], watcher: Watcher) -> Iterator[Run]:
+    watcher.plan(runs, 0)
+    yield from runs
+
+
+def _prepare(
+    folder: StudyFolder, runs: Sequence[Run], archive: bool, elsewhere: Collection[str], watcher: Watcher
+) -> None:
+    run_folder.clear_stale(folder, watcher.say)  # left half done by an rqps that was killed
+    if archive and folder.path.exists():
+        set_aside(folder, watcher)
+    else:
+        refuse_mixture(folder, runs, elsewhere)
+
+
+def set_aside(folder: StudyFolder, watcher: Watcher) -> None:
+    """Renames the folder of a study, so that it is measured anew."""
+    path = folder.path
+    old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+    path.rename(old)
+    watcher.say(f"set aside: {old}")
+
+
+def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget: Budget | None) -> None:
+    before = read_study_card(folder.path) if (folder.path / CARD).is_file() else None
+    card = StudyCard(
+        study=runs[0].study,
+        question=spec.question,
+        workload=spec.workload,
+        base=spec.base,
+        dbms=tuple(spec.dbms),
+        rounds=None if budget else spec.rounds,
+        budget_s=spec.budget_s,
+        looks=max(budget.looks if budget else 1, before.looks if before else 1),
+        smallest_effect=spec.smallest_effect,
+        parameters=spec.parameters.model_dump(mode="json"),
+        absent={run.dbms: run.absent for run in runs if run.absent},
+    )
+    write_study_card(folder.path, card)
+
+
+def _measure(
+    folder: StudyFolder,
+    study: str,
+    possible: Sequence[Run],
+    following: Iterator[Run],
+    already: int,
+    runner: Runner,
+    watcher: Watcher,
+    hours: Hours | None,
+) -> int:
+    """Measures the runs that follow, one after the other, once all that is `possible` is ready."""
+    began = time.monotonic()
+    measured = 0
+    failed: list[Failure] = []
+    with suppress(Stopped):
+        if possible:
+            if hours:
+                hours.wait(watcher)
+            with watcher.raising():
+                runner.make_ready(possible, watcher.say)
+        for run in hours.runs(following, watcher) if hours else following:
+            if failure := _one_run(folder, run, runner, watcher):
+                failed.append(failure)
+            else:
+                measured += 1
+    for failure in failed:
+        watcher.say(f"failed: {failure.run}: {failure.in_short}\n  logs: {failure.folder / LOGS}")
+    stopped_by = watcher.stopped_by
+    elapsed_s = time.monotonic() - began - watcher.waited_s
+    counts = [f"{measured} {'run' if measured == 1 else 'runs'} measured in {duration(elapsed_s)}"]
+    if already:
+        counts.append(f"{already} there already")
+    if failed:
+        counts.append(f"{len(failed)} failed")
+    if stopped_by:
+        missing = sum(run_state(folder, run).state not in ("done", "absent") for run in possible)
+        counts.append(f"stopped by {stopped_by.name}" + f" with {missing} missing" * bool(missing))
+    next_ = "run" if failed or stopped_by else "report"
+    watcher.say(f"{study}: {', '.join(counts)}; next: rqps {next_} {study}")
+    return 128 + stopped_by if stopped_by else int(bool(failed))
+
+
+def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
+    """Names each dbms whose version lacks what is asked for, and counts its runs, which are left out."""
+    absent = [run for run in runs if run.absent]
+    for dbms, run in {run.dbms: run for run in absent}.items():
+        if dbms == run.base:
+            fix = "choose another base, or another scenario for its config"
+            raise RqpsError(f"the base {dbms} is not in this version: {run.absent}", fix=fix)
+        watcher.say(f"{dbms}: not in this version: {run.absent}")
+    return len(absent)
+
+
+def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) -> Failure | None:
+    if watcher.stopped_by:
+        raise Stopped
+    partial = run_folder.begin(folder, run)
+    try:
+        started_at = run_folder.now()
+        watcher.begin(run)
+        error = runner.measure(run, partial, watcher)
+        if watcher.stopped_by:
+            raise Stopped
+        reason = run_folder.why_failed(partial, run, error)
+        # When the disk is full, the notebook may be cut off even if the manifest is whole.
+        if no_room(f"{error} {reason}"):
+            what = f"{run.words}: {reason or error}"
+            raise RqpsError(what, fix=AGAIN if "make room" in what else f"make room for {folder.path}, {AGAIN}")
+        watcher.end(ok=reason is None)
+        if reason is None:
+            whole = run_folder.publish(folder, run)
+            if error:
+                watcher.say(f"{run.words} is measured; its notebook failed afterwards, see {whole}: {error}")
+            return None
+        at = noted(partial)
+        failure = run_folder.store_failed(folder, run, started_at=started_at, doing=at, error=reason)
+        watcher.say(f"{run.words} failed at {at}: {failure.shown}\n  logs: {failure.folder / LOGS}")
+        return failure
+    finally:
+        run_folder.remove(partial)

@@ -1,0 +1,74 @@
+"""From a frame to what is seen: the theme, tables, charts and the words of a finding. No page is known here by name.
+
+>>> import polars as pl
+>>> costs = pl.DataFrame({"step": ["scan"], "cost_us": [12.3456]})
+>>> made = table(costs, [Column("step"), Column("cost_us", "CPU, µs", form=".2f")], name="costs", note="Medians.")
+>>> [text in made.as_raw_html() for text in ("CPU, µs", "12.35", "Medians.")]
+[True, True, True]
+"""
+
+from rqps.show import renderer
+from rqps.show.answer import answer_text
+from rqps.show.duet import duet
+from rqps.show.heatmap import heatmap
+from rqps.show.lines import counters, over_releases, throughput
+from rqps.show.rows import (
+    ROW_PX,
+    bars,
+    dots,
+    interval_ticks,
+    latencies,
+    on_rows,
+    room,
+    row_axis,
+    row_labels,
+    slim,
+    verdict_colour,
+    with_rows,
+)
+from rqps.show.sections import (
+    absolute,
+    builds,
+    conditions,
+    cpu,
+    method,
+    sampled,
+    seconds,
+    side_by_side,
+    trace,
+    warnings,
+)
+from rqps.show.table import (
+    Column,
+    cut,
+    ratio_cell,
+    ratio_colour,
+    ratio_table,
+    ratio_text,
+    spread,
+    table,
+    two_lines,
+    whose,
+)
+from rqps.show.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_COLOURS, colour_of, titled
+from rqps.show.words import (
+    COST_SIGNS,
+    SIGNS,
+    Nothing,
+    Row,
+    Sentences,
+    Text,
+    by_host,
+    coverage_of,
+    in_order,
+    interval_of,
+    legend_of,
+    number_of,
+    ratio,
+    rounds_of,
+    signs_of,
+    smallest_effect,
+    verdict_words,
+)
+
+renderer.enable()

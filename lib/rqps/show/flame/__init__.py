@@ -1,0 +1,16 @@
+"""Differential flame graphs, an explorer of many of them, and questions to choose from; a small program that each
+page carries draws and chooses."""
+
+from rqps.show.flame.explorer import address, explorer, parts_table
+from rqps.show.flame.frames import tree_of
+from rqps.show.flame.graph import (
+    Drawing,
+    claim_of,
+    figure_of,
+    flame_graph,
+    flame_svg,
+    how_of,
+    script_element,
+    without_program,
+)
+from rqps.show.flame.picture import figure, with_error

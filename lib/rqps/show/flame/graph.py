@@ -1,0 +1,112 @@
+"""A differential flame graph of base and me, over the stacks of both, as a cell of a notebook shows it."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+
+from rqps.show.flame.frames import Tree, packed, tree_of
+from rqps.show.flame.picture import LOOK, figure, svg, with_error, xml
+from rqps.show.words import Sentences
+
+# Of a picture nobody can zoom into, thinner boxes say nothing.
+PICTURE_NARROWEST_PX, FILE_NARROWEST_PX = 3.0, 0.3
+PROGRAM = ("tree.js", "draw.js", "graph.js", "explorer.js", "questions.js")
+HOW = (
+    "Below a function stand those that it calls. A box is as wide as its cost in {unit}, the mean of both sides, so "
+    "that what is new and what is gone are there too. Its colour is the difference: orange with an edge above costs "
+    "more, blue-green with an edge below costs less, grey is no difference, or one within its error."
+)
+_HERE = Path(__file__).parent
+_PICTURE = "max-width:100%;min-width:640px;height:auto"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """HTML with its own program, for JupyterLab and for a page, with no kernel and no network."""
+
+    claim: str
+    how: str
+    html: str  # without the program
+
+    def __repr__(self) -> str:
+        return f"{self.claim} {self.how}"
+
+    def _repr_mimebundle_(self, **_options: Any) -> dict[str, str]:
+        return {"text/html": self.html + script_element(), "text/plain": repr(self)}
+
+
+def flame_graph(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> Drawing | Sentences:
+    """Draw a tree in pre-order: costs of each frame per operation on both sides, and the error of the difference."""
+    if tree.is_empty() or not tree["base_total"][0] + tree["me_total"][0]:
+        return Sentences([f"No stacks of {base} and {me} to draw."])
+    read = tree_of(tree)
+    claim, how = claim_of(read, base, me, unit), how_of(unit)
+    return Drawing(claim, how, figure_of(read, "", claim, how, title="flame", base=base, me=me, unit=unit))
+
+
+def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> str:
+    """The same as the text of an SVG file, in which each box shows its numbers when a pointer rests on it."""
+    read = tree_of(tree)
+    picture = svg(read, base, unit, narrowest_px=FILE_NARROWEST_PX, titles=True)
+    return picture.replace(">", f"><title>{xml(claim_of(read, base, me, unit))}</title>", 1)
+
+
+def how_of(unit: str, fold_below: float | None = None) -> str:
+    """Sentences on reading it."""
+    return f"{HOW.format(unit=unit)} {folded_of(fold_below)}".rstrip()
+
+
+def folded_of(fold_below: float | None) -> str:
+    """A sentence on frames that are not drawn by themselves."""
+    if not fold_below:
+        return ""
+    return f"Frames of less than {100 * fold_below:g} % of the cost are folded into one below their caller."
+
+
+def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
+    """The difference of the whole operation, in a sentence."""
+    by, error = tree.difference(0), tree.error[0]
+    sides = f"{figure(tree.me_total[0])} {unit} in {me}, {figure(tree.base_total[0])} in {base}"
+    if not tree.sign(0):
+        return f"{sides}: no difference beyond the error of ± {figure(error)}."
+    more = "more" if by > 0 else "less"
+    percent = f", {100 * abs(by) / tree.base_total[0]:.0f} %" if tree.base_total[0] else ""
+    return f"{sides}: {with_error(abs(by), error).removeprefix('+')} {more}{percent}."
+
+
+def figure_of(tree: Tree, below: str, claim: str, how: str, *, title: str, base: str, me: str, unit: str) -> str:
+    """A picture that the program replaces by the drawing, HTML below it, and the tree for the program.
+
+    `title` begins the names of files that are saved.
+    """
+    picture = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
+    source = "data:image/svg+xml," + quote(picture, safe=" =:/;,.()*+-!@~")
+    return (
+        '<figure class="rqps-flame" style="margin:0 0 26px">'
+        f"<p><strong>{escape(claim)}</strong> {escape(how)}</p>"
+        f'<div style="overflow-x:auto"><img alt="Flame graph. {escape(claim)}" src="{source}" '
+        f'style="{_PICTURE}"></div>{below}<script type="application/x-rqps-flame">'
+        f"{packed(tree, title=title, base=base, me=me, unit=unit, claim=claim)}</script></figure>"
+    )
+
+
+@cache
+def script_element() -> str:
+    """The drawing's program as one function that is called at once. A page needs it once, a cell by itself."""
+    style, *parts = ((_HERE / name).read_text(encoding="utf-8") for name in ("flame.css", *PROGRAM))
+    known = {"LOOK": vars(LOOK), "STYLE": style}
+    constants = (f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in known.items())
+    head = "\n".join(constants).replace("<", "\\u003c")
+    return "\n".join(['<script>(() => {\n"use strict";', head, *parts[:-1], f"{parts[-1]}}})();\n</script>"])
+
+
+def without_program(html: str) -> str | None:
+    """The drawing in a cell's output, for a page that has the program once; None for other outputs."""
+    bare = html.removesuffix(script_element())
+    return bare if bare != html else None

@@ -1,0 +1,182 @@
+"""Steps by dbms, coloured by their ratio: large cells for few steps, and a screenful of small ones for many."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from rqps.show.rows import BETWEEN, with_rows
+from rqps.show.theme import COLOURS, INK, LIMITS, PALE, numbers, titled
+from rqps.show.words import (
+    NOT_COMPARED,
+    WORDS,
+    Sentences,
+    by_host,
+    coverage_of,
+    first_of_many,
+    in_order,
+    interval_of,
+    legend_of,
+    own_warnings,
+    ratio,
+    rounds_of,
+    short_dbms,
+    short_steps,
+    signs_of,
+    verdict_words,
+)
+from rqps.stats import THROUGHPUTS
+from rqps.stats.pairing import JUDGED_BY
+
+MANY_STEPS = 12
+"""More than these are drawn in rows of half the height, in their groups."""
+ROW_PX, COLUMN_PX, LABELS_PX, LINE_PX = 34, 64, 150, 14
+SMALL_ROW_PX, SMALL_LABELS_PX, SMALL_COLUMN_PX = 18, 146, 22
+PHONE_PX = 358
+LETTER_PX = 6.4
+ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
+"""Width of a small cell for sign and number, and for the number alone."""
+SURE = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
+"""Cells that are unsure keep a share of their colour."""
+
+_TOOLTIP: list[Any] = [
+    *("step:N", "dbms:N", "base:N", *numbers(".3f", names=["estimate"]), "interval:N"),
+    alt.Tooltip("coverage:Q", format=".1%", title="coverage of the interval"),
+    "verdict:N",
+    alt.Tooltip("needs:N", title="to be sure"),
+    alt.Tooltip("warned:N", title="warnings"),
+]
+PLAIN_AXIS: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
+_NOT_DRAWN = (
+    *(
+        "metric",
+        "host",
+        "table_position",
+        "kind",
+        "range",
+        "clients",
+        "base_estimate",
+        "me_estimate",
+        "build",
+        "config",
+    ),
+    *("n", "low", "high", "sure_low", "sure_high", "rounds_needed", *JUDGED_BY),
+)
+# A name is broken at its dots and underscores where a column is too narrow for it.
+_BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
+
+
+def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
+    """One cell per step and dbms: the sign of the verdict and the ratio, in colour."""
+    if metric not in set(compared["metric"]):
+        return Sentences([NOT_COMPARED])
+    numbers, of_all = own_warnings(compared.filter(metric=metric))
+    cells = _cells(numbers)
+    drawn, left_out = first_of_many(cells, cells)
+    many = cells["step"].n_unique() > MANY_STEPS
+    chart, ending, width = _many(drawn) if many else _few(cells)
+    words, base, what = verdict_words(metric), cells["base"][0], WORDS[metric]
+    count = Counter(cells["verdict"])
+    counted = ", ".join(f"{count[word]} {word}" for word in words.values() if word in count)
+    claim = f"Of {cells.height} comparison{'s' * (cells.height > 1)} with {base}: {counted}."
+    what = f"rQPS, {what}" if metric in THROUGHPUTS else f"{what[0].upper()}{what[1:]}"
+    how = (
+        f"{what} relative to {base}: mean of {rounds_of(cells['n'])}, each paired with its round's base; "
+        f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the mean. "
+        f"{legend_of(cells)} Pale: unsure."
+    )
+    return titled(chart, claim, how + ending + of_all + left_out, min_width_px=width)
+
+
+def _few(cells: pl.DataFrame) -> tuple[Any, str, int]:
+    steps, dbms = in_order(cells["step"]), in_order(cells["dbms"])
+    top: dict[str, Any] = {"orient": "top", "labelAngle": 0, "labelLimit": 0, "labelOverlap": False}
+    if len(dbms) > 3 or max(map(len, dbms)) > 11:
+        top["labelExpr"] = _BROKEN
+        # Lines of a label grow downwards from where a single one would stand: into the cells.
+        top["labelPadding"] = 2 + LINE_PX * max(name.count(".") + name.count("_") for name in dbms)
+    base = alt.Chart(cells.select(pl.exclude("group", *_NOT_DRAWN))).encode(
+        x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **PLAIN_AXIS)),
+        y=alt.Y("step:N", sort=steps, axis=alt.Axis(**PLAIN_AXIS)),
+        tooltip=_TOOLTIP,
+    )
+    chart = alt.layer(
+        base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=_colour(cells), fillOpacity=SURE),
+        base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=ink_of_cells("estimate")),
+        base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=ink_of_cells("estimate")),
+    ).properties(width="container", height=ROW_PX * len(steps))
+    return chart, "", LABELS_PX + COLUMN_PX * len(dbms)
+
+
+def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
+    """Rows below the names of their groups; the sign stands where there is room for it."""
+    heads, end = short_dbms([*cells["base"], *cells["dbms"]])
+    named = cells.with_columns(
+        pl.col("dbms").replace_strict(heads, default=pl.col("dbms")).alias("head"),
+        pl.col("step").replace_strict(short_steps(cells)).alias("name"),
+        pl.format("{}{}", "group", pl.lit(BETWEEN)).alias("heading"),
+    )
+    rows = with_rows(named, "group", "name")
+    columns = in_order(rows["head"])
+    headings = rows.filter(pl.col("group") != "").select("group", row="heading").unique(maintain_order=True)
+    order: list[str] = []
+    for (heading,), of_group in rows.group_by("heading", maintain_order=True):
+        order += [*headings.filter(row=heading)["row"], *in_order(of_group["row"])]
+    column_px = (PHONE_PX - SMALL_LABELS_PX) / len(columns)
+    upright = max(map(len, columns)) * LETTER_PX > column_px
+    plain = PLAIN_AXIS | {"labelLimit": 0, "labelOverlap": False}
+    label: dict[str, Any] = {"labelExpr": "slice(datum.value, indexof(datum.value, '⋅') + 2)", "labelFontSize": 11}
+    x = alt.X("head:N", sort=columns, axis=alt.Axis(orient="top", labelAngle=-90 if upright else 0, **plain))
+    y = alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(values=order, **label, **plain))
+    base = alt.Chart(rows.select(pl.exclude("heading", "position", *_NOT_DRAWN))).encode(x=x, y=y, tooltip=_TOOLTIP)
+    column = f"width / {len(columns)}"
+    text = f"{column} >= {ROOM_FOR_SIGN_PX} ? datum.label : {column} >= {ROOM_FOR_NUMBER_PX} ? datum.number : ''"
+    letters = f"{column} >= {ROOM_FOR_SIGN_PX} ? 10.5 : 9"
+    layers: list[Any] = [
+        base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=_colour(cells), fillOpacity=SURE),
+        base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(color=ink_of_cells("estimate")),
+    ]
+    if not headings.is_empty():
+        # Across both the names and the cells: as an axis's label the longest would take the cells' room.
+        heading = alt.Chart(headings).mark_text(align="left", fontWeight="bold", fontSize=12, dy=2, color=INK)
+        layers.append(heading.encode(x=alt.value(-SMALL_LABELS_PX), y=y, text="group:N"))
+    chart = alt.layer(*layers).properties(width="container", height=SMALL_ROW_PX * len(order))
+    ending = f" All names end with {end}, which is left out." if end else ""
+    width = min(PHONE_PX, SMALL_LABELS_PX + SMALL_COLUMN_PX * len(columns))
+    return chart, ending, width
+
+
+def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
+    """With `label`, the ratio with its sign, `number` for a narrow cell, and `interval`; verdicts in words."""
+    metric = str(numbers["metric"][0])
+    sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
+    number = pl.col("estimate").map_elements(ratio, pl.String)
+    short = pl.col("estimate").map_elements("{:.2f}".format, pl.String).replace("1.00", "~1")
+    reach = pl.struct("low", "high", "estimate").map_elements(interval_of, pl.String)
+    mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
+    return by_host(numbers).with_columns(
+        pl.format("{} {}{}", sign, number, mark).alias("label"),
+        short.alias("number"),
+        reach.alias("interval"),
+        pl.col("verdict").replace(verdict_words(metric)),
+    )
+
+
+def _colour(cells: pl.DataFrame) -> alt.Color:
+    """Worse is orange, also where that is more."""
+    return colour_of_cells("estimate", COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1])
+
+
+def colour_of_cells(column: str, colours: Sequence[str] = COLOURS) -> alt.Color:
+    """The colour of a ratio, in the steps of the published studies."""
+    scale = alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours))
+    legend = alt.Legend(title="ratio", gradientLength=200, direction="horizontal", format=".2f")
+    return alt.Color(f"{column}:Q", scale=scale, legend=legend)
+
+
+def ink_of_cells(column: str) -> Any:
+    """Black or white, whichever can be read on that colour."""
+    dark = f"datum.{column} < {LIMITS[0]} || datum.{column} >= {LIMITS[-1]}"
+    return alt.when(f"datum.verdict !== 'unsure' && ({dark})").then(alt.value("#ffffff")).otherwise(alt.value(INK))

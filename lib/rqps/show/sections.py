@@ -1,0 +1,236 @@
+"""Sections that many pages have: builds, conditions, warnings, absolute numbers, CPU, and one number traced."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from great_tables import GT
+
+from rqps import stats
+from rqps.show.lines import counters, throughput
+from rqps.show.rows import bars
+from rqps.show.table import Column, absolute_table, cut, ratio_cell, spread, table, unbroken
+from rqps.show.words import (
+    NOT_COMPARED,
+    Sentences,
+    by_host,
+    hosts_together,
+    in_order,
+    legend_of,
+    on_host,
+    verdict_words,
+)
+from rqps.store import Study
+
+LONGEST_VALUE = 24
+NAMED, MOST_BESIDE = 3, 40
+MANY_ALIKE = 3
+"""Steps of a dbms with the same warning but for its numbers, above which they share one row."""
+NO_DIFFERENCE = "\0"
+_NUMBER = r"\d[\d,]*(?:\.\d+)?"
+
+
+def warnings(study: Study) -> GT:
+    """All warnings of a study: those of its runs, and those from comparing them."""
+    return warnings_table(stats.all_warnings(study))
+
+
+def builds(study: Study) -> GT:
+    """The servers that answered."""
+    found = hosts_together(stats.builds(study.runs, study.conditions))
+    labels = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
+    note = "sha256: the first 12 digits of the digest of the mysqld file. Options: those with two values."
+    note += " Runs: on each of the hosts." if "hosts" in found.columns else ""
+    return table(found, [Column(each, labels.get(each, "")) for each in found.columns], name="builds", note=note)
+
+
+def conditions(study: Study) -> Iterator[GT | Sentences]:
+    """Builds that answered, options that some have, conditions that hosts differ in and that all runs share, and
+    settings that differ unasked."""
+    yield builds(study)
+    columns = [Column("option"), Column("value"), Column("dbms", "asked of")]
+    yield table(stats.options_of_some(study.conditions, study.runs), columns, name="options-of-some")
+    yield from conditions_tables(stats.same_for_all(study.conditions))
+    yield differences_table(stats.hidden_differences(study, study.card.base))
+
+
+def method(compared: pl.DataFrame) -> Sentences:
+    """The statistic of the comparisons, and the interval by which their verdicts are decided."""
+    statistic = stats.STUDENT
+    judged = compared.drop_nulls("verdict")
+    looks, differ = max(judged["looks"].to_list(), default=1), stats.verdict.surely_differ(judged)
+    decided_by = stats.verdict.method(judged.height, differ, looks)
+    return Sentences([f"{statistic.name}. {statistic.assumption}", decided_by])
+
+
+def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
+    """Verdicts on throughput, CPU and instructions beside each other, and sentences on those that differ."""
+    beside = stats.side_by_side(by_host(compared))
+    differ = beside.drop_nulls("meaning")
+    there = [metric for metric in stats.SIDES if metric in set(compared["metric"])]
+    said = []
+    for verdicts, rows in differ.group_by(*there, "meaning", maintain_order=True):
+        *each, meaning = verdicts
+        named = [f"{step} of {dbms}" for step, dbms in rows.select("step", "dbms").head(NAMED).iter_rows()]
+        more = f" and {rows.height - NAMED} more" if rows.height > NAMED else ""
+        words = ", ".join(
+            f"{stats.SIDES[metric]} {verdict_words(metric)[str(word)]}"
+            for metric, word in zip(there, each, strict=True)
+            if word
+        )
+        said.append(f"{words[0].upper()}{words[1:]}: {meaning} ({', '.join(named)}{more}).")
+    alike = beside.height - differ.height
+    yield Sentences([*said, f"In {alike} of {beside.height} comparisons the verdicts do not differ."])
+    if differ.is_empty():
+        return
+    keys = ["host", "step", "dbms"]
+    numbers = by_host(compared).join(differ.select(*keys, "meaning"), on=keys)
+    cells = spread(numbers.filter(pl.col("metric").is_in(there)), "metric", ["step", "dbms", "meaning"])[:MOST_BESIDE]
+    columns = [Column(each, f"{stats.SIDES[each]}, relative", ratio_cell, align="center") for each in there]
+    yield table(
+        cells,
+        [Column("step", form=unbroken), Column("dbms"), *columns, Column("meaning", "what it means")],
+        name="side-by-side",
+        note=f"{min(differ.height, MOST_BESIDE)} of {differ.height} comparisons whose verdicts differ. "
+        f"{legend_of(compared)} CPU and instructions are per operation.",
+    )
+
+
+def absolute(study: Study) -> GT:
+    """Throughput and the cost of an operation as they were measured."""
+    values = stats.measured(study)
+    return absolute_table(stats.in_tables(stats.absolute(values)))
+
+
+def cpu(study: Study) -> Any:
+    """CPU time per operation of server and client, as bars."""
+    parts = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
+    values = stats.absolute(stats.measured(study, parts))
+    return bars(stats.in_tables(values), study.card.base, parts)
+
+
+def seconds(run: Study) -> Any:
+    """Throughput of each second of a run."""
+    return throughput(stats.throughput_over_time(run.intervals, run.steps))
+
+
+def sampled(run: Study) -> Any:
+    """Counters of the host and of both processes along a run."""
+    return counters(stats.counters_over_time(run.counters, run.steps))
+
+
+def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
+    """The rounds behind the number that is farthest from 1, with the runs whose rows they come from."""
+    if metric not in set(compared["metric"]):
+        return Sentences([NOT_COMPARED])
+    host, step, dbms = stats.strongest(compared, metric)
+    found = stats.where_from(rounds.filter(host=host), step, dbms, metric)
+    who = f"{step}, {dbms}{on_host(compared, host)} against {study.card.base}"
+    note = f"{who}: the mean of `ratio`, by its logarithm, is the number above."
+    if "cycles" in found.columns:
+        note += (
+            " A round's ratio is the median of its cycles' ratios: a cycle is the rows of `slices` with its number, "
+            "of both runs. Rounds that their cycles tell more exactly weigh more."
+        )
+    return table(found, name="trace", note=note)
+
+
+def differences_table(differences: pl.DataFrame) -> GT | Sentences:
+    """One row per setting, one column per dbms; where a dbms has the base's value its cell is empty."""
+    if differences.is_empty():
+        return Sentences(["None: all settings that no config asks for are alike."])
+    rows = differences.with_columns(
+        pl.struct("base_value", "value").map_elements(_flags_that_differ, pl.String).alias("value")
+    )
+    base, several = str(rows["base"][0]), rows["host"].n_unique() > 1
+    wide = rows.pivot("dbms", index=["host", "name", "base_value"], values="value", maintain_order=True)
+    dbms = [Column(each, form=_short) for each in in_order(rows["dbms"])]
+    together = hosts_together(wide).sort("name", maintain_order=True)
+    return table(
+        together.with_columns(pl.col(each.name).fill_null(NO_DIFFERENCE) for each in dbms),
+        [Column("name"), *([Column("hosts")] if several else []), Column("base_value", base, form=_short), *dbms],
+        name="differences",
+        note=f"An empty cell: the same as {base}. Of a list of flags, those that differ. "
+        "Hover over a value that is cut off.",
+    )
+
+
+def warnings_table(warnings: pl.DataFrame) -> GT:
+    """One row per warning, with whom it concerns; the same text stands once.
+
+    Where many steps of a dbms have the same text but for its numbers, one row has their reach.
+    """
+    if warnings.is_empty():
+        return table(pl.DataFrame({"kind": ["none"], "text": ["No run gave a warning."]}), name="warnings")
+    form = pl.col("text").str.replace_all(_NUMBER, "#")
+    steps = pl.col("step").n_unique().over("kind", "host", "dbms", form)
+    many = steps > MANY_ALIKE
+    rows = (
+        warnings.with_columns(
+            pl.when(many).then(pl.format("{} steps", steps)).otherwise("step").fill_null("all").alias("step"),
+            pl.when(many).then(form).otherwise("text").alias("said"),
+            pl.col("dbms").fill_null("all"),
+        )
+        .group_by("kind", "host", "dbms", "step", "said", maintain_order=True)
+        .agg("text", pl.col("round").drop_nulls().unique().sort())
+        .sort("kind", maintain_order=True)
+    )
+    rounds = pl.col("round").cast(pl.List(pl.String)).list.join(", ").replace("", "all")
+    text = pl.col("text").map_elements(_with_reach, pl.String)
+    return table(rows.select("kind", "host", "dbms", "step", text, rounds.alias("rounds")), name="warnings")
+
+
+def _with_reach(texts: Sequence[str]) -> str:
+    """Texts that are the same but for their numbers as one, with each number from lowest to highest.
+
+    >>> _with_reach(["others kept 16% of a CPU", "others kept 101% of a CPU", "others kept 42% of a CPU"])
+    'others kept 16 to 101% of a CPU'
+    """
+    numbers = zip(*(re.findall(_NUMBER, text) for text in texts), strict=True)
+    reach = iter([sorted(set(each), key=lambda number: float(number.replace(",", ""))) for each in numbers])
+
+    def reach_of(_: re.Match[str]) -> str:
+        found = next(reach)
+        return " to ".join(dict.fromkeys((found[0], found[-1])))
+
+    return re.sub(_NUMBER, reach_of, texts[0])
+
+
+def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
+    """Facts that all runs of a host have in common, grouped by subject: hosts side by side where they differ, then
+    those that are the same on all."""
+    rows = conditions.with_columns(pl.col("value").fill_null("not known"))
+    by_subject = {"group": "kind", "rows": "name"}
+    if len(hosts := in_order(rows["host"])) > 1:
+        wide = rows.pivot("host", index=["kind", "name"], values="value", maintain_order=True).fill_null("–")
+        differ = wide.filter(pl.concat_list(hosts).list.n_unique() > 1)
+        rows = rows.join(differ, on=["kind", "name"], how="anti", maintain_order="left").filter(host=hosts[0])
+        title = "What differs between the hosts"
+        if not differ.is_empty():
+            yield table(differ, [Column(each) for each in hosts], name="hosts-differ", title=title, **by_subject)
+    yield table(rows, [Column("value")], name="conditions", **by_subject)
+
+
+def _flags_that_differ(values: Mapping[str, str]) -> str:
+    """The flags that are others in the second of two lists, such as optimizer_switch; any other value as it is.
+
+    >>> _flags_that_differ({"base_value": "a=on,b=on,c=on", "value": "a=on,b=off,d=on"})
+    'b=off, with d, without c'
+    >>> _flags_that_differ({"base_value": "128", "value": "256"})
+    '256'
+    """
+    base, value = values["base_value"], values["value"]
+    if "," not in base or "," not in value:
+        return value
+    theirs, ours = (dict(flag.partition("=")[::2] for flag in each.split(",")) for each in (base, value))
+    other = [f"{name}={state}" for name, state in ours.items() if theirs.get(name, state) != state]
+    other += [f"with {name}" for name in ours if name not in theirs]
+    return ", ".join([*other, *(f"without {name}" for name in theirs if name not in ours)])
+
+
+def _short(value: str) -> str:
+    """A value as HTML, cut where it is longer than a cell should be."""
+    if value == NO_DIFFERENCE:
+        return " "
+    return cut(value, len(value) if ", " in value else LONGEST_VALUE) or "(empty)"

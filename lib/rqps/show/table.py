@@ -1,0 +1,309 @@
+"""Tables made from a list of columns, and the two forms in which ratios of many dbms are published."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import polars as pl
+from great_tables import GT, html, loc, style
+
+from rqps.show.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on
+from rqps.show.words import (
+    NOT_COMPARED,
+    Sentences,
+    by_host,
+    coverage_of,
+    first_of_many,
+    groups_of,
+    in_order,
+    interval_of,
+    legend_of,
+    medians_of,
+    own_warnings,
+    ratio,
+    reach_of,
+    rounds_of,
+    signs_of,
+)
+
+Cell = Mapping[str, Any]
+TEXT_WIDTH = 24
+MOST_EXPLAINED = 4
+# As the published tables have them: cost per operation beside throughput.
+ABSOLUTE = {
+    "operations_per_s": "operations/s",
+    "server_cpu_us_per_operation": "server CPU, µs/o",
+    "client_cpu_us_per_operation": "client CPU, µs/o",
+    "host_context_switches_per_operation": "cs/o",
+    "host_reads_per_operation": "r/o",
+    "host_read_kb_per_operation": "rKB/o",
+    "host_write_kb_per_operation": "wKB/o",
+    "server_instructions_per_operation": "server instructions/o",  # of the CPU's own counters, where it has them
+    "server_cycles_per_operation": "server cycles/o",
+}
+
+
+_STYLE: dict[str, Any] = {
+    "table_font_size": "14px",
+    "table_font_color": INK,
+    "table_margin_left": "0",
+    "data_row_padding": "5px",
+    "heading_align": "left",
+    "table_border_top_style": "none",
+    "table_border_bottom_color": GRID,
+    "table_body_hlines_color": GRID,
+    "column_labels_font_weight": "600",
+    "row_group_font_weight": "600",
+    "row_group_padding": "7px",
+    "source_notes_font_size": "12px",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    `form` writes a value: a format such as `.2f`, or a function that returns HTML, which is shown as it is. `colour`
+    gives the colour behind a value, if any. Values that are null are dashes. `under` is a heading that it shares with
+    its neighbours.
+    """
+
+    name: str
+    label: str = ""
+    form: str | Callable[[Any], str] = ""
+    colour: Callable[[Any], str | None] | None = None
+    align: str = ""
+    note: str = ""
+    under: str = ""
+
+
+def table(
+    frame: pl.DataFrame | Sequence[Cell],
+    columns: Iterable[Column] | None = None,
+    *,
+    name: str,
+    group: str = "",
+    rows: str = "",
+    title: str = "",
+    note: str = "",
+) -> GT:
+    """The columns of a frame as a table, in our style.
+
+    `name` makes its id, `group` is the column of its headings and `rows` that of its row names. Below it stand `note`
+    and the notes of the columns.
+    """
+    if isinstance(frame, pl.DataFrame):
+        given = frame.to_dict(as_series=False)
+    else:
+        given = {each: [row[each] for row in frame] for each in (frame[0] if frame else ())}
+    shown = list(columns) if columns is not None else [Column(each) for each in given]
+    named = [each for each in (group, rows) if each]
+    cells = {each: given[each] for each in named} | {
+        each.name: _written(each.form, given[each.name]) for each in shown
+    }
+    made = GT(
+        pl.DataFrame(cells, strict=False), id=f"rqps-{name}", groupname_col=group or None, rowname_col=rows or None
+    )
+    made = made.opt_table_font(font=list(FONTS)).tab_options(**_STYLE)
+    made = made.cols_label({each.name: each.label for each in shown if each.label})
+    if written := [each.name for each in shown if each.form]:
+        made = made.fmt(lambda value: value or "–", columns=written)
+    for align in {each.align for each in shown if each.align}:
+        made = made.cols_align(align, columns=[each.name for each in shown if each.align == align])
+    for under in in_order(each.under for each in shown if each.under):
+        made = made.tab_spanner(under, columns=[each.name for each in shown if each.under == under])
+    if rows:
+        made = made.tab_style(style.css("white-space: nowrap"), loc.stub())
+    for each in shown:
+        colours = [each.colour(value) for value in given[each.name]] if each.colour else []
+        for colour in in_order(filter(None, colours)):
+            at = loc.body(columns=each.name, rows=[row for row, its in enumerate(colours) if its == colour])
+            made = made.tab_style([style.fill(colour), style.text(color=ink_on(colour))], at)
+    if title:
+        made = made.tab_header(title=title)
+    notes = " ".join(filter(None, (note, *(each.note for each in shown))))
+    return made.tab_source_note(html(f"<div>{escape(notes)}</div>")) if notes else made
+
+
+def spread(frame: pl.DataFrame, across: str, index: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per `index`, with a column for each value of `across` that holds that whole row of the frame, or None.
+
+    >>> found = pl.DataFrame({"step": ["a", "a"], "dbms": ["x", "y"], "estimate": [1.0, 0.8]})
+    >>> spread(found, "dbms", ["step"])[0]["y"]["estimate"]
+    0.8
+    """
+    heads = in_order(frame[across])
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in frame.iter_rows(named=True):
+        key = tuple(row[each] for each in index)
+        found.setdefault(key, dict(zip(index, key, strict=True)) | dict.fromkeys(heads))[row[across]] = row
+    return list(found.values())
+
+
+def two_lines(above: str, below: str, *, muted: bool = False) -> str:
+    """A cell of a number with something smaller below it."""
+    ink = f"color:{MUTED};" if muted else ""
+    return f'{above}<br><span style="font-size:11px;{ink}white-space:nowrap">{below}</span>'
+
+
+def unbroken(name: str) -> str:
+    """A name as HTML that stays on one line."""
+    return f'<span style="white-space:nowrap">{escape(name)}</span>'
+
+
+def cut(text: str, longest: int) -> str:
+    """A text as HTML, cut where it is longer; hovering shows all of it.
+
+    >>> cut("ON", 24), cut("a<b", 2)
+    ('ON', '<span title="a&lt;b">a&lt;…</span>')
+    """
+    return escape(text) if len(text) <= longest else f'<span title="{escape(text)}">{escape(text[:longest])}…</span>'
+
+
+def whose(row: Cell, cell: str) -> str:
+    """A cell as HTML that says whose number it is, wherever it stands: on a page it leads to its rounds."""
+    names = "".join(f' data-{name}="{escape(row[name])}"' for name in ("step", "dbms", "base") if name in row)
+    return f"<span{names}>{cell}</span>"
+
+
+def ratio_cell(row: Cell) -> str:
+    """A row of the tidy frame: sign and ratio, below them the interval and the rounds."""
+    warned = row.get("warned") or ""
+    mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
+    number = f"{signs_of(row['metric']).get(row.get('verdict', ''), '')} {ratio(row['estimate'])}{mark}".lstrip()
+    cell = two_lines(f'<b style="white-space:nowrap">{number}</b>', f"{interval_of(row)} · n={row['n']}")
+    return whose(row, cell)
+
+
+def ratio_colour(row: Cell | None) -> str | None:
+    """The heatmap's colour of that row; none of one that has no verdict."""
+    return colour_of(row["estimate"], row["verdict"]) if row and "verdict" in row else None
+
+
+def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s", means: pl.DataFrame | None = None) -> Any:
+    """Steps by dbms: the ratio, its interval, rounds and verdict; in the last row the `means` over all steps."""
+    if metric not in set(compared["metric"]):
+        return Sentences([NOT_COMPARED])
+    numbers, of_all = own_warnings(compared.filter(metric=metric))
+    rows = by_host(numbers)
+    group = "group" if len(groups_of(rows)) > 1 else ""
+    colour = ratio_colour if metric == "operations_per_s" else None
+    columns = [Column(each, form=ratio_cell, colour=colour, align="center") for each in in_order(rows["dbms"])]
+    notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the mean."
+    marked = [
+        f"⚠ {row['step']}, {row['dbms']}: {row['warned']}." for row in rows.filter(pl.col("warned") != "").to_dicts()
+    ]
+    more = f" ⚠ {len(marked) - MOST_EXPLAINED} more stand under the warnings." if len(marked) > MOST_EXPLAINED else ""
+    cells = spread(rows, "dbms", [*filter(None, [group]), "step"])
+    if last := means_of(means, metric):
+        several = f"All {max(row['steps'] for row in last.values())} steps"
+        cells.append(dict.fromkeys(cells[0]) | {"group": several, "step": "geometric mean", **last})
+    return table(
+        cells,
+        [Column("step", form=unbroken), *columns],
+        name=f"relative-{metric}",
+        group=group,
+        note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(rows)}{of_all} "
+        f"{' '.join(marked[:MOST_EXPLAINED])}{more}",
+    )
+
+
+def means_of(means: pl.DataFrame | None, metric: str) -> dict[str, Cell]:
+    """The row of each dbms of a frame of geometric means, if there is one."""
+    rows = [] if means is None else by_host(means.filter(metric=metric)).to_dicts()
+    return {row["dbms"]: row for row in rows}
+
+
+def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
+    """Ratios as text in their published form, with interval, verdict if there is one, and rounds after each."""
+    if metric not in set(compared["metric"]):
+        return NOT_COMPARED
+    rows = by_host(compared.filter(metric=metric))
+    dbms, signs = in_order(rows["dbms"]), signs_of(metric)
+    cells = {
+        (row["step"], row["dbms"]): " ".join(
+            filter(
+                None, [ratio(row["estimate"]), f"({interval_of(row)})", signs.get(row["verdict"]), f"n={row['n']}"]
+            )
+        )
+        for row in rows.iter_rows(named=True)
+    }
+    width = max([TEXT_WIDTH, *(len(cell) + 2 for cell in cells.values())])
+    lines = [f"Relative to: {rows['base'][0]}"]
+    lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 1)]
+    lines += ["", "".join(f"col-{number}".ljust(width) for number in range(1, len(dbms) + 1)) + "step"]
+    groups = groups_of(rows)
+    for number, (group, steps) in enumerate(groups.items()):
+        lines += [""] * (number > 0) + [group] * (len(groups) > 1)
+        lines += ["".join(cells.get((step, name), "-").ljust(width) for name in dbms) + step for step in steps]
+    return "\n".join(lines)
+
+
+def absolute_table(absolute: pl.DataFrame) -> GT:
+    """One row per step and dbms: throughput with its interval, and the cost of an operation."""
+    rows = by_host(absolute.filter(pl.col("metric").is_in(list(ABSOLUTE))))
+    of_steps = rows.filter(metric="operations_per_s").group_by("step", maintain_order=True)
+    rows, left_out = first_of_many(rows, of_steps.agg(pl.col("estimate").max() / pl.col("estimate").min()))
+    there = set(rows["metric"])
+    cells = spread(rows, "metric", ["step", "dbms"])
+    for row in cells:
+        row["rounds"] = (row.get("operations_per_s") or {}).get("n")
+
+    def cell(row: Cell) -> str:
+        form = ",.0f" if row["metric"] == "operations_per_s" or row["estimate"] >= 100 else ",.2f"
+        number = f"{row['estimate']:{form}}"
+        return number if row["low"] is None else two_lines(number, interval_of(row, form), muted=True)
+
+    what = f"Medians, below them the {coverage_of(rows['coverage'])}"
+    if rows["n"].max() == 1:
+        what = "One round, so there is no interval"
+    metrics = [Column(each, label, cell, align="right") for each, label in ABSOLUTE.items() if each in there]
+    return table(
+        cells,
+        [*metrics, Column("rounds")],
+        name="absolute",
+        group="step",
+        rows="dbms",
+        note=f"{what}. µs/o is CPU time per operation of the process; cs/o, r/o, rKB/o and wKB/o are the whole "
+        f"host's context switches, disk reads and KB per operation.{left_out}",
+    )
+
+
+def numbers_table(
+    found: pl.DataFrame,
+    columns: Sequence[Column],
+    base: str,
+    *,
+    name: str,
+    title: str = "",
+    note: str = "",
+    by: str = "step",
+) -> GT:
+    """Metrics of the tidy frame as columns, below each number its interval, one row per step and dbms.
+
+    The base stands first in each step; or, by dbms, before the rest.
+    """
+    rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
+    is_me = pl.col("dbms") != base
+    listed = pl.col("dbms").cast(pl.Enum(in_order(rows["dbms"])))
+    order: list[Any] = ["position", is_me] if by == "step" else [is_me, listed, "position"]
+    wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
+    shown = [each for each in columns if each.name in wide[0]]
+    note = f"{note} {medians_of(rows)}".strip()
+    of_row = "dbms" if by == "step" else "step"
+    return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=note)
+
+
+def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:
+    """A cell of the median, written by `form`, above its interval."""
+
+    def cell(row: Cell) -> str:
+        return two_lines(form(row["estimate"]), reach_of(row, form), muted=True)
+
+    return cell
+
+
+def _written(form: str | Callable[[Any], str], values: list[Any]) -> list[Any]:
+    write = form if callable(form) else lambda value: format(value, form)
+    return ["–" if value is None else write(value) for value in values] if form else values

@@ -1,0 +1,112 @@
+"""Colours and sizes that all charts and tables share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+from zlib import crc32
+
+import altair as alt
+
+# As published: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green, and a sign
+# stands beside every colour, so that a print in grey can be read too.
+LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
+COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0b6e64")
+VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#8b96a0"}
+
+# Okabe and Ito's colours, then some of Tol's: nearly everybody can distinguish them.
+_OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+SERIES = (*_OKABE_ITO, "#332288", "#999933", "#882255", "#44aa99")
+
+INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
+FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
+PICTURE_WIDTH_PX = 760
+PALE = 0.2
+"""The share of its colour that an unsure cell keeps."""
+_OF_BUILDS = ("my5534", "my8033", "my5624", "my97", "my5614")
+_PLAIN = ("common", "base", "defaults")
+LINE = 120
+
+
+def colour_of(ratio: float, verdict: str = "") -> str:
+    """The heatmap's colour of a ratio, pale where it is unsure.
+
+    >>> colour_of(1.0), colour_of(0.95) == colour_of(1.05), colour_of(0.62), colour_of(0.62, "unsure")
+    ('#eceff1', False, '#a63c06', '#edd8cd')
+    """
+    colour = COLOURS[sum(ratio >= limit for limit in LIMITS)]
+    return lighter(colour, 1 - PALE) if verdict == "unsure" else colour
+
+
+def lighter(colour: str, share: float) -> str:
+    """A colour with so much white in it.
+
+    >>> lighter("#000000", 0.5)
+    '#808080'
+    """
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
+
+
+def dbms_colours(names: Iterable[str]) -> dict[str, str]:
+    """The colour of each dbms: it follows from the name, so that a dbms has the same one in every chart. Where two
+    names of a chart would share one, the later takes the next that is free.
+
+    >>> dbms_colours(["my5624.common", "my8033.common"]) | dbms_colours(["my8033.common", "my8033.ps0"])
+    {'my5624.common': '#009e73', 'my8033.common': '#d55e00', 'my8033.ps0': '#eaae80'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        build, _, config = name.partition(".")
+        place = _OF_BUILDS.index(build) if build in _OF_BUILDS else crc32(build.encode())
+        share = 0.0 if config in _PLAIN else (0.5, 0.3, 0.65)[0 if config == "ps0" else crc32(config.encode()) % 3]
+        colours = [lighter(SERIES[(place + more) % len(SERIES)], share) for more in range(len(SERIES))]
+        found[name] = next((each for each in colours if each not in found.values()), colours[0])
+    return found
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read more easily on a colour of the heatmap."""
+    return "#ffffff" if colour in (COLOURS[0], COLOURS[-1]) else INK
+
+
+def colours(column: str, of_values: Mapping[str, str]) -> alt.Color:
+    """The colours of a column by its values, with a legend that has no title."""
+    scale = alt.Scale(domain=list(of_values), range=list(of_values.values()))
+    return alt.Color(f"{column}:N", title=None, scale=scale)
+
+
+def titled(chart: Any, claim: str, how: str, *, min_width_px: int = 0) -> Any:
+    """A claim above a chart and, smaller, how it was made. The page lets a chart scroll below `min_width_px`."""
+    title = alt.TitleParams(text=wrap(claim, LINE - 30), subtitle=wrap(how, LINE))
+    return chart.properties(
+        title=title,
+        description=f"{claim} {how}",
+        usermeta={"rqps": {"claim": claim, "how": how, "minWidth": min_width_px}},
+    )
+
+
+def numbers(form: str, unit: str = "", names: Sequence[str] = ("estimate", "low", "high")) -> list[Any]:
+    """Tooltips of the rounds, and of numbers with their unit."""
+    of = [alt.Tooltip(f"{name}:Q", format=form, title=f"{name}{unit}") for name in names]
+    return [alt.Tooltip("n:Q", title="rounds"), *of]
+
+
+_TEXT: dict[str, Any] = {"labelColor": INK, "titleColor": MUTED, "labelFontSize": 12, "titleFontSize": 12}
+_AXIS = {"gridColor": GRID, "domainColor": "#b6bfc6", "tickColor": "#b6bfc6", "labelLimit": 320}
+_TITLE = {"anchor": "start", "frame": "bounds", "color": INK, "fontSize": 15, "offset": 12, "limit": 900}
+_CONFIG: dict[str, Any] = {
+    "font": ", ".join(FONTS),
+    "background": "#ffffff",
+    "view": {"stroke": None, "continuousWidth": PICTURE_WIDTH_PX},
+    "axis": {**_TEXT, **_AXIS, "titleFontWeight": "normal"},
+    "axisX": {"titleAnchor": "end"},  # on a phone a centred one would not fit
+    "legend": {**_TEXT, "orient": "top", "symbolOpacity": 1, "titleFontWeight": "normal", "labelLimit": 0},
+    "header": {**_TEXT, "labelFontWeight": "bold", "title": None},
+    "title": {**_TITLE, "subtitleColor": MUTED, "subtitleFontSize": 12},
+    "range": {"category": list(SERIES)},
+}
+
+
+@alt.theme.register("rqps", enable=False)
+def _theme() -> alt.theme.ThemeConfig:
+    return {"config": _CONFIG}  # type: ignore[typeddict-item]

@@ -1,0 +1,372 @@
+"""Words for numbers, verdicts, warnings and names, the same in tables, charts and sentences."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import polars as pl
+
+from rqps.stats import THROUGHPUTS, most_changed
+from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT
+from rqps.terminal import counted, percent
+
+SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
+COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
+MOST_NAMED, MOST_SENTENCES = 3, 5
+MOST_STEPS = 100
+"""Steps in one table or map; of more, those that changed most."""
+NEAR_1 = 0.05
+"""Ratios as near to 1 have a digit more."""
+
+# Metrics as the titles of charts have them.
+WORDS = {
+    "operations_per_s": "operations/s",
+    "server_cpu_us_per_operation": "server CPU per operation",
+    "client_cpu_us_per_operation": "client CPU per operation",
+    "host_cpu_us_per_operation": "CPU of the whole host per operation",
+}
+
+NOT_COMPARED = "Nothing was compared here: no round has both its base and another dbms with such a number."
+
+Row = Mapping[str, Any]
+
+
+class Sentences:
+    """Sentences, shown as a list in a notebook and on a page, where a fold has all but the first few, and as lines
+    elsewhere. Names in them stay text."""
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self.sentences = tuple(sentences)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"- {sentence}" for sentence in self.sentences)
+
+    def _repr_html_(self) -> str:
+        first, more = self.sentences[:MOST_SENTENCES], self.sentences[MOST_SENTENCES:]
+        fold = f"<details class='long'><summary>{len(more)} more</summary>{_listed(more)}</details>" if more else ""
+        return _listed(first) + fold
+
+
+def _listed(sentences: Iterable[str]) -> str:
+    return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>"
+
+
+def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The rows of the steps whose ratios are farthest from 1, of steps too many to read; and what is left out."""
+    steps = rows["step"].n_unique()
+    if steps <= MOST_STEPS:
+        return rows, ""
+    shown = most_changed(ratios.filter(pl.col("estimate").is_finite() & (pl.col("estimate") > 0)), MOST_STEPS)
+    return rows.filter(pl.col("step").is_in(shown)), (
+        f" Shown are the {len(shown)} of {steps:,} steps that changed most; the notebook's frames have all of them."
+    )
+
+
+class Nothing(Sentences):
+    """A sentence on why there is nothing to show; a page leaves it out, and the prose above it."""
+
+    MARK = "rqps-nothing"
+
+    def _repr_html_(self) -> str:
+        return f"<div class='{self.MARK}'>{super()._repr_html_()}</div>"
+
+
+class Text(str):
+    """Lines of text that keep their columns: in a notebook and on a page they scroll instead of being broken."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre class='text' style='white-space:pre;overflow-x:auto'>{escape(self)}</pre>"
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Texts below headings that open them on a page; as lines elsewhere. What is in them stays text."""
+
+    note: str
+    texts: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return "\n\n".join([self.note, *(f"{heading}\n{text}" for heading, text in self.texts.items())])
+
+    def _repr_html_(self) -> str:
+        parts = [
+            f"<details class='long' style='margin:4px 0'><summary>{escape(heading)}</summary>"
+            f"{Text(text)._repr_html_()}</details>"
+            for heading, text in self.texts.items()
+        ]
+        return f"<p>{escape(self.note)}</p>{''.join(parts)}"
+
+
+def ratio(value: float) -> str:
+    """A ratio, with a digit more near 1: 0.996 is not 1.00.
+
+    >>> ratio(0.996), ratio(0.62), ratio(1.25)
+    ('0.996', '0.62', '1.25')
+    """
+    return f"{value:{_form_of(value)}}"
+
+
+def _form_of(value: float) -> str:
+    return ".3f" if abs(value - 1) < NEAR_1 else ".2f"
+
+
+def interval_of(row: Row, form: str = "", of: str = "") -> str:
+    """The columns `low` and `high` as text, or those that begin with the name `of`: as `form` says, or in the digits
+    of the ratio between them.
+
+    >>> interval_of({"low": 0.601, "high": 0.65}), interval_of({"low": None, "high": None})
+    ('0.60–0.65', 'no interval')
+    >>> interval_of({"low": 0.981, "high": 1.2, "estimate": 1.03}), interval_of({"low": 0.981, "high": 1.012})
+    ('0.981–1.200', '0.981–1.012')
+    >>> interval_of({"added_low": -0.2, "added_high": 0.1}, "+.1f", "added")
+    '-0.2 to +0.1'
+    """
+    low, high = (row[f"{of}_{end}" if of else end] for end in ("low", "high"))
+    if low is None:
+        return "no interval"
+    names = (f"{of}_estimate", of) if of else ("estimate",)
+    middle = next((row[name] for name in names if name in row), (low + high) / 2)
+    form = form or _form_of(middle)
+    return f"{low:{form}}{' to ' if form.startswith('+') else '–'}{high:{form}}"
+
+
+def number_of(row: Row) -> str:
+    """The ratio of a row of the tidy frame, as a sentence has it.
+
+    >>> number_of({"estimate": 0.62, "low": 0.6, "high": 0.65, "n": 6})
+    '0.62 (0.60–0.65, 6 rounds)'
+    """
+    return f"{ratio(row['estimate'])} ({interval_of(row)}, {rounds_of([row['n']])})"
+
+
+def rounds_of(counts: Iterable[int]) -> str:
+    """The number of rounds, in words.
+
+    >>> rounds_of([6, 6]), rounds_of([5, 6]), rounds_of([1])
+    ('6 rounds', '5 to 6 rounds', '1 round')
+    """
+    counts = list(counts)
+    low, high = min(counts), max(counts)
+    return f"{low} to {high} rounds" if low < high else f"{low} round{'' if low == 1 else 's'}"
+
+
+def coverage_of(coverages: Iterable[float]) -> str:
+    """The coverage of the intervals, in words.
+
+    >>> coverage_of([0.96875]), coverage_of([0.875, 0.75]), coverage_of([0.0])
+    ('97 % intervals', '75 to 88 % intervals', 'no intervals')
+    """
+    percent = sorted({round(100 * each) for each in coverages if each > 0})
+    if not percent:
+        return "no intervals"
+    return f"{percent[0]} to {percent[-1]} % intervals" if len(percent) > 1 else f"{percent[0]} % intervals"
+
+
+def shown_of(shown: int, steps: int) -> str:
+    """A sentence on the steps that are shown, where not all are."""
+    return f" {shown} of {steps} steps are shown." if shown < steps else ""
+
+
+def left_unsure(compared: pl.DataFrame) -> str:
+    """The comparisons that are unsure, the first of them by name, and the rounds that they would take.
+
+    >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
+    >>> left_unsure(pl.DataFrame({"step": ["a", "b", "c"], "rounds_needed": [7.0, 50.0, 99.0], **columns}))
+    '3 of 3 comparisons (a of my80.z, b of my80.z, c of my80.z); 7 to 50 rounds would decide 2, 60 are too few for 1'
+    """
+    unsure = compared.filter(verdict="unsure")
+    if unsure.is_empty():
+        return ""
+    named = [f"{step} of {dbms}" for step, dbms in unsure.select("step", "dbms").head(MOST_NAMED).iter_rows()]
+    more = f" and {unsure.height - MOST_NAMED} more" if unsure.height > MOST_NAMED else ""
+    text = f"{unsure.height} of {counted(compared.height, 'comparison')} ({', '.join(named)}{more})"
+    too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("rounds_needed").is_null()
+    takes = [f"it would take {needs}" for needs in in_order(unsure.filter(too_few)["needs"])]
+    needed = unsure.filter(~too_few)["rounds_needed"]
+    within = [round(each) for each in needed if each <= MOST_ROUNDS_WORTH_NAMING]
+    beyond = len(needed) - len(within)
+    decide = [f"{rounds_of(within)} would decide {len(within)}"] if within else []
+    if beyond:
+        decide.append(f"{MOST_ROUNDS_WORTH_NAMING}{' rounds' * (not within)} are too few for {beyond}")
+    return "; ".join(filter(None, [text, *takes, ", ".join(decide)]))
+
+
+def medians_of(rows: pl.DataFrame, what: str = "Medians") -> str:
+    """The rounds behind the numbers of a table, and the intervals below them, in words."""
+    if rows["n"].max() == 1:
+        return "One round, so there is no interval."
+    return f"{what} of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
+
+
+def three_digits(value: float) -> str:
+    """Three digits, and all that stand before the point.
+
+    >>> three_digits(1.4567), three_digits(23.456), three_digits(12345.6)
+    ('1.46', '23.5', '12,346')
+    """
+    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+def reach_of(row: Row, form: Callable[[float], str]) -> str:
+    """An interval, with its unit once.
+
+    >>> [reach_of({"low": low, "high": 1400.0}, duration_us) for low in (1200.0, 900.0, 1400.0, None)]
+    ['1.2–1.4 ms', '900 µs–1.4 ms', '±0', 'no interval']
+    """
+    if row["low"] is None:
+        return "no interval"
+    low, high = form(row["low"]), form(row["high"])
+    if low == high:
+        return "±0"
+    number, _, unit = low.partition(" ")
+    return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
+
+
+def whole(value: float) -> str:
+    """
+    >>> whole(12345.6), whole(-0.2)
+    ('12,346', '0')
+    """
+    return f"{round(value):,}"
+
+
+def sized(value: float) -> str:
+    """Three digits or so, whatever the size.
+
+    >>> sized(1234.5), sized(12.345), sized(0.012345), sized(0)
+    ('1,234', '12.3', '0.0123', '0')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
+
+
+def in_percent(value: float) -> str:
+    """
+    >>> in_percent(1.0), in_percent(0.9837)
+    ('100 %', '98.4 %')
+    """
+    return f"{100 * value:.4g} %" if round(value, 4) in (0, 1) else f"{100 * value:.1f} %"
+
+
+def duration_us(value: float) -> str:
+    """
+    >>> duration_us(87.4), duration_us(1234.0), duration_us(1234567.0)
+    ('87.4 µs', '1.23 ms', '1.23 s')
+    """
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} µs"
+
+
+def signs_of(metric: str) -> dict[str, str]:
+    """The sign of each verdict: a cost that is worse is higher."""
+    return SIGNS if metric in THROUGHPUTS else COST_SIGNS
+
+
+def verdict_words(metric: str) -> dict[str, str]:
+    """The word of each verdict: an operation is not slower for costing more, it is more expensive."""
+    worse, better = ("slower", "faster") if metric in THROUGHPUTS else ("more expensive", "cheaper")
+    return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
+
+
+def legend_of(compared: pl.DataFrame) -> str:
+    """The meaning of the signs, of whatever number: an arrow points where the number goes."""
+    return f"▲ surely higher, ▼ surely lower, = same within {smallest_effect(compared)}, ? unsure."
+
+
+def smallest_effect(compared: pl.DataFrame) -> str:
+    """The smallest effect that matters in these comparisons, in words."""
+    return percent(compared["smallest_effect"][0])
+
+
+def in_order(values: Iterable[str]) -> list[str]:
+    """Each value once, where it first stands."""
+    return list(dict.fromkeys(values))
+
+
+def by_host(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the host in the name of each dbms, where there is more than one host."""
+    if frame["host"].n_unique() < 2:
+        return frame
+    return frame.with_columns(pl.format("{} on {}", "dbms", "host").alias("dbms"))
+
+
+def on_host(frame: pl.DataFrame, host: str) -> str:
+    """` on HOST`, where the frame is of more than one host."""
+    return f" on {host}" if frame["host"].n_unique() > 1 else ""
+
+
+def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with rows that are alike on several `hosts` as one; without hosts, where there is only one.
+
+    >>> frame = pl.DataFrame({"host": ["big", "small", "twin"], "version": ["8.0", "8.4", "8.0"]})
+    >>> hosts_together(frame).rows()
+    [('8.0', 'big, twin'), ('8.4', 'small')]
+    """
+    same = [name for name in frame.columns if name != "host"]
+    if frame["host"].n_unique() < 2:
+        return frame.select(same)
+    return frame.group_by(same, maintain_order=True).agg(hosts=pl.col("host").str.join(", "))
+
+
+def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The column `warned`, with the warnings of a number that not all have; and a sentence on those that all have."""
+    every = [dict(zip(*each, strict=True)) for each in numbers.select("warnings", "explained").iter_rows()]
+    common = set.intersection(*map(set, every)) if every else set()
+    own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in every]
+    of_all = f" A warning on {', '.join(sorted(common))} concerns every number here." if common else ""
+    return numbers.drop("warnings", "explained").with_columns(pl.Series("warned", own, pl.String)), of_all
+
+
+def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:
+    """The steps of each group, in order."""
+    return {str(group or ""): in_order(of["step"]) for (group,), of in rows.group_by("group", maintain_order=True)}
+
+
+def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
+    """Steps by their kind alone where all of that kind have one range; else with `between` before the range.
+
+    A step without a range has its own name, and so have steps that would have the same short one.
+
+    >>> short_steps(pl.DataFrame({
+    ...     "step": ["scan_range=100", "read-only_range=10", "read-only_range=100", "qr100"],
+    ...     "kind": ["scan", "read-only", "read-only", "qr"],
+    ...     "range": [100, 10, 100, None],
+    ... }))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'scan_range=100': 'scan', 'read-only_range=10': 'read-only 10', 'read-only_range=100': 'read-only 100',
+     'qr100': 'qr100'}
+    """
+    names = steps.select("step").unique(maintain_order=True)
+    if not {"kind", "range"} <= set(steps.columns):
+        return {step: step for step in names["step"]}
+    sized = pl.when(pl.col("range").n_unique().over("kind") > 1).then(
+        pl.format("{}" + between + "{}", "kind", "range")
+    )
+    short = sized.otherwise("kind").alias("short")
+    found = steps.select("step", "kind", "range").unique(maintain_order=True).with_columns(short)
+    as_it_is = pl.col("range").is_null() | (pl.col("short").count().over("short") > 1)
+    named = pl.when(as_it_is).then("step").otherwise("short")
+    return dict(found.select("step", named.alias("short")).iter_rows())
+
+
+def short_dbms(dbms: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Dbms without the end that all of them have, which is given too: whole words of it only.
+
+    >>> short_dbms(["my8028_rel_o2nofp.z11a", "my8040_rel_o2nofp.z11a", "my8040adv_rel_o2nofp.z11a"])[1]
+    '_rel_o2nofp.z11a'
+    >>> short_dbms(["my5624.base", "my8033.base", "my8033.ps0"])[0]["my8033.base"]
+    'my8033.base'
+    """
+    names = list(dict.fromkeys(dbms))
+    words = [re.findall(r"^[^._ ]*|[._ ][^._ ]*", name) for name in names]
+    end: list[str] = []
+    while len(names) > 1 and all(len(each) > 1 for each in words) and len({each[-1] for each in words}) == 1:
+        end.insert(0, words[0][-1])
+        words = [each[:-1] for each in words]
+    return {name: "".join(each) for name, each in zip(names, words, strict=True)}, "".join(end)
