@@ -263,3 +263,52 @@ def test_the_schema_completes_steps_and_refuses_unknown_keys() -> None:
     assert lookups["kinds"]["items"]["enum"] == ["pk", "pk-force", "cover-noforce", "nocover-force", "cover-force"]
     assert re.match(lookups["mysqlslap"]["anyOf"][0]["pattern"], "8.0.33")
     assert not re.match(lookups["mysqlslap"]["anyOf"][0]["pattern"], "newest")
+
+
+def including(tmp_path: Path, more: str, names: str = "[more.yaml]") -> str:
+    """The text of a file that includes another one, which is written beside it."""
+    (tmp_path / "more.yaml").write_text(more)
+    return f"include: {names}\n{GOOD}"
+
+
+def test_an_included_file_adds_its_builds_configs_and_studies(tmp_path: Path) -> None:
+    more = """\
+builds:
+  newest: {mysql: "9.7"}
+configs:
+  small: {extends: base, innodb_buffer_pool_size: 16M}
+studies:
+  wider: {extends: demo, dbms: [old.base, newest.small]}
+"""
+    runs_file = read(including(tmp_path, more), tmp_path)
+    assert list(runs_file.studies) == ["demo", "wider"]
+    assert runs_file.studies["wider"].dbms == ("old.base", "newest.small")
+    assert runs_file.builds["newest"].version == "9.7"
+
+
+def test_a_mistake_in_an_included_file_has_its_name_and_line(tmp_path: Path) -> None:
+    more = "studies:\n  wider:\n    extends: demo\n    rounds: none\n  demo: {extends: wider}\nservers: {}\n"
+    assert refusal(including(tmp_path, more), tmp_path) == [
+        "more.yaml:4: studies.wider.rounds: is 'none'; a whole number is due",
+        "more.yaml:5: studies.demo: 'demo' is here again, first in the file that includes this one:11; keep one",
+        "more.yaml:6: servers: 'servers' like this is refused; an included file has builds, configs, hosts, studies, "
+        "each by name",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "explained"),
+    [
+        ("[absent.yaml]", "runs.yaml:1: include[0]: there is no file 'absent.yaml' beside runs.yaml"),
+        ("[../x.yaml]", "runs.yaml:1: include[0]: '../x.yaml' is not a file in the same folder or below it; "),
+        ("more.yaml", "runs.yaml:1: include: a list of at most 20 files is due, such as [published.yaml]"),
+    ],
+)
+def test_an_include_that_leads_nowhere_is_named(names: str, explained: str, tmp_path: Path) -> None:
+    assert refusal(including(tmp_path, "builds: {}\n", names), tmp_path)[0].startswith(explained)
+
+
+def test_an_included_file_is_yaml_and_includes_no_other(tmp_path: Path) -> None:
+    assert refusal(including(tmp_path, "builds: [\n"), tmp_path)[0].startswith("more.yaml:2: not YAML: ")
+    assert refusal(including(tmp_path, "include: [a.yaml]\n"), tmp_path)[0].startswith("more.yaml:1: include: ")
+    assert refusal(including(tmp_path, ""), tmp_path)[0].startswith("more.yaml:1: is empty; ")

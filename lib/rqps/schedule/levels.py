@@ -18,7 +18,7 @@ from rqps.store import load
 from rqps.store.manifest import LEVELS
 from rqps.store.write import write_text
 from rqps.study import RunsFile, read_runs_file
-from rqps.study.document import parse, read_text
+from rqps.study.document import read_document
 from rqps.study.mistakes import complete
 from rqps.study.perf_schema import class_of, classes
 from rqps.study.runs_file import LONGEST_NAME
@@ -72,7 +72,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     parts = _parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data)
     if not parts:
         return None
-    described = parse(read_text(file if file.is_file() else runs_yaml)).value
+    described = read_document(file if file.is_file() else runs_yaml).value
     described["studies"] = complete(described["studies"])
     first = described["studies"][study]
     build, _, config = str(first["base"]).partition(".")

@@ -9,7 +9,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ DEEPEST = 30
 LONGEST_NUMBER, LARGEST_NUMBER = 40, 2**64
 MOST_PROBLEMS, LONGEST_PROBLEM = 100, 1000
 """The number of problems that an error names, and the characters that it has for each."""
+INCLUDE = "include"
+SECTIONS = ("builds", "configs", "hosts", "studies")
+MOST_INCLUDED = 20
 _TAG = "tag:yaml.org,2002:"
 _TEXT = frozenset(_TAG + kind for kind in ("str", "timestamp", "value", "merge"))
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
@@ -43,16 +46,20 @@ class Problem:
     text: str
     line: int | None = None
     """Given where it is known better than by `place`."""
+    file: str | None = None
+    """Given where it is another one than that of `place`."""
 
 
 @dataclass
 class Document:
-    """A file as values. `words` has each single value as it is spelt there, `quoted` those that are in quotes."""
+    """A file as values. `words` has each single value as it is spelt there, `quoted` those that are in quotes, and
+    `files` the file of each build, config, host and study that was included from another one."""
 
     value: Any = None
     lines: dict[Place, int] = field(default_factory=dict)
     words: dict[Place, str] = field(default_factory=dict)
     quoted: set[Place] = field(default_factory=set)
+    files: dict[Place, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def line_of(self, place: Place) -> int:
@@ -100,6 +107,60 @@ class _Loader(Composer, yaml.CSafeLoader):
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+
+def read_document(path: Path) -> Document:
+    """Reads a file and those that it includes, whose builds, configs, hosts and studies are added to its own."""
+    document = parse(read_text(path))
+    if not isinstance(document.value, dict):
+        return document
+    names = document.value.pop(INCLUDE, [])
+    if not isinstance(names, list) or len(names) > MOST_INCLUDED:
+        text = f"a list of at most {MOST_INCLUDED} files is due, such as [published.yaml]"
+        document.problems.append(Problem((INCLUDE,), text))
+        return document
+    for position, name in enumerate(names):
+        place: Place = (INCLUDE, position)
+        if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts:
+            text = f"{name!r} is not a file in the same folder or below it; write one such as published.yaml"
+            document.problems.append(Problem(place, text))
+        elif not (path.parent / name).is_file():
+            document.problems.append(Problem(place, f"there is no file {name!r} beside {path.name}"))
+        else:
+            _include(document, path.parent / name)
+    return document
+
+
+def _include(document: Document, path: Path) -> None:
+    """Adds the sections of another file to those of a document."""
+    included, file = parse(read_text(path)), str(path)
+    problems = [
+        replace(problem, line=problem.line or included.line_of(problem.place)) for problem in included.problems
+    ]
+    sections = included.value if isinstance(included.value, dict) else {}
+    if not sections and not problems:
+        problems.append(Problem((), f"is empty; an included file has some of the keys {', '.join(SECTIONS)}"))
+    for section, entries in sections.items():
+        own = document.value.setdefault(section, {}) if section in SECTIONS else None
+        if own is None or not isinstance(entries, dict):
+            text = (
+                f"builds, configs, hosts and studies by name are what an included file has, not {section!r} like this"
+            )
+            problems.append(Problem((section,), text, included.line_of((section,))))
+            continue
+        for name, value in entries.items():
+            place = (section, name)
+            if not isinstance(own, dict) or name in own:
+                first = f"{document.files.get(place, 'the file that includes this one')}:{document.line_of(place)}"
+                text = f"{name!r} is here again, first in {first}; keep one"
+                problems.append(Problem(place, text, included.line_of(place)))
+                continue
+            own[name] = value
+            document.files[place] = file
+            document.lines |= {key: line for key, line in included.lines.items() if key[:2] == place}
+            document.words |= {key: word for key, word in included.words.items() if key[:2] == place}
+            document.quoted |= {key for key in included.quoted if key[:2] == place}
+    document.problems += [replace(problem, file=file) for problem in problems]
 
 
 def parse(text: str) -> Document:
@@ -196,11 +257,22 @@ def dotted(place: Place) -> str:
 
 
 def all_at_once(file: str, problems: Iterable[Problem], document: Document) -> RqpsError:
-    """One error that lists every problem in the order of the file."""
-    found = sorted({(each.line or document.line_of(each.place), dotted(each.place), each.text) for each in problems})
-    lines = [f"{file}:{line}: {f'{at}: ' if at else ''}{text}" for line, at, text in found[:MOST_PROBLEMS]]
+    """One error that lists every problem in the order of the file, and then those of the files that it includes."""
+    described = {
+        (
+            problem.file or document.files.get(problem.place[:2], ""),
+            problem.line or document.line_of(problem.place),
+            dotted(problem.place),
+            problem.text,
+        )
+        for problem in problems
+    }
+    lines = [
+        f"{included or file}:{line}: {f'{at}: ' if at else ''}{text}"
+        for included, line, at, text in sorted(described)[:MOST_PROBLEMS]
+    ]
     lines = [line if len(line) <= LONGEST_PROBLEM else f"{line[:LONGEST_PROBLEM]}…" for line in lines]
-    return RqpsError("\n".join([*lines, *["… and more"] * (len(found) > MOST_PROBLEMS)]))
+    return RqpsError("\n".join([*lines, *["… and more"] * (len(described) > MOST_PROBLEMS)]))
 
 
 def instead(word: str, known: Iterable[str], kind: str) -> str:

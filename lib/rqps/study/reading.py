@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, instead, parse, read_text
+from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, instead, read_document
 from rqps.study.mistakes import complete, mistakes
 from rqps.study.perf_schema import ScenarioSpec
 from rqps.study.runs_file import (
@@ -61,7 +61,7 @@ _FORMS_OF_HOSTS = {
 
 def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
     """The builds, configs and studies of a runs.yaml."""
-    document = parse(read_text(path))
+    document = read_document(path)
     problems = list(document.problems)
     if document.value is None and not problems:
         problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))

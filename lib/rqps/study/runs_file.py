@@ -412,6 +412,10 @@ class RunsFile(Strict):
 def schema_text(workloads: Workloads) -> str:
     """The JSON schema of a runs.yaml: that of the models, in which each workload brings that of its parameters."""
     schema = RunsFile.model_json_schema()
+    files = {"type": "string", "examples": ["published.yaml"]}
+    about = "Files beside this one with more builds, configs, hosts and studies."
+    schema["properties"]["include"] = {"type": "array", "items": files, "description": about}
+    del schema["required"]  # a file that is included has some of the sections
     study = schema["$defs"]["StudySpec"]
     study["properties"]["workload"]["enum"] = list(workloads)
     whole = study.pop("required")
