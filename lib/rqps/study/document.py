@@ -143,9 +143,7 @@ def _include(document: Document, path: Path) -> None:
     for section, entries in sections.items():
         own = document.value.setdefault(section, {}) if section in SECTIONS else None
         if own is None or not isinstance(entries, dict):
-            text = (
-                f"builds, configs, hosts and studies by name are what an included file has, not {section!r} like this"
-            )
+            text = f"{section!r} like this is refused; an included file has {', '.join(SECTIONS)}, each by name"
             problems.append(Problem((section,), text, included.line_of((section,))))
             continue
         for name, value in entries.items():
