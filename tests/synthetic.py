@@ -64,6 +64,7 @@ def manifest(dbms: str, round_: int, shape: Shape | None = None, **changes: Any)
         "round": round_,
         "position": position,
         "seed": 7,
+        "schema_version": 2,  # which had of a duet's side what stands in the run's id
         "workload": "sysbench",
         "identity": f"{dbms}-identity",
         "version": re.sub(r"\D.*", "", build.removeprefix("my")) + ".0.0",

@@ -30,7 +30,7 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
     steps = study.steps.filter(run=run)
     shown = [
         show.throughput(throughput_over_time(study.intervals.filter(run=run), study.steps)),
-        show.counters(counters_over_time(study.counters.filter(run=run), steps)),
+        show.counters(counters_over_time(study.counters.filter(run=run), steps, study.runs)),
         show.latencies(latencies_of_steps(steps)),
     ]
     nbformat.write(notebook_of(shown), first / "notebook.ipynb")

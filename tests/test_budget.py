@@ -47,7 +47,7 @@ class Scripted(Looks):
 
 def measured(run: Run, folder: StudyFolder) -> None:
     for each in run.members:
-        facts = manifest(each.dbms, each.round, run=each.run, mode=each.mode, identity=each.identity)
+        facts = manifest(each.dbms, each.round, run=each.run, mode=each.mode, identity=each.identity, host=each.host)
         write_manifest(folder.whole(each.run), facts)
 
 

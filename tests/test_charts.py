@@ -37,7 +37,7 @@ def all_charts(study: Study) -> dict[str, Any]:
     rounds, compared = relate(study)
     costs = stats.absolute(stats.measured(study))
     run = study.runs["run"][0]
-    of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run))
+    of_run = counters_over_time(study.counters.filter(run=run), study.steps.filter(run=run), study.runs)
     return {
         "heatmap": show.heatmap(compared),
         "rounds": show.dots(rounds, compared),

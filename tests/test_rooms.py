@@ -107,3 +107,21 @@ def test_docstrings_say_what_a_thing_is_or_does() -> None:
         if question.match(node.value.value.strip())
     ]
     assert asked == []
+
+
+READS_A_NAME = re.compile(
+    r"""\brun(?:["'\]])?(?:\.run)?\.(?:partition|split|startswith|endswith)\(|col\("(?:run|unit|dbms)"\)\.str\.(?!join)|"-if-"|"""
+    r"""["']/["'] (?:not )?in (?:\w+\.)?run\b|dbms\.(?:partition|split)\(|base\.partition\("""
+)
+"""Code that takes a run's id or a dbms apart: what they stand for is in columns and fields."""
+READS_NAMES = {
+    "study/unfold.py": "a dbms as runs.yaml writes it",
+    "study/mistakes.py": "the same, where it may be wrong",
+    "store/manifest.py": "the ids of older manifests",
+    "published/quoted.py": "names that others gave",
+}
+
+
+def test_only_the_doors_take_a_name_apart() -> None:
+    found = {str(path.relative_to(LIBRARY)) for path in MODULES if READS_A_NAME.search(path.read_text())}
+    assert found <= READS_NAMES.keys()

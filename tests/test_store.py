@@ -16,6 +16,8 @@ from rqps.store.manifest import MANIFEST, SEAL, sealed, studies
 from rqps.store.schemas import STEPS, TABLES
 from synthetic import Shape, card, manifest, write_run, write_study
 
+ROOT = Path(__file__).parent.parent
+
 
 def without_digests(manifest_file: Path) -> dict[str, Any]:
     """A manifest as it was before it had digests."""
@@ -153,9 +155,23 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RqpsError, match=r"steps\.parquet: schema version 99"):
         rqps.load("synthetic", data=tmp_path)
     path = run / "manifest.json"
-    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 99, "news": 1'))
+    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 99, "news": 1'))
     with pytest.raises(RqpsError, match=r"manifest\.json: schema version 99"):
         read_manifest(run)
+
+
+SAMPLES = sorted(path.name.removeprefix("study=") for path in (ROOT / "data/sample").glob("study=*"))
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_runs_of_the_version_before_say_who_was_up_together(sample: str) -> None:
+    runs = rqps.load(sample, data=ROOT / "data", mode=None).runs
+    in_duets, alone = runs.filter(pl.col("side").is_not_null()), runs.filter(pl.col("side").is_null())
+    assert (alone["unit"] == alone["run"]).all()
+    assert (in_duets["unit"] + "/" + in_duets["side"] == in_duets["run"]).all()
+    assert set(in_duets["mode"]) <= {"throughput", "health"}
+    assert (runs["twin"] == (runs["side"].fill_null(runs["dbms"]) != runs["dbms"])).all()
+    assert set(runs.filter("twin")["mode"]) <= {"health"}
 
 
 @pytest.mark.parametrize("file", ["steps.parquet", "manifest.json"])

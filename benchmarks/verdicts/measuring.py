@@ -168,7 +168,9 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured], writes:
 
     whose = [
         {
-            **{key: getattr(each.job.run, key) for key in (*IDENTITY, "workload", "identity")},
+            **{
+                key: getattr(each.job.run, key) for key in (*IDENTITY, "unit", "side", "twin", "workload", "identity")
+            },
             "build_digest": each.job.prepared.build.digest,
             "parameters": json.dumps(each.job.run.parameters.model_dump(mode="json"), sort_keys=True),
             "placement": each.job.placement.kind,

@@ -193,8 +193,9 @@ def plan(arguments: argparse.Namespace) -> Call:
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
     """The source of each of a study's builds; RqpsError for a version that nobody has."""
     from rqps.engines import engine_of
+    from rqps.study import build_and_config
 
-    builds = {dbms.partition(".")[0] for dbms in runs_file.studies[study].dbms}
+    builds = {build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms}
     specs = {build: runs_file.builds[build] for build in sorted(builds)}
     return {build: engine_of(spec).source(build, spec) for build, spec in specs.items()}
 

@@ -18,7 +18,7 @@ from rqps.schedule.state import StudyFolder
 from rqps.show import Text, answer_text
 from rqps.store.manifest import StudyCard, data_folder, read_study_card, study_folder
 from rqps.store.read import load
-from rqps.study import RunsFile, StudySpec, read_runs_file
+from rqps.study import RunsFile, StudySpec, build_and_config, read_runs_file
 from rqps.study.document import instead
 from rqps.study.mistakes import mistakes
 from rqps.study.runs_file import BuildSpec, ConfigSpec
@@ -97,7 +97,7 @@ def _asked(
     if base not in card.dbms:
         fix = "name one of the study's dbms as base="
         raise RqpsError(f"{card.study}: no dbms {base!r}; {instead(base, card.dbms, 'dbms')}", fix=fix)
-    its_build, _, its_config = base.partition(".")
+    its_build, its_config = build_and_config(base)
     builds, configs = dict(runs_file.builds), dict(runs_file.configs)
     if its_config not in configs and (now := _renamed(runs_file, card, base)):
         configs[its_config] = ConfigSpec(extends=now)
@@ -120,6 +120,7 @@ def _asked(
         "base": base,
         "budget": f"{BUDGET_S}s",
         "parameters": parameters,
+        "what_if": {"study": card.study, "change": ", ".join(changes)},
     }
     spec = _valid(StudySpec, described, f"step={step!r}")
     name = _as_name(f"{card.study}-if-{step}-{me}-{short_key(step, base, me, parameters)[:4]}")
@@ -174,8 +175,8 @@ def _renamed(runs_file: RunsFile, card: StudyCard, dbms: str) -> str | None:
     """The config that a study's dbms has in runs.yaml now, where it had another name when the study was measured."""
     spec, place = runs_file.studies.get(card.study), card.dbms.index(dbms)
     now = spec.dbms[place] if spec and len(spec.dbms) == len(card.dbms) else ""
-    build, _, config = now.partition(".")
-    return config if build == dbms.partition(".")[0] else None
+    build, config = build_and_config(now)
+    return config if build == build_and_config(dbms)[0] else None
 
 
 def _valid(model: type[Model], values: Mapping[str, object], at: str) -> Model:

@@ -217,4 +217,4 @@ def _run_line(state: RunState, width: int) -> str:
         return f"{line} {times}: {state.last_error}"
     if state.state == "absent":
         return f"{line}: {state.run.absent}"
-    return line if state.run.unit == state.run.run else f"{line}: {state.run.who}"
+    return line if state.run.side is None else f"{line}: {state.run.who}"

@@ -37,7 +37,7 @@ def _read(value: Any, info: ValidationInfo) -> Any:
 
 def member_folder(folder: Path, run: Run) -> Path:
     """The folder of the tables of one dbms, in the folder of a run; the same one where the run is no duet."""
-    return folder / run.run.partition("/")[2]
+    return folder / (run.side or "")
 
 
 class Job(BaseModel):
@@ -99,7 +99,7 @@ class Job(BaseModel):
             yield
         except RqpsError as error:
             name = self.run.dbms
-            if "/" not in self.run.run or re.search(rf"(?<!/){re.escape(name)}", error.message):  # not in a path
+            if self.run.side is None or re.search(rf"(?<!/){re.escape(name)}", error.message):  # not in a path
                 raise
             message, fix = f"{name}: {error.message}", error.fix
             if any(words in error.message for words in TAKEN):

@@ -85,13 +85,17 @@ def conditions(job: Job) -> pl.DataFrame:
     return pl.DataFrame({"condition": list(rows), "value": list(rows.values())})
 
 
+RUN_FIELDS = ("unit", "side", "twin", "mode", "position", "seed", "workload", "identity")
+"""Fields that a manifest takes over from its run, beside the columns that name it."""
+
+
 def _manifest(
     server: Serving, measured: Measured, machine: Mapping[str, Any], started_at: datetime, tools: Mapping[str, str]
 ) -> Manifest:
     job, run, ended_at = server.job, server.job.run, datetime.now(UTC)
     ours = {"python": platform.python_version(), "polars": pl.__version__}
     return Manifest(
-        **{name: getattr(run, name) for name in (*IDENTITY, "mode", "position", "seed", "workload", "identity")},
+        **{name: getattr(run, name) for name in (*IDENTITY, *RUN_FIELDS)},
         version=server.version,
         version_comment=server.version_comment,
         build_source=job.prepared.build.source,

@@ -14,6 +14,7 @@ from rqps.show import ratio
 from rqps.stats import compare, measured, relate, rounds_of_pairs
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
+from rqps.study import build_and_config
 
 WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
 NOT_SAID = "not said"
@@ -159,7 +160,7 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
     """A column per host: the comparison with the base's config that is nearest to one of theirs."""
-    config = study.card.base.partition(".")[2]
+    _, config = build_and_config(study.card.base)
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
         if pair := nearest(pairs_of(sorted(servers, key=lambda each: each.name)), theirs):

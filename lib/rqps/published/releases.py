@@ -17,6 +17,7 @@ from rqps.show import interval_of, ratio
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs
 from rqps.stats.conditions import asked_options
 from rqps.store import Study
+from rqps.study import build_and_config
 
 INSERTS, LOOKUPS = ("insert-benchmark-8027", "perf-schema-2023"), "point-lookups-2014"
 RESPONSE_TIME = "response_time_us"
@@ -191,12 +192,12 @@ def _beside(
 
 def _by_release(study: Study) -> dict[Side, str]:
     """Our dbms by release and performance schema: those with the base's config, and with that alone changed."""
-    config = study.card.base.partition(".")[2]
+    _, config = build_and_config(study.card.base)
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())
     options = asked_options(study.conditions).filter(name="performance_schema").select("dbms", "value")
     on = {dbms: value in ("ON", "1") for dbms, value in options.iter_rows()}
     alone = config_changes(study.conditions).filter(
         pl.col("instead_of").str.ends_with(f".{config}"), pl.col("change").str.contains(r"^performance_schema=[^,]*$")
     )
-    chosen = [dbms for dbms in version if dbms.partition(".")[2] == config or dbms in set(alone["dbms"])]
+    chosen = [dbms for dbms in version if build_and_config(dbms)[1] == config or dbms in set(alone["dbms"])]
     return {(".".join(version[dbms].split(".")[:2]), on[dbms]): dbms for dbms in sorted(chosen) if dbms in on}

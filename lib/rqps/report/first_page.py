@@ -16,7 +16,6 @@ from rqps.profile.pair import ASSUMED
 from rqps.show import Row, interval_of, number_of, rounds_of
 from rqps.show.words import NOT_COMPARED, left_unsure
 from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
-from rqps.stats.pairing import IN_DUET
 from rqps.stats.verdict import VERDICTS
 from rqps.store.read import Study
 from rqps.terminal import counted, percent
@@ -137,7 +136,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
     machines = study.conditions.filter(kind="machine").group_by("host", maintain_order=True).agg("name", "value")
     hosts = [_machine(dict(zip(names, values, strict=True))) for _, names, values in machines.rows()]
     cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
-    how = "in random order" if rounds.filter(IN_DUET).is_empty() else "in turns"
+    how = "in random order" if rounds.filter(pl.col("duet") != "").is_empty() else "in turns"
     if cycles:
         how = f"of duets, {median(cycles):.0f} cycles each"
     undecided = about.filter(verdict="unsure").height

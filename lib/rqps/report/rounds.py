@@ -102,7 +102,7 @@ def _round(
 ) -> dict[str, Any]:
     first = next(iter(found.values()))
     runs = (first["base_run"], first["run"])
-    table = "slices.parquet" if "/" in first["run"] and first["cycles"] else "steps.parquet"
+    table = "slices.parquet" if first["duet"] and first["cycles"] else "steps.parquet"
     return {
         "round": number,
         "cells": [

@@ -17,7 +17,7 @@ from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.store.manifest import LEVELS
 from rqps.store.write import write_text
-from rqps.study import RunsFile, read_runs_file
+from rqps.study import RunsFile, build_and_config, read_runs_file
 from rqps.study.document import read_document
 from rqps.study.mistakes import complete
 from rqps.study.perf_schema import class_of, classes
@@ -75,7 +75,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     described = read_document(file if file.is_file() else runs_yaml).value
     described["studies"] = complete(described["studies"])
     first = described["studies"][study]
-    build, _, config = str(first["base"]).partition(".")
+    build, config = build_and_config(str(first["base"]))
     configs = dict(_config(config, patterns) for patterns in parts)
     described["configs"] |= configs
     name = f"{study}-{number}"

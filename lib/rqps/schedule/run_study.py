@@ -21,7 +21,7 @@ from rqps.schedule.hours import Hours
 from rqps.schedule.run_folder import PATIENCE_S, Failure, still_running
 from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
 from rqps.schedule.watch import POLL_S, Stopped, Watcher
-from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, read_study_card
+from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, WhatIf, read_study_card
 from rqps.store.write import write_study_card
 from rqps.study import Run, RunsFile, StudySpec, on_host, study_of, unfold
 from rqps.terminal import duration
@@ -179,6 +179,7 @@ def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budge
         looks=max(budget.looks if budget else 1, before.looks if before else 1),
         smallest_effect=spec.smallest_effect,
         parameters=spec.parameters.model_dump(mode="json"),
+        what_if=None if spec.what_if is None else WhatIf(**spec.what_if.model_dump()),
         absent={run.dbms: run.absent for run in runs if run.absent},
     )
     write_study_card(folder.path, card)

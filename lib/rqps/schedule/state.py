@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
-from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, check_files, finished, leaves, read_manifest
-from rqps.study import MODES, Mode, Run, RunsFile, There, on_host, study_of, unfold
+from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, Manifest, check_files, finished, leaves, read_manifest
+from rqps.study import Run, RunsFile, There, on_host, study_of, unfold
 
 PARTIAL = ".partial"
 FAILURE = "failure.json"
@@ -51,14 +51,15 @@ class StudyFolder:
 
     def duets(self, host: str) -> There:
         """The duets of a host that are whole."""
-        letters = {letter: mode for mode, letter in MODES.items()}
-        there: dict[tuple[Mode, int], tuple[str, ...]] = {}
-        for path in self.path.glob(f"run=[a-z]*@{host}"):
-            sides = [each for each in path.iterdir() if each.is_dir() and each.name != LOGS]
-            mode, number = letters.get(path.name[4]), path.name[5:].partition("@")[0]
-            if mode and number.isdecimal() and sides and all((each / MANIFEST).is_file() for each in sides):
-                there[mode, int(number)] = tuple(each.name for each in sides)
-        return there
+        sides: dict[Path, list[Manifest]] = {}
+        for path, manifest in finished(self.path):
+            if manifest.side is not None and manifest.host == host:
+                sides.setdefault(path.parent, []).append(manifest)
+        return {
+            (manifests[0].mode, manifests[0].round): tuple(str(manifest.side) for manifest in manifests)
+            for unit, manifests in sides.items()
+            if len(manifests) == sum(path.is_dir() and path.name != LOGS for path in unit.iterdir())
+        }
 
     def failures(self, run: str) -> tuple[Path, ...]:
         """The tries of a run that failed, the earliest first."""
@@ -122,14 +123,14 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collecti
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
     ways = ("one after the other", "in turns")
-    in_turns = any("/" in run.run for run in runs)
+    in_turns = any(run.side is not None for run in runs)
     check_files(there := finished(folder.path))
     for path, manifest in there:
         run = asked.get(manifest.dbms) if manifest.host not in elsewhere else None
         if run and manifest.identity != run.identity:
             count += 1
             changed[manifest.dbms] = _differences(path, run) or ("other conditions, not recorded which",)
-        elif run and manifest.mode == "throughput" and ("/" in manifest.run) != in_turns:
+        elif run and manifest.mode == "throughput" and (manifest.side is not None) != in_turns:
             count += 1
             changed[manifest.dbms] = (f"method: was measured {ways[not in_turns]}, is now {ways[in_turns]}",)
     if not count:

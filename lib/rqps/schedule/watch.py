@@ -149,7 +149,7 @@ class Watcher:
 
     def _of_the_run(self) -> str:
         run = self._runs[self._estimate.done]
-        if run.unit != run.run:
+        if run.side is not None:
             last = max(each.round for each in self._runs if each.mode == run.mode)
             of = "" if self._ends is not None else f" of {last}"
             return f"{in_words(run.mode, run.round)}{of}: {run.who}"

@@ -81,7 +81,7 @@ def counters(series: pl.DataFrame) -> Any:
     if busy is not None:
         claim = f"{'A' if several else 'The'} server had {busy:.2f} CPUs busy, in the median of the seconds."
     how = "One row per second from the system's own counters; n is one run, so there is no interval."
-    if series["run"].str.contains("/", literal=True).any():
+    if several:
         how += " In a duet the counters of client and host are of all its servers together."
     return _panels(panel, "measure", in_order(series["measure"]), claim, how)
 

@@ -117,7 +117,7 @@ def seconds(run: Study) -> Any:
 
 def sampled(run: Study) -> Any:
     """Counters of the host and of both processes along a run."""
-    return counters(stats.counters_over_time(run.counters, run.steps))
+    return counters(stats.counters_over_time(run.counters, run.steps, run.runs))
 
 
 def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:

@@ -7,6 +7,8 @@ from zlib import crc32
 
 import altair as alt
 
+from rqps.study import build_and_config
+
 # As published: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green, and a sign
 # stands beside every colour, so that a print in grey can be read too.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
@@ -56,7 +58,7 @@ def dbms_colours(names: Iterable[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in names:
-        build, _, config = name.partition(".")
+        build, config = build_and_config(name)
         place = _OF_BUILDS.index(build) if build in _OF_BUILDS else crc32(build.encode())
         share = 0.0 if config in _PLAIN else (0.5, 0.3, 0.65)[0 if config == "ps0" else crc32(config.encode()) % 3]
         colours = [lighter(SERIES[(place + more) % len(SERIES)], share) for more in range(len(SERIES))]

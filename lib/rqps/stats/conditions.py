@@ -8,6 +8,7 @@ import polars as pl
 from rqps.stats.metrics import USABLE, version_order
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
+from rqps.study import build_and_config
 
 # Of one instance, one moment or one directory: they differ between any two starts of the same server. Sizes of the
 # performance schema's tables follow from its being on or off. The last line names the build, which a study varies.
@@ -86,7 +87,7 @@ def missing_rounds(study: Study) -> pl.DataFrame:
     rows = []
     for host in study.runs["host"].unique().sort():
         for dbms in card.dbms:
-            build, _, config = dbms.partition(".")
+            build, config = build_and_config(dbms)
             whose = {"study": card.study, "host": host, "dbms": dbms, "build": build, "config": config}
             if dbms in card.absent:
                 rows.append({**whose, "kind": "absent", "text": f"not in this version: {card.absent[dbms]}"})

@@ -13,7 +13,7 @@ from rqps.stats.metrics import measured
 from rqps.stats.pairing import rounds
 from rqps.store.read import Study, load
 from rqps.store.schemas import Columns
-from rqps.study.unfold import AGAIN
+from rqps.study import TWIN
 
 METRICS = ("operations_per_s", "server_cpu_us_per_operation")
 DISTURBANCES = ("others", "steal")
@@ -27,7 +27,7 @@ _CELL = ["host", "step", "metric", "base", "dbms"]
 _LOG = pl.col("ratio").log()
 _HALF = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
 _TOLD = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(_HALF).alias("told")
-_WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run")
+_WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run", "duet")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
 _COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
 _VALUES = ("base_value", "me_value", "ratio", "difference", "error", "smallest_effect")
@@ -78,11 +78,11 @@ def health(study: Study) -> Health:
     both = pl.concat([found, itself.select(found.columns)])
     # The spread of a few rounds of the base with itself is learned from those of the study, too.
     compared = in_tables(compare(both))
-    is_itself = pl.col("dbms") == study.card.base + AGAIN
+    is_itself = pl.col("dbms") == TWIN.format(study.card.base)
     equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
     steps, by_round, drift = _steps(found, compared.filter(~is_itself)), _by_round(study, found), _drift(found)
     most = _nine_of_ten(steps.filter(metric=METRICS[0])["told"])
-    is_duet = study.runs["run"].str.contains("/").any()
+    is_duet = study.runs["side"].is_not_null().any()
     belief = verdict.belief(
         told=most,
         called=int(equal["different"].sum() or 0),
@@ -108,9 +108,10 @@ def _itself(study: Study) -> pl.DataFrame:
     """Rounds of the base against itself, in which the other base has a name of its own."""
     try:
         found = load(study.place, mode="health")
-        second = pl.col("dbms") + AGAIN
-        again = pl.when(pl.col("run").str.ends_with(second)).then(second).otherwise("dbms")
-        runs, steps = (frame.with_columns(again.alias("dbms")) for frame in (found.runs, found.steps))
+        name = pl.when("twin").then(pl.format(TWIN, "dbms")).otherwise("dbms").alias("dbms")
+        twins = found.runs.select("run", "twin")
+        runs = found.runs.with_columns(name)
+        steps = found.steps.join(twins, on="run", maintain_order="left").with_columns(name).drop("twin")
         return rounds(measured(replace(found, runs=runs, steps=steps), METRICS), runs, study.card.base)
     except RqpsError:
         return _NONE

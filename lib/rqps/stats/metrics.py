@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from rqps.stats.pairing import JUDGED_BY, comparable, judgeable
+from rqps.stats.pairing import JUDGED_BY, comparable, duets, judgeable
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
@@ -118,8 +118,9 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
         .with_columns(missing)
         .join(version_order(runs).lazy(), on="dbms")
         .join(judgeable(runs).lazy().select("run", *JUDGED_BY), on="run")
+        .join(duets(runs).lazy(), on="run")
     )
-    index = [*IDENTITY, "step", "position", *DESCRIBED, *JUDGED_BY, "rank"]
+    index = [*IDENTITY, "step", "position", *DESCRIBED, *JUDGED_BY, "duet", "rank"]
     each = (described.select(*index, metric=pl.lit(name), value=pl.col(name).cast(pl.Float64)) for name in names)
     return (
         pl.concat(each)

@@ -93,7 +93,7 @@ def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) ->
     )
 
 
-def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """The host and both processes along one run: `second` of the run, `measure`, `who`, `value` in its unit.
 
     Of a duet each server has lines of its own; host and client are of all of them together, and stand once.
@@ -107,12 +107,13 @@ def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFr
     long = rates.unpivot(index=index, variable_name="name", value_name="value").drop_nulls("value").collect()
     measure, who = (pl.col("name").str.split(": ").list.get(part) for part in (0, 1))
     own = (who == "server") & (pl.col("run").n_unique() > 1)
-    whose = pl.when(own).then(pl.format("{} {}", who, pl.col("run").str.split("/").list.last())).otherwise(who)
+    whose = pl.when(own).then(pl.format("{} {}", who, "side")).otherwise(who)
     return (
-        long.filter(own | (pl.col("run") == pl.col("run").first()))
+        long.join(runs.select("run", "side"), on="run", maintain_order="left")
+        .filter(own | (pl.col("run") == pl.col("run").first()))
         .with_columns(measure.alias("measure"), whose.alias("who"))
         .sort("run", pl.col("name").cast(pl.Enum(list(_RATES))), "second")
-        .drop("name")
+        .drop("name", "side")
     )
 
 

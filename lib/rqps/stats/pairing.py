@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.study import SMALLEST_EFFECT
+from rqps.study import SMALLEST_EFFECT, build_and_config
 
-IN_DUET = pl.col("run").str.contains("/", literal=True)
-"""The run is one server's part of a duet, whose name has the duet before it: `r01@HOST/my8033.base`."""
-SHARES_SECONDS = IN_DUET & pl.col("host_cpu_user_s").is_null()
-"""The step was put on several servers by one load, so that each has a share of every second only."""
+SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
+"""True where one load was put on several servers in a step, so that each has a share of every second only."""
+IN_DUET = pl.col("side").is_not_null()
+"""True for a run that is one side of a duet."""
 JUDGED_BY = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
 """Columns that say how a study's verdicts are decided, and what holds for values that are of no study."""
 _NORMAL_95 = 1.96
@@ -33,7 +33,7 @@ def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
 
 def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """Rounds within each build: its other configs against the base's config, or against its first one."""
-    config = base.partition(".")[2]
+    _, config = build_and_config(base)
     pairs = []
     for (build,), of_build in runs.sort("listed").group_by("build", maintain_order=True):
         names = of_build["dbms"].unique(maintain_order=True).to_list()
@@ -47,11 +47,10 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
 
     A dbms is me to one base at most, so that the rows stay in the order of the values.
     """
-    keys = ["host", "step", "metric", "round", "together"]
+    keys = ["host", "step", "metric", "round", "duet"]
     names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
-    unit = pl.col("run").str.split("/")
-    together = pl.when(unit.list.len() > 1).then(unit.list.first()).otherwise(pl.lit(""))
-    values = values.with_columns(together.alias("together"))
+    if "duet" not in values.columns:
+        values = values.with_columns(duet=pl.lit(""))
     if "cycles" not in values.columns:
         values = values.with_columns(cycles=pl.lit(None, pl.List(pl.Float64)))
     values = judgeable(values)
@@ -83,7 +82,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             ((ratio - 1) * of).alias("difference"),
             ((high - low) / (2 * _NORMAL_95)).alias("error"),
             cycles.alias("cycles"),
-            *("base_run", "run", *JUDGED_BY),
+            *("base_run", "run", "duet", *JUDGED_BY),
         )
         .collect()
     )
@@ -92,6 +91,11 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
 def judgeable(values: pl.DataFrame) -> pl.DataFrame:
     """The values with all columns of `JUDGED_BY`."""
     return values.with_columns(**{name: each for name, each in JUDGED_BY.items() if name not in values.columns})
+
+
+def duets(runs: pl.DataFrame) -> pl.DataFrame:
+    """The `duet` of each `run`: its unit, or nothing where it was measured alone. Sides are paired within it."""
+    return runs.select("run", duet=pl.when(IN_DUET).then("unit").otherwise(pl.lit("")))
 
 
 def comparable(runs: pl.DataFrame) -> None:

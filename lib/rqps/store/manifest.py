@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rqps.errors import RqpsError
 from rqps.study import SMALLEST_EFFECT, Mode, PlacementKind
@@ -26,8 +26,10 @@ LEVELS = "levels.yaml"
 """Beside the runs of a study whose parts are measured: the levels of it."""
 SET_ASIDE = ".until-"
 """In the name of a study's folder that was set aside, before the time; no study's name has a dot."""
-SCHEMA_VERSION = 2
-"""Version 1, of before any release, had of a step its name and threads only."""
+SCHEMA_VERSION = 3
+READABLE = ("2", "3")
+"""Version 1, of before any release, had of a step its name and threads only. In version 2 the side of a duet stood in
+the run's id only."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
 """A manifest or card has some ten thousand."""
@@ -76,6 +78,12 @@ class Manifest(_Sealed):
     schema_version: int = SCHEMA_VERSION
     study: str
     run: str
+    unit: str
+    """The id of everything that was up together."""
+    side: str | None
+    """Its name among the dbms of a duet; None of a dbms alone."""
+    twin: bool
+    """The base once more, beside itself."""
     host: str
     dbms: str
     build: str
@@ -114,6 +122,24 @@ class Manifest(_Sealed):
     files: dict[str, File] = Field(default_factory=dict)
     """The tables and all that was asked for, by name; none where it was written before these were kept."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _up_to_date(cls, facts: Any) -> Any:
+        """The facts as the current version has them: the one place that knows how older ones wrote them."""
+        if not isinstance(facts, dict) or facts.get("schema_version") != 2:
+            return facts
+        unit, _, side = str(facts.get("run")).partition("/")
+        twin = bool(side) and side != facts.get("dbms")
+        return {**facts, "schema_version": SCHEMA_VERSION, "unit": unit, "side": side or None, "twin": twin}
+
+
+class WhatIf(_Frozen):
+    """The change that a study tries on a dbms of another one."""
+
+    study: str
+    change: str
+    """In words: `performance_schema = OFF`."""
+
 
 class StudyCard(_Sealed):
     """`study.json` beside a study's runs: its question, so that the data needs no runs.yaml."""
@@ -133,6 +159,7 @@ class StudyCard(_Sealed):
     smallest_effect: float = SMALLEST_EFFECT
     """The smallest effect that matters, as a share: a surely smaller one is called the same."""
     parameters: dict[str, Any]
+    what_if: WhatIf | None = None
     absent: dict[str, str] = Field(default_factory=dict)
     """Reasons by dbms, where a version lacks what its config asks for: those of `dbms` that have no runs."""
 
@@ -182,9 +209,9 @@ def _digest(facts: Mapping[str, Any]) -> str:
 
 
 def right_version(path: Path | str, version: object) -> None:
-    if str(version) != str(SCHEMA_VERSION):
+    if str(version) not in READABLE:
         raise RqpsError(
-            f"{path}: schema version {version}, and this rqps reads {SCHEMA_VERSION}",
+            f"{path}: schema version {version}, and this rqps reads {' and '.join(READABLE)}",
             fix="update rqps to the one that wrote it, which the manifests name, or to a later one",
         )
 

@@ -16,6 +16,9 @@ Runs = Sequence[tuple[Path, Manifest]]
 """Folders of runs, each with its manifest."""
 
 _OF_MANIFEST: Columns = {
+    "unit": pl.String,
+    "side": pl.String,  # null of a dbms that was measured alone
+    "twin": pl.Boolean,
     "mode": pl.String,
     "position": pl.Int32,
     "seed": pl.Int64,

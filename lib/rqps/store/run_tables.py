@@ -179,7 +179,7 @@ def _is_there(path: Path, manifest: Manifest) -> bool:
         metadata = pl.read_parquet_metadata(path)
     except (OSError, PolarsError, PanicException) as error:
         of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
-        no_duet = path.stem == "slices" and "/" not in manifest.run
+        no_duet = path.stem == "slices" and manifest.side is None
         if (manifest.outcome == "failed" or of_another or no_duet) and not path.exists():
             return False
         raise damaged(path, str(error)) from error

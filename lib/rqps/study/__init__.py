@@ -14,11 +14,12 @@ from rqps.study.runs_file import (
     StudySpec,
 )
 from rqps.study.unfold import (
-    AGAIN,
     MODES,
+    TWIN,
     Mode,
     Run,
     There,
+    build_and_config,
     first_rounds,
     in_words,
     on_host,

@@ -25,6 +25,7 @@ from rqps.study.runs_file import (
     Workloads,
     resolve,
 )
+from rqps.study.unfold import build_and_config
 
 MAX_CONNECTIONS = "max_connections"
 DEFAULT_CONNECTIONS = 151
@@ -99,7 +100,7 @@ def _unquoted_versions(document: Document) -> Iterator[Problem]:
 def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
     """The studies that compare builds which their load is not for, or which can't be compared."""
     for name, study in runs_file.studies.items():
-        builds = {build: runs_file.builds[build] for build in (dbms.partition(".")[0] for dbms in study.dbms)}
+        builds = {build: runs_file.builds[build] for build, _ in map(build_and_config, study.dbms)}
         others = [build for build, spec in builds.items() if spec.engine != study.parameters.engine]
         if others:
             text = f"{study.workload} is for builds of {study.parameters.engine}, and {', '.join(others)} is none"
@@ -140,7 +141,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             loads.append((("hosts", host, "parameters", study.workload), study, of_host.connections))
     for place, study, asked in loads:
         too_few = {}
-        for config in dict.fromkeys(dbms.partition(".")[2] for dbms in study.dbms):
+        for config in dict.fromkeys(build_and_config(dbms)[1] for dbms in study.dbms):
             option = resolve(runs_file.configs, config).get(MAX_CONNECTIONS)
             most = DEFAULT_CONNECTIONS if option is None else option.value
             # The server alone knows 1K, for instance; it is asked before the first step.

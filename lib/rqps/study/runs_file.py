@@ -325,6 +325,13 @@ class HostSpec(Strict):
     """Parameters of its own, by workload, such as `sysbench: {threads: 8}`: they count in place of a study's."""
 
 
+class WhatIfSpec(Strict):
+    """The change that a study tries on a dbms of another one, on whose screen of a regression it stands."""
+
+    study: Name
+    change: Annotated[str, Field(min_length=1, examples=["performance_schema = OFF"])]
+
+
 class StudySpec(Strict):
     """A question, and the runs that answer it."""
 
@@ -361,6 +368,8 @@ class StudySpec(Strict):
     host if not given."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Sets the random order; follows from the study's name if not given."""
+    what_if: WhatIfSpec | None = None
+    """The study that this one tries a change of, and the change in words; `rqps.what_if` writes it."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
     """One of `dbms`: after the study, the parts of what the performance schema records there are measured by
     themselves, in levels that are studies of their own, as far as they cost something."""

@@ -28,9 +28,9 @@ Mode = Literal["throughput", "health", "stacks", "instructions"]
 `health` is a duet of the base with itself, which shows how far equal servers differ."""
 
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "instructions": "i"}
-"""Each with the letter that begins the ids of its runs."""
-AGAIN = ".again"
-"""Ends the id of the second base of a health duet; no dbms has a second dot."""
+"""The letter that begins the ids of a mode's runs."""
+TWIN = "{}.again"
+"""The name of the twin of a dbms in its duet; no dbms has a second dot."""
 PAIRS_FOR_A_HEALTH_DUET = 10
 """Pairs of base and me for each duet of the base with itself."""
 ROUNDS_WITH_HEALTH, LEAST_HEALTH = 4, 2
@@ -60,9 +60,13 @@ class Run:
     study: str
     question: str
     base: str
-    run: str
-    """Its id, in its folder's name: `r01@my8033.common@HOST`, in a duet `r01@HOST/my8033.common`, and of the base
-    with itself `h01@HOST/my8033.common` and `h01@HOST/my8033.common.again`."""
+    unit: str
+    """The id of everything that is up together, in its folder's name: `r01@my8033.common@HOST` of one dbms alone,
+    `r01@HOST` of a duet."""
+    side: str | None
+    """Its name among the dbms of a duet; None of a dbms alone."""
+    twin: bool
+    """The base once more, beside itself."""
     mode: Mode
     host: str
     dbms: str
@@ -84,9 +88,9 @@ class Run:
     """The others of its duet, which are measured at the same time."""
 
     @property
-    def unit(self) -> str:
-        """The id of the whole, whose folder has a folder for each dbms of a duet."""
-        return self.run.partition("/")[0]
+    def run(self) -> str:
+        """Its id: that of the unit, and in a duet its side, which has a folder of its own in the unit's."""
+        return self.unit if self.side is None else f"{self.unit}/{self.side}"
 
     @property
     def members(self) -> tuple["Run", ...]:
@@ -102,14 +106,14 @@ class Run:
     @property
     def words(self) -> str:
         """The run as people call it: `round 3 with 3 dbms in turns`, or its id where it is no duet."""
-        if self.unit == self.run:
+        if self.side is None:
             return self.run
         return f"{in_words(self.mode, self.round)} with {self.who}"
 
     @property
     def who(self) -> str:
         """Whoever takes part, in words."""
-        if self.unit == self.run:
+        if self.side is None:
             return self.dbms
         if self.mode == "health":
             return f"{self.dbms} and itself in turns"
@@ -134,15 +138,17 @@ def unfold(
     seed = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4]) if spec.seed is None else spec.seed
     runs: list[Run] = []
 
-    def run(mode: Mode, number: int, dbms: str, name: str) -> Run:
-        build, _, config = dbms.partition(".")
+    def run(mode: Mode, number: int, dbms: str, side: str | None = None) -> Run:
+        build, config = build_and_config(dbms)
         build_spec = runs_file.builds[build]
         options, scenario = resolve(runs_file.configs, config), resolve_scenario(runs_file.configs, config)
         return Run(
             study=study,
             question=spec.question,
             base=spec.base,
-            run=f"{MODES[mode]}{number:02}@{name}",
+            unit=f"{MODES[mode]}{number:02}@{f'{dbms}@{host}' if side is None else host}",
+            side=side,
+            twin=side not in (None, dbms),
             mode=mode,
             host=host,
             dbms=dbms,
@@ -163,28 +169,28 @@ def unfold(
     def duet(mode: Mode, number: int, sides: Mapping[str, str]) -> Run:
         """A duet of sides by name, each with its dbms."""
         ordered = order(tuple(sides), seed, number)
-        first, *others = [run(mode, number, sides[each], f"{host}/{each}") for each in ordered]
+        first, *others = [run(mode, number, sides[side], side) for side in ordered]
         return replace(first, beside=tuple(others))
 
     one_by_one: dict[Mode, int] = {"stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
     if spec.duet:
-        every = [run("throughput", 1, dbms, f"{host}/{dbms}") for dbms in spec.dbms]
-        runs += [each for each in every if each.absent]
-        can_be = [each.dbms for each in every if not each.absent]
+        first_round = [run("throughput", 1, dbms, dbms) for dbms in spec.dbms]
+        runs += [run for run in first_round if run.absent]
+        can_be = [run.dbms for run in first_round if not run.absent]
         pairs = healthy = 0
         for rounds, (number, names) in enumerate(_duets(spec, can_be, there or {}, wanted or {}), start=1):
-            runs.append(duet("throughput", number, {each: each for each in names}))
+            runs.append(duet("throughput", number, {name: name for name in names}))
             pairs += len(names) - 1
             due = _health_duets(spec, rounds, pairs)
-            both = dict.fromkeys((spec.base, spec.base + AGAIN), spec.base)
-            runs += [duet("health", each, both) for each in range(healthy + 1, due + 1)]
+            both = dict.fromkeys((spec.base, TWIN.format(spec.base)), spec.base)
+            runs += [duet("health", further, both) for further in range(healthy + 1, due + 1)]
             healthy = max(due, healthy)
     else:
         one_by_one = {"throughput": spec.rounds or 0, **one_by_one}
     for mode, rounds in one_by_one.items():
         for number in range(1, rounds + 1):
             for dbms in order(spec.dbms, seed, number):
-                runs.append(run(mode, number, dbms, f"{dbms}@{host}"))
+                runs.append(run(mode, number, dbms))
     return tuple(runs)
 
 
@@ -222,6 +228,16 @@ def _health_duets(spec: StudySpec, rounds: int, pairs: int) -> int:
     few = spec.rounds is not None and spec.rounds < ROUNDS_WITH_HEALTH
     few = few or (spec.budget_s is not None and spec.budget_s < BUDGET_WITH_HEALTH_S)
     return max(pairs // PAIRS_FOR_A_HEALTH_DUET, 0 if few else least)
+
+
+def build_and_config(dbms: str) -> tuple[str, str]:
+    """The two names that runs.yaml writes as one.
+
+    >>> build_and_config("my8033.ps0")
+    ('my8033', 'ps0')
+    """
+    build, _, config = dbms.partition(".")
+    return build, config
 
 
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:

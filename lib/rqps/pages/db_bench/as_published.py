@@ -29,13 +29,15 @@ def beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
     versions = study.runs.select("dbms", "version").unique("dbms")
     with_versions = compared.filter(metric=THROUGHPUT).join(versions, on="dbms", maintain_order="left")
     ratios, base = named(study, with_versions), releases(study)[study.card.base]
+    caches = study.conditions.filter(kind="option", name="cache_type", value="auto_hyper_clock_cache")
+    automatic = set(caches["dbms"])
     rows = []
     for (where, me, of, metric), quoted in said.group_by("step", "dbms", "base", "metric", maintain_order=True):
         setup, _, step = str(where).partition(" ")
         steps = pl.col("kind") == step if step else pl.col("kind").is_in(list(AS_PUBLISHED))
         if quoted["about"].str.contains("that read").all():
             steps = pl.col("kind").str.ends_with("whilewriting")
-        ours = _nearest(ratios.filter(steps, group=setup), str(me))
+        ours = _nearest(ratios.filter(steps, group=setup), str(me), automatic)
         if ours.is_empty():
             continue
         sign = -1 if metric == "throughput lost" else 1
@@ -53,10 +55,10 @@ def beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
     return show.table(rows, [*texts, *cells], name="db-bench-beside", note=note)
 
 
-def _nearest(ratios: pl.DataFrame, published: str) -> pl.DataFrame:
-    """The rows of our dbms for a published one: the same variation, or the newest release of the same 9.x."""
+def _nearest(ratios: pl.DataFrame, published: str, automatic: set[str]) -> pl.DataFrame:
+    """The rows of our dbms for a published one: by its `automatic` cache, or the newest release of the same 9.x."""
     if published.endswith("ahcc"):
-        return ratios.filter(pl.col("dbms").str.ends_with("ahcc"))
+        return ratios.filter(pl.col("dbms").is_in(automatic))
     same = ratios.filter(pl.col("version").str.starts_with(f"{published.partition('.')[0]}."))
     return same.filter(pl.col("dbms") == same["dbms"].last()) if same.height else same
 

@@ -12,12 +12,10 @@ from rqps.errors import RqpsError
 from rqps.profile import breakdown, flame_trees, in_layers, instruction_costs, operation_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN
 from rqps.show import Row
-from rqps.store.manifest import studies
+from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
+from rqps.study import build_and_config
 from rqps.study.document import instead
-
-WHAT_IF = "-if-"
-"""In the name of a study that `rqps.what_if` measured, between the study that it is about and the change."""
 
 
 class Question(NamedTuple):
@@ -111,10 +109,10 @@ def pairs_of(study: Study, base: str = "", me: str = "") -> list[tuple[str, str]
     pairs = [(own, name) for name in names if name != own]
     before: dict[str, str] = {}
     for name in names:
-        build, _, config = name.partition(".")
+        build, config = build_and_config(name)
         pairs += [(before[config], name)] if config in before else []
         before[config] = name
-        pairs += [(f"{build}.{first}", name) for first in [own.partition(".")[2]] if f"{build}.{first}" in there]
+        pairs += [(f"{build}.{first}", name) for _, first in [build_and_config(own)] if f"{build}.{first}" in there]
     pairs += [(base, me)] if base and me else [(base, name) for name in names if base]
     return list(dict.fromkeys((of, name) for of, name in pairs if of != name))
 
@@ -211,18 +209,17 @@ def _settings(study: Study, pairs: list[tuple[str, str]]) -> pl.DataFrame:
 
 def _what_ifs(study: Study) -> pl.DataFrame:
     """Studies that were measured to find out more about this one: their tidy frames, with the `change`."""
-    begin = f"{study.card.study}{WHAT_IF}"
     data = Path(study.place).parents[1]
     found = []
     for name in studies(data):
-        if not name.startswith(begin):
+        what_if = read_study_card(study_folder(name, data)).what_if
+        if what_if is None or what_if.study != study.card.study:
             continue
         asked = load(name, data)
-        of_people, _, change = asked.card.question.partition("What if: ")
-        if of_people or asked.runs.is_empty() or asked.runs["dbms"].n_unique() < 2:
+        if asked.runs["dbms"].n_unique() < 2:
             continue
         _, compared = stats.relate(asked)
-        found.append(compared.with_columns(change=pl.lit(change), study=pl.lit(name)))
+        found.append(compared.with_columns(change=pl.lit(what_if.change), study=pl.lit(name)))
     return pl.concat(found) if found else pl.DataFrame()
 
 
