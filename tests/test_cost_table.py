@@ -66,7 +66,12 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
     step = {"step": "insert", "position": 0, "clients": 1, "unit": "query", "operations": 5, "operations_per_s": 2.5}
     schema = {**IDENTITY, **{name: TABLES["steps"][name] for name in (*USED, "host_cpu_user_s")}}
     steps = pl.DataFrame(
-        [identity | step | {"operations": 5, "operations_per_s": 2.5, "errors": 0, "retries": 0}], schema=schema
+        [
+            identity
+            | step
+            | {"operations": 5, "operations_per_s": 2.5, "errors": 0, "retries": 0, "host_cpu_user_s": 1.0}
+        ],
+        schema=schema,
     )
     counted = [
         {"run": "r", "step": "insert", "second": number + 1.0, "interval_s": 1.0}
@@ -77,7 +82,7 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
     ]
     counters = pl.LazyFrame(counted, schema_overrides={"host_write_kb": pl.Float64})
     alike = dict.fromkeys(("build_digest", "identity", "workload", "parameters", "placement"), "")
-    runs = pl.DataFrame([identity | alike | {"version": "8.0.1", "listed": 0}])
+    runs = pl.DataFrame([identity | alike | {"version": "8.0.1", "listed": 0, "unit": "r", "side": None}])
     found = dict(as_published(steps, counters, runs).select("metric", "value").rows())
     lines = vmstat(seconds)
     assert found.keys() == PUBLISHED.keys() - {"wKB/o"}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rqps.pages.flamegraph_breakdown import beside as table_beside
 from rqps.pages.flamegraph_breakdown.tables import counted_beside
 from rqps.profile import instruction_ratios, instructions_beside, instructions_per_operation, most_expensive_functions
-from rqps.profile.instructions import CPU
 from rqps.show.table import absolute_table
 from rqps.stats import absolute, measured
+from rqps.stats.metrics import CPU
 from rqps.store import Study, read_manifest, write_manifest
 from synthetic import Shape, manifest, tables, write_rows, write_study
 
@@ -181,7 +181,9 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
     )
     rows = rows.with_columns(pl.concat_list("frame").alias("frames"))
     alike = {name: [""] for name in ("build_digest", "workload", "parameters", "placement")}
-    runs = pl.DataFrame({**identity, **alike, "identity": [""], "version": ["1.0.0"], "listed": [0]})
+    runs = pl.DataFrame(
+        {**identity, **alike, "identity": [""], "version": ["1.0.0"], "listed": [0], "unit": ["r"], "side": [None]}
+    )
     [whole] = instructions_per_operation(rows, steps, runs)["value"].to_list()
     assert whole == pytest.approx(sum(parts) / operations, rel=1e-12)
     functions = most_expensive_functions(rows, steps, most=len(parts))

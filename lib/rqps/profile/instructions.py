@@ -10,14 +10,12 @@ from rqps.profile.names import readable
 from rqps.profile.pair import EXPECTED_SPREAD_COUNTED, EXPECTED_WEIGHS
 from rqps.stats.comparison import compare
 from rqps.stats.estimate import STUDENT
-from rqps.stats.meaning import INSTRUCTIONS
-from rqps.stats.metrics import tidy, usable
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU, tidy, usable
 from rqps.stats.pairing import rounds
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT, coverage_of_each, decided
 from rqps.store.read import Study, load
 
 COUNTED = "instructions_per_operation"
-CPU, USER_CPU, THROUGHPUT = "server_cpu_us_per_operation", "server_user_cpu_us_per_operation", "operations_per_s"
 AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew less"}
 """Verdicts on CPU time per instruction, relative to the base, as words on its growth beside instructions."""
 

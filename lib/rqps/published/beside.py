@@ -12,11 +12,12 @@ from rqps.published.figures import Published
 from rqps.published.versions import Pair, nearest, pairs_of, server
 from rqps.show import ratio
 from rqps.stats import compare, measured, relate, rounds_of_pairs
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
 from rqps.study import build_and_config
 
-WORKLOAD, THROUGHPUT = "sysbench", "operations_per_s"
+WORKLOAD = "sysbench"
 NOT_SAID = "not said"
 _CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
 

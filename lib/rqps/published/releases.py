@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import polars as pl
 
-from rqps.published.beside import THROUGHPUT, machine
+from rqps.published.beside import machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
 from rqps.show import interval_of, ratio
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs
 from rqps.stats.conditions import asked_options
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 from rqps.study import build_and_config
 

@@ -15,12 +15,11 @@ from rqps.profile import with_counted
 from rqps.profile.pair import ASSUMED
 from rqps.show import Row, interval_of, number_of, rounds_of
 from rqps.show.words import NOT_COMPARED, left_unsure
-from rqps.stats.meaning import CPU, INSTRUCTIONS, THROUGHPUT
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.stats.verdict import VERDICTS
 from rqps.store.read import Study
 from rqps.terminal import counted, percent
 
-USER_CPU = "server_user_cpu_us_per_operation"
 ROWS = ("table_rows", "load_rows", "keys")
 """Parameters that say how large the tables are, by workload."""
 _WORDS = {"slower": "slower or more expensive", "faster": "faster or cheaper", "same": "the same", "unsure": "unsure"}

@@ -9,7 +9,6 @@ import polars as pl
 from rqps.errors import RqpsError
 from rqps.show.words import (
     NOT_COMPARED,
-    WORDS,
     Row,
     by_host,
     coverage_of,
@@ -18,7 +17,7 @@ from rqps.show.words import (
     sized,
     verdict_words,
 )
-from rqps.stats import COMPARED, THROUGHPUTS
+from rqps.stats import COMPARED, THROUGHPUTS, TITLES
 from rqps.study.document import instead
 
 MOST_LINES = 30
@@ -77,8 +76,8 @@ def _comparisons(rows: pl.DataFrame, means: pl.DataFrame, every: bool, markdown:
         cells.append((f"geometric mean of {row['steps']} steps", "", row["dbms"], "", _ratio(row), ""))
     sure = coverage_of(rows["coverage"])
     head = (
-        f"{WORDS.get(metric, metric)}, medians of {rounds_of(rows['n'])}; relative to {base}: means of their ratios, "
-        f"{sure}; ~ is unsure"
+        f"{TITLES.get(metric, metric)}, medians of {rounds_of(rows['n'])}; "
+        f"relative to {base}: means of their ratios, {sure}; ~ is unsure"
     )
     more = ordered.height - shown.height
     rest = [f"{more} more are the same or unsure; --all lists them"] if more else []

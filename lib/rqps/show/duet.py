@@ -11,7 +11,7 @@ from rqps.show.lines import NUMBERS_AXIS
 from rqps.show.rows import slim
 from rqps.show.theme import INK, MUTED, SERIES, colours, dbms_colours, numbers, titled
 from rqps.show.words import NOT_COMPARED, Nothing, Sentences, number_of, on_host
-from rqps.stats.meaning import THROUGHPUT
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
 CYCLES_SHOWN, MOST_CYCLES = 4, 400

@@ -11,7 +11,6 @@ from rqps.show.rows import BETWEEN, with_rows
 from rqps.show.theme import COLOURS, INK, LIMITS, PALE, numbers, titled
 from rqps.show.words import (
     NOT_COMPARED,
-    WORDS,
     Sentences,
     by_host,
     coverage_of,
@@ -27,7 +26,8 @@ from rqps.show.words import (
     signs_of,
     verdict_words,
 )
-from rqps.stats import THROUGHPUTS
+from rqps.stats import THROUGHPUTS, TITLES
+from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.pairing import JUDGED_BY
 
 MANY_STEPS = 12
@@ -68,7 +68,7 @@ _NOT_DRAWN = (
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 
 
-def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
+def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
     """One cell per step and dbms: the sign of the verdict and the ratio, in colour."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
@@ -77,7 +77,7 @@ def heatmap(compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
     drawn, left_out = first_of_many(cells, cells)
     many = cells["step"].n_unique() > MANY_STEPS
     chart, ending, width = _many(drawn) if many else _few(cells)
-    words, base, what = verdict_words(metric), cells["base"][0], WORDS[metric]
+    words, base, what = verdict_words(metric), cells["base"][0], TITLES[metric]
     count = Counter(cells["verdict"])
     counted = ", ".join(f"{count[word]} {word}" for word in words.values() if word in count)
     claim = f"Of {cells.height} comparison{'s' * (cells.height > 1)} with {base}: {counted}."

@@ -10,6 +10,7 @@ from rqps.show.rows import MOST_POINTS, slim
 from rqps.show.theme import GRID, INK, MUTED, SERIES, VERDICT_COLOURS, colours, dbms_colours, numbers, titled
 from rqps.show.words import Nothing, by_host, in_order, rounds_of, short_dbms, short_steps, shown_of
 from rqps.stats import version_order
+from rqps.stats.metrics import THROUGHPUT
 
 PANEL_HEIGHT_PX = 130
 AXES_PX = 90
@@ -124,7 +125,7 @@ def _thinned(series: pl.DataFrame) -> pl.DataFrame:
 
 def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """The ratios of each step with the base among them, which is 1, in the order of releases."""
-    ratios = compared.filter(metric="operations_per_s")
+    ratios = compared.filter(metric=THROUGHPUT)
     build, config = (pl.col("base").str.splitn(".", 2).struct.field(f"field_{part}") for part in (0, 1))
     ones = {name: pl.lit(1.0) for name in ("estimate", "low", "high")}
     of_step = ["host", "group", "step", "kind", "range", "base"]

@@ -12,7 +12,6 @@ import polars as pl
 from rqps.show.theme import INK, VERDICT_COLOURS, colours, numbers, titled
 from rqps.show.words import (
     NOT_COMPARED,
-    WORDS,
     Nothing,
     Sentences,
     by_host,
@@ -23,6 +22,7 @@ from rqps.show.words import (
     verdict_words,
 )
 from rqps.stats import most_changed
+from rqps.stats.metrics import THROUGHPUT, TITLES
 
 BETWEEN = " ⋅ "
 ROW_PX = 19
@@ -106,7 +106,7 @@ def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.
     return colours("verdict", shades).title(title).legend(alt.Legend(**legend))
 
 
-def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
+def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
     """Every round as a dot, with their mean and its interval; of many steps, those that changed most."""
     of_metric = compared.filter(metric=metric)
     if of_metric.is_empty():
@@ -117,7 +117,7 @@ def dots(rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations
     dots = with_rows(by_host(rounds.filter(pl.col("step").is_in(shown), pl.col("metric") == metric)))
     axis, height = row_axis(rows)
     rows, dots = slim(rows, *_OF_ROW), slim(dots, *_OF_ROUND)
-    what = WORDS[metric]
+    what = TITLES[metric]
     x = alt.X("ratio:Q", title=f"{what}, relative to {rows['base'][0]}", scale=_AROUND, axis=_FEW)
     rows = rows.with_columns(pl.col("verdict").replace(verdict_words(metric)))
     tooltip = ["row:N", "verdict:N", "needs:N", *numbers(".3f"), _COVERAGE]

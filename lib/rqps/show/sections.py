@@ -21,6 +21,7 @@ from rqps.show.words import (
     on_host,
     verdict_words,
 )
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
 LONGEST_VALUE = 24
@@ -120,7 +121,7 @@ def sampled(run: Study) -> Any:
     return counters(stats.counters_over_time(run.counters, run.steps, run.runs))
 
 
-def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "operations_per_s") -> Any:
+def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
     """The rounds behind the number that is farthest from 1, with the runs whose rows they come from."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])

@@ -26,23 +26,13 @@ from rqps.show.words import (
     rounds_of,
     signs_of,
 )
+from rqps.stats.metrics import REGISTRY, THROUGHPUT
 
 Cell = Mapping[str, Any]
 TEXT_WIDTH = 24
 MOST_EXPLAINED = 4
-# As the published tables have them: cost per operation beside throughput.
-ABSOLUTE = {
-    "operations_per_s": "operations/s",
-    "server_cpu_us_per_operation": "server CPU, µs/o",
-    "client_cpu_us_per_operation": "client CPU, µs/o",
-    "host_context_switches_per_operation": "cs/o",
-    "host_reads_per_operation": "r/o",
-    "host_read_kb_per_operation": "rKB/o",
-    "host_write_kb_per_operation": "wKB/o",
-    "server_instructions_per_operation": "server instructions/o",  # of the CPU's own counters, where it has them
-    "server_cycles_per_operation": "server cycles/o",
-}
-
+ABSOLUTE = {metric.name: metric.column for metric in REGISTRY if metric.column}
+"""Cost per operation beside throughput, as the published tables have them."""
 
 _STYLE: dict[str, Any] = {
     "table_font_size": "14px",
@@ -181,14 +171,14 @@ def ratio_colour(row: Cell | None) -> str | None:
     return colour_of(row["estimate"], row["verdict"]) if row and "verdict" in row else None
 
 
-def ratio_table(compared: pl.DataFrame, metric: str = "operations_per_s", means: pl.DataFrame | None = None) -> Any:
+def ratio_table(compared: pl.DataFrame, metric: str = THROUGHPUT, means: pl.DataFrame | None = None) -> Any:
     """Steps by dbms: the ratio, its interval, rounds and verdict; in the last row the `means` over all steps."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     rows = by_host(numbers)
     group = "group" if len(groups_of(rows)) > 1 else ""
-    colour = ratio_colour if metric == "operations_per_s" else None
+    colour = ratio_colour if metric == THROUGHPUT else None
     columns = [Column(each, form=ratio_cell, colour=colour, align="center") for each in in_order(rows["dbms"])]
     notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the mean."
     marked = [
@@ -215,7 +205,7 @@ def means_of(means: pl.DataFrame | None, metric: str) -> dict[str, Cell]:
     return {row["dbms"]: row for row in rows}
 
 
-def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
+def ratio_text(compared: pl.DataFrame, metric: str = THROUGHPUT) -> str:
     """Ratios as text in their published form, with interval, verdict if there is one, and rounds after each."""
     if metric not in set(compared["metric"]):
         return NOT_COMPARED
@@ -243,15 +233,15 @@ def ratio_text(compared: pl.DataFrame, metric: str = "operations_per_s") -> str:
 def absolute_table(absolute: pl.DataFrame) -> GT:
     """One row per step and dbms: throughput with its interval, and the cost of an operation."""
     rows = by_host(absolute.filter(pl.col("metric").is_in(list(ABSOLUTE))))
-    of_steps = rows.filter(metric="operations_per_s").group_by("step", maintain_order=True)
+    of_steps = rows.filter(metric=THROUGHPUT).group_by("step", maintain_order=True)
     rows, left_out = first_of_many(rows, of_steps.agg(pl.col("estimate").max() / pl.col("estimate").min()))
     there = set(rows["metric"])
     cells = spread(rows, "metric", ["step", "dbms"])
     for row in cells:
-        row["rounds"] = (row.get("operations_per_s") or {}).get("n")
+        row["rounds"] = (row.get(THROUGHPUT) or {}).get("n")
 
     def cell(row: Cell) -> str:
-        form = ",.0f" if row["metric"] == "operations_per_s" or row["estimate"] >= 100 else ",.2f"
+        form = ",.0f" if row["metric"] == THROUGHPUT or row["estimate"] >= 100 else ",.2f"
         number = f"{row['estimate']:{form}}"
         return number if row["low"] is None else two_lines(number, interval_of(row, form), muted=True)
 

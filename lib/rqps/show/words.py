@@ -20,14 +20,6 @@ MOST_STEPS = 100
 NEAR_1 = 0.05
 """Ratios as near to 1 have a digit more."""
 
-# Metrics as the titles of charts have them.
-WORDS = {
-    "operations_per_s": "operations/s",
-    "server_cpu_us_per_operation": "server CPU per operation",
-    "client_cpu_us_per_operation": "client CPU per operation",
-    "host_cpu_us_per_operation": "CPU of the whole host per operation",
-}
-
 NOT_COMPARED = "Nothing was compared here: no round has both its base and another dbms with such a number."
 
 Row = Mapping[str, Any]

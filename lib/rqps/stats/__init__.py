@@ -50,8 +50,18 @@ from rqps.stats.conditions import (
 from rqps.stats.estimate import MEDIAN, STUDENT
 from rqps.stats.health import Health, health, told
 from rqps.stats.looks import Looks
-from rqps.stats.meaning import SIDES, deciding, side_by_side
-from rqps.stats.metrics import COMPARED, PUBLISHED, THROUGHPUTS, measured, tidy, usable, version_order
+from rqps.stats.meaning import deciding, side_by_side
+from rqps.stats.metrics import (
+    COMPARED,
+    PUBLISHED,
+    SIDES,
+    THROUGHPUTS,
+    TITLES,
+    measured,
+    tidy,
+    usable,
+    version_order,
+)
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 from rqps.stats.status_counters import status_changes

@@ -9,7 +9,7 @@ import polars as pl
 from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
-from rqps.stats.metrics import COMPARED, THROUGHPUTS, measured
+from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, measured
 from rqps.stats.pairing import JUDGED_BY, judgeable, rounds, rounds_within_build
 from rqps.store.read import Study
 
@@ -183,7 +183,7 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
     return pairs.select("host", *keys, than=pl.lit(first), **ends)
 
 
-def strongest(compared: pl.DataFrame, metric: str = "operations_per_s") -> tuple[str, str, str]:
+def strongest(compared: pl.DataFrame, metric: str = THROUGHPUT) -> tuple[str, str, str]:
     """The host, step and dbms whose ratio is farthest from 1: the number to check first."""
     rows = compared.filter(metric=metric).sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
     host, step, dbms = rows.select("host", "step", "dbms").row(0)

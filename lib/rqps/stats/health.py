@@ -9,13 +9,13 @@ import polars as pl
 from rqps.errors import RqpsError
 from rqps.stats import verdict
 from rqps.stats.comparison import compare, in_tables
-from rqps.stats.metrics import measured
+from rqps.stats.metrics import CPU, THROUGHPUT, measured
 from rqps.stats.pairing import rounds
 from rqps.store.read import Study, load
 from rqps.store.schemas import Columns
 from rqps.study import TWIN
 
-METRICS = ("operations_per_s", "server_cpu_us_per_operation")
+METRICS = (THROUGHPUT, CPU)
 DISTURBANCES = ("others", "steal")
 WORTH_NAMING = 0.1
 """Share of a round's steps that others disturbed, above which the round was disturbed."""

@@ -2,13 +2,7 @@
 
 import polars as pl
 
-THROUGHPUT, CPU, INSTRUCTIONS = (
-    "operations_per_s",
-    "server_cpu_us_per_operation",
-    "server_instructions_per_operation",
-)
-SIDES = {THROUGHPUT: "throughput", CPU: "CPU", INSTRUCTIONS: "instructions"}
-"""The metrics that stand side by side, each with its name in a sentence."""
+from rqps.stats.metrics import CPU, INSTRUCTIONS, SIDES, THROUGHPUT
 
 BY_CPU = {
     ("unsure", "slower"): "the cost is there, the machine hides it",

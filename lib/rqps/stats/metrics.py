@@ -1,6 +1,7 @@
 """Metrics: throughput, and the cost of an operation (a counter's difference over operations)."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import polars as pl
@@ -9,23 +10,112 @@ from rqps.stats.pairing import JUDGED_BY, comparable, duets, judgeable
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
-_TOTALS = {
-    "server_cpu_us": pl.col("server_cpu_s") * 1e6,
-    "server_user_cpu_us": pl.col("server_cpu_user_s") * 1e6,
-    "client_cpu_us": pl.col("client_cpu_s") * 1e6,
-    "host_cpu_us": (pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")) * 1e6,
-}
-_COUNTERS = (
-    *("server_context_switches", "host_context_switches", "host_reads", "host_read_kb", "host_write_kb"),
-    *("server_instructions", "server_cycles"),  # null where the CPU has no counters for us
+IN_BURSTS = ("fillseq", "overwrite")
+"""Steps that are fast or slow for many cycles on end, as the engine compacts: no cycle stands for the others."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One quantity of a step: how it is derived, and how people read it. This registry is the only list of them."""
+
+    name: str
+    title: str
+    """Its name on a chart: `server CPU per operation`."""
+    column: str
+    """The head of its column: `server CPU, µs/o`; empty where tables of absolute values leave it out."""
+    value: pl.Expr
+    """Calculated from the columns of `steps`."""
+    of_cycle: pl.Expr | None = None
+    """Calculated from the sums of one cycle of a duet, where its cycles give a value each."""
+    side: str = ""
+    """Its name in a sentence beside other metrics with verdicts. These count in the correction of a page; all other
+    metrics are shown with an interval and no verdict."""
+    more_is_better: bool = False
+
+
+def _per_operation(total: pl.Expr) -> pl.Expr:
+    return total / pl.col("operations")
+
+
+def _host(name: str, title: str, column: str) -> Metric:
+    """A counter of the whole host, over the operations."""
+    return Metric(f"host_{name}_per_operation", title, column, _per_operation(pl.col(f"host_{name}")))
+
+
+THROUGHPUT, CPU, INSTRUCTIONS = (
+    "operations_per_s",
+    "server_cpu_us_per_operation",
+    "server_instructions_per_operation",
 )
-METRICS = {"operations_per_s": pl.col("operations_per_s")} | {
-    f"{name}_per_operation": total / pl.col("operations")
-    for name, total in (_TOTALS | {name: pl.col(name) for name in _COUNTERS}).items()
-}
-"""Each metric, calculated from the columns of `steps`."""
-COMPARED = ("operations_per_s", "server_cpu_us_per_operation", "server_instructions_per_operation")
-"""The metrics with verdicts. Each counts in the correction of a page; all others are shown with an interval only."""
+USER_CPU, CLIENT_CPU = "server_user_cpu_us_per_operation", "client_cpu_us_per_operation"
+_HOST_CPU_S = pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")
+REGISTRY = (
+    Metric(
+        THROUGHPUT,
+        title="operations/s",
+        column="operations/s",
+        value=pl.col(THROUGHPUT),
+        of_cycle=pl.when(~pl.col("kind").is_in(IN_BURSTS)).then(pl.col("operations") / pl.col("busy_us")),
+        side="throughput",
+        more_is_better=True,
+    ),
+    Metric(
+        CPU,
+        title="server CPU per operation",
+        column="server CPU, µs/o",
+        value=_per_operation(pl.col("server_cpu_s") * 1e6),
+        # What a writing statement leaves behind is done in another server's slices.
+        of_cycle=_per_operation(pl.when(~pl.col("writes")).then(pl.col("server_cpu_us"))),
+        side="CPU",
+    ),
+    Metric(
+        CLIENT_CPU,
+        title="client CPU per operation",
+        column="client CPU, µs/o",
+        value=_per_operation(pl.col("client_cpu_s") * 1e6),
+        of_cycle=_per_operation(pl.col("client_cpu_us")),
+    ),
+    _host("context_switches", "context switches of the host per operation", "cs/o"),
+    _host("reads", "reads of the host per operation", "r/o"),
+    _host("read_kb", "KB read by the host per operation", "rKB/o"),
+    _host("write_kb", "KB written by the host per operation", "wKB/o"),
+    Metric(  # null where the CPU has no counters for us
+        INSTRUCTIONS,
+        title="instructions per operation",
+        column="server instructions/o",
+        value=_per_operation(pl.col("server_instructions")),
+        side="instructions",
+    ),
+    Metric(
+        "server_cycles_per_operation",
+        title="cycles per operation",
+        column="server cycles/o",
+        value=_per_operation(pl.col("server_cycles")),
+    ),
+    Metric(
+        USER_CPU,
+        title="user CPU of the server per operation",
+        column="",
+        value=_per_operation(pl.col("server_cpu_user_s") * 1e6),
+    ),
+    Metric(
+        "host_cpu_us_per_operation",
+        title="CPU of the whole host per operation",
+        column="",
+        value=_per_operation(_HOST_CPU_S * 1e6),
+    ),
+    Metric(
+        "server_context_switches_per_operation",
+        title="context switches of the server per operation",
+        column="",
+        value=_per_operation(pl.col("server_context_switches")),
+    ),
+)
+METRICS = {metric.name: metric.value for metric in REGISTRY}
+TITLES = {metric.name: metric.title for metric in REGISTRY}
+SIDES = {metric.name: metric.side for metric in REGISTRY if metric.side}
+"""The metrics with verdicts, in the order in which they decide, each with its name in a sentence."""
+COMPARED = tuple(SIDES)
 PUBLISHED = {
     "cpu/o": "percent of host/operation",
     "cs/o": "switches/operation",
@@ -35,7 +125,7 @@ PUBLISHED = {
     "o/s": "operations/s",
 }
 """The columns of a published per-operation table, in that order, with their units. All are of the whole host."""
-THROUGHPUTS = ("operations_per_s", "o/s")
+THROUGHPUTS = (*(metric.name for metric in REGISTRY if metric.more_is_better), "o/s")
 """Metrics of which more is better; all others are costs."""
 
 DESCRIBED: dict[str, pl.Expr] = {
@@ -47,8 +137,6 @@ DESCRIBED: dict[str, pl.Expr] = {
 }
 """Columns that describe a step, and stand-ins for steps that are made up without them."""
 
-IN_BURSTS = ("fillseq", "overwrite")
-"""Steps in which RocksDB is fast or slow for many cycles on end, as it compacts: none stands for the others."""
 USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
 
 
@@ -72,8 +160,7 @@ def _cycles(study: Study) -> pl.DataFrame:
     """The value of each cycle, as a list in their order, null where a slice of it is missing. Slices that do not say
     what was done in them give none.
 
-    What a writing statement leaves behind is done in another server's slices, so its CPU is that of the whole step.
-    So is the throughput of a step that writes in bursts.
+    CPU of a step that writes, and throughput of one that writes in bursts, are those of the whole step.
     """
     counts = ("operations", "busy_us", "client_cpu_us", "server_cpu_us")
     keys = ["run", "step"]
@@ -85,12 +172,7 @@ def _cycles(study: Study) -> pl.DataFrame:
         .join(study.steps.lazy().select(*keys, "writes", "kind"), on=keys)
         .sort(*keys, "cycle")
     )
-    each = pl.col("operations")
-    metrics = {
-        "operations_per_s": pl.when(~pl.col("kind").is_in(IN_BURSTS)).then(each / pl.col("busy_us")),
-        "client_cpu_us_per_operation": pl.col("client_cpu_us") / each,
-        "server_cpu_us_per_operation": pl.when(~pl.col("writes")).then(pl.col("server_cpu_us")) / each,
-    }
+    metrics = {metric.name: metric.of_cycle for metric in REGISTRY if metric.of_cycle is not None}
     return (
         by_cycle.group_by(keys)
         .agg(**metrics)

@@ -8,14 +8,13 @@ import polars as pl
 
 from rqps.stats.comparison import KEYS, compare, relate, relate_pairs
 from rqps.stats.conditions import asked_options
-from rqps.stats.metrics import COMPARED, measured, version_order
+from rqps.stats.metrics import COMPARED, CPU, THROUGHPUT, measured, version_order
 from rqps.stats.pairing import rounds_of_pairs
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 from rqps.study.perf_schema import class_of
 
 OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
-CPU = "server_cpu_us_per_operation"
 MEMORY = "perf_schema/memory_bytes"
 
 _BY_OPTION = {"OFF": OFF, "0": OFF, "ON": DEFAULT, "1": DEFAULT}
@@ -71,7 +70,7 @@ def scenario_costs(study: Study, against: str) -> pl.DataFrame:
     compared = relate_pairs(rounds, relate(study)[1]).join(named, on="dbms", maintain_order="left")
     compared = compared.with_columns(against=pl.lit(against))
     names = {"estimate": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
-    beside = compared.filter(metric="operations_per_s").rename(names)
+    beside = compared.filter(metric=THROUGHPUT).rename(names)
     keys = ["host", "step", "dbms"]
     return _with_added(compared.filter(metric=CPU), rounds.filter(metric=CPU)).join(
         beside.select(*keys, *names.values()), on=keys, how="left", maintain_order="left"

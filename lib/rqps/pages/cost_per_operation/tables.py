@@ -13,14 +13,15 @@ from rqps.show import MUTED, Column, Row, by_host, coverage_of, in_order, interv
 from rqps.show.table import spread, table, two_lines
 from rqps.show.words import first_of_many
 from rqps.stats import PUBLISHED
+from rqps.stats.metrics import CLIENT_CPU, CPU, THROUGHPUT
 
 OURS = {
-    "server_cpu_us_per_operation": "server, µs/o",
-    "client_cpu_us_per_operation": "generator, µs/o",
+    CPU: "server, µs/o",
+    CLIENT_CPU: "generator, µs/o",
     "host_cpu_us_per_operation": "whole host, µs/o",
-    "operations_per_s": "operations/s",
+    THROUGHPUT: "operations/s",
 }
-DIGITS = {"cpu/o": 6, "o/s": 0, "operations_per_s": 0}
+DIGITS = {"cpu/o": 6, "o/s": 0, THROUGHPUT: 0}
 USUAL_DIGITS = 3
 BETWEEN = 2  # blanks between columns, at least
 
@@ -38,7 +39,7 @@ def cost_text(costs: pl.DataFrame) -> str:
 
 def cost_tables(costs: pl.DataFrame, steps: Sequence[str] | None = None) -> Iterator[GT]:
     """Tables of costs to look at, one per group of steps, with the verdict at each ratio."""
-    named, ratios = of_steps(costs, steps), pl.col("metric").is_in(["server_cpu_us_per_operation", "cpu/o"])
+    named, ratios = of_steps(costs, steps), pl.col("metric").is_in([CPU, "cpu/o"])
     few, left_out = first_of_many(named, named.filter(ratios).with_columns(estimate="ratio"))
     for (group,), rows in by_host(few).group_by("group", maintain_order=True):
         names, title = _metrics(rows), str(group or "")

@@ -11,10 +11,10 @@ from rqps.profile import counted_ratios, with_counted
 from rqps.profile.pair import ASSUMED
 from rqps.show import Column, Nothing, Row, Sentences, in_order, number_of, rounds_of, two_lines
 from rqps.show.words import short_dbms, three_digits
-from rqps.stats.meaning import INSTRUCTIONS
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
 
-THROUGHPUT, CPU, LONGEST = "operations_per_s", "server_cpu_us_per_operation", "latency_max_us"
+LONGEST = "latency_max_us"
 BYTES_OF_A_ROW = 420
 AS_PUBLISHED = {"fillseq": "fillseq", "revrangewhilewriting": "revrangeww", "fwdrangewhilewriting": "fwdrangeww"}
 AS_PUBLISHED |= {"readwhilewriting": "readww", "overwrite": "overwrite"}

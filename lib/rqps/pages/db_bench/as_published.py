@@ -7,10 +7,11 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show
-from rqps.pages.db_bench import AS_PUBLISHED, THROUGHPUT, named, releases
+from rqps.pages.db_bench import AS_PUBLISHED, named, releases
 from rqps.published import read
 from rqps.published.quoted import SIGNS
 from rqps.show import Column, Nothing, Sentences, rounds_of
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
 SOURCE = "rocksdb-leveled-2024"

@@ -8,12 +8,12 @@ from great_tables import GT
 from rqps import profile as profile_room
 from rqps import show
 from rqps.pages.flamegraph_breakdown.findings import Profile, changed_parts
-from rqps.profile.instructions import CPU, THROUGHPUT, USER_CPU
 from rqps.profile.pair import ASSUMED
 from rqps.show import Row
 from rqps.show.flame import figure, with_error
 from rqps.show.table import cut
 from rqps.stats import compare, measured, rounds, usable
+from rqps.stats.metrics import CPU, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
 
 NOT_COUNTED = (

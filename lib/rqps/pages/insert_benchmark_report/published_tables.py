@@ -29,9 +29,9 @@ from rqps.show.table import with_interval
 from rqps.show.theme import PALE, lighter
 from rqps.show.words import medians_of, reach_of
 from rqps.stats import relate
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store.read import Study
 
-THROUGHPUT = "operations_per_s"
 TARGET = "target"
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 QUARTER, CLOSE = 0.25, 0.80

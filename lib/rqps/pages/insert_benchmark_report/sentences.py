@@ -8,7 +8,7 @@ import polars as pl
 from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, seconds_on_target, where_pages_come_from
 from rqps.show import Row, Sentences, in_order, interval_of, ratio, rounds_of
 from rqps.stats import config_changes, relate, relate_configs
-from rqps.stats.meaning import THROUGHPUT
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store.read import Study
 from rqps.terminal import percent
 

@@ -5,12 +5,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.pages.measurement_health.sentences import THROUGHPUT
 from rqps.pages.measurement_health.tables import METRICS, all_steps, on_hosts
 from rqps.show import INK, MUTED, ROW_PX, SERIES, VERDICT_COLOURS, Sentences, in_order, on_rows, slim
 from rqps.show.lines import panels
 from rqps.stats import Health, verdict
 from rqps.stats.health import deviations
+from rqps.stats.metrics import THROUGHPUT
 from rqps.terminal import percent
 
 MOST_STEPS = 60

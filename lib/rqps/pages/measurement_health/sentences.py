@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rqps.pages.measurement_health.tables import all_steps
 from rqps.show import Sentences, rounds_of
 from rqps.stats import Health, verdict
+from rqps.stats.metrics import THROUGHPUT
 from rqps.terminal import counted, percent
 
 HEADS = {
@@ -13,7 +14,6 @@ HEADS = {
     "doubtful": "These numbers can't be believed",
     "unknown": "These rounds are too few to say if their numbers can be believed",
 }
-THROUGHPUT = "operations_per_s"
 
 
 def answer(found: Health) -> Sentences:

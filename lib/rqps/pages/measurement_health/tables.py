@@ -9,10 +9,11 @@ from great_tables import GT
 from rqps.measure.finding import HEADINGS, machine_findings
 from rqps.show import Column, Row, Sentences, dots, interval_of, rounds_of, smallest_effect, spread, table, two_lines
 from rqps.stats import Health
+from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.store import Manifest, Study
 from rqps.terminal import counted, percent
 
-METRICS = {"operations_per_s": "throughput", "server_cpu_us_per_operation": "server CPU/o"}
+METRICS = {THROUGHPUT: "throughput", CPU: "server CPU/o"}
 _TOO_FEW = "–"
 
 

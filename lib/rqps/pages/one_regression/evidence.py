@@ -11,6 +11,7 @@ from rqps import stats
 from rqps.errors import RqpsError
 from rqps.profile import breakdown, flame_trees, in_layers, instruction_costs, operation_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN
+from rqps.profile.instructions import COUNTED
 from rqps.show import Row
 from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
@@ -188,7 +189,7 @@ def _as_ratios(operations: pl.DataFrame) -> pl.DataFrame:
     """Counted instructions of whole operations as ratios to the base's."""
     of = pl.col("base_estimate")
     ratios = (((pl.col(each) + of) / of).alias(each) for each in ("estimate", "low", "high"))
-    return operations.filter(of > 0).with_columns(*ratios, metric=pl.lit("instructions_per_operation")).drop("unit")
+    return operations.filter(of > 0).with_columns(*ratios, metric=pl.lit(COUNTED)).drop("unit")
 
 
 def _settings(study: Study, pairs: list[tuple[str, str]]) -> pl.DataFrame:

@@ -7,18 +7,20 @@ import polars as pl
 
 from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
 from rqps.pages.one_regression.next_steps import next_steps
+from rqps.profile.instructions import COUNTED
 from rqps.show import Row, Sentences, cut, interval_of, number_of, rounds_of, signs_of, verdict_words
 from rqps.show.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
 from rqps.show.words import on_host, sized
 from rqps.stats import THROUGHPUTS
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.stats.status_counters import CERTAIN
 from rqps.terminal import counted
 
 TITLES = {
-    "operations_per_s": "throughput, operations/s",
-    "server_cpu_us_per_operation": "server CPU, µs/operation",
-    "server_instructions_per_operation": "instructions by the CPU's counters",
-    "instructions_per_operation": "instructions, counted",
+    THROUGHPUT: "throughput, operations/s",
+    CPU: "server CPU, µs/operation",
+    INSTRUCTIONS: "instructions by the CPU's counters",
+    COUNTED: "instructions, counted",
 }
 """The measures, in the order in which they are shown."""
 STYLE = """

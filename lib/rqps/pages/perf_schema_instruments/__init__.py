@@ -11,9 +11,9 @@ from rqps import show
 from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.show import VERDICT_COLOURS, Column, Row
 from rqps.show.theme import numbers
+from rqps.stats.metrics import CPU
 from rqps.stats.scenarios import (
     COSTS_MORE,
-    CPU,
     events_per_statement,
     scenario_costs,
     scenario_rounds,

@@ -11,7 +11,8 @@ from rqps import show
 from rqps.show import INK, Nothing
 from rqps.show.theme import numbers
 from rqps.stats import STUDENT, absolute, measured
-from rqps.stats.scenarios import CPU, DISABLED, ENABLED, scenario_rounds, with_added
+from rqps.stats.metrics import CPU
+from rqps.stats.scenarios import DISABLED, ENABLED, scenario_rounds, with_added
 from rqps.store.read import Study
 
 SUM, REST = "sum of the parts", "left over"

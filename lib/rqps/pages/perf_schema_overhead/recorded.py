@@ -10,7 +10,7 @@ from rqps.pages.perf_schema_overhead.parts import step_on_build
 from rqps.show import Column, Nothing, Sentences
 from rqps.show.theme import numbers
 from rqps.stats import scenarios
-from rqps.stats.scenarios import CPU
+from rqps.stats.metrics import CPU
 from rqps.store.read import Study
 
 

@@ -12,7 +12,8 @@ from rqps.show import COST_SIGNS, SERIES, SIGNS, Column, Nothing, Row, Sentences
 from rqps.show.lines import NUMBERS_AXIS, panels
 from rqps.show.theme import numbers
 from rqps.stats import absolute, measured
-from rqps.stats.scenarios import CPU, DISABLED, OFF, ranked, scenario_costs, scenarios
+from rqps.stats.metrics import CPU, THROUGHPUT
+from rqps.stats.scenarios import DISABLED, OFF, ranked, scenario_costs, scenarios
 from rqps.store.read import Study
 
 MOST_ROWS = 72
@@ -196,7 +197,7 @@ def by_clients(study: Study) -> pl.DataFrame:
     """Throughput by number of clients of steps that were measured with several; `load` is the step without it."""
     named = scenarios(study).select("dbms", "scenario")
     load = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
-    values = measured(study, ["operations_per_s"]).with_columns(load=load)
+    values = measured(study, [THROUGHPUT]).with_columns(load=load)
     shown = values.filter(pl.col("clients").n_unique().over("load") > 1).join(named, on="dbms", maintain_order="left")
     found = absolute(shown, keys=["host", "load", "step", "build", "dbms", "scenario", "clients"])
     return found.sort("host", "load", "build", "scenario", "clients")

@@ -5,9 +5,10 @@ from operator import itemgetter
 
 import polars as pl
 
-from rqps.pages.relative_throughput.tables import CPU, MANY, THROUGHPUT, by_group
+from rqps.pages.relative_throughput.tables import MANY, by_group
 from rqps.show import Row, Sentences, interval_of, number_of, ratio, rounds_of
 from rqps.show.words import NOT_COMPARED, left_unsure, short_steps
+from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.terminal import percent
 
 MOST_STEPS, MOST_DBMS = 3, 5

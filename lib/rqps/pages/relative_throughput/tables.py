@@ -10,12 +10,11 @@ from rqps.show import Column, Nothing, Row, Sentences, interval_of, ratio, round
 from rqps.show.table import means_of
 from rqps.show.words import own_warnings
 from rqps.stats import STUDENT, verdict
+from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
 from rqps.terminal import counted
 
-THROUGHPUT = "operations_per_s"
-CPU = "server_cpu_us_per_operation"
 MANY = 12
 """Steps; of more than these, a reader wants the groups first."""
 ALL = "All steps"
