@@ -52,7 +52,7 @@ class Execution:
         self,
         notebook: Path,
         folder: Path,
-        parameters: Mapping[str, str],
+        parameters: Mapping[str, Any],
         *,
         only_reads: bool = False,
         variables: Mapping[str, str] | None = None,
@@ -95,7 +95,7 @@ class Execution:
         """Processes of the notebook that are still there."""
         return {each for each in self._below | listed(self.folder / PIDS) if is_alive(each)}
 
-    def _execute(self, parameters: dict[str, str]) -> None:
+    def _execute(self, parameters: dict[str, Any]) -> None:
         import papermill
 
         with _logged(self.folder / LOGS / "papermill.log"), (scratch := Scratch()) as private:
@@ -133,8 +133,8 @@ class Execution:
 
 
 def check_parameters(notebook: Path, given: Iterable[str]) -> None:
-    """Refuses a notebook whose `parameters` cell does not take exactly these: papermill only warns, and then runs
-    with the defaults."""
+    """Refuses a notebook whose `parameters` cell does not take these: papermill only warns, and then runs with the
+    defaults."""
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -145,7 +145,7 @@ def check_parameters(notebook: Path, given: Iterable[str]) -> None:
     for line in ast.parse("\n".join(tagged)).body:
         targets = [line.target] if isinstance(line, ast.AnnAssign) else getattr(line, "targets", [])
         takes |= {ast.unparse(target) for target in targets}
-    if len(tagged) != 1 or takes != set(given):
+    if len(tagged) != 1 or not takes >= set(given):
         named = ", ".join(sorted(takes)) or "nothing"
         raise RqpsError(
             f"{notebook}: cells tagged `parameters`: {len(tagged)}, which take {named}",

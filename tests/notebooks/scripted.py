@@ -25,8 +25,8 @@ with open(sys.argv[1], "a") as log: log.write(f"stopped {sys.argv[2]}\\n")
 
 
 class Act:
-    def __init__(self, job: str) -> None:
-        self.asked = json.loads(Path(job).read_text())
+    def __init__(self, folder: str) -> None:
+        self.asked = json.loads((Path(folder) / "logs/job.json").read_text())
         house = Path(self.asked["house"])
         self.log = house / "order.log"
         self.folder = Path(self.asked["folder"])

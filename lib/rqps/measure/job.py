@@ -26,6 +26,8 @@ from rqps.store.manifest import Placement
 from rqps.study import Run
 from rqps.workloads import PARAMETERS, Workload, workload
 
+JOB = f"{LOGS}/job.json"
+"""In a run's folder: everything about the run, for its notebook."""
 TAKEN = ("already in use", "Unable to lock", "Another process with")
 """Words of a server that wants what another one has."""
 
@@ -62,6 +64,8 @@ class Job(BaseModel):
     """The commit of the folder that has the runs.yaml."""
     beside: tuple["Job", ...] = ()
     """The others of its duet, which share folder and placements."""
+    published_in: Path | None = None
+    """The study's folder, where the run's notebook itself has to give the run's folder its name."""
 
     @property
     def members(self) -> tuple["Job", ...]:
@@ -111,13 +115,13 @@ class Job(BaseModel):
         """Writes it among the logs of its folder; gives back the file."""
         for each in self.members:
             each.logs.mkdir(parents=True, exist_ok=True)
-        file = self.folder / LOGS / "job.json"
+        file = self.folder / JOB
         file.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
         return file
 
 
 def read_job(file: str | Path) -> Job:
-    """Reads the file that a run's notebook is given."""
+    """Reads the file in which a run was looked up."""
     return Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
@@ -15,7 +16,7 @@ import rqps
 from rqps.engines import Watch, engine_of
 from rqps.engines.cache import cache_dir
 from rqps.measure import placement
-from rqps.measure.job import Job, read_job
+from rqps.measure.job import Job
 from rqps.measure.machine import describe_machine
 from rqps.measure.modes import Observed, mode_tools, observe_step
 from rqps.measure.serve import Serving, serving
@@ -26,7 +27,7 @@ from rqps.store.schemas import IDENTITY, SETTINGS, TABLES
 from rqps.study import in_words
 from rqps.workloads import Answer, Checked, How
 
-__all__ = ["Result", "conditions", "measure", "read_job"]
+__all__ = ["Result", "conditions", "measure"]
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ class Result:
     """Every option asked for, beside what each server reports."""
     servers: str
     """The servers as they name themselves."""
+    folder: Path
 
 
 def measure(job: Job) -> Result:
@@ -64,7 +66,8 @@ def measure(job: Job) -> Result:
         write_manifest(each.job.tables, _manifest(each, found, machine, started_at, tools))
     verified = pl.concat(each.verified.select(pl.lit(each.job.run.dbms).alias("dbms"), pl.all()) for each in servings)
     title = engine_of(job.run.build_spec).title
-    return Result(verified, "; ".join(f"{title} {each.version}, {each.version_comment}" for each in servings))
+    servers = (f"{title} {serving.version}, {serving.version_comment}" for serving in servings)
+    return Result(verified, "; ".join(servers), job.folder)
 
 
 def conditions(job: Job) -> pl.DataFrame:

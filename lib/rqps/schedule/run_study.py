@@ -28,6 +28,8 @@ from rqps.terminal import duration
 
 _ALONE = Lock()
 """Held while a study's folder is prepared: its hosts are measured in threads."""
+GIVEN = ("study", "dbms", "round", "mode", "folder")
+"""The parameters that each notebook of a run takes, beside those of its workload."""
 AGAIN = "then run the same command again: what was measured before is whole"
 
 
@@ -49,7 +51,7 @@ class Runner(Protocol):
 
 
 class Here:
-    """On this machine: the notebook of the run's workload gets the run as a file, through papermill."""
+    """On this machine: papermill executes the notebook of the run's workload."""
 
     def __init__(self, notebooks: Path, runs_yaml: Path, git_revision: str | None = None) -> None:
         self.notebooks = notebooks.absolute()
@@ -63,7 +65,7 @@ class Here:
 
     def check(self, runs: Sequence[Run]) -> None:
         for notebook in {self.notebook(run) for run in runs}:
-            check_parameters(notebook, ["job"])
+            check_parameters(notebook, GIVEN)
 
     def measuring(self, study: str) -> AbstractContextManager[None]:
         return run_folder.measuring(study)
@@ -81,8 +83,11 @@ class Here:
         return jobs[0].model_copy(update={"beside": tuple(jobs[1:])}).write()
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
-        job = self.write_job(run, folder)
-        execution = Execution(self.notebook(run), folder, {"job": str(job)})
+        self.write_job(run, folder)
+        dbms = [member.dbms for member in run.members]
+        who = dbms if run.side is not None else run.dbms
+        asked = dict(zip(GIVEN, (run.study, who, run.round, run.mode, str(folder)), strict=True))
+        execution = Execution(self.notebook(run), folder, asked)
         try:
             while not execution.wait(POLL_S) and not watcher.stopped_by:
                 watcher.doing(noted(folder))
@@ -122,7 +127,7 @@ def run_study(
                 left_out = _report_absent(runs, watcher)
                 if budget and (buys := budget.plan(runs_file, study, host, folder.duets(host))):
                     watcher.say(f"{study}: {buys}")
-                _write_card(folder, spec, runs, budget)
+                write_card(folder, spec, runs, budget)
             todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
             already = len(runs) - len(todo) - left_out
             if budget is None:
@@ -166,7 +171,7 @@ def set_aside(folder: StudyFolder, watcher: Watcher) -> None:
     watcher.say(f"set aside: {old}")
 
 
-def _write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget: Budget | None) -> None:
+def write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget: Budget | None) -> None:
     before = read_study_card(folder.path) if (folder.path / CARD).is_file() else None
     card = StudyCard(
         study=runs[0].study,

@@ -1,0 +1,180 @@
+"""One run, as its notebook asks for it: by `rqps run`, or by hand with papermill or in JupyterLab.
+
+`rqps run` looks everything up before and writes it into the run's folder. By hand it is looked up here: a run of a
+study as runs.yaml has it, or one with other dbms, parameters or options, which gets a study of its own beside it.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rqps.engines.cache import short_key
+from rqps.errors import RqpsError
+from rqps.measure.job import JOB, Job, git_revision, make_ready, read_job
+from rqps.measure.run import Result
+from rqps.measure.run import measure as measure_into_folder
+from rqps.schedule import run_folder
+from rqps.schedule.run_study import write_card
+from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
+from rqps.store.manifest import data_folder
+from rqps.study import Mode, Run, RunsFile, StudySpec, build_and_config, read_runs_file, study_of, unfold
+from rqps.study.runs_file import ConfigSpec
+from rqps.workloads import PARAMETERS
+
+BY_HAND = "by-hand"
+
+
+def job_of(
+    workload: str,
+    study: str,
+    dbms: str | Sequence[str] = "",
+    round: int = 1,
+    mode: Mode = "throughput",
+    folder: str = "",
+    options: Mapping[str, Any] | str | None = None,
+    **parameters: Any,
+) -> Job:
+    """The run that a notebook is asked for, ready to be measured. `folder` is given by `rqps run`.
+
+    By hand, `dbms` are one or several of build.config, the study's base if none are given; `options` are further ones
+    of the server, and `parameters` those of the workload. Lists and mappings may be JSON, as `papermill -p` has them.
+    """
+    if folder:
+        return read_job(Path(folder) / JOB)
+    runs_yaml = _runs_yaml()
+    runs_file = read_runs_file(runs_yaml, PARAMETERS)
+    spec = study_of(runs_file, study)
+    if spec.workload != workload and mode != "instructions":
+        fix = f"use the notebook {spec.workload}, or name a study of {workload}"
+        text = f"study {study!r} has the workload {spec.workload}, and this notebook is for {workload}"
+        raise RqpsError(text, fix=fix)
+    names = _parsed(dbms) or spec.base
+    chosen = (names,) if isinstance(names, str) else tuple(names)
+    given = {name: _parsed(value) for name, value in parameters.items() if value is not None}
+    runs_file, name = _with_changes(runs_file, study, chosen, round, mode, given, _parsed(options) or {})
+    run = _unit(unfold(runs_file, name, this_host()), name, chosen, round, mode)
+    named = os.environ.get("RQPS_DATA")
+    data = data_folder(named) if named else runs_yaml.parent / "data"
+    place = StudyFolder.of(data.absolute(), name)
+    run_folder.clear_stale(place, print)
+    refuse_mixture(place, [run])
+    if run_state(place, run).state == "done":
+        fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
+        raise RqpsError(f"{place.whole(run.unit)}: this run is measured already", fix=fix)
+    ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
+    write_card(place, runs_file.studies[name], [run], None)
+    partial = run_folder.begin(place, run)
+    first, *others = (ready[member.dbms].job(member, partial, revision) for member in run.members)
+    job = first.model_copy(update={"beside": tuple(others), "published_in": place.path})
+    job.write()
+    return job
+
+
+def measure(job: Job) -> Result:
+    """Measures the run of a notebook. By hand its folder gets its name as soon as all is measured; a run that fails
+    is kept among the failed ones of its study."""
+    if job.published_in is None:  # `rqps run` waits for the notebook and does the rest
+        return measure_into_folder(job)
+    place, started_at = StudyFolder(job.published_in), run_folder.now()
+    try:
+        with run_folder.measuring(job.run.study):
+            result = measure_into_folder(job)
+    except RqpsError as error:
+        run_folder.store_failed(place, job.run, started_at=started_at, doing="measuring", error=str(error))
+        raise
+    return replace(result, folder=run_folder.publish(place, job.run))
+
+
+def _runs_yaml() -> Path:
+    """The nearest runs.yaml above the working directory."""
+    for above in (Path.cwd(), *Path.cwd().parents):
+        if (above / "runs.yaml").is_file():
+            return above / "runs.yaml"
+    raise RqpsError(f"{Path.cwd()}: no runs.yaml here or above", fix="start from inside the checkout")
+
+
+def _parsed(value: Any) -> Any:
+    """A value of `papermill -p`, where lists and mappings come as JSON.
+
+    >>> _parsed('["point-query"]'), _parsed("my8033.ps0"), _parsed(5)
+    (['point-query'], 'my8033.ps0', 5)
+    """
+    if isinstance(value, str) and value[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise RqpsError(f"{value}: not JSON: {error}", fix="write it as in '[\"point-query\"]'") from None
+    return value
+
+
+def _with_changes(
+    runs_file: RunsFile,
+    study: str,
+    dbms: tuple[str, ...],
+    round: int,
+    mode: Mode,
+    parameters: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> tuple[RunsFile, str]:
+    """runs.yaml with a study that has the run, and its name: the study itself where nothing else is asked for."""
+    spec = runs_file.studies[study]
+    configs = dict(runs_file.configs)
+    for name in dbms:
+        build, config = build_and_config(name)
+        if build not in runs_file.builds or config not in configs:
+            fix = f"name dbms as build.config, such as {spec.base}"
+            raise RqpsError(f"{name!r} is no build and config of runs.yaml", fix=fix)
+    alone = not spec.duet or mode != "throughput"
+    in_study = set(dbms) == set(spec.dbms) or (alone and set(dbms) <= set(spec.dbms))
+    rounds = {"throughput": {"rounds": max(round, 1)}, "stacks": {"stacks_rounds": round}}
+    rounds["instructions"] = {"instructions_rounds": round}
+    if mode not in rounds:
+        fix = f"give one of {', '.join(rounds)}"
+        raise RqpsError(f"mode {mode!r} is not measured by hand", fix=fix)
+    changes: dict[str, Any] = {"hosts": (), "measure_parts_of": None, "budget": None, "rounds": spec.rounds or round}
+    changes |= rounds[mode]
+    if in_study and not parameters and not options:
+        changed = spec.model_copy(update=changes)
+        return runs_file.model_copy(update={"studies": {**runs_file.studies, study: changed}}), study
+    chosen = dbms
+    if options:
+        chosen = tuple(f"{name}-{BY_HAND}" for name in dbms)
+        for name in dbms:
+            _, config = build_and_config(name)
+            try:
+                configs[f"{config}-{BY_HAND}"] = ConfigSpec.model_validate({"extends": config, **options})
+            except ValidationError as error:
+                what = f"options={dict(options)!r}: {error.errors()[0]['msg']}"
+                raise RqpsError(what, fix="write names and values as in runs.yaml") from None
+    own = f"{study}-{BY_HAND}-{short_key(dbms, dict(parameters), dict(options))[:6]}"
+    changes |= {"dbms": chosen, "base": chosen[0], "question": f"By hand: {spec.question}"}
+    changes["parameters"] = _parameters(spec, parameters)
+    studies = {**runs_file.studies, own: spec.model_copy(update=changes)}
+    return runs_file.model_copy(update={"configs": configs, "studies": studies}), own
+
+
+def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:
+    asked = spec.parameters.model_dump(mode="json", exclude_unset=True) | dict(parameters)
+    try:
+        # As JSON, since a strict model takes its lists for tuples only from there.
+        return type(spec.parameters).model_validate_json(json.dumps(asked))
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
+        fix = f"see the parameters of {spec.workload} in runs.schema.json"
+        raise RqpsError("; ".join(lines), fix=fix) from None
+
+
+def _unit(runs: Sequence[Run], study: str, dbms: tuple[str, ...], round: int, mode: Mode) -> Run:
+    """The run of that round and mode; of several dbms at once where they take turns."""
+    of_round = [run for run in runs if run.mode == mode and run.round == round]
+    for run in of_round:
+        wanted = {*dbms, *(f"{name}-{BY_HAND}" for name in dbms)}
+        if run.side is not None or (len(dbms) == 1 and run.dbms in wanted):
+            return run
+    fix = "give one dbms, or several of a workload whose servers take turns"
+    raise RqpsError(f"{study}: round {round} has no such run of {', '.join(dbms)} in mode {mode}", fix=fix)
