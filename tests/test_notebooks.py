@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 ANALYSIS = [path for path in NOTEBOOKS if path.parent.name == "analysis"]
+READ = [path for path in NOTEBOOKS if path.parent.name in ("analysis", "investigate")]
 LINES = 15
 CHECKED = "nbval-check-output"  # nbval compares the output of cells with this tag, and of no others
 
@@ -66,6 +67,14 @@ def test_code_cells_have_few_lines(notebook: Path) -> None:
     for cell in code(notebook):
         lines = [line for line in cell.source.splitlines() if line.strip()]
         assert 1 <= len(lines) <= (LINES + 2 if "parameters" in tags(cell) else LINES), cell.source
+
+
+@pytest.mark.parametrize("notebook", READ, ids=[path.stem for path in READ])
+def test_it_computes_in_plain_sight(notebook: Path) -> None:
+    """A reader who knows polars and altair finds lines of them to change."""
+    sources = [cell.source for cell in code(notebook)]
+    assert len([source for source in sources if "pl." in source]) >= 1
+    assert len([source for source in sources if "alt." in source]) >= 1
 
 
 @every_notebook

@@ -179,6 +179,12 @@ def _add_prose(content: Content, source: str, folded: bool) -> None:
     content.parts.append(Part("prose", html=Markup(rest), heading=Markup(heading)))
 
 
+def _title_of(chart: dict[str, Any]) -> str:
+    """The title of a chart that a notebook draws itself."""
+    title = chart.get("title", "")
+    return str(title.get("text", "")) if isinstance(title, dict) else str(title)
+
+
 def _part(content: Content, output: NotebookNode) -> Part:
     """An output in the richest form that a page can show without asking anybody."""
     if output.output_type == "stream":
@@ -194,7 +200,7 @@ def _part(content: Content, output: NotebookNode) -> Part:
         return Part(
             "chart",
             anchor=anchor,
-            claim=caption.get("claim", "A chart."),
+            claim=caption.get("claim") or _title_of(data[MIME]),
             how=caption.get("how", ""),
             min_width_px=int(caption.get("minWidth", 0)),
             png="".join(data["image/png"].split()),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import polars as pl
 
 from rqps import keeper
 from rqps.errors import RqpsError
@@ -31,7 +32,9 @@ _NUMBERS = count()
 
 
 def enable() -> None:
-    """Make every Altair chart show itself this way."""
+    """Make every Altair chart and every polars frame of a notebook show itself this way."""
+    pl.Config.set_tbl_hide_dataframe_shape(True)
+    pl.Config.set_tbl_hide_column_data_types(True)
     alt.renderers.register("rqps", bundle)
     alt.renderers.enable("rqps")
     alt.theme.enable("rqps")

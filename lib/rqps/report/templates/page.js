@@ -11,11 +11,17 @@
   // A chart whose window was resized while it was folded away takes its width now.
   for (const each of sections) each.addEventListener("toggle", () => dispatchEvent(new Event("resize")));
   addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
+  // A chart that a notebook draws itself says nothing of its width: it takes that of the page, panel by panel.
+  const plain = (spec, room) => {
+    if (spec.facet?.row && !spec.facet.column) return { axes: 170 };
+    if (spec.facet && !spec.facet.column) spec.columns = Math.max(1, Math.floor(room / (spec.spec.width + 110)));
+    return { fluid: !spec.facet && !spec.vconcat && !spec.hconcat };
+  };
   const drawings = [...document.querySelectorAll("script[data-chart]")].map(async (data) => {
     const figure = document.getElementById(data.dataset.chart);
     const place = figure.querySelector(".chart");
     const spec = JSON.parse(data.textContent);
-    const { axes, panel, fluid } = spec.usermeta?.rqps ?? {};
+    const { axes, panel, fluid } = spec.usermeta?.rqps ?? plain(spec, place.clientWidth);
     delete spec.$schema;  // of JupyterLab's Vega-Lite
     if (fluid) spec.width = "container";
     const room = () => Math.max(160, place.clientWidth - axes);
