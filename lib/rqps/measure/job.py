@@ -29,7 +29,7 @@ from rqps.workloads import PARAMETERS, Workload, workload
 JOB = f"{LOGS}/job.json"
 """In a run's folder: everything about the run, for its notebook."""
 TAKEN = ("already in use", "Unable to lock", "Another process with")
-"""Words of a server that wants what another one has."""
+"""Messages of a server that needs something that only one server can have."""
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
@@ -43,7 +43,7 @@ def member_folder(folder: Path, run: Run) -> Path:
 
 
 class Job(BaseModel):
-    """A run with its build found, its config in the form of that version, its tables loaded and its CPUs chosen."""
+    """A run that is ready to be measured: build found, options translated, tables loaded, CPUs chosen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,7 +55,7 @@ class Job(BaseModel):
         PlainValidator(_read),
         PlainSerializer(lambda prepared: TypeAdapter(type(prepared)).dump_python(prepared, mode="json")),
     ]
-    """The dbms, in the form of its engine."""
+    """The dbms, prepared by its engine."""
     data: Path
     """Loaded tables; the run's server starts on a copy of them."""
     placements: dict[int, Placement]
@@ -63,7 +63,7 @@ class Job(BaseModel):
     git_revision: str | None
     """The commit of the folder that has the runs.yaml."""
     beside: tuple["Job", ...] = ()
-    """The others of its duet, which share folder and placements."""
+    """The other sides of its duet, with the same folder and placements."""
     published_in: Path | None = None
     """The study's folder, where the run's notebook itself has to give the run's folder its name."""
 
@@ -98,7 +98,7 @@ class Job(BaseModel):
 
     @contextmanager
     def naming(self) -> Iterator[None]:
-        """In a duet, makes an error say which dbms it is of."""
+        """Adds the name of the dbms to an error in a duet."""
         try:
             yield
         except RqpsError as error:
@@ -112,7 +112,7 @@ class Job(BaseModel):
             raise RqpsError(message, fix=fix) from error
 
     def write(self) -> Path:
-        """Writes it among the logs of its folder; gives back the file."""
+        """Writes the job into the run's folder and returns the file."""
         for each in self.members:
             each.logs.mkdir(parents=True, exist_ok=True)
         file = self.folder / JOB
@@ -127,7 +127,7 @@ def read_job(file: str | Path) -> Job:
 
 @dataclass(frozen=True)
 class Ready:
-    """All that the runs of a dbms have in common, looked up."""
+    """Everything that the runs of a dbms have in common, looked up once."""
 
     prepared: Prepared
     data: Path
@@ -160,7 +160,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
 
 
 def foresee(runs: Sequence[Run]) -> list[RqpsError]:
-    """The errors that `make_ready` would end with, as far as they show without fetching or starting anything."""
+    """The errors of `make_ready` that can be found without fetching or starting anything."""
     if not runs:
         return []
     dbms = {each.dbms: each for unit in runs for each in unit.members}.values()
@@ -184,7 +184,7 @@ def cpus_of(run: Run) -> dict[int, Placement]:
 
 
 def refuse_uncountable(runs: Sequence[Run]) -> None:
-    """Refuses to count instructions of a load that can't be done a number of times."""
+    """Refuses to count instructions of a load that cannot run a fixed number of operations."""
     run = next((each for each in runs if each.mode == "instructions"), None)
     if run and not workload(run.workload).countable:
         raise RqpsError(
@@ -208,7 +208,7 @@ def refuse_without_memory(runs: Sequence[Run]) -> None:
 
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
-    """The data directory that every round of this dbms starts from a copy of."""
+    """The loaded data directory; every round of this dbms starts from a copy of it."""
     load = workload(run.workload)
     return prepared.loaded(load.data_name(run.parameters), lambda server: load.load(server, run.parameters), say)
 

@@ -56,7 +56,7 @@ class Observed:
 
 
 def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -> list[Observed]:
-    """Observes a step on each of its servers, as the run's mode asks for it: under one load, or under one each."""
+    """Observes a step on all its servers as the run's mode demands: under one load, or one load per server."""
     first, load = servings[0], loads[0]
     if len(loads) > 1:
         return observe_in_turns(servings, loads, step)
@@ -68,7 +68,7 @@ def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -
 
 
 def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profiling | None = None) -> list[Observed]:
-    """Reads all counters at the two ends of the measured part, and one row per second between them."""
+    """Reads all counters at the begin and end of the measured part, and once per second in between."""
     job = servings[0].job
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
@@ -92,7 +92,7 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(each["server_cpu_s"] or 0 for each in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
-    if len(servings) > 1:  # load generator and host worked for all of them
+    if len(servings) > 1:  # counters of load generator and host include all servers
         used = [{name: n if name.startswith("server_") else None for name, n in each.items()} for each in used]
     found = []
     for serving, columns, sampler, (before, events), (after, later) in zip(

@@ -30,9 +30,9 @@ class Noise:
     lost_share: float
     """All time beyond the undisturbed one, whoever took it."""
     waited_share: float
-    """While other processes of this machine had the CPU."""
+    """Time in which other processes of this machine had the CPU."""
     stolen_share: float
-    """While the hypervisor had given the CPU to somebody else, as the kernel counts it."""
+    """Time in which the hypervisor gave the CPU to another guest, as the kernel counts it."""
     spread: float
     """Work per tenth of a second: from the 10th to the 90th percentile, over the median."""
     longest_ms: float

@@ -23,7 +23,7 @@ class Notes:
         self.folder = folder
 
     def doing(self, what: str) -> None:
-        """Notes the work under way, also in several threads."""
+        """Writes down the current work; several threads may call it."""
         unfinished = self.folder / f".progress-{threading.get_ident()}.txt"
         unfinished.write_text(what)
         unfinished.rename(self.folder / DOING)
@@ -75,14 +75,14 @@ class UnderWay:
         return every
 
     def note(self, folder: Path) -> Path:
-        """Writes it down for others; the file, which is to be removed in the end."""
+        """Writes the note for other processes and returns its file, which the caller removes at the end."""
         name = f"{UNDER_WAY}{self.measured_on}"
         unfinished = folder / f".{self.pid}{name}"
         unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
         return unfinished.replace(folder / name)
 
     def text(self, folder: Path) -> str:
-        """The run in a line, its step and the time left in another."""
+        """Two lines: the run, then its step and the time left."""
         step = f"{noted(folder / self.partial)}; " if self.partial else ""
         left_s = max(self.ends_s - time.time(), 0.0) + self.after_s
         failed = f", {self.failed} failed" if self.failed else ""

@@ -161,7 +161,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     log = job.folder / LOGS / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
     how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
-    loaded = [servings]  # by one load
+    loaded = [servings]  # one load for all servers
     if where.kind == placement.BY_CONNECTION:
         how["by_connection"] = True
     if job.workload.stoppable and len(servings) > 1:
@@ -175,7 +175,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
                 how["log"] = log.with_name(f"{whose}.log")
                 on = [each.server for each in some]
                 loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
-            before = [watch.begin() for watch in watches]  # what came before the step, such as a flush, is none of it
+            before = [watch.begin() for watch in watches]  # a flush before the step does not count
             observed = observe_step(servings, loads, name)
             for load in loads:
                 load.wait_until_gone()

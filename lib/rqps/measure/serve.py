@@ -23,7 +23,7 @@ from rqps.scratch import Scratch
 
 @dataclass(frozen=True)
 class Serving:
-    """A server that has what was asked for, and its own words on that."""
+    """A verified server, and how it describes itself."""
 
     job: Job
     server: Opened
@@ -37,7 +37,7 @@ class Serving:
 
 @contextmanager
 def serving(job: Job) -> Iterator[list[Serving]]:
-    """The servers of a run for as long as the block lasts, started and stopped side by side: they mostly wait."""
+    """Runs the servers of a run during the block. They start and stop in parallel, since they mostly wait."""
     with ExitStack() as opened:
         with ThreadPoolExecutor(len(job.members)) as pool:  # which waits for all of them, also where one fails
             starting = [pool.submit(_open, each, opened) for each in job.members]

@@ -19,7 +19,7 @@ from rqps.store.schemas import CALLERS, STACKS
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 """No offsets in functions: the fewer different texts, the sooner they are folded."""
 FEW_SAMPLES = 200
-"""With fewer, a tenth of the cost is known to a third of itself only."""
+"""With fewer samples, a part of a tenth of the cost is known only to within a third."""
 IDLE_SAMPLES = 20
 """A server that used less CPU than this many samples stand for has nothing to be sampled."""
 UNSEEN_TIME, UNSEEN_CPU = 0.05, 0.10
@@ -143,7 +143,7 @@ class Expected:
 
 
 def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expected: Expected) -> Iterator[str]:
-    """Texts of warnings about a step's profile; an error where no sample is of a server that was busy."""
+    """Warnings about a step's profile; an error if a busy server has no samples."""
     samples = sum(stack.samples for stack in stacks)
     sampled_share = min(1.0, expected.sampled_s / expected.elapsed_s)
     used_s = expected.server_cpu_s * sampled_share  # while samples were taken, if it used its CPU evenly

@@ -21,14 +21,14 @@ from rqps.store.schemas import COUNTERS
 from rqps.workloads import StoppableLoad
 
 SLICE_S = 0.05
-"""A server finds its caches cold at first, which may take it half a millisecond."""
+"""A resumed server finds its caches cold, which can cost it half a millisecond."""
 LOOK_S = 5e-5
 NAP_S = 0.1
 """The longest sleep of a load that waits for its origin: after it, all are ready for their first turn."""
 
 
 class Side:
-    """A server with its load. All its seconds are those of its turns."""
+    """A server with its load. Its counters and seconds cover its own turns only."""
 
     def __init__(self, server_pids: Sequence[int], load: StoppableLoad, device: str | None, step: str) -> None:
         self.load = load
@@ -145,7 +145,7 @@ def stopped(sides: Sequence[Side]) -> Iterator[None]:
 
 
 def take_turns(sides: Sequence[Side], seed: str) -> None:
-    """Let each side come to its load's end, in cycles of two random orders."""
+    """Give the sides turns until all loads have ended, in cycles of two random orders."""
     random_order, number, orders = random.Random(seed), 0, 0
     while left := [side for side in sides if not side.ended]:
         for side in random_order.sample(left, len(left)):

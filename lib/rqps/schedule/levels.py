@@ -29,7 +29,7 @@ NOT_OF_A_LEVEL = ("extends", "measure_parts_of")
 
 
 def levels_file(data: Path, study: str) -> Path:
-    """The file with the configs and studies of a study's levels."""
+    """The file with the configs and studies that measure the parts of a study."""
     return data / "raw" / f"study={study}" / LEVELS
 
 

@@ -161,7 +161,7 @@ def _with_changes(
 def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:
     asked = spec.parameters.model_dump(mode="json", exclude_unset=True) | dict(parameters)
     try:
-        # As JSON, since a strict model takes its lists for tuples only from there.
+        # Validated as JSON: only then does a strict model accept lists for tuples.
         return type(spec.parameters).model_validate_json(json.dumps(asked))
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]

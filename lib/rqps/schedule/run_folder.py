@@ -98,7 +98,7 @@ def publish(folder: StudyFolder, run: Run) -> Path:
 
 @dataclass(frozen=True)
 class Failure:
-    """A try that failed."""
+    """A failed attempt of a run."""
 
     run: str
     error: str

@@ -33,7 +33,7 @@ class Watcher:
         self._whole, self._on, self._host = whole, host, f"{host}: " if host else ""
         self._stopped_by: signal.Signals | None = None
         self.waited_s = 0.0
-        """Seconds in which nothing was to be measured."""
+        """Seconds spent waiting, without a run to measure."""
         self._folder = folder
         """The study's, where others look for the run under way."""
         self._noted: Path | None = None
@@ -61,7 +61,7 @@ class Watcher:
 
     @property
     def stopped_by(self) -> signal.Signals | None:
-        """The signal that asked for the end."""
+        """The signal that stopped the command, if one did."""
         return self._whole.stopped_by if self._whole else self._stopped_by
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
@@ -96,7 +96,7 @@ class Watcher:
         return Estimate.of([run], self._estimate.overheads_s).left_s()
 
     def overhead_s(self) -> float:
-        """The time that a run takes beside its load."""
+        """The time that a run takes in addition to its load."""
         return self._estimate.overhead_s()
 
     def begin(self, run: Run) -> None:

@@ -16,7 +16,7 @@ from rqps.store.read import Study
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
 KEYS = (*STEP, "metric", "base", "dbms", "build", "config")
 _FOLLOWING = {*STEP[2:], "build", "config"}
-"""Keys that follow from the others: to group without them takes half the time."""
+"""Keys that are determined by the others; grouping without them takes half the time."""
 
 
 def compare(
@@ -112,7 +112,7 @@ def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
-    """Values as they were measured, in the same frame: no base and no verdict."""
+    """Absolute values in the same columns, without base and verdict."""
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
 
 
@@ -196,7 +196,7 @@ def in_tables(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def most_changed(compared: pl.DataFrame, at_most: int) -> list[str]:
-    """The steps whose median is farthest from 1, in the order of the frame."""
+    """The steps whose ratio is farthest from 1, in the order of the frame."""
     size = compared.group_by("step", maintain_order=True).agg(pl.col("estimate").log().abs().max())
     chosen = set(size.top_k(max(at_most, 1), by="estimate")["step"])
     return [step for step in compared["step"].unique(maintain_order=True) if step in chosen]

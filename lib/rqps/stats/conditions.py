@@ -21,7 +21,7 @@ _NO_SETTING = (
 )
 
 MOVE_NOTHING = ("defaults", "rounds", "absent")
-"""Kinds of warnings that say something of a study, but by which no number is another one."""
+"""Kinds of warnings about a study that do not change any number."""
 
 # Facts of a moment: they are different every time one looks.
 _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
@@ -183,7 +183,7 @@ def asked_options(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
-    """Options that each dbms asks for and another of the same build does not: `dbms, instead_of, change`."""
+    """Options in which two configs of a build differ: `dbms, instead_of, change`."""
     options = asked_options(conditions)
     of_base = options.select("build", "name", instead_of="dbms", instead="value")
     pairs = options.join(of_base, on="build").select("build", "dbms", "instead_of").unique()
@@ -199,7 +199,7 @@ def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
-    """Facts with one value in all runs of a host, and the reach of those of a moment: `host, kind, name, value`."""
+    """Facts with one value in all runs of a host, and the range of momentary ones: `host, kind, name, value`."""
     spread = _spread(conditions)
     values = pl.col("values")
     number = values.list.eval(pl.element().cast(pl.Float64, strict=False))

@@ -12,16 +12,16 @@ import polars as pl
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
 
 FEWEST_TO_LEARN_FROM = 3
-"""Groups of one metric whose spreads tell how much spreads differ."""
+"""Minimum number of groups needed to estimate how much their variances vary."""
 FEWEST_FOR_A_SLOPE = 8
-"""Groups of one metric that tell how their spread grows with the noise within their rounds."""
+"""Minimum number of groups needed to estimate how variance grows with the noise within rounds."""
 MOST_FREEDOM = 20.0
-"""The most degrees of freedom that a group gets from the others, however alike their spreads look."""
+"""Maximum degrees of freedom that a group borrows from the others, however similar their variances are."""
 OTHERS_COUNT = 1 / 2
 """The share of that which counts: spreads differ in other ways than theory assumes, and with all of it 8 of 100 pages
 of 4 to 6 rounds had a false call, with this 1 to 5 (benchmarks/verdicts)."""
 _TINY = 1e-18
-"""Keeps the weight of rounds that do not differ at all finite."""
+"""Lower bound of a variance, so that identical rounds have a finite weight."""
 
 
 class Statistic(Protocol):
@@ -87,9 +87,9 @@ class Student(Statistic):
         "each from new starts, are independent and spread normally around the true value."
     )
     sure = pl.col("n") >= ROUNDS_FOR_A_VERDICT
-    """The rounds are enough for a verdict other than `unsure`."""
+    """True if there are enough rounds for a verdict other than `unsure`."""
     too_few = pl.format(f"{ROUNDS_FOR_A_VERDICT} rounds: there are {{}}", "n")
-    """Words for what it takes where they are not."""
+    """The rounds that are still needed, in words."""
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         is_ratio = value == "ratio"
@@ -118,7 +118,7 @@ class Student(Statistic):
         groups = _moderated(groups)
 
         def covering(coverage: float) -> pl.DataFrame:
-            # Groups of as many rounds are as free, and scipy takes its time for each.
+            # Groups with equally many rounds share their degrees of freedom; each call of scipy is slow.
             quantiles = {free: self.quantile(free, coverage) for free in groups["freedom"].drop_nulls().unique()}
             quantile = pl.col("freedom").replace_strict(quantiles, default=None, return_dtype=pl.Float64)
             half_width = pl.col("error") * quantile

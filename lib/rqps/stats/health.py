@@ -20,7 +20,7 @@ DISTURBANCES = ("others", "steal")
 WORTH_NAMING = 0.1
 """Share of a round's steps that others disturbed, above which the round was disturbed."""
 FAR = 3.0
-"""Times that a round is as far from the middle of all rounds as they usually are."""
+"""A round is far off if it deviates from the median so many times as much as rounds usually do."""
 NINE_OF_TEN = 0.9
 
 _CELL = ["host", "step", "metric", "base", "dbms"]
@@ -55,15 +55,15 @@ class Health(NamedTuple):
     drift: pl.DataFrame
     """Per comparison: its `change` from the first round to the last by a straight line, and `drifting`."""
     is_duet: bool
-    """Servers take turns within a round, so that a disturbance meets all of them."""
+    """True if servers take turns within a round, so that a disturbance affects all of them."""
     belief: verdict.Belief
     told: float | None
-    """The difference that nine of ten steps can tell, in throughput."""
+    """The noise floor of throughput: nine of ten steps resolve this difference."""
     missing: str = ""
 
     @property
     def drifting(self) -> tuple[int, int]:
-        """Comparisons that drift by throughput or CPU, and all of them."""
+        """Number of comparisons that drift (in throughput or CPU), and the total."""
         return _drifting(self.drift)
 
 
@@ -95,7 +95,7 @@ def health(study: Study) -> Health:
 
 
 def told(compared: pl.DataFrame) -> float | None:
-    """The difference that nine of ten comparisons can tell."""
+    """The difference that nine of ten comparisons resolve."""
     return _nine_of_ten(compared.select(_TOLD)["told"])
 
 

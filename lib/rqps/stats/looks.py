@@ -22,14 +22,14 @@ from rqps.study import StudySpec
 from rqps.terminal import duration, percent
 
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
-"""Numbers of rounds of a dbms at which its verdicts are looked at."""
+"""Numbers of rounds after which the verdicts of a dbms are computed."""
 USUAL_SPREAD = 0.01
 """Standard deviation of a round's ratio, as far as nothing better is known."""
 
 
 @dataclass
 class Looks:
-    """Looks at one study's verdicts while it is measured."""
+    """Interim analyses of a study while it is measured."""
 
     study: str
     data: Path
@@ -66,7 +66,7 @@ class Looks:
         return dict(promising.iter_rows())
 
     def hope(self, rounds: int, looks: int) -> str:
-        """The differences that so many rounds of all dbms can tell, in words."""
+        """The differences that so many rounds of all dbms resolve, in words."""
         if rounds < verdict.ROUNDS_FOR_A_VERDICT:
             return f"too few for a verdict, which takes {verdict.ROUNDS_FOR_A_VERDICT}"
         known = self._spreads()

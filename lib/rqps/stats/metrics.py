@@ -135,7 +135,7 @@ DESCRIBED: dict[str, pl.Expr] = {
     "group": pl.lit("", pl.String),
     "clients": pl.lit(None, pl.Int32),
 }
-"""Columns that describe a step, and stand-ins for steps that are made up without them."""
+"""Columns that describe a step, with defaults for synthetic steps that lack them."""
 
 USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
 
@@ -183,7 +183,7 @@ def _cycles(study: Study) -> pl.DataFrame:
 
 
 def usable(steps: pl.DataFrame) -> pl.DataFrame:
-    """The steps that give a number: something was done, and without errors."""
+    """The steps that give a number: with operations and without errors."""
     return steps.filter(USABLE)
 
 
@@ -220,7 +220,7 @@ def version_order(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 HOST_CPU_S = pl.sum_horizontal("^host_cpu_.*_s$")
-"""Seconds of all CPUs, whatever they did."""
+"""CPU seconds of the host in all modes, idle included."""
 SHOWN_BY_VMSTAT = (pl.col("second") - pl.col("interval_s") > -0.5) & (HOST_CPU_S > 0)  # and not of the warm-up
 LINES_BETWEEN_HEADERS = 21
 """vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""

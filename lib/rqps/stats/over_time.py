@@ -138,7 +138,7 @@ _RATES: dict[str, pl.Expr] = {
 
 
 _FEWEST = {"p50": 2, "p95": 20, "p99": 100, "p99_9": 1000, "max": 1}
-"""The fewest transactions of which one takes longer than a percentile."""
+"""Minimum number of transactions for a percentile: one of them has to lie beyond it."""
 
 
 def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:

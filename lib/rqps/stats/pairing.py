@@ -12,7 +12,7 @@ SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
 IN_DUET = pl.col("side").is_not_null()
 """True for a run that is one side of a duet."""
 JUDGED_BY = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
-"""Columns that say how a study's verdicts are decided, and what holds for values that are of no study."""
+"""Columns that decide how a study's verdicts are made, with defaults for values that belong to no study."""
 _NORMAL_95 = 1.96
 """Standard errors to either side that hold a normal value in 95 % of cases."""
 

@@ -42,14 +42,14 @@ class _Frozen(BaseModel):
 
 
 class _Sealed(_Frozen):
-    """Facts in a file of their own, with a digest of all others, so that no change goes unnoticed."""
+    """Facts in a file with a digest of themselves, so that any change is detected."""
 
     digest_of_this: str | None = None
-    """None where it was written before this was kept."""
+    """None in files that were written before there was a digest."""
 
 
 class Warning_(_Frozen):
-    """A fact that a reader of the number has to know. Warnings travel with the number."""
+    """A fact that a reader of a number has to know. Warnings travel with the number."""
 
     kind: str
     """A short name to group by: `steal`, `placement`, `plan`, `load`, `errors`."""
@@ -95,7 +95,7 @@ class Manifest(_Sealed):
     seed: int
     workload: str
     identity: str
-    """Digest of all that was asked for: dbms options, build, workload, parameters, placement."""
+    """Digest of everything that was requested: options, build, workload, parameters, placement."""
     version: str
     version_comment: str
     build_source: str
@@ -151,13 +151,13 @@ class StudyCard(_Sealed):
     base: str
     dbms: tuple[str, ...]
     rounds: int | None
-    """Each dbms has so many; None with a budget, by which there are as many as decide something."""
+    """Rounds of each dbms; None with a budget, which adds rounds as long as they decide something."""
     budget_s: int | None = None
     looks: int = 1
     """Numbers of rounds at which the verdicts may have been looked at, to go on where they were undecided: these
     share the chance of a false call."""
     smallest_effect: float = SMALLEST_EFFECT
-    """The smallest effect that matters, as a share: a surely smaller one is called the same."""
+    """The smallest effect that matters, as a share; one that is certainly smaller is called `same`."""
     parameters: dict[str, Any]
     what_if: WhatIf | None = None
     absent: dict[str, str] = Field(default_factory=dict)

@@ -92,7 +92,7 @@ class Packed:
             return found | {"steps": found["steps"].collect()}
 
     def is_there(self, name: str) -> None:
-        """Refuses a table that is not there, or not whole."""
+        """Refuses a table that is missing or incomplete."""
         try:
             with _reading(self.place, name):
                 if (table := name.removesuffix(".parquet")) in TABLES:
@@ -139,7 +139,7 @@ class Packed:
 
 
 def packed_at(place: str) -> Packed | None:
-    """The packed study at a path or URL; None where none lies."""
+    """The packed study at a path or URL, if there is one."""
     if "://" in place:
         if place.endswith(SUFFIX):
             fix = "download the file and load that, or upload the folder that `rqps pack --out FOLDER` makes"

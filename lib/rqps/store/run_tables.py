@@ -89,7 +89,7 @@ def _collected(name: str, runs: Runs, rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
-    """The rows of all files, some of which are one scan."""
+    """The rows of all files; several files are read in one scan."""
     files = []
     for folder, manifest in runs:
         path = folder / f"{name}.parquet"
@@ -171,7 +171,7 @@ def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path
 
 
 def _is_there(path: Path, manifest: Manifest) -> bool:
-    """False for a file that the run may be without. One that is there is as it was written, and of this version."""
+    """True if the run has this file. A file that exists is verified; an optional one may be absent."""
     if manifest.files:
         check_files([(path.parent, manifest)], [path.name])
         return path.name in manifest.files

@@ -73,7 +73,7 @@ def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
         if isinstance(document.value, dict) and isinstance(document.value.get("studies"), dict):
             document.value["studies"] = complete(document.value["studies"])
         try:
-            # As JSON, since a strict model takes its lists and words for tuples and paths only from there.
+            # Validated as JSON: only then does a strict model accept lists for tuples and text for paths.
             runs_file = RunsFile.model_validate_json(json.dumps(document.value), context=workloads)
         except ValidationError as error:
             for detail in error.errors()[: MOST_PROBLEMS + 1]:

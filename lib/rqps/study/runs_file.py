@@ -282,7 +282,7 @@ def _of_the_workload(value: Any, handler: ValidatorFunctionWrapHandler, info: Va
         return handler(value)
     if model is None:  # an unknown workload is a mistake of its own
         return value
-    # As JSON, since a strict model takes its lists for tuples only from there.
+    # Validated as JSON: only then does a strict model accept lists for tuples.
     return model.model_validate_json(json.dumps(value))
 
 
@@ -393,7 +393,7 @@ class StudySpec(Strict):
         if not (own := host.parameters.get(self.workload)):
             return self.parameters
         asked = self.parameters.model_dump(mode="json", exclude_unset=True)
-        # As JSON, since a strict model takes its lists for tuples only from there.
+        # Validated as JSON: only then does a strict model accept lists for tuples.
         return type(self.parameters).model_validate_json(json.dumps(asked | own))
 
     @property

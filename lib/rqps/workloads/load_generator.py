@@ -21,7 +21,7 @@ DATABASE = "rqps"
 SHARED_LUA = Path(str(files(__package__) / "lua"))
 END_PATIENCE_S = 60
 LOOK_S = 0.25
-"""Between checks that all are still there. What a generator writes is read at once."""
+"""Interval of the checks that generator and servers still run; output of a generator is read at once."""
 READY_S = 1
 """Before a step without a warm-up of its own, for whoever observes it."""
 DONE_AGAIN = "1213,1205,1020"
