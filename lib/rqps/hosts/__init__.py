@@ -1,4 +1,4 @@
-"""Other machines: looked at and prepared through SSH, and measured on all at once."""
+"""Other machines: inspected and prepared over SSH, and measured in parallel."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
-    """Looks at hosts, all at once: what was found in words, and True if all of them can measure."""
+    """Inspects hosts in parallel: the findings in words, and True if all of them can measure."""
 
     async def look_at(name: str, spec: HostSpec) -> Looked:
         async with connected(spec) as connection:
@@ -48,7 +48,7 @@ def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
 
 
 def prepare_all(hosts: Mapping[str, HostSpec], say: Say) -> bool:
-    """Puts this checkout and its environment on hosts, all at once; True if all are ready then."""
+    """Copies this checkout to hosts and makes its environment there, in parallel; True if all are ready."""
     ends = _all_at_once(lambda name, spec: prepare(name, spec, say), hosts)
     for name, error in ends.items():
         if error:

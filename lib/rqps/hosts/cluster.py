@@ -46,12 +46,12 @@ JOIN += " --no-nanny --resources {slot}=1"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A scheduler, and what was found of the hosts that have joined."""
+    """A scheduler, and the reports of the hosts that have joined."""
 
     client: Any
     address: str
     security: Any = None
-    """Our own keys for it; None for one that was there already."""
+    """Our own keys for it; None for an existing cluster."""
     _joined: dict[str, Looked] = field(default_factory=dict)
 
     def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> "There":
@@ -124,10 +124,10 @@ class There:
         self._name, self._spec, self._cluster, self._watcher, self._order = name, spec, cluster, watcher, order
         self._doing = "starting"
         self._lost = ""
-        """The reason why there is no worker any more."""
+        """The reason why the worker is gone."""
 
     def check(self, runs: Sequence[Run]) -> None:
-        """The host does that itself."""
+        """Nothing: the host does that itself."""
 
     @contextmanager
     def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order

@@ -119,7 +119,7 @@ async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnectio
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Says of an error in the middle of a connection what to do."""
+    """Adds what to do to an error in the middle of a connection."""
     try:
         yield
     except asyncssh.ChannelListenError:
@@ -132,14 +132,14 @@ def explained() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Looked:
-    """A host as it was found."""
+    """The findings about a host."""
 
     findings: list[Finding]
-    """All that decides if it can measure."""
+    """Findings that decide if it can measure."""
     python: str = ""
     """The command of the Python there that is as this one, if it has one."""
     doctor: Sequence[Finding] = ()
-    """All that makes numbers worse there, or that could."""
+    """Findings of what makes numbers worse there, or could."""
     machine: tuple[str, frozenset[int]] | None = None
     """The machine itself, whatever its addresses, and those of its CPUs that may be used; None where rqps is not."""
 
@@ -147,7 +147,7 @@ class Looked:
     def of(
         cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
     ) -> "Looked":
-        """A host as its own rqps says."""
+        """The report of a host's own rqps."""
         here, there, memory_gb = versions(), facts["versions"], facts["memory_gb"]
         other = [f"{what} {there.get(what)}, here {here[what]}" for what in here if there.get(what) != here[what]]
         same = ", ".join(f"{what} {version}" for what, version in here.items())

@@ -42,12 +42,12 @@ LOOPBACK = "127.0.0.1"
 SLOT = "run"
 """The resource of a worker that a task takes; a worker has one."""
 PATIENCE_S = 60
-"""For the scheduler to answer; else a worker would knock for ever."""
+"""Time for the scheduler to answer; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0
 """The word that somebody wants it, and the time between two; and between two of the worker itself, where Dask's own
 wakes it twice a second."""
 SILENCE_S = 120.0
-"""Without a word for so long, the connection is taken to be cut."""
+"""Silence after which the connection counts as cut."""
 QUIET = {
     "distributed.scheduler.allowed-failures": 0,  # a run that ended with its worker is not tried elsewhere
     "distributed.scheduler.work-stealing": False,
@@ -63,7 +63,7 @@ QUIET = {
 """Settings of Dask, for both of its ends: it keeps still while a step is measured."""
 CHECKOUT = Path(rqps.__file__).parents[2]
 PARTS = ("lib", "notebooks/run", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
-"""The parts of the checkout that a host needs."""
+"""Files and folders of the checkout that a host needs."""
 MADE = {"__pycache__", ".ipynb_checkpoints", "rqps.egg-info"}
 RUNS = TypeAdapter(tuple[Run, ...])
 
@@ -146,7 +146,7 @@ class Host(Watcher):
         super().__init__()
         self._order, self._worker, self._last = order, get_worker(), ""
         self._task: Any = None
-        """The key of the task under way."""
+        """The key of the current task."""
         self._preparing = False
         self._runner = Here(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order.git_revision)
         self._study = StudyFolder.of(cache_dir().parent / "data", order.study)
@@ -201,7 +201,7 @@ class Host(Watcher):
                 _keep_to(before)
 
     async def stop(self) -> None:
-        """Stops what is under way in order, and waits until it is over."""
+        """Stops the current task in order, and waits for its end."""
         self._stopped_by = signal.SIGTERM
         while self._task is not None:
             for child in psutil.Process().children() if self._preparing else ():
@@ -267,7 +267,7 @@ async def _serve() -> None:
     with suppress(OSError):  # it is not ours
         os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid()))
         _ours.append(os.getppid())
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is told in our own words
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are shown in our own words
     worker = Still(
         order["scheduler"],
         name=order["host"],

@@ -24,11 +24,11 @@ _HASH = re.compile(r'"data-[0-9a-f]{32}"')
 """The name that Altair gives the rows of a chart."""
 
 Line = tuple[str, str]
-"""A line of text with a number in it, after the place where it stands."""
+"""The place of a line of text with a number in it, and the line."""
 
 
 class Checked(NamedTuple):
-    """The number of pages that were compared, their differences, and the pages that could not be."""
+    """The number of compared pages, their differences, and the pages that could not be compared."""
 
     pages: int
     differences: list[str]

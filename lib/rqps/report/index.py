@@ -13,7 +13,7 @@ from rqps.terminal import counted, duration
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
 MOST_NAMED = 12
-"""The first and the last only are named of more values."""
+"""Of more values only the first and the last are named."""
 
 
 OTHER_RUNS = {

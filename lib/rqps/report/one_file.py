@@ -17,7 +17,7 @@ _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"#]+)[^"]*"[^>]*>(.*?)</a>', re.DOTALL
 _PACKED = re.compile(r'<script type="text/plain" data-file="([^"/]+)">([^<]*)</script>\n')
 _BUNDLE = "vega"
 MOST_TIMES = 200
-"""A page takes a tenth of its bytes when it is packed."""
+"""Packing reduces a page to a tenth of its bytes."""
 _CLOSED = (
     '<noscript><p class="wide nothing">This report is one file, whose other pages need scripts to open. '
     "Here they are off.</p></noscript>"

@@ -83,7 +83,7 @@ def _put_in_place(notebook: NotebookNode, pictures: Path) -> None:
 
 
 class Part(NamedTuple):
-    """Something that stands on the page. `html` is ours and goes out as it is; all else is escaped."""
+    """A part of the page. `html` is our own and written as it is; everything else is escaped."""
 
     kind: str
     html: Markup = _NOTHING
@@ -186,7 +186,7 @@ def _title_of(chart: dict[str, Any]) -> str:
 
 
 def _part(content: Content, output: NotebookNode) -> Part:
-    """An output in the richest form that a page can show without asking anybody."""
+    """An output in the richest form that a page can show without the network."""
     if output.output_type == "stream":
         return Part("text", text=strip_ansi(output.text))  # type: ignore[no-untyped-call]
     if output.output_type == "error":

@@ -1,4 +1,4 @@
-"""Rounds within a budget: first one of all dbms, then those of dbms that are undecided, most promising first."""
+"""Rounds within a budget: one of all dbms, then further ones of those that are undecided, most promising first."""
 
 import time
 from collections import Counter
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rqps.stats import Looks
 
 OF_DUETS = ("throughput", "health")
-"""Modes of the rounds that a budget is for; what looks closer comes after it."""
+"""Modes that a budget covers; runs for stacks and instructions come after it."""
 MOST_FAILURES = 2
-"""Rounds that may fail one after the other, before a study with a budget ends."""
+"""Consecutive failed rounds after which a study with a budget ends."""
 
 
 @dataclass
 class Budget:
-    """The time for a study, and the way to spend it."""
+    """The time for a study, and how it is spent."""
 
     seconds: float
     verdicts: "Looks"
@@ -116,6 +116,6 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, there: There) -> Counter[str]:
-    """The rounds that each dbms has beside the base."""
+    """Number of rounds that each dbms shares with the base."""
     of_base = [names for (mode, _), names in there.items() if mode == "throughput" and spec.base in names]
     return Counter(dbms for names in of_base for dbms in names)

@@ -19,7 +19,7 @@ _FORM = re.compile(r"(\d\d:\d\d(?::\d\d)?)-(\d\d:\d\d(?::\d\d)?)")
 
 @dataclass(frozen=True)
 class Hours:
-    """From one time of the day to another, which is on the next day where it is not later."""
+    """From one time of day to another, which is on the next day if it is not later."""
 
     begin: clock
     end: clock
@@ -90,7 +90,7 @@ class Hours:
             watcher.say(f"it is {moment(time.time())}: going on with {what}")
 
     def runs(self, runs: Iterator[Run], watcher: Watcher) -> Iterator[Run]:
-        """Each run as soon as it can begin and, by its estimate, end within the hours."""
+        """Yields each run as soon as it can start and, by its estimate, end within the hours."""
         for run in runs:
             self.wait(watcher, watcher.expected_s(run), run.words)
             yield run

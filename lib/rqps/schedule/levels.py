@@ -34,7 +34,7 @@ def levels_file(data: Path, study: str) -> Path:
 
 
 def file_of_level(data: Path, study: str) -> Path | None:
-    """The file that has a study which is a level of another one; None if it is none."""
+    """The file of levels that has this study; None if it is not a level of another study."""
     first = study.rpartition("-")[0]
     file = levels_file(data, first)
     return file if first and study in _levels(file, first) else None
@@ -66,7 +66,7 @@ def _levels(file: Path, study: str) -> tuple[str, ...]:
 
 
 def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
-    """Writes down the level that follows the last one and gives its name; None where there is nothing to put in."""
+    """Writes the next level and returns its name; None if no part is left to measure."""
     file = levels_file(data, study)
     number = 1 + len(_levels(file, study))
     parts = _parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data)
@@ -91,7 +91,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
 
 
 def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Patterns]:
-    """The parts that the level of that number consists of, by the measurements of the level before it."""
+    """The parts of a level, chosen by the measurements of the level before it."""
     spec = runs_file.studies[study]
     if number == 1:
         assert spec.measure_parts_of is not None

@@ -1,4 +1,4 @@
-"""A run's folder from its beginning to its last place: whole under its name, or among the failed ones."""
+"""The life of a run's folder: hidden while it is measured, then published under its name or kept as failed."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def remove(partial: Path) -> None:
 
 
 def publish(folder: StudyFolder, run: Run) -> Path:
-    """Gives a whole run its name. Before this it did not happen; after it, it is there whatever happens."""
+    """Gives a finished run its name. Until then it did not happen; from then on it is safe."""
     partial, whole = folder.partial(run.unit), folder.whole(run.unit)
     if whole.exists():  # without a manifest, or we would not have measured it again
         _set_aside(folder, run, whole)
@@ -115,7 +115,7 @@ class Failure:
 
 
 def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, error: str) -> Failure:
-    """Moves a failed try among the failed ones, with a record of the error."""
+    """Moves a failed attempt to the failed ones, with a record of the error."""
     partial = folder.partial(run.unit)
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 
 def clear_stale(folder: StudyFolder, say: Say) -> None:
-    """Removes the half-done runs of an rqps that was killed, once its processes have ended."""
+    """Removes unfinished runs of a killed rqps, once its processes have ended."""
     for partial in folder.partials():
         of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()
         if of_another_host or listed(_owner(partial)):
@@ -209,5 +209,5 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
 
 
 def _owner(partial: Path) -> Path:
-    """The file with the id of the process on this host that a half-done folder belongs to."""
+    """The file with the id of the process that an unfinished folder belongs to."""
     return partial / f"owner-{socket.gethostname()}.txt"

@@ -1,4 +1,4 @@
-"""Measures the runs of a study that are missing, on a runner: one after the other, each whole or not at all."""
+"""Measures the missing runs of a study on a runner, one after the other, each completely or not at all."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ from rqps.study import Run, RunsFile, StudySpec, on_host, study_of, unfold
 from rqps.terminal import duration
 
 _ALONE = Lock()
-"""Held while a study's folder is prepared: its hosts are measured in threads."""
+"""Lock for preparing a study's folder, since its hosts are measured in threads."""
 GIVEN = ("study", "dbms", "round", "mode", "folder")
 """The parameters that each notebook of a run takes, beside those of its workload."""
 AGAIN = "then run the same command again: what was measured before is whole"
@@ -37,13 +37,13 @@ class Runner(Protocol):
     """Measures runs, one at a time."""
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Refuses what could never work, before anything is written."""
+        """Refuses runs that cannot work, before anything is written."""
 
     def measuring(self, study: str) -> AbstractContextManager[None]:
-        """Holds the host: nothing else is measured there meanwhile."""
+        """Holds the lock of the host, so that nothing else is measured there meanwhile."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
-        """Does all that takes long and need not be measured."""
+        """Does the slow preparations: builds, tables, tools."""
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         """Measures a run into a folder until it ends or the watcher asks to stop, and leaves no process behind.
@@ -75,7 +75,7 @@ class Here:
         self._git_revision = self._git_revision or git_revision(self.runs_yaml.parent)
 
     def observer_cpus(self, run: Run) -> tuple[int, ...]:
-        """The CPUs beside those that are measured."""
+        """The CPUs that are not measured."""
         return placement.of_run(self._ready[run.dbms].placements).observer_cpus
 
     def write_job(self, run: Run, folder: Path) -> Path:
@@ -233,7 +233,7 @@ def _measure(
 
 
 def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
-    """Names each dbms whose version lacks what is asked for, and counts its runs, which are left out."""
+    """Reports each dbms whose version lacks a requested feature, and counts its runs, which are left out."""
     absent = [run for run in runs if run.absent]
     for dbms, run in {run.dbms: run for run in absent}.items():
         if dbms == run.base:

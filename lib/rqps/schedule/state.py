@@ -1,4 +1,4 @@
-"""A study's folder: the runs that are there already, and the time that the others take."""
+"""A study's folder: its finished runs, and the time that the missing ones take."""
 
 import json
 import re
@@ -50,7 +50,7 @@ class StudyFolder:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
     def duets(self, host: str) -> There:
-        """The duets of a host that are whole."""
+        """The complete duets of a host."""
         sides: dict[Path, list[Manifest]] = {}
         for path, manifest in finished(self.path):
             if manifest.side is not None and manifest.host == host:
@@ -62,7 +62,7 @@ class StudyFolder:
         }
 
     def failures(self, run: str) -> tuple[Path, ...]:
-        """The tries of a run that failed, the earliest first."""
+        """The failed attempts of a run, oldest first."""
         numbered = (path for path in (self.path / "failed").glob(f"run={run}.*") if path.suffix[1:].isdecimal())
         return tuple(sorted(numbered, key=_number))
 
@@ -83,7 +83,7 @@ class RunState:
     run: Run
     state: Literal["done", "failed", "missing", "other", "absent"]
     attempts: int = 0
-    """Tries that failed."""
+    """Failed attempts."""
     last_error: str | None = None
 
 
@@ -145,12 +145,12 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collecti
 
 
 def write_asked(folder: Path, run: Run) -> None:
-    """Keeps all that is asked of a run beside it, so that a later change in runs.yaml can be named."""
+    """Stores what was requested beside a run, so that a later change of runs.yaml can be named."""
     (folder / ASKED).write_text(json.dumps(_asked(run), indent=2) + "\n", encoding="utf-8")
 
 
 def _asked(run: Run) -> dict[str, Any]:
-    """All that a run's identity stands for, as plain values."""
+    """Everything that a run's identity covers, as plain values."""
     scenario = {"perf_schema": run.perf_schema.asked()} if run.perf_schema else {}
     return scenario | {
         "build": run.build_spec.model_dump(mode="json", exclude_none=True),
@@ -165,7 +165,7 @@ def _asked(run: Run) -> dict[str, Any]:
 
 
 def _differences(folder: Path, run: Run) -> tuple[str, ...]:
-    """The values that were asked for when a run was measured and are others now."""
+    """Requested values that have changed since the run was measured."""
     try:
         then = json.loads((folder / ASKED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -187,7 +187,7 @@ class Estimate:
     planned: Sequence[float]
     """Seconds under load of each run."""
     overheads_s: list[float] = field(default_factory=list)
-    """Seconds beside the load, one for each run that finished."""
+    """Seconds of each finished run in addition to its load."""
     done_s: float = 0.0
     done: int = 0
 

@@ -19,7 +19,7 @@ POLL_S = 0.5
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised by a signal, inside `Watcher.raising` only."""
+    """Raised by a signal, only inside `Watcher.raising`."""
 
 
 class Watcher:
@@ -35,7 +35,7 @@ class Watcher:
         self.waited_s = 0.0
         """Seconds spent waiting, without a run to measure."""
         self._folder = folder
-        """The study's, where others look for the run under way."""
+        """The study's folder, where other processes look up the current run."""
         self._noted: Path | None = None
         self._failed = 0
         self._runs: Sequence[Run] = ()
@@ -92,7 +92,7 @@ class Watcher:
         self._estimate = Estimate.of(runs, self._estimate.overheads_s)
 
     def expected_s(self, run: Run) -> float:
-        """The time that a run takes, by those that finished before it."""
+        """The expected time of a run, from those that finished before."""
         return Estimate.of([run], self._estimate.overheads_s).left_s()
 
     def overhead_s(self) -> float:
