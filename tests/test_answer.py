@@ -1,4 +1,4 @@
-"""The first page answers in three sentences: what changed most, where that goes, and what can't be told."""
+"""The first page answers in three sentences: what changed most, where that goes, and what is inconclusive."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -52,9 +52,9 @@ def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path
     assert "times the CPU of my1.base" in first
     assert "throughput of" not in first
     assert second.startswith("That is +")
-    by_cost = "All is decided, 4 of 4 by what an operation costs: throughput is unsure there; a difference of less "
+    by_cost = "All is decided, 4 of 4 by what an operation costs: throughput is unsure there; the noise floor is "
     assert last.startswith(by_cost)
-    assert float(last.removeprefix(f"{by_cost}than ").split()[0]) < 5  # by CPU, throughput can't tell that
+    assert float(last.removeprefix(by_cost).split()[0]) < 5  # by CPU, throughput can't tell that
 
 
 def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
     assert first == (
         "No change is sure, neither of throughput nor of what an operation costs: of 4 comparisons 4 unsure."
     )
-    assert last.startswith("Can't be told: 4 of 4 comparisons (point-query of my2.base, ")
+    assert last.startswith("Inconclusive: 4 of 4 comparisons (point-query of my2.base, ")
     assert last.endswith("; it would take 4 rounds: there are 2.")
 
 
@@ -92,7 +92,7 @@ def test_counted_instructions_decide_what_time_leaves_open(sample: Path) -> None
     assert " times the instructions of rx6114.c8r32-small; of 30 comparisons " in first
     assert f"{first} {second}".count(ASSUMED) == 1, "an interval of one round is called assumed"
     undecided = counted_ratios(reads).filter(verdict="unsure").height
-    assert last.startswith(f"Can't be told: {undecided} of 30 " if undecided else "All is decided, 30 of 30 by what ")
+    assert last.startswith(f"Inconclusive: {undecided} of 30 " if undecided else "All is decided, 30 of 30 by what ")
 
 
 def test_a_cost_that_cpu_leaves_open_is_settled_by_instructions(sample: Path) -> None:

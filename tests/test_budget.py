@@ -15,7 +15,7 @@ from rqps.schedule.budget import Budget
 from rqps.schedule.state import StudyFolder
 from rqps.schedule.watch import Watcher
 from rqps.stats import all_warnings, compare, verdict
-from rqps.stats.looks import LOOKS, Looks
+from rqps.stats.interim import LOOKS, InterimAnalyses
 from rqps.store import read_manifest, write_manifest, write_study_card, write_table
 from rqps.study import Run, within_budget
 from synthetic import card, manifest, write_study
@@ -24,7 +24,7 @@ from test_unfold import study
 ALWAYS: tuple[str, ...] = ("new.base", "new.ps0")
 
 
-class Scripted(Looks):
+class Scripted(InterimAnalyses):
     """Verdicts that stay undecided until a dbms has so many rounds."""
 
     def __init__(
@@ -113,8 +113,8 @@ def test_a_study_that_went_on_until_it_was_decided_has_wider_intervals(tmp_path:
 def test_it_says_what_it_can_hope_to_tell_and_what_the_rest_would_take(tmp_path: Path) -> None:
     steps = ["point-query", "update-index"]
     spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base").studies["demo"]
-    looks = Looks("synthetic", tmp_path, spec, steps)
-    assert looks.hope(13, 1) == "which can tell 2 % in 2 of 2 steps, if rounds spread by 1 %, as usual"
+    looks = InterimAnalyses("synthetic", tmp_path, spec, steps)
+    assert looks.hope(13, 1) == "which resolve 2 % in 2 of 2 steps, if rounds spread by 1 %, as usual"
     assert looks.hope(3, 1) == "too few for a verdict, which takes 4"
     write_study(tmp_path, rounds=6, noise=0.2)
     assert "in half of the 2 steps" in looks.hope(4, 8)
@@ -131,7 +131,7 @@ def fail_in_every_step(data: Path, dbms: str) -> None:
 
 def test_a_dbms_without_numbers_is_not_called_decided(tmp_path: Path) -> None:
     spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base", rounds=None, budget="30m", method="duet")
-    looks = Looks("synthetic", tmp_path, spec.studies["demo"], ["point-query", "update-index"])
+    looks = InterimAnalyses("synthetic", tmp_path, spec.studies["demo"], ["point-query", "update-index"])
     write_study(tmp_path, rounds=4)
     fail_in_every_step(tmp_path, "my2.ps0")
     assert looks.undecided() == {}
@@ -142,7 +142,7 @@ def test_a_dbms_without_numbers_is_not_called_decided(tmp_path: Path) -> None:
 
 def test_before_four_rounds_the_outcome_says_what_is_left_to_do(tmp_path: Path) -> None:
     spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base", rounds=None, budget="30m", method="duet")
-    looks = Looks("synthetic", tmp_path, spec.studies["demo"], ["point-query", "update-index"])
+    looks = InterimAnalyses("synthetic", tmp_path, spec.studies["demo"], ["point-query", "update-index"])
     write_study(tmp_path, rounds=1)
     assert looks.outcome(60) == "0 of 8 comparisons are decided; 8 would take about 6 min 0 s more"
 
@@ -180,7 +180,7 @@ def test_going_on_until_it_is_decided_keeps_the_rate_of_false_calls() -> None:
         for n in LOOKS[:5]:
             for cell in ratios:
                 cell += [2.718281828 ** chance.gauss(0, 0.02) for _ in range(n - len(cell))]
-            called = verdicts_of(ratios, Looks.within(LOOKS[4]))
+            called = verdicts_of(ratios, InterimAnalyses.within(LOOKS[4]))
             if called & {"slower", "faster"} or "unsure" not in called:
                 break
         false += bool(called & {"slower", "faster"})

@@ -303,4 +303,4 @@ def test_the_notebook_runs_where_nothing_was_measured() -> None:
     shown = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)
     assert "No study of sysbench has been measured here" in shown
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert sum("application/vnd.vegalite.v5+json" in output.get("data", {}) for output in outputs) == 7
+    assert sum("application/vnd.vegalite.v5+json" in output.get("data", {}) for output in outputs) == 8

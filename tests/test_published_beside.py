@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rqps.pages.published_results import beside_table
 from rqps.published import read
-from rqps.published.beside import Beside, beside, what_differs
+from rqps.published.compare_published import Beside, beside, what_differs
 from rqps.published.figures import Published
 from rqps.published.versions import Pair, Server, nearest, pairs_of, server
 from rqps.store import read_manifest, read_study_card, write_manifest, write_study_card

@@ -256,11 +256,11 @@ def _budget(whole: "RunsFile", study: str, data: Path, host: str) -> "Budget | N
     if spec.budget_s is None:
         return None
     from rqps.schedule.budget import Budget
-    from rqps.stats import Looks
+    from rqps.stats import InterimAnalyses
     from rqps.workloads import workload
 
     steps = workload(spec.workload).steps(spec.parameters)
-    return Budget(spec.budget_s, Looks(study, data, spec, steps, host))
+    return Budget(spec.budget_s, InterimAnalyses(study, data, spec, steps, host))
 
 
 def status(arguments: argparse.Namespace) -> Call:
@@ -319,12 +319,14 @@ def show(arguments: argparse.Namespace) -> Call:
 
 def _show(name: str, data: Path, **how: Any) -> int:
     from rqps import show, stats
-    from rqps.profile import with_counted
+    from rqps.profile import add_instruction_counts
     from rqps.store import load
 
     study = load(name, data)
     rounds, compared = stats.relate(study)
-    return _print(show.answer_text(with_counted(study, compared), stats.over_steps(rounds, study.steps), **how))
+    return _print(
+        show.answer_text(add_instruction_counts(study, compared), stats.over_steps(rounds, study.steps), **how)
+    )
 
 
 def report(arguments: argparse.Namespace) -> Call:

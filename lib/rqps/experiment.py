@@ -76,7 +76,7 @@ def _measured(
     notebooks = file.absolute().parent / "notebooks"
     runner = Here(notebooks if (notebooks / "run").is_dir() else ROOT / "notebooks", file)
     spec = asked.studies[name]
-    looks = stats.Looks(name, root, spec, [step])
+    looks = stats.InterimAnalyses(name, root, spec, [step])
     code = run_study(asked, name, data=root, runner=runner, budget=Budget(spec.budget_s or BUDGET_S, looks))
     tried = load(name, root)
     lines = [f"{spec.question} ({name})", *(["It was stopped; the same call goes on."] if code > 1 else [])]

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from rqps.engines import Say
 from rqps.errors import RqpsError
-from rqps.hosts.reach import Looked, connected, explained, look, prepare
+from rqps.hosts.ssh import Looked, connected, explained, look, prepare
 from rqps.measure.finding import Finding, render, worst
 from rqps.measure.job import git_revision
 from rqps.schedule.budget import Budget

@@ -28,7 +28,7 @@ from distributed.scheduler import KilledWorker
 from rqps.engines import Say, engine_of
 from rqps.errors import RqpsError
 from rqps.hosts import worker
-from rqps.hosts.reach import Looked, connected, explained, in_checkout, look, send_builds
+from rqps.hosts.ssh import Looked, connected, explained, in_checkout, look, send_builds
 from rqps.hosts.worker import BEAT, BEAT_S, LOOPBACK, QUIET, RUNS, SLOT, Order, Result
 from rqps.measure.notes import Notes, noted
 from rqps.schedule.run_study import AGAIN

@@ -32,7 +32,7 @@ def instructions_per_operation(
     return tidy(wide.with_columns((pl.col("instructions") / pl.col("operations")).alias(COUNTED)), [COUNTED], runs)
 
 
-def with_counted(study: Study, compared: pl.DataFrame) -> pl.DataFrame:
+def add_instruction_counts(study: Study, compared: pl.DataFrame) -> pl.DataFrame:
     """The tidy frame of a study with its counted instructions, if it has any: they take the place of those that the
     CPU counted."""
     ratios = counted_ratios(study)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from rqps.published.beside import machine
+from rqps.published.compare_published import machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
 from rqps.show import interval_of, ratio

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from rqps import stats
 from rqps.pages import flamegraph_breakdown, perf_schema_instruments, perf_schema_overhead, relative_throughput
-from rqps.profile import with_counted
+from rqps.profile import add_instruction_counts
 from rqps.profile.pair import ASSUMED
 from rqps.show import Row, interval_of, number_of, rounds_of
 from rqps.show.words import NOT_COMPARED, left_unsure
@@ -32,7 +32,7 @@ _BESIDE = {THROUGHPUT: "by what an operation costs: throughput", CPU: "by throug
 
 
 class Answer(NamedTuple):
-    """The answer of a study: what changed most, where that goes, and what can't be told."""
+    """The answer of a study: what changed most, what it is made of, and what is inconclusive."""
 
     sentences: tuple[str, ...]
     measured: str = ""
@@ -45,7 +45,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Co
     """The answer of a study by its rounds; of one that has the page of the performance schema, by what that costs."""
     if compared.is_empty():
         return Answer((NOT_COMPARED,))
-    decided = stats.deciding(with_counted(study, compared))
+    decided = stats.deciding(add_instruction_counts(study, compared))
     about, costs = decided, pl.DataFrame()
     if "perf_schema_overhead" in pages:
         costs = perf_schema_overhead.costs(study)
@@ -60,7 +60,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, pages: Co
     second = second or (_where(study, row) if row else "")
     if row and row["n"] == 1 and ASSUMED not in second:
         most = f"{most} {ASSUMED}"
-    said = (most, second, _can_not_be_told(about, THROUGHPUT if costs.is_empty() else CPU))
+    said = (most, second, _inconclusive(about, THROUGHPUT if costs.is_empty() else CPU))
     return Answer(
         tuple(filter(None, said)),
         _measured_on(study, rounds, about),
@@ -112,14 +112,14 @@ def _settled(costs: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([costs.join(others, on=keys, how="anti", maintain_order="left"), others], how="diagonal")
 
 
-def _can_not_be_told(about: pl.DataFrame, measure: str) -> str:
-    """The comparisons that are unsure, how many others the measure leaves open, and what nine of ten tell."""
+def _inconclusive(about: pl.DataFrame, measure: str) -> str:
+    """The inconclusive comparisons, those that another measure decides, and the noise floor."""
     by_others = about.filter(pl.col("metric") != measure, pl.col("verdict") != "unsure").height
     many, how = f"{by_others} of {about.height}", f"{_BESIDE[measure]} is unsure there"
     if unsure := left_unsure(about):
-        return f"Can't be told: {unsure}." + (f" {many} are decided {how}." if by_others else "")
-    beside, told = f", {many} {how}" if by_others else "", stats.told(about)
-    least = f"; a difference of less than {percent(told)} can't be told." if told else "."
+        return f"Inconclusive: {unsure}." + (f" {many} are decided {how}." if by_others else "")
+    beside, floor = f", {many} {how}" if by_others else "", stats.noise_floor(about)
+    least = f"; the noise floor is {percent(floor)} in nine of ten." if floor else "."
     return f"All is decided{beside}{least}"
 
 

@@ -13,7 +13,7 @@ from rqps.terminal import counted, duration
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
 MOST_NAMED = 12
-"""Of more values only the first and the last are named."""
+"""Longer lists show only their first and last values."""
 
 
 OTHER_RUNS = {

@@ -64,7 +64,7 @@ def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, st
         return
     decided = stats.deciding(both)
     counts = Counter(decided["verdict"])
-    words = {"slower": "got worse", "faster": "got better", "same": "stayed the same", "unsure": "can't be told"}
+    words = {"slower": "got worse", "faster": "got better", "same": "stayed the same", "unsure": "are inconclusive"}
     counted = ", ".join(f"{counts[word]} {words[word]}" for word in VERDICTS if counts[word])
     yield f"Of {decided.height} comparisons that both have, {counted}."
     by_size = decided.filter(_CHANGED).sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)

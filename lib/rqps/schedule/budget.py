@@ -13,7 +13,7 @@ from rqps.study import Run, RunsFile, StudySpec, There, unfold
 from rqps.terminal import duration
 
 if TYPE_CHECKING:
-    from rqps.stats import Looks
+    from rqps.stats import InterimAnalyses
 
 OF_DUETS = ("throughput", "health")
 """Modes that a budget covers; runs for stacks and instructions come after it."""
@@ -26,7 +26,7 @@ class Budget:
     """The time for a study, and how it is spent."""
 
     seconds: float
-    verdicts: "Looks"
+    verdicts: "InterimAnalyses"
     most: int = field(init=False, default=0)
     """Rounds that a dbms can get at most: the looks at its verdicts are planned by them."""
     looks: int = field(init=False, default=1)

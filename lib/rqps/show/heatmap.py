@@ -28,7 +28,7 @@ from rqps.show.words import (
 )
 from rqps.stats import THROUGHPUTS, TITLES
 from rqps.stats.metrics import THROUGHPUT
-from rqps.stats.pairing import JUDGED_BY
+from rqps.stats.pairing import VERDICT_SETTINGS
 
 MANY_STEPS = 12
 """More than these are drawn in rows of half the height, in their groups."""
@@ -62,7 +62,7 @@ _NOT_DRAWN = (
         "build",
         "config",
     ),
-    *("n", "low", "high", "sure_low", "sure_high", "rounds_needed", *JUDGED_BY),
+    *("n", "low", "high", "sure_low", "sure_high", "rounds_needed", *VERDICT_SETTINGS),
 )
 # A name is broken at its dots and underscores where a column is too narrow for it.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"

@@ -47,10 +47,10 @@ from rqps.stats.conditions import (
     same_for_all,
     with_warnings,
 )
+from rqps.stats.disagreement import deciding, side_by_side
 from rqps.stats.estimate import MEDIAN, STUDENT
-from rqps.stats.health import Health, health, told
-from rqps.stats.looks import Looks
-from rqps.stats.meaning import deciding, side_by_side
+from rqps.stats.health import Health, health, noise_floor
+from rqps.stats.interim import InterimAnalyses
 from rqps.stats.metrics import (
     COMPARED,
     PUBLISHED,

@@ -10,7 +10,7 @@ from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, measured
-from rqps.stats.pairing import JUDGED_BY, judgeable, rounds, rounds_within_build
+from rqps.stats.pairing import VERDICT_SETTINGS, judgeable, rounds, rounds_within_build
 from rqps.store.read import Study
 
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
@@ -33,7 +33,7 @@ def compare(
     follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
     one = [name for name in keys if name not in follows]
     medians = [pl.col(f"{side}_value").median().alias(f"{side}_estimate") for side in ("base", "me")]
-    following = [pl.col(name).first() for name in (*keys, *JUDGED_BY) if name in (*follows, *JUDGED_BY)]
+    following = [pl.col(name).first() for name in (*keys, *VERDICT_SETTINGS) if name in (*follows, *VERDICT_SETTINGS)]
     found = estimated(paired, one, of).join(
         paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
     )
@@ -50,7 +50,7 @@ def compare(
     )
     rounds_needed = verdict.rounds_needed(null=null, near=near, low="sure_low", high="sure_high")
     figures = ("n", "base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
-    decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *JUDGED_BY)
+    decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *VERDICT_SETTINGS)
     found = found.with_columns(decided.alias("verdict")).with_columns(
         needs.alias("needs"), rounds_needed=pl.when(verdict="unsure").then(rounds_needed)
     )

@@ -26,7 +26,7 @@ NINE_OF_TEN = 0.9
 _CELL = ["host", "step", "metric", "base", "dbms"]
 _LOG = pl.col("ratio").log()
 _HALF = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
-_TOLD = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(_HALF).alias("told")
+_FLOOR = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(_HALF).alias("noise_floor")
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run", "duet")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
 _COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
@@ -35,7 +35,7 @@ _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fr
 
 
 class Health(NamedTuple):
-    """All that is known of a study's health. Frames are empty where it can't be told, and `missing` says why."""
+    """All that is known of a study's health. If there are too few rounds, frames are empty and `missing` says why."""
 
     study: Study
     rounds: pl.DataFrame
@@ -48,7 +48,7 @@ class Health(NamedTuple):
     """The base against itself over all steps, per metric: `n, estimate, low, high`."""
     steps: pl.DataFrame
     """Per host, step and metric: `rounds`, the spread of the base `alone`, and of ratios `between` rounds and
-    `within` them, and `told`, the smallest difference that is more than an interval; null with too few rounds."""
+    `within` them, and `noise_floor`, the smallest difference that exceeds an interval; null with too few rounds."""
     by_round: pl.DataFrame
     """Per host and round: how far `off` its ratios are, `far`, the steps with warnings of `others` and of `steal`,
     and `disturbed` where they are many."""
@@ -57,7 +57,7 @@ class Health(NamedTuple):
     is_duet: bool
     """True if servers take turns within a round, so that a disturbance affects all of them."""
     belief: verdict.Belief
-    told: float | None
+    noise_floor: float | None
     """The noise floor of throughput: nine of ten steps resolve this difference."""
     missing: str = ""
 
@@ -81,10 +81,10 @@ def health(study: Study) -> Health:
     is_itself = pl.col("dbms") == TWIN.format(study.card.base)
     equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
     steps, by_round, drift = _steps(found, compared.filter(~is_itself)), _by_round(study, found), _drift(found)
-    most = _nine_of_ten(steps.filter(metric=METRICS[0])["told"])
+    most = _nine_of_ten(steps.filter(metric=METRICS[0])["noise_floor"])
     is_duet = study.runs["side"].is_not_null().any()
     belief = verdict.belief(
-        told=most,
+        noise_floor=most,
         called=int(equal["different"].sum() or 0),
         drifting=verdict.drifts(*_drifting(drift)),
         disturbed=0.0 if is_duet else _share(by_round["disturbed"]),
@@ -94,13 +94,13 @@ def health(study: Study) -> Health:
     )
 
 
-def told(compared: pl.DataFrame) -> float | None:
+def noise_floor(compared: pl.DataFrame) -> float | None:
     """The difference that nine of ten comparisons resolve."""
-    return _nine_of_ten(compared.select(_TOLD)["told"])
+    return _nine_of_ten(compared.select(_FLOOR)["noise_floor"])
 
 
-def _nine_of_ten(told: pl.Series) -> float | None:
-    known, enough = told.drop_nulls().sort(), math.ceil(NINE_OF_TEN * len(told))
+def _nine_of_ten(noise_floor: pl.Series) -> float | None:
+    known, enough = noise_floor.drop_nulls().sort(), math.ceil(NINE_OF_TEN * len(noise_floor))
     return float(known[enough - 1]) if 0 < enough <= len(known) else None
 
 
@@ -130,17 +130,17 @@ def _steps(found: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
         (_LOG.var() - within.fill_null(0)).clip(0).alias("between"),
         within.alias("within"),
     )
-    told = pl.col("told")
+    noise_floor = pl.col("noise_floor")
     return (
-        compared.with_columns(_TOLD)
+        compared.with_columns(_FLOOR)
         .join(spreads, on=_CELL, how="left", maintain_order="left")
         .group_by("host", "group", "step", "metric", maintain_order=True)
         .agg(
             pl.col("n").min().alias("rounds"),
             pl.col("alone").mean(),
             *(pl.col(name).mean().sqrt() for name in ("between", "within")),
-            # the dbms that can be told least
-            pl.when(told.null_count() == 0).then(told.max()).alias("told"),
+            # the dbms with the highest noise floor
+            pl.when(noise_floor.null_count() == 0).then(noise_floor.max()).alias("noise_floor"),
         )
     )
 

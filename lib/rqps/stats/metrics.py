@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from rqps.stats.pairing import JUDGED_BY, comparable, duets, judgeable
+from rqps.stats.pairing import VERDICT_SETTINGS, comparable, duets, judgeable
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
@@ -199,10 +199,10 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
         wide.lazy()
         .with_columns(missing)
         .join(version_order(runs).lazy(), on="dbms")
-        .join(judgeable(runs).lazy().select("run", *JUDGED_BY), on="run")
+        .join(judgeable(runs).lazy().select("run", *VERDICT_SETTINGS), on="run")
         .join(duets(runs).lazy(), on="run")
     )
-    index = [*IDENTITY, "step", "position", *DESCRIBED, *JUDGED_BY, "duet", "rank"]
+    index = [*IDENTITY, "step", "position", *DESCRIBED, *VERDICT_SETTINGS, "duet", "rank"]
     each = (described.select(*index, metric=pl.lit(name), value=pl.col(name).cast(pl.Float64)) for name in names)
     return (
         pl.concat(each)

@@ -11,7 +11,7 @@ SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
 """True where one load was put on several servers in a step, so that each has a share of every second only."""
 IN_DUET = pl.col("side").is_not_null()
 """True for a run that is one side of a duet."""
-JUDGED_BY = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
+VERDICT_SETTINGS = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
 """Columns that decide how a study's verdicts are made, with defaults for values that belong to no study."""
 _NORMAL_95 = 1.96
 """Standard errors to either side that hold a normal value in 95 % of cases."""
@@ -82,15 +82,17 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             ((ratio - 1) * of).alias("difference"),
             ((high - low) / (2 * _NORMAL_95)).alias("error"),
             cycles.alias("cycles"),
-            *("base_run", "run", "duet", *JUDGED_BY),
+            *("base_run", "run", "duet", *VERDICT_SETTINGS),
         )
         .collect()
     )
 
 
 def judgeable(values: pl.DataFrame) -> pl.DataFrame:
-    """The values with all columns of `JUDGED_BY`."""
-    return values.with_columns(**{name: each for name, each in JUDGED_BY.items() if name not in values.columns})
+    """The values with all columns of `VERDICT_SETTINGS`."""
+    return values.with_columns(
+        **{name: each for name, each in VERDICT_SETTINGS.items() if name not in values.columns}
+    )
 
 
 def duets(runs: pl.DataFrame) -> pl.DataFrame:

@@ -159,19 +159,19 @@ def drifts(drifting: int, comparisons: int) -> bool:
     return drifting > max(1, DRIFTING * comparisons)
 
 
-def belief(*, told: float | None, called: int, drifting: bool, disturbed: float) -> Belief:
+def belief(*, noise_floor: float | None, called: int, drifting: bool, disturbed: float) -> Belief:
     """The belief that a study's numbers deserve.
 
-    `told` is the difference that nine of ten steps can tell, `called` counts comparisons in which the base is called
-    different from itself, `disturbed` is the share of rounds that others disturbed on one side only.
+    `noise_floor` is the difference that nine of ten steps resolve, `called` counts comparisons in which the base is
+    called different from itself, `disturbed` is the share of rounds that others disturbed on one side only.
 
-    >>> [belief(told=told, called=0, drifting=False, disturbed=0) for told in (0.014, 0.3, None)]
+    >>> [belief(noise_floor=floor, called=0, drifting=False, disturbed=0) for floor in (0.014, 0.3, None)]
     ['believed', 'coarse', 'unknown']
-    >>> belief(told=0.014, called=1, drifting=False, disturbed=0)
+    >>> belief(noise_floor=0.014, called=1, drifting=False, disturbed=0)
     'doubtful'
     """
-    if told is None and not called:
+    if noise_floor is None and not called:
         return "unknown"
     if called or drifting or disturbed >= DISTURBED:
         return "doubtful"
-    return "coarse" if told is None or told > COARSE else "believed"
+    return "coarse" if noise_floor is None or noise_floor > COARSE else "believed"

@@ -7,7 +7,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show, stats
-from rqps.profile import counted_ratios, with_counted
+from rqps.profile import add_instruction_counts, counted_ratios
 from rqps.profile.pair import ASSUMED
 from rqps.show import Column, Nothing, Row, Sentences, in_order, number_of, rounds_of, two_lines
 from rqps.show.words import short_dbms, three_digits
@@ -67,7 +67,7 @@ def setups(study: Study) -> list[str]:
 def findings(study: Study, compared: pl.DataFrame) -> Sentences:
     """Each step that is decided somewhere in a sentence, by throughput or else by what an operation costs; and in the
     last one what the rounds can't tell."""
-    rows = named(study, stats.deciding(with_counted(study, compared)))
+    rows = named(study, stats.deciding(add_instruction_counts(study, compared)))
     if rows.is_empty():
         return Sentences(["Nothing is compared with the base."])
     of_step = rows.with_columns(of_step=pl.len().over("short"))
@@ -79,11 +79,10 @@ def findings(study: Study, compared: pl.DataFrame) -> Sentences:
     unsure = rows.filter(verdict="unsure")
     if unsure.height:
         half: Any = (unsure["sure_high"] / unsure["sure_low"]).sqrt().median()
-        told = f"; a difference below some {100 * (half - 1):.0f} % can't be told by them" if half else ""
+        floor = f"; they resolve differences of about {100 * (half - 1):.0f} %" if half else ""
         said.append(
             f"The rounds leave {unsure.height} of {rows.height} comparisons unsure, by throughput and by what an "
-            f"operation costs{told}. Nothing is said of these, neither that a release is slower there nor that it is "
-            f"not: {', '.join(in_order(unsure['short']))}."
+            f"operation costs{floor}. No conclusion is drawn for these: {', '.join(in_order(unsure['short']))}."
         )
     return Sentences(said)
 

@@ -1,4 +1,4 @@
-"""Pictures of a study's health: the smallest difference that each step can tell, and the rounds side by side."""
+"""Pictures of a study's health: the noise floor of each step, and the rounds side by side."""
 
 from typing import Any
 
@@ -20,30 +20,37 @@ _NOTED = {"as usual": MUTED, "disturbed": SERIES[4], "far": VERDICT_COLOURS["slo
 
 
 def smallest_differences(found: Health) -> Any:
-    """A dot per step and metric: the smallest difference that its rounds can tell."""
-    known = on_hosts(found.steps.drop_nulls("told"))
+    """A dot per step and metric: the smallest difference that its rounds resolve."""
+    known = on_hosts(found.steps.drop_nulls("noise_floor"))
     if known.is_empty():
-        return Sentences([f"It takes {verdict.ROUNDS_FOR_A_VERDICT} rounds to tell any difference."])
-    order = known.group_by("step").agg(pl.col("told").max()).sort("told", "step", descending=True)["step"]
+        return Sentences([f"It takes {verdict.ROUNDS_FOR_A_VERDICT} rounds to resolve any difference."])
+    order = (
+        known.group_by("step").agg(pl.col("noise_floor").max()).sort("noise_floor", "step", descending=True)["step"]
+    )
     shown = known.filter(pl.col("step").is_in(order.head(MOST_STEPS).to_list()))
-    rows = slim(shown, "step", "metric", "rounds", "told").with_columns(pl.col("metric").replace(METRICS))
+    rows = slim(shown, "step", "metric", "rounds", "noise_floor").with_columns(pl.col("metric").replace(METRICS))
     axis = alt.Axis(format="~%", values=TICKS, labelOverlap=True)
-    x = alt.X("told:Q", title="smallest difference told (logarithmic)", scale=alt.Scale(type="log"), axis=axis)
+    x = alt.X(
+        "noise_floor:Q",
+        title="smallest difference resolved (logarithmic)",
+        scale=alt.Scale(type="log"),
+        axis=axis,
+    )
     y = alt.Y("step:N", title=None, sort=order.to_list(), axis=alt.Axis(ticks=False, domain=False))
     colour = alt.Color("metric:N", title=None, scale=alt.Scale(domain=list(METRICS.values()), range=list(SERIES)))
-    tooltip = ["step:N", "metric:N", "rounds:Q", alt.Tooltip("told:Q", format=".2p")]
+    tooltip = ["step:N", "metric:N", "rounds:Q", alt.Tooltip("noise_floor:Q", format=".2p")]
     dots = alt.Chart(rows).mark_point(filled=True, size=60, opacity=0.9)
     dots = dots.encode(x=x, y=y, color=colour, tooltip=tooltip)
     least = found.study.card.smallest_effect
     near = pl.DataFrame({"at": [least]})
     line = alt.Chart(near).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="at:Q")
     of_throughput = found.steps.filter(metric=THROUGHPUT)
-    able = int((of_throughput["told"] <= least).sum())
-    claim = f"{percent(least)} of throughput can be told in {able} of {all_steps(of_throughput)}."
+    able = int((of_throughput["noise_floor"] <= least).sum())
+    claim = f"A difference of {percent(least)} in throughput is resolved in {able} of {all_steps(of_throughput)}."
     how = (
         "Half of the interval that decides, for the dbms of a step whose rounds spread most. The dashed line is "
         f"{percent(least)}, below which a difference is called the same."
-        + (f" The {MOST_STEPS} steps that can tell least are shown." if len(order) > MOST_STEPS else "")
+        + (f" The {MOST_STEPS} steps with the highest noise floor are shown." if len(order) > MOST_STEPS else "")
     )
     return on_rows([line, dots], ROW_PX * rows["step"].n_unique() + 20, claim, how)
 

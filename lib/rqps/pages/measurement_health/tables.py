@@ -44,19 +44,19 @@ def itself(found: Health) -> Iterator[Any]:
 
 
 def step_table(found: Health) -> GT | Sentences:
-    """One row per step: the spread of the base alone, of the ratios between rounds and within, and what is told."""
+    """One row per step: the spread of the base alone, of ratios between and within rounds, and the noise floor."""
     if found.steps.is_empty():
         return Sentences([found.missing or "There are no rounds."])
     columns = [Column("step"), Column("rounds"), Column("alone", "base alone", percent, align="right")]
     rows = spread(on_hosts(found.steps), "metric", ["step"])
     for row in rows:
         for name in METRICS:
-            row |= {f"{part} {name}": (row[name] or {}).get(part) for part in ("between", "within", "told")}
+            row |= {f"{part} {name}": (row[name] or {}).get(part) for part in ("between", "within", "noise_floor")}
         row |= {part: next(row[name][part] for name in METRICS if row[name]) for part in ("rounds", "alone")}
     for name, label in METRICS.items():
         columns += [
             Column(f"{part} {name}", part, percent, align="right", under=label)
-            for part in ("between", "within", "told")
+            for part in ("between", "within", "noise_floor")
         ]
     return table(
         rows,

@@ -9,7 +9,7 @@ import polars as pl
 from great_tables import GT, loc, style
 
 from rqps.published import Published, checks, quoted
-from rqps.published import beside as side_by_side
+from rqps.published import compare_published as side_by_side
 from rqps.published import read as figures
 from rqps.published.figures import KINDS
 from rqps.show import (

@@ -9,7 +9,7 @@ from great_tables import GT
 from rqps import show, stats
 from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, host_tables, worst_table
-from rqps.profile import with_counted
+from rqps.profile import add_instruction_counts
 from rqps.show import Sentences
 from rqps.store import Study
 
@@ -30,7 +30,7 @@ def summary(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterat
 def side_by_side(study: Study, compared: pl.DataFrame) -> Iterator[GT | Sentences]:
     """Verdicts on throughput, CPU and instructions beside each other; where the study has runs in which instructions
     were counted, those of them."""
-    yield from show.side_by_side(with_counted(study, compared))
+    yield from show.side_by_side(add_instruction_counts(study, compared))
 
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:

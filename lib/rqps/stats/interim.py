@@ -28,7 +28,7 @@ USUAL_SPREAD = 0.01
 
 
 @dataclass
-class Looks:
+class InterimAnalyses:
     """Interim analyses of a study while it is measured."""
 
     study: str
@@ -48,8 +48,8 @@ class Looks:
     def within(rounds: int) -> int:
         """The looks at a dbms that gets so many rounds at most: the planned ones before, and the last.
 
-        >>> Looks.within(4), Looks.within(6), Looks.within(10), Looks.within(63)
-        (1, 2, 4, 8)
+        >>> [InterimAnalyses.within(rounds) for rounds in (4, 6, 10, 63)]
+        [1, 2, 4, 8]
         """
         return 1 + sum(each < rounds for each in LOOKS)
 
@@ -79,8 +79,8 @@ class Looks:
         by = "by the spread of earlier rounds" if known else f"if rounds spread by {percent(USUAL_SPREAD)}, as usual"
         if not count:
             half = percent(tellable[len(tellable) // 2])
-            return f"which can tell {half} in half of the {len(tellable)} steps, {by}"
-        return f"which can tell {percent(self.spec.smallest_effect)} in {count} of {len(tellable)} steps, {by}"
+            return f"which resolve {half} in half of the {len(tellable)} steps, {by}"
+        return f"which resolve {percent(self.spec.smallest_effect)} in {count} of {len(tellable)} steps, {by}"
 
     def outcome(self, round_s: float) -> str:
         """The comparisons that are decided, the time that the others would take, and the steps that gave no number,
