@@ -134,7 +134,7 @@ def content_of(notebook: NotebookNode) -> Content:
             if content.parts and content.parts[-1].kind == "code":  # of the cell before, which showed nothing
                 html = content.parts.pop().html + html
             content.parts.append(Part("code", html=html))
-            content.parts += [_part(content, output) for output in cell.outputs]
+            content.parts += [_part(content, output) for output in cell.outputs if not _is_empty(output)]
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
     _leave_out_nothing(content)
@@ -177,6 +177,12 @@ def _add_prose(content: Content, source: str, folded: bool) -> None:
     begin = _FIRST.match(html) if folded else None
     heading, rest = begin.groups() if begin else ("", html)
     content.parts.append(Part("prose", html=Markup(rest), heading=Markup(heading)))
+
+
+def _is_empty(output: NotebookNode) -> bool:
+    """True for a chart of no rows, which shows axes and nothing else."""
+    datasets = output.get("data", {}).get(MIME, {}).get("datasets", {})
+    return bool(datasets) and not any(datasets.values())
 
 
 def _title_of(chart: dict[str, Any]) -> str:
