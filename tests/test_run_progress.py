@@ -79,6 +79,7 @@ def refusal(path: Path) -> str:
 
 def test_a_notebook_that_fits(tmp_path: Path) -> None:
     check_parameters(notebook(tmp_path, "runs_yaml: str = 'runs.yaml'  # the file\nstudy: str = 'demo'"), GIVEN)
+    check_parameters(notebook(tmp_path, "runs_yaml = study = ''\nseconds: int = 3  # of its own"), GIVEN)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_a_notebook_that_fits(tmp_path: Path) -> None:
     [
         ("runs_yml: str = ''\nstudy: str = ''", "runs_yml, study"),
         ("study: str = ''", "study"),
-        ("runs_yaml = study = ''\nseconds: int = 3", "runs_yaml, seconds, study"),
+        ("study = ''\nseconds: int = 3", "seconds, study"),
     ],
 )
 def test_one_that_takes_something_else(tmp_path: Path, source: str, takes: str) -> None:
