@@ -10,6 +10,7 @@ import pytest
 import rqps
 from rqps.errors import RqpsError
 from rqps.schedule import one_run
+from rqps.store import read_study_card
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parent.parent
@@ -65,3 +66,16 @@ def test_what_can_not_be_asked_for_is_refused_before_anything_starts(
     with pytest.raises(RqpsError, match="seconds"):
         one_run.job_of("sysbench", "demo", seconds="long")
     assert not (data / "raw").exists()
+
+
+def test_a_run_of_the_study_leaves_its_card_and_a_cell_may_run_again(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    everyone = ["my5624.common", "my8033.common", "my8033.ps0"]
+    first = one_run.job_of("sysbench", "demo", everyone)
+    again = one_run.job_of("sysbench", "demo", everyone)
+    assert first.folder == again.folder
+    assert {job.run.dbms for job in again.members} == set(everyone)
+    card = read_study_card(data / "raw/study=demo")
+    assert (card.rounds, card.dbms) == (6, tuple(everyone))

@@ -21,7 +21,7 @@ from rqps.measure.run import measure as measure_into_folder
 from rqps.schedule import run_folder
 from rqps.schedule.run_study import write_card
 from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
-from rqps.store.manifest import data_folder
+from rqps.store.manifest import CARD, data_folder, read_study_card
 from rqps.study import Mode, Run, RunsFile, StudySpec, build_and_config, read_runs_file, study_of, unfold
 from rqps.study.runs_file import ConfigSpec
 from rqps.workloads import PARAMETERS
@@ -56,19 +56,30 @@ def job_of(
     names = _parsed(dbms) or spec.base
     chosen = (names,) if isinstance(names, str) else tuple(names)
     given = {name: _parsed(value) for name, value in parameters.items() if value is not None}
+    original = runs_file
     runs_file, name = _with_changes(runs_file, study, chosen, round, mode, given, _parsed(options) or {})
     run = _unit(unfold(runs_file, name, this_host()), name, chosen, round, mode)
+    if run.absent:
+        raise RqpsError(f"{run.dbms}: {run.absent}", fix="name another dbms")
     named = os.environ.get("RQPS_DATA")
     data = data_folder(named) if named else runs_yaml.parent / "data"
     place = StudyFolder.of(data.absolute(), name)
-    run_folder.clear_stale(place, print)
-    refuse_mixture(place, [run])
-    if run_state(place, run).state == "done":
-        fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
-        raise RqpsError(f"{place.whole(run.unit)}: this run is measured already", fix=fix)
-    ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
-    write_card(place, runs_file.studies[name], [run], None)
-    partial = run_folder.begin(place, run)
+    with run_folder.measuring(name):  # refused at once where another run is measured
+        run_folder.clear_stale(place, print)
+        if (
+            partial := place.partial(run.unit)
+        ).exists():  # of this very kernel, whose cell was stopped or is run again
+            run_folder.remove(partial)
+        refuse_mixture(place, [run])
+        if run_state(place, run).state == "done":
+            fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
+            raise RqpsError(f"{place.whole(run.unit)}: this run is measured already", fix=fix)
+        ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
+        # A run of the study leaves the study's card as `rqps run` writes it.
+        known = original if name == study else runs_file
+        if name == study or not (place.path / CARD).is_file() or (read_study_card(place.path).rounds or 0) < round:
+            write_card(place, known.studies[name], unfold(known, name, this_host()), None)
+        partial = run_folder.begin(place, run)
     first, *others = (ready[member.dbms].job(member, partial, revision) for member in run.members)
     job = first.model_copy(update={"beside": tuple(others), "published_in": place.path})
     job.write()

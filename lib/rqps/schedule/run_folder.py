@@ -81,6 +81,13 @@ def remove(partial: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def remove_own(partial: Path) -> None:
+    """Removes a run's hidden folder that this very process began."""
+    owner = _owner(partial)
+    if owner.is_file() and owner.read_text() == str(os.getpid()):
+        remove(partial)
+
+
 def publish(folder: StudyFolder, run: Run) -> Path:
     """Gives a finished run its name. Until then it did not happen; from then on it is safe."""
     partial, whole = folder.partial(run.unit), folder.whole(run.unit)
