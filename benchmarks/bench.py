@@ -13,7 +13,8 @@ from typing import Any
 import polars as pl
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance, prepare
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Server
 from rqps.measure import placement
 from rqps.measure.job import loaded_data

@@ -14,7 +14,7 @@ from statistics import median
 
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import counted, prepare
+from rqps.engines.mysql.engine import counted, prepare
 from rqps.engines.sources.programs import valgrind
 from rqps.measure import placement
 from rqps.measure.callgrind import Callgrind

@@ -25,10 +25,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import polars as pl
+from rqps.engines.cache import sha256
 from rqps.engines.sources.archives import unpack as unpack_archive
 from rqps.errors import RqpsError
 from rqps.store import read_manifest, write_manifest
-from rqps.store.manifest import MANIFEST, MOST_BYTES, PACKED_RUNS, SCHEMA_VERSION, sha256
+from rqps.store.manifest import MANIFEST, MOST_BYTES, PACKED_RUNS, SCHEMA_VERSION
 from rqps.store.packed import FILES_KEY
 from rqps.store.packing import pack, unpack
 from rqps.store.write import VERSION_KEY

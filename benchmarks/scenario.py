@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import prepare
+from rqps.engines.mysql.engine import prepare
+from rqps.engines.mysql.perf_schema import absent, named, names
 from rqps.study import Option, Run, read_runs_file, unfold
-from rqps.study.perf_schema import absent, named, names
 from rqps.workloads import PARAMETERS
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
@@ -63,7 +63,7 @@ for name in names():
     if scenario.kind == "compiled-out" or absent(base.build_spec.mysql or "9.7", scenario):
         continue
     switch = {"performance_schema": Option(scenario.kind == "on")}
-    run = replace(base, options={**base.options, **switch}, perf_schema=scenario)
+    run = replace(base, options={**base.options, **switch}, scenario=scenario)
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
     found = [measure(run, folder) for _ in range(asked.times)]
     shutil.rmtree(folder)

@@ -32,12 +32,12 @@ from pathlib import Path
 import psutil
 import rqps
 from child import share_cache, until
-from rqps.engines.cache import cache_dir
+from rqps.engines.cache import cache_dir, sha256
 from rqps.errors import RqpsError
 from rqps.measure.notes import noted
 from rqps.schedule.state import StudyFolder, this_host
 from rqps.scratch import IN_USE, PREFIX
-from rqps.store.manifest import CARD, check_files, finished, sha256
+from rqps.store.manifest import CARD, check_files, finished
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from rqps.workloads.insert_benchmark.generator import MEMORY

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from live_server import RUNS_YAML, House, runs_of, server_of
+from rqps.engines import Option
 from rqps.study import Run, read_runs_file
-from rqps.study.runs_file import Option
 from rqps.workloads import PARAMETERS, Answer
 from rqps.workloads.point_lookups.generator import Generator
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance, prepare
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.measure.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold

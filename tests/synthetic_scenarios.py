@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import synthetic
+from rqps.engines.mysql.perf_schema import Scenario, Switch, decides, named
 from rqps.store import write_study_card
 from rqps.study import MODES, Mode
-from rqps.study.perf_schema import Scenario, Switch, decides, named
 
 OFF_US, ON_US = 10.0, 10.2
 """CPU of a statement with the performance schema off, and on with nothing enabled."""

@@ -49,7 +49,8 @@ def steps_of(dbms: str, round_: int, cost_us: float, step: str = "point-query", 
         "errors": 0,
         "server_cpu_s": cost_us * OPERATIONS / 1e6,
     }
-    return pl.DataFrame([{**whose(dbms, round_), **values, **changes}], schema={**IDENTITY, **STEPS})
+    row = {**whose(dbms, round_), **values, **changes}
+    return pl.DataFrame([row], schema={**IDENTITY, **STEPS}).with_columns(engine=pl.lit("mysql"))
 
 
 def stacks_of(
@@ -70,7 +71,7 @@ def stacks_of(
         for path, count in samples.items()
         if count
     ]
-    return pl.DataFrame(rows, schema={**IDENTITY, **STACKS})
+    return pl.DataFrame(rows, schema={**IDENTITY, **STACKS}).with_columns(engine=pl.lit("mysql"))
 
 
 def drawn(costs: Mapping[Path, float], samples: int, chance: random.Random) -> dict[Path, int]:
@@ -113,7 +114,7 @@ def instructions_of(dbms: str, round_: int, counts: Mapping[Any, int], step: str
         }
         for path, count in counts.items()
     ]
-    return pl.DataFrame(rows, schema={**IDENTITY, **INSTRUCTIONS})
+    return pl.DataFrame(rows, schema={**IDENTITY, **INSTRUCTIONS}).with_columns(engine=pl.lit("mysql"))
 
 
 def costs_of(sides: Mapping[str, Mapping[Path, float]], samples: int = 20_000) -> pl.DataFrame:
@@ -122,6 +123,7 @@ def costs_of(sides: Mapping[str, Mapping[Path, float]], samples: int = 20_000) -
         {
             "host": "here",
             "dbms": dbms,
+            "engine": "mysql",
             "round": 1,
             "step": "point-query",
             "stack": list(path),

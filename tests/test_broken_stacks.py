@@ -23,13 +23,13 @@ def row(*names: str, samples: int = 1, event: str = "cycles", step: str = "s", r
     weight = 0 if event == CALLERS else samples * 10
     modules = [module(name) for name in names]
     return {
-        "host": "h", "dbms": "d", "step": step, "role": role, "event": event,
+        "host": "h", "dbms": "d", "engine": "mysql", "step": step, "role": role, "event": event,
         "frames": list(names), "modules": modules, "samples": samples, "weight": weight,
     }  # fmt: skip
 
 
 def frame(*rows: Row) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={"host": pl.String, "dbms": pl.String, **STACKS})
+    return pl.DataFrame(rows, schema={"host": pl.String, "dbms": pl.String, "engine": pl.String, **STACKS})
 
 
 def rows_of(stacks: pl.DataFrame) -> set[tuple[str, str, int, int]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.engines import mysql
+from rqps.engines.mysql import engine
 from rqps.errors import RqpsError
 from rqps.measure.callgrind import Cost, Function, from_counted, incomplete, instruction_rows, read_costs
 
@@ -77,37 +77,37 @@ def test_a_file_is_read_by_hand() -> None:
 
 
 def test_rows_are_stacks_from_the_statement_on() -> None:
-    rows = instruction_rows(read_costs(BY_HAND.splitlines(), "f"), "point-query", mysql.counted)
+    rows = instruction_rows(read_costs(BY_HAND.splitlines(), "f"), "point-query", engine.counted)
     assert rows.select("step", "role").unique().rows() == [("point-query", "connection")]
     assert rows.select("frames", "modules", "calls", "instructions").rows() == [
         ([DISPATCH], ["mysqld"], None, 105),
         ([DISPATCH, "memcpy"], ["mysqld", "libc.so.6"], 3, 30),
         (["do_command(THD*)", "read_packet(NET*)"], ["[unknown]", "mysqld"], None, 7),
     ]
-    assert incomplete(rows, mysql.counted) == pytest.approx(7 / 142)
+    assert incomplete(rows, engine.counted) == pytest.approx(7 / 142)
 
 
 def test_what_the_thread_did_before_its_connection_does_not_part_stacks() -> None:
     new, reused = (Function(name, "mysqld") for name in ("handle_connection", "block_until_new_connection"))
     counted, own = Function(DISPATCH, "mysqld"), Function("execute", "mysqld")
     assert (
-        from_counted((own, counted, new), mysql.counted)
-        == from_counted((own, counted, reused), mysql.counted)
+        from_counted((own, counted, new), engine.counted)
+        == from_counted((own, counted, reused), engine.counted)
         == (counted, own)
     )
-    assert from_counted((own, new), mysql.counted) == (new, own)
+    assert from_counted((own, new), engine.counted) == (new, own)
 
 
 def test_a_function_without_a_name_has_none_rather_than_an_address() -> None:
     text = "events: Ir\nob=(1) ???\nfn=(1) 0x0000000004a3b120\n0 5\ntotals: 5\n"
-    rows = instruction_rows(read_costs(text.splitlines(), "f"), "s", mysql.counted)
+    rows = instruction_rows(read_costs(text.splitlines(), "f"), "s", engine.counted)
     assert rows.select("frames", "modules").rows() == [(["[unknown]"], ["[unknown]"])]
 
 
 def test_nothing_counted_is_no_row() -> None:
-    rows = instruction_rows(read_costs(["events: Ir\n", "totals: 0\n"], "f"), "s", mysql.counted)
+    rows = instruction_rows(read_costs(["events: Ir\n", "totals: 0\n"], "f"), "s", engine.counted)
     assert rows.is_empty()
-    assert incomplete(rows, mysql.counted) == 0
+    assert incomplete(rows, engine.counted) == 0
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_sums_are_exact_whatever_a_file_has_in_it(
         chain: cost for chain, cost in own.items() if cost
     }
     assert {chain: cost.calls for chain, cost in by_names.items() if cost.calls} == calls
-    rows = instruction_rows(read, "s", mysql.counted)
+    rows = instruction_rows(read, "s", engine.counted)
     assert rows["instructions"].sum() == total
 
 

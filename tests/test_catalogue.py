@@ -33,8 +33,8 @@ def have(version: str) -> Build:
 
 
 def test_every_entry_says_where_it_comes_from_and_how_large_it_is() -> None:
-    for version, entry in catalogue().items():
-        spec = entry.spec(version)
+    for version, entry in catalogue("mysql").items():
+        spec = entry.spec(version, "mysql")
         assert spec.mysql == version
         assert spec.source in ("maven", "npm", "debian")
         assert (entry.sha256 is None) == (spec.source == "debian"), "only Debian's archive moves on, and is signed"
@@ -44,7 +44,7 @@ def test_every_entry_says_where_it_comes_from_and_how_large_it_is() -> None:
 
 
 def test_an_exact_version_is_looked_up_in_a_short_one_and_must_hold() -> None:
-    spec, _ = look_up("mine", "9.7.4")
+    spec, _ = look_up("mine", BuildSpec(mysql="9.7.4"))
     assert (spec.debian, spec.suite, spec.mysql) == ("mysql-server-core", "sid", "9.7.4")
 
 
@@ -53,7 +53,7 @@ def test_an_unknown_version_names_what_there_is_and_other_ways(version: str) -> 
     with pytest.raises(
         RqpsError, match=rf"builds\.mine: mysql {version} is not in the catalogue, which has 5\.5\.34"
     ) as e:
-        look_up("mine", version)
+        look_up("mine", BuildSpec(mysql=version))
     assert all(key in e.value.fix for key in ("path:", "url:", "maven:", "npm:", "debian:", "on_path:"))
 
 
@@ -83,7 +83,7 @@ def test_only_what_is_needed_is_kept(version: str) -> None:
     have(version)
     tree = source("mine", BuildSpec(mysql=version)).present()
     assert tree is not None
-    entry = catalogue()[version]
+    entry = catalogue("mysql")[version]
     may_move = 0.02 if entry.sha256 else 0.5  # sid's packages change, the others can't
     assert size_bytes(tree) == pytest.approx(entry.kept_bytes, rel=may_move)
     assert not [
@@ -112,7 +112,7 @@ def test_the_npm_package_brings_its_own_library_and_an_empty_data_directory() ->
 def test_debians_server_runs_with_its_own_loader_and_libraries() -> None:
     build = have("9.7")
     listed = answer_of(*build.argv[:3], "--list", build.argv[3])
-    tree = str(debian.place("mysql-server-core", "sid", files=tuple(catalogue()["9.7"].files)))
+    tree = str(debian.place("mysql-server-core", "sid", files=tuple(catalogue("mysql")["9.7"].files)))
     places = [line.split("=>")[1].split()[0] for line in listed.splitlines() if "=>" in line]
     assert places
     assert all(place.startswith(tree) for place in places)

@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 from rqps.cli import main
+from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.report import build, check, one_file
 from rqps.report.check import Checked
 from rqps.store import read_manifest, write_manifest, write_table
-from rqps.store.manifest import sha256
 from rqps.store.packing import pack
 from synthetic import Shape
 from synthetic_report import only_relative_throughput, write_report

@@ -113,7 +113,7 @@ def test_the_table_of_files_has_every_table_and_no_other_column() -> None:
 
 
 def test_every_version_of_the_catalogue_is_named() -> None:
-    assert [version for version in catalogue() if version not in TEXT] == []
+    assert [version for version in catalogue("mysql") if version not in TEXT] == []
 
 
 def test_each_promise_has_a_test_of_that_name() -> None:

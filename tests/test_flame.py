@@ -13,8 +13,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rqps.pages.flamegraph_breakdown.charts import COMPONENT_COLOURS
-from rqps.profile.components import components
 from rqps.show.flame import Drawing, explorer, flame_graph, flame_svg, script_element, without_program
 from rqps.show.flame.explorer import address
 from rqps.show.flame.frames import packed
@@ -183,7 +181,3 @@ def test_an_explorer_of_nothing_says_so() -> None:
 
 def test_an_address_keeps_what_a_step_is_called() -> None:
     assert address("range=10&x", "my 8.base", "exact") == "#step=range%3D10%26x&dbms=my%208.base&by=exact"
-
-
-def test_every_component_has_its_colour() -> None:
-    assert {each.name for each in components()} == COMPONENT_COLOURS.keys()

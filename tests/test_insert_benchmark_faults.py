@@ -15,7 +15,8 @@ from live_inserts import Inserts, asked, empty_server
 from live_server import runs_of
 from live_study import Place
 from rqps.engines import Start
-from rqps.engines.mysql import instance, prepare
+from rqps.engines.mysql import instance
+from rqps.engines.mysql.engine import prepare
 from rqps.errors import RqpsError
 
 pytestmark = pytest.mark.live

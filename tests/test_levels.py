@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 import synthetic_scenarios as made_up
 import yaml
+from rqps.engines.mysql.perf_schema import class_of
 from rqps.errors import RqpsError
 from rqps.pages import perf_schema_instruments as page
 from rqps.schedule.levels import file_of_level, levels_file, run_levels
@@ -56,7 +57,7 @@ def measure(data: Path, noise: float = 0.001, *, counted: bool = False) -> list[
 
     def run(runs_file: RunsFile, study: str) -> int:
         runs = {each.dbms: each for unit in unfold(runs_file, study, "here") for each in unit.members}
-        servers = {dbms: each.perf_schema for dbms, each in runs.items() if each.perf_schema}
+        servers = {dbms: each.scenario for dbms, each in runs.items() if each.scenario}
         made_up.write(data, servers, study=study, base=runs_file.studies[study].base, noise=noise, counted=counted)
         done.append(study)
         return 0
@@ -157,9 +158,9 @@ def test_a_study_that_is_called_as_a_level_is_refused(data: Path) -> None:
 def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:
     made_up.write(tmp_path)
     study = load("synthetic", tmp_path)
-    events = recorded_events(events_per_statement(study), "my8.all-enabled")
+    events = recorded_events(events_per_statement(study), "my8.all-enabled", class_of)
     assert next(iter(events)) == "wait/synch/mutex/innodb/trx_mutex"
-    assert len(parts_by_kind(events)) == 6
+    assert len(parts_by_kind(events, class_of)) == 6
     mutexes = {name: count for name, count in events.items() if "mutex" in name}
     assert [len(part) for part in split_by_name(mutexes, most=4)] == [1, 1]
     assert split_by_name({"transaction": 1.0}) == []

@@ -13,8 +13,9 @@ import pytest
 import rqps
 from live_study import Place as StudyPlace
 from live_study import ended
-from rqps.engines import Counted, mysql
-from rqps.engines.mysql import PreparedServer
+from rqps.engines import Counted
+from rqps.engines.mysql import engine
+from rqps.engines.mysql.engine import PreparedServer
 from rqps.errors import RqpsError
 from rqps.measure.job import Job, make_ready, read_job
 from rqps.measure.run import measure
@@ -112,7 +113,7 @@ def test_every_instruction_of_every_statement_is_in_a_whole_stack(short: Path) -
     }
     assert steps["scan"]["operations"] == 5 * 2000
     counted = result.instructions.collect()
-    assert all(fnmatchcase(stack[0], mysql.counted.function) for stack in counted["frames"])
+    assert all(fnmatchcase(stack[0], engine.counted.function) for stack in counted["frames"])
     assert (counted["frames"].list.len() == counted["modules"].list.len()).all()
     assert (counted["instructions"] > 0).all()
     each_statement_is_a_call(
@@ -163,7 +164,7 @@ def test_what_does_not_start_under_callgrind_shows_both_logs(short: Path) -> Non
 
 def test_statements_that_callgrind_does_not_see(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that was stripped of its symbols."""
-    monkeypatch.setattr(mysql, "counted", Counted("no_such_function(*)", "connection"))
+    monkeypatch.setattr(engine, "counted", Counted("no_such_function(*)", "connection"))
     with pytest.raises(
         RqpsError, match="point-query: not one instruction was counted: callgrind saw no call of no_such_function"
     ):

@@ -13,15 +13,16 @@ import pytest
 from live_server import run_of
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import MeasuredServer, data, prepare
+from rqps.engines.mysql import data
+from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.mysql.events import by_kind, stop_recording, verify
 from rqps.engines.mysql.instance import query
+from rqps.engines.mysql.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.engines.mysql.reports import check_connections, read_setup, schema_rows
 from rqps.engines.mysql.scenario import Realised, realise, updates
 from rqps.errors import RqpsError
 from rqps.measure.job import loaded_data
 from rqps.study import Option, Run
-from rqps.study.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
@@ -40,7 +41,7 @@ def asking(version: str, asked: Scenario | None, **options: str | int) -> Run:
         others["performance_schema"] = Option(asked is not None and asked.kind == "on")
     others |= {name: Option(value) for name, value in options.items()}
     others["innodb_buffer_pool_size"] = Option("64M")
-    return replace(run, options=others, perf_schema=asked)
+    return replace(run, options=others, scenario=asked)
 
 
 def own(**asked: object) -> Scenario:

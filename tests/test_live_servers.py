@@ -14,8 +14,9 @@ from live_server import every_build, run_of
 from published_statements import EXPECTED
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance, prepare
+from rqps.engines.mysql import instance
 from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.events import wait_for_closing
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.mysql.options import Translated, mismatches

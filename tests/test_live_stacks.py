@@ -16,10 +16,10 @@ import pytest
 from child import wait_for_end
 from live_server import run_of
 from releases import everything_but
-from rqps.engines import Start
+from rqps.engines import Start, facts_of
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import MeasuredServer, prepare
 from rqps.engines.mysql.build import Build
+from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.sources import debian
 from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
@@ -40,6 +40,8 @@ pytestmark = pytest.mark.live
 QUICK = SysbenchParameters(steps=("point-query", "update-index"), table_rows=5000, warmup_seconds=1)
 SEARCHES = r"^(row_search_mvcc|row_search_for_mysql|row_sel_\w+)"
 """Functions that find a row, in all releases."""
+
+ROLES = facts_of("mysql").roles
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class House:
             last = read_counters(self.server.pids, load.pid, None)
             profile.end()
             load.wait_until_gone()
-            return profile.profile(step, float(used_between(first, last)["server_cpu_s"] or 0))
+            return profile.profile(step, float(used_between(first, last)["server_cpu_s"] or 0), ROLES)
 
 
 @contextmanager
@@ -181,7 +183,7 @@ def idle(house: House) -> Iterator[Profiling]:
 
 def test_an_idle_server_is_reported(house: House) -> None:
     with idle(house) as profile:
-        found = profile.profile("nothing", server_cpu_s=0.001)
+        found = profile.profile("nothing", 0.001, ROLES)
     assert found.warnings[0].text.startswith(("no samples: the server used", "only "))
 
 

@@ -22,8 +22,8 @@ Names = Mapping[str, set[str]]
 @pytest.fixture(scope="module")
 def names() -> Names:
     """The readable names of every function of every release of the catalogue."""
-    assert {*OLD, *NEW} == catalogue().keys()
-    builds = {version: locate(version, BuildSpec(mysql=version), print) for version in catalogue()}
+    assert {*OLD, *NEW} == catalogue("mysql").keys()
+    builds = {version: locate(version, BuildSpec(mysql=version), print) for version in catalogue("mysql")}
     found = {version: set(functions(build.program)) for version, build in builds.items()}
     read = {name: readable(name) for name in set().union(*found.values())}
     return {version: {read[name] for name in of_version} for version, of_version in found.items()}
@@ -32,7 +32,7 @@ def names() -> Names:
 @pytest.fixture(scope="module")
 def today(names: Names) -> Names:
     """The names that profiles show, by release."""
-    return {version: {frame_name(name, False) for name in found} for version, found in names.items()}
+    return {version: {frame_name("mysql", name, False) for name in found} for version, found in names.items()}
 
 
 def having(names: Names, versions: tuple[str, ...], name: str) -> list[str]:

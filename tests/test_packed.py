@@ -13,12 +13,12 @@ from child import Child
 from polars.testing import assert_frame_equal
 from rqps import stats
 from rqps.cli import main
+from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.report import build
 from rqps.schedule.state import StudyFolder
 from rqps.store import packed as packed_studies
 from rqps.store import read_manifest, read_study_card, run_tables, write_manifest, write_study_card
-from rqps.store.manifest import sha256
 from rqps.store.packed import CARD_KEY, DIGEST, FILES_KEY
 from rqps.store.packing import pack, unpack
 from rqps.store.schemas import TABLES

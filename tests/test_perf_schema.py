@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.events import DIGEST, by_kind, differences, mistaken
-from rqps.engines.mysql.reports import Found, Known
-from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
-from rqps.errors import RqpsError
-from rqps.study.perf_schema import (
+from rqps.engines.mysql.perf_schema import (
     Scenario,
     ScenarioSpec,
     State,
@@ -22,6 +19,9 @@ from rqps.study.perf_schema import (
     names,
     scenario,
 )
+from rqps.engines.mysql.reports import Found, Known
+from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
+from rqps.errors import RqpsError
 
 NINE = (
     *("all-disabled", "all-enabled", "default", "stages-and-statements"),

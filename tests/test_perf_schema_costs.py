@@ -11,6 +11,7 @@ import rqps
 import synthetic_scenarios as made_up
 from hypothesis import given
 from hypothesis import strategies as st
+from rqps.engines.mysql.perf_schema import named
 from rqps.pages import perf_schema_overhead as page
 from rqps.pages.perf_schema_overhead.parts import disjoint, scenario_parts
 from rqps.pages.perf_schema_overhead.recorded import clocks, memory_use
@@ -20,7 +21,6 @@ from rqps.show import Sentences
 from rqps.stats import relate
 from rqps.stats.scenarios import events_per_statement, scenarios, with_events
 from rqps.store import Study
-from rqps.study.perf_schema import named
 from synthetic import write_study
 
 SAME = 0.006

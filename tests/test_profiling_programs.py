@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from child import until
 from releases import everything_but
-from rqps.engines import mysql
+from rqps.engines.mysql import engine
 from rqps.engines.sources import debian, programs
 from rqps.errors import RqpsError
 from rqps.measure.callgrind import Callgrind
@@ -23,7 +23,7 @@ def test_a_fetched_valgrind_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     tool = programs.valgrind()
     assert tool.argv[0].startswith(str(debian.place("valgrind", None, alone=True)))
     (tmp_path / "counted").mkdir()
-    callgrind = Callgrind(tool, tmp_path / "counted", tmp_path / "valgrind.log", mysql.counted)
+    callgrind = Callgrind(tool, tmp_path / "counted", tmp_path / "valgrind.log", engine.counted)
     environment = {"PATH": "/usr/bin:/bin", **tool.environment}
     options = ("--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={tmp_path}/counted/callgrind.out")
     prefix = f"--vgdb-prefix={tmp_path}/counted/vgdb"
@@ -60,7 +60,7 @@ def test_a_valgrind_without_callgrind_is_not_taken(tmp_path: Path, monkeypatch: 
 
 def test_only_the_function_that_receives_a_command_switches_counting_on() -> None:
     """Not the parts that a compiler split off: they would switch counting off again in the middle."""
-    pattern = mysql.counted.function
+    pattern = engine.counted.function
     for taken in ("THD*, COM_DATA const*, enum_server_command", "enum_server_command, THD*"):
         named = f"dispatch_command({taken})"
         assert fnmatchcase(named, pattern)

@@ -7,10 +7,10 @@ import rqps
 import synthetic
 import synthetic_inserts
 import synthetic_scenarios
+from rqps.engines.mysql.perf_schema import named
 from rqps.report import build
 from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
 from rqps.store.manifest import LEVELS
-from rqps.study.perf_schema import named
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = "cost_per_operation"

@@ -173,11 +173,11 @@ def test_an_empty_file_is_refused_with_what_it_needs(text: str, tmp_path: Path) 
 def test_a_scenario_decides_whether_the_performance_schema_is_on(tmp_path: Path) -> None:
     runs = {run.dbms: run for run in unfold(read(WITH_A_SCENARIO, tmp_path), "demo", "host")}
     on, off = runs["new.base"], runs["new.ps0"]
-    assert on.perf_schema is not None
-    assert on.perf_schema.name == "default, memory/% off, events_waits_current on"
+    assert on.scenario is not None
+    assert on.scenario.name == "default, memory/% off, events_waits_current on"
     assert on.options["performance_schema"].value is True
-    assert off.perf_schema is not None
-    assert (off.perf_schema.name, off.options["performance_schema"].value) == ("off", False)
+    assert off.scenario is not None
+    assert (off.scenario.name, off.options["performance_schema"].value) == ("off", False)
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:

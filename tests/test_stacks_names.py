@@ -6,6 +6,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from rqps.engines import ENGINES
 from rqps.profile.components import OTHER, Patterns, claim, component_of, components, renames
 from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
@@ -107,12 +108,12 @@ def test_arguments_make_no_other_function(name: str, tail: str) -> None:
     ],
 )
 def test_names_of_old_and_new_releases_meet(older: str, today: str) -> None:
-    assert frame_name(older, False) == frame_name(today, False)
+    assert frame_name("mysql", older, False) == frame_name("mysql", today, False)
 
 
 def test_the_kernel_has_its_own_names() -> None:
-    assert frame_name("mutex_lock", True) == "mutex_lock_[k]"
-    assert claim("mutex_lock_[k]") != claim("mutex_lock")
+    assert frame_name("mysql", "mutex_lock", True) == "mutex_lock_[k]"
+    assert claim("mysql", "mutex_lock_[k]") != claim("mysql", "mutex_lock")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,8 @@ def test_the_kernel_has_its_own_names() -> None:
     ],
 )
 def test_a_stack_belongs_to_its_nearest_component(stack: list[str], component: str) -> None:
-    assert component_of(stack) == component
+    engine = "rocksdb" if "client_thread" in stack else "mysql"
+    assert component_of(engine, stack) == component
 
 
 def test_the_pattern_with_most_letters_wins() -> None:
@@ -150,12 +152,13 @@ def test_a_star_in_the_middle_stands_for_anything() -> None:
 
 
 def test_the_tables_are_sound() -> None:
-    names = [component.name for component in components()]
-    assert len(names) == len(set(names))
+    known = [component for engine in ENGINES for component in components(engine)]
+    names = {component.name for component in known}
+    assert len({(component.name, component.colour, component.layer) for component in known}) == len(names)
     assert OTHER not in names
-    left_out = {*renames().starts, *renames().layers}
-    assert not left_out & {*renames().new_name, *renames().new_name.values()}
-    for component in components():
+    left_out = {*renames("mysql").starts, *renames("mysql").layers}
+    assert not left_out & {*renames("mysql").new_name, *renames("mysql").new_name.values()}
+    for component in components("mysql"):
         assert component.server or component.library or component.kernel, component.name
 
 
@@ -164,7 +167,7 @@ def test_a_pattern_belongs_to_one_component() -> None:
         for last_resort in (False, True):
             patterns = [
                 pattern
-                for component in components()
+                for component in components("mysql")
                 if component.last_resort == last_resort
                 for pattern in (component.kernel if of_kernel else (*component.server, *component.library))
             ]
@@ -172,17 +175,17 @@ def test_a_pattern_belongs_to_one_component() -> None:
 
 
 def test_an_older_name_has_one_name_today_which_is_no_older_one() -> None:
-    table = yaml.safe_load(files("rqps.profile").joinpath("renames.yaml").read_text())
+    table = yaml.safe_load(files("rqps.engines.mysql").joinpath("renames.yaml").read_text())
     older = [each["before"].replace("*", word) for each in table["alike"] for word in each["words"]]
-    for kind, today in (("functions", renames().new_name), ("classes", renames().new_class)):
+    for kind, today in (("functions", renames("mysql").new_name), ("classes", renames("mysql").new_class)):
         older += [name for before in table[kind].values() for name in before]
         assert not today.keys() & set(today.values())
-    assert sorted(older) == sorted({*renames().new_name, *renames().new_class})
+    assert sorted(older) == sorted({*renames("mysql").new_name, *renames("mysql").new_class})
 
 
 @pytest.mark.parametrize(
     "role", ["connection", "page cleaner", "log writer", "purge", "unknown", "all", "(12 minor)"]
 )
 def test_what_a_thread_does_is_no_function(role: str) -> None:
-    assert claim(role) is None
-    assert claim(role, last_resort=True) is None
+    assert claim("mysql", role) is None
+    assert claim("mysql", role, last_resort=True) is None

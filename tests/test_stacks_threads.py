@@ -6,6 +6,7 @@ import time
 import polars as pl
 import pytest
 from child import SPINNING, Child, until
+from rqps.engines import facts_of
 from rqps.measure.stack_text import Frame, Stack, Thread
 from rqps.measure.threads import (
     KINDS,
@@ -32,6 +33,8 @@ WAITING = """
     turn()
     time.sleep(600)
 """
+
+ROLES = facts_of("mysql").roles
 
 
 def seen_most(pid: int) -> list[str]:
@@ -110,18 +113,19 @@ def stack(*names: str, samples: int, tid: int) -> Stack:
     ],
 )
 def test_a_threads_name_means_a_role(name: str, role: str | None) -> None:
-    assert role_of_name(name) == role
+    assert role_of_name(name, ROLES) == role
 
 
 def test_a_thread_without_a_name_has_the_role_of_its_first_function() -> None:
     assert (
-        role_of_frames(["clone3", "start_thread", "pfs_spawn_thread(void*)", "handle_one_connection"]) == "connection"
+        role_of_frames(["clone3", "start_thread", "pfs_spawn_thread(void*)", "handle_one_connection"], ROLES)
+        == "connection"
     )
-    assert role_of_frames(["start_thread", "srv_master_thread"]) == "master"
-    assert role_of_frames(["start_thread", "buf_flush_page_cleaner_thread"]) == "page cleaner"
+    assert role_of_frames(["start_thread", "srv_master_thread"], ROLES) == "master"
+    assert role_of_frames(["start_thread", "buf_flush_page_cleaner_thread"], ROLES) == "page cleaner"
     stripped = ["[unknown]", "[unknown]", "[unknown]", "do_command(THD*)", "dispatch_command(THD*, COM_DATA const*)"]
-    assert role_of_frames(stripped) == "connection"
-    assert role_of_frames(["__send", "do_syscall_64"]) is None
+    assert role_of_frames(stripped, ROLES) == "connection"
+    assert role_of_frames(["__send", "do_syscall_64"], ROLES) is None
 
 
 def test_roles_come_from_the_surest_source() -> None:
@@ -137,7 +141,7 @@ def test_roles_come_from_the_surest_source() -> None:
     ]
     reported = {12: "thread/innodb/srv_purge_thread"}
     named = {11: "mysqld", 12: "ib_log_writer", 13: "ib_log_writer", 14: "my own", 7: "mysqld"}
-    found = roles(stacks, reported, named, main=7)
+    found = roles(stacks, reported, named, 7, ROLES)
     assert found == {11: "connection", 12: "purge", 13: "log writer", 14: "my own", 15: "unknown", 7: "main"}
 
 

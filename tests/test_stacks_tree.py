@@ -64,7 +64,7 @@ def test_unfolded_each_path_is_one_frame_with_its_costs(base: Costs, me: Costs) 
         paths.append(() if row["parent"] is None else (*paths[row["parent"]], row["name"]))
         found[paths[-1]] = [row["base_self"], row["me_self"], row["base_total"], row["me_total"]]
         if paths[-1]:
-            assert row["component"] == component_of(paths[-1])
+            assert row["component"] == component_of("mysql", paths[-1])
     assert found.keys() == wanted.keys()
     assert len(found) == len(paths)
     for path, costs_there in wanted.items():
@@ -129,6 +129,7 @@ def test_a_million_distinct_stacks_do_not_fall_over() -> None:
     costs = frame.select(
         pl.lit("here").alias("host"),
         pl.lit("base").alias("dbms"),
+        pl.lit("mysql").alias("engine"),
         pl.lit(1, pl.Int32).alias("round"),
         pl.lit("point-query").alias("step"),
         stack.alias("stack"),

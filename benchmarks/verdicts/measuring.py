@@ -26,7 +26,7 @@ import polars as pl
 from rqps import keeper, stats
 from rqps.engines import Start
 from rqps.engines.cache import cache_dir
-from rqps.engines.mysql import MeasuredServer, PreparedServer
+from rqps.engines.mysql.engine import MeasuredServer, PreparedServer
 from rqps.measure import placement
 from rqps.measure.job import Job, Ready, make_ready
 from rqps.measure.run import Measured, measure_steps

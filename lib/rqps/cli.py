@@ -14,7 +14,7 @@ BAD_INPUT = 2
 STOPPED = 130
 PIPE_CLOSED = 141
 
-ABOUT = "Measures what a MySQL change costs: a release, a build flag, a line of my.cnf, the performance schema."
+ABOUT = "Measures what a database change costs: a release, a build flag, an option, what a server records of itself."
 FIRST_STEPS = """\
 what to do first:
   rqps doctor              is this machine fit to measure on, and what would make it better

@@ -96,10 +96,10 @@ def doctor(arguments: argparse.Namespace) -> Call:
 
 
 def servers(arguments: argparse.Namespace) -> Call:
-    from rqps.engines import catalogued, engine_of
+    from rqps.engines import catalogued, engine_of, facts_of
+    from rqps.errors import instead
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
-    from rqps.study.document import instead
     from rqps.workloads import PARAMETERS
 
     runs_yaml = arguments.runs_yaml or _nearest()
@@ -121,14 +121,16 @@ def servers(arguments: argparse.Namespace) -> Call:
 
     def call() -> int:
         build = engine_of(spec).locate(arguments.name, spec, _say)
-        return _print(f"{build.name}: {engine_of(spec).title} {build.version}, {build.source}, in {build.directory}")
+        return _print(
+            f"{build.name}: {facts_of(spec.engine).title} {build.version}, {build.source}, in {build.directory}"
+        )
 
     return call
 
 
 def hosts(arguments: argparse.Namespace) -> Call:
+    from rqps.errors import instead
     from rqps.study import read_runs_file
-    from rqps.study.document import instead
     from rqps.workloads import PARAMETERS
 
     every = read_runs_file(arguments.runs_yaml or _nearest() or Path("runs.yaml"), PARAMETERS).hosts
@@ -386,8 +388,8 @@ def pack(arguments: argparse.Namespace) -> Call:
 
 
 def investigate(arguments: argparse.Namespace) -> Call:
+    from rqps.errors import instead
     from rqps.store import load
-    from rqps.study.document import instead
 
     data = _data(arguments, _nearest())
     study = load(arguments.study, data)

@@ -1,8 +1,13 @@
 """Errors that a user can fix: shown as a message, never as a traceback."""
 
+import difflib
 import errno
 import os
+from collections.abc import Iterable
+from itertools import islice
 
+LONGEST_LIST = 1000
+"""Names that are compared with an unknown one."""
 NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
@@ -40,3 +45,18 @@ def of_the_system(error: OSError) -> RqpsError:
     words = error.strerror or str(error)
     fix = "make room there" if no_room(words) else "take another folder, or let this user write there"
     return RqpsError(f"{error.filename or 'a file'}: {words}", fix=fix)
+
+
+def instead(word: str, known: Iterable[str], kind: str) -> str:
+    """Names a word to write in place of an unknown one: the nearest, or all there are.
+
+    >>> instead("mysq", ["mysql", "path"], "keys")
+    "did you mean 'mysql'?"
+    >>> instead("zzz", ["mysql", "path"], "keys")
+    'the keys are mysql, path'
+    """
+    by_lower = {name.lower(): name for name in islice(known, LONGEST_LIST)}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    if near:
+        return f"did you mean {by_lower[near[0]]!r}?"
+    return f"the {kind} are {', '.join(by_lower.values())}" if by_lower else f"there are no {kind} yet"

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rqps import stats
+from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, instead
 from rqps.schedule.budget import Budget
 from rqps.schedule.run_study import Here, run_study
 from rqps.schedule.state import StudyFolder
@@ -19,9 +20,8 @@ from rqps.show import Text, answer_text
 from rqps.store.manifest import StudyCard, data_folder, read_study_card, study_folder
 from rqps.store.read import load
 from rqps.study import RunsFile, StudySpec, build_and_config, read_runs_file
-from rqps.study.document import instead
 from rqps.study.mistakes import mistakes
-from rqps.study.runs_file import BuildSpec, ConfigSpec
+from rqps.study.runs_file import ConfigSpec
 from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench.parameters import CLIENTS
 
@@ -92,7 +92,7 @@ def _asked(
 ) -> tuple[str, RunsFile]:
     """The name of the study that measures the change, and runs.yaml with it."""
     if not build and not config:
-        fix = "give build= or config={…}, such as config={'performance_schema': 'OFF'}"
+        fix = "give build= or config={…}, such as config={'buffer_size': '64M'}"
         raise RqpsError("there is nothing to try: neither a build nor a config", fix=fix)
     if base not in card.dbms:
         fix = "name one of the study's dbms as base="

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from shutil import disk_usage
 
-from rqps.engines import engine_of
+from rqps.engines import engine_of, facts_of
 from rqps.engines.cache import cache_dir
 from rqps.measure.notes import UnderWay
 from rqps.schedule.budget import OF_DUETS
@@ -131,7 +131,8 @@ def _options(runs: Sequence[Run]) -> Iterator[str]:
     shown: dict[str, Mapping[str, Option]] = {}
     for config in sorted(configs, key=lambda name: (len(configs[name].options), name)):
         run = configs[config]
-        scenario = {"perf_schema": Option(run.perf_schema.name)} if run.perf_schema else {}
+        key = facts_of(run.build_spec.engine).scenarios.KEY
+        scenario = {key: Option(run.scenario.name)} if run.scenario else {}
         options = {**run.options, **scenario}
         users = sorted({run.dbms for run in runs if run.config == config})
         near = min(shown, key=lambda name: len(_differences(options, shown[name])), default=None)
@@ -153,8 +154,8 @@ def _differences(options: Mapping[str, Option], other: Mapping[str, Option]) -> 
 
 def _word(value: object, switch: tuple[str, str] = ("ON", "OFF")) -> str:
     """
-    >>> _word(True), _word(["innodb", "memory"]), _word("")
-    ('ON', 'innodb memory', "''")
+    >>> _word(True), _word(["a", "b"]), _word("")
+    ('ON', 'a b', "''")
     """
     if isinstance(value, bool):
         return switch[not value]

@@ -1,21 +1,51 @@
 """Engines, the things that are measured: the contract between a kind of engine and the rest of rqps.
 
-An engine is a folder beside this file with a catalogue of its releases; its package is an `Engine`. MySQL is a server
-that is there before the load and after it. RocksDB lives in the process that puts the load, and ends with each step.
+An engine is a folder beside this file. Its package has `facts`, all that is known of it before any build is here;
+its module `engine` starts builds. Some engines are servers, there before the load and after it; others live in the
+process that puts the load, and end with each step.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
+    from rqps.engines.asked import Asked, BuildSpec
     from rqps.engines.sources import Source
-    from rqps.study import BuildSpec, Run
 
 Say = Callable[[str], None]
+Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
+
+
+class Strict(BaseModel):
+    """A part of a YAML file, in which no other keys may stand."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One value that a config asks for; an optional one is left out where a version does not have it."""
+
+    value: str | int | float | bool
+    optional: bool = False
+
+
+def option_name(key: str) -> str:
+    """The engine's option that a key of a config means.
+
+    >>> option_name("flush-neighbors?")
+    'flush_neighbors'
+    """
+    return key.removesuffix("?").replace("-", "_")
 
 
 @dataclass(frozen=True)
@@ -143,11 +173,142 @@ class Counted(NamedTuple):
     """The role of the threads that call it."""
 
 
-class Engine(Protocol):
-    """A kind of thing that is measured: a package with these names."""
+class Program(NamedTuple):
+    """A program that an engine's builds are fetched with, and what is missing without it."""
 
+    name: str
+    without: str
+    install: str
+
+
+class Scenarios(Protocol):
+    """A key of a config that stands for many settings of an engine at once, such as what it records of itself."""
+
+    KEY: str
+    MODEL: Any
+    """The type of its value, for pydantic; a mapping in a file is one of `SPEC`."""
+    SPEC: Any
+    ABOUT: str
+    STATUS: str
+    """The beginning of the names in `status` of what it records."""
+    STATEMENTS: str
+    """The counter in `status` of the statements that a client sent."""
+    MEMORY: str
+    """The name in `status` of the bytes that recording takes."""
+    BY_OPTION: Mapping[str, str]
+    """The scenario that a value of the option `SWITCH` stands for, in a config that names none."""
+    SWITCH: str
+
+    def problems(
+        self, name: str, configs: Mapping[str, Any], chain: list[str]
+    ) -> Iterable[tuple[tuple[Any, ...], str]]:
+        """Mistakes in a config: the place in it, and what to write. `chain` are the configs that it takes over from,
+        itself first."""
+
+    def scenario(self, spec: Any) -> Any:
+        """The scenario that a value describes; it has a `name`, and `asked()` gives it as plain values."""
+
+    def read(self, value: Any) -> Any:
+        """A scenario out of its plain fields."""
+
+    def decide(self, options: Mapping[str, Option], asked: Any) -> dict[str, Option]:
+        """The options of a config whose scenario is `asked`."""
+
+    def absent(self, version: str, asked: Any) -> str | None:
+        """The reason why a version lacks a scenario; None if it has it, as far as its number shows."""
+
+    def class_of(self, name: str) -> str | None:
+        """The kind that a recorded thing belongs to."""
+
+    def part(self, patterns: tuple[str, ...]) -> Mapping[str, Any]:
+        """The value of the key that records only these."""
+
+
+class _NoScenarios:
+    """The scenarios of an engine that has none."""
+
+    KEY = STATUS = STATEMENTS = MEMORY = SWITCH = ABOUT = "\0"  # no text begins with it
+    MODEL = SPEC = None
+    BY_OPTION: Mapping[str, str] = {}
+
+    def problems(self, name: str, configs: Mapping[str, Any], chain: list[str]) -> tuple[()]:  # noqa: ARG002
+        return ()
+
+    def scenario(self, spec: Any) -> None: ...
+    def read(self, value: Any) -> None: ...
+    def decide(self, options: Mapping[str, Option], asked: Any) -> dict[str, Option]:  # noqa: ARG002
+        return dict(options)
+
+    def absent(self, version: str, asked: Any) -> None: ...
+    def class_of(self, name: str) -> None: ...
+    def part(self, patterns: tuple[str, ...]) -> Mapping[str, Any]:  # noqa: ARG002
+        return {}
+
+
+NO_SCENARIOS: Scenarios = _NoScenarios()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that is known of an engine before any build of it is here."""
+
+    name: str
+    """Its key in runs.yaml and the name of its folder."""
     title: str
-    """Its name for people: `MySQL`."""
+    """Its name for people."""
+    program: str
+    """The file that is started, by which a path is known to be one of its builds."""
+    log: str
+    """The name of its log in a run's folder."""
+    example: str
+    """A version, for messages."""
+    usual: bool = False
+    """True of the engine that a source without a version is a build of."""
+    option: str = "an option"
+    """Its options in words."""
+    debian_package: str = "its-server"
+    fetched_with: tuple[Program, ...] = ()
+    ours: frozenset[str] = frozenset()
+    """Options that rqps sets for every dbms: they keep a server private, and let it be found and stopped."""
+    connections: tuple[str, int] | None = None
+    """The option that limits the connections, and its default; None where nothing does."""
+    memory: str = ""
+    """The option that takes most of the memory."""
+    passing: str = ""
+    """A pattern of the settings that differ between any two starts, or name the build, and so mean nothing."""
+    processes: str = ""
+    """A pattern of the command lines of its processes, with `{private}` for the beginning of our private folders."""
+    socket: str = ""
+    """The name of its socket in such a folder."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Patterns by the role of a thread: of its name, or of the first function of its own."""
+    serves: str = ""
+    """A pattern of the functions that serve a client."""
+    scenarios: Scenarios = NO_SCENARIOS
+
+    def table(self, name: str) -> Any:
+        """One of its tables in YAML, such as `components`; None where it has none of that name."""
+        place = files(f"{__name__}.{self.name}").joinpath(f"{name}.yaml")
+        return yaml.safe_load(place.read_text(encoding="utf-8")) if place.is_file() else None
+
+
+ENGINES = tuple(sorted(path.name for path in Path(__file__).parent.iterdir() if (path / "engine.py").is_file()))
+"""The names of all engines: each is a folder with a module `engine`."""
+
+
+@functools.cache
+def facts_of(name: str) -> Facts:
+    """The facts of an engine by its name."""
+    return cast(Facts, import_module(f"{__name__}.{name}").facts)
+
+
+def facts_of_all() -> tuple[Facts, ...]:
+    return tuple(map(facts_of, ENGINES))
+
+
+class Engine(Protocol):
+    """A kind of thing that is measured: the module `engine` of its folder has these names."""
+
     counted: Counted
     prepared: type[Prepared]
     """The dataclass that `prepare` gives, of plain values: it is written to a run's file and read from it."""
@@ -159,24 +320,24 @@ class Engine(Protocol):
     def known_version(self, tree: Path) -> str | None:
         """The version of the build in a tree, if it was asked before."""
 
-    def memory_bytes(self, run: "Run") -> int:
-        """The memory that the dbms of a run takes while it is open, about, by its options."""
+    def memory_bytes(self, asked: "Asked") -> int:
+        """The memory that a dbms takes while it is open, about, by its options."""
 
-    def foresee(self, run: "Run") -> None:
+    def foresee(self, asked: "Asked") -> None:
         """Refuses what `prepare` would refuse, as far as that shows without fetching or starting anything."""
 
-    def prepare(self, run: "Run", say: Say) -> Prepared:
+    def prepare(self, asked: "Asked", say: Say) -> Prepared:
         """The dbms of a run; an error names everything that the build can't do."""
 
 
 def engine_of(spec: "BuildSpec") -> Engine:
-    """The engine of a build. Its package is imported only here: to read runs.yaml it is not needed."""
-    return cast(Engine, import_module(f"{__name__}.{spec.engine}"))
+    """The engine of a build. What starts builds is imported only here: reading runs.yaml needs none of it."""
+    return cast(Engine, import_module(f"{__name__}.{spec.engine}.engine"))
 
 
 def catalogued() -> dict[str, "BuildSpec"]:
-    """The builds that can be had by their version alone."""
+    """The builds that are named by their version alone."""
+    from rqps.engines.asked import BuildSpec
     from rqps.engines.sources import catalogue
-    from rqps.study.runs_file import ENGINES, BuildSpec
 
     return {version: BuildSpec.model_validate({name: version}) for name in ENGINES for version in catalogue(name)}

@@ -79,3 +79,9 @@ def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:
             f"{target}: could not be copied: {no_room(done.stderr) or first}",
             fix=f"make room on the disk of {target.parent}, or set {place} to a directory on a larger one",
         )
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

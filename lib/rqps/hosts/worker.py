@@ -24,7 +24,7 @@ import psutil
 from pydantic import TypeAdapter
 
 import rqps
-from rqps.engines.cache import cache_dir
+from rqps.engines.cache import cache_dir, sha256
 from rqps.errors import RqpsError, no_room, of_the_system
 from rqps.measure import placement
 from rqps.measure.doctor import examine
@@ -34,7 +34,7 @@ from rqps.schedule import run_folder
 from rqps.schedule.run_study import Here
 from rqps.schedule.state import StudyFolder
 from rqps.schedule.watch import STOPPING, Watcher
-from rqps.store.manifest import CARD, sha256
+from rqps.store.manifest import CARD
 from rqps.study import Run
 from rqps.workloads import PARAMETERS
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import psutil
 
+from rqps.engines import facts_of_all
 from rqps.measure.counters import cpu_ns, read_host
 from rqps.measure.finding import Finding
 from rqps.measure.noise import Noise, measure_noise
@@ -17,7 +18,6 @@ from rqps.scratch import PREFIX
 WATCH_S = 1.0
 SPIN_S = 1.5
 LEAST_SHARE = 0.01
-OUR_SOCKET = re.compile(rf"--socket=\S*/{re.escape(PREFIX)}[^/]+/mysqld\.sock")
 KEEPER = "keeper.py"
 
 
@@ -73,10 +73,13 @@ def _cpu_by_process() -> dict[int, int]:
 
 
 def our_servers() -> dict[int, bool]:
-    """Every mysqld on a private socket of ours, whoever started it: True while the keeper that stops it is there."""
-    processes = {each.pid: each.info for each in psutil.process_iter(["cmdline", "ppid"])}
+    """Every server in a private folder of ours, whoever started it: True while the keeper that stops it is there."""
+    private = re.escape(PREFIX)
+    known = [facts.processes.replace("{private}", private) for facts in facts_of_all() if facts.processes]
+    ours = re.compile("|".join(known))
+    processes = {process.pid: process.info for process in psutil.process_iter(["cmdline", "ppid"])}
     lines = {pid: " ".join(info["cmdline"] or ()) for pid, info in processes.items()}
-    servers = [pid for pid, line in lines.items() if OUR_SOCKET.search(line) and KEEPER not in line]
+    servers = [pid for pid, line in lines.items() if ours.search(line) and KEEPER not in line]
     return {pid: KEEPER in lines.get(processes[pid]["ppid"], "") for pid in sorted(servers)}
 
 
@@ -106,7 +109,7 @@ def other_processes(others: Activity) -> Finding:
 
 def servers_of_ours(servers: Mapping[int, bool]) -> Finding:
     if orphans := [str(pid) for pid, has_keeper in servers.items() if not has_keeper]:
-        found = f"left over, with nobody to stop them: mysqld {', '.join(orphans)}"
+        found = f"left over, with nobody to stop them: processes {', '.join(orphans)}"
         fix = f"kill {' '.join(orphans)}"
         return Finding("servers of ours", "warn", found, "they hold memory and wake up now and then", fix)
     if servers:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
+from rqps.engines import facts_of_all
 from rqps.engines.cache import cache_dir
 from rqps.measure.activity import activity_findings
 from rqps.measure.finding import KB_PER_GB, Finding, Level, machine_findings
@@ -19,7 +20,6 @@ from rqps.scratch import PREFIX, SOCKET_PATH_LIMIT
 
 LEAST_DISK_GB, ENOUGH_DISK_GB = 3, 10
 FILES_OF_A_SERVER = 5000
-PRIVATE_SOCKET = f"{PREFIX}abcdefgh/mysqld.sock"
 
 
 def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> list[Finding]:
@@ -83,7 +83,8 @@ def open_files(soft: int, hard: int) -> Finding:
 
 
 def socket_path(folder: Path) -> Finding:
-    length = len(str(folder / PRIVATE_SOCKET))
+    longest = max((facts.socket for facts in facts_of_all()), key=len)
+    length = len(str(folder / f"{PREFIX}abcdefgh" / longest))
     found = f"{length} of {SOCKET_PATH_LIMIT} characters, in {folder}"
     level: Level = "bad" if length > SOCKET_PATH_LIMIT else "ok"
     fix = "set TMPDIR to a shorter directory, such as /tmp"
@@ -145,17 +146,15 @@ PROGRAMS = (
         of_debian=True,
         names=("chromium", "chromium-browser", "google-chrome"),
     ),
-    Program(
-        "mvn",
-        "note",
-        "MySQL 5.5, 5.6.14 and 8.0 from Maven can't be fetched",
-        "install Maven (maven on Debian and Fedora)",
+    *(
+        Program(program.name, "note", program.without, program.install)
+        for facts in facts_of_all()
+        for program in facts.fetched_with
     ),
-    Program("npm", "note", "MySQL 5.6.24 from npm can't be fetched", "install npm (npm on Debian and Fedora)"),
     Program(
         "apt-get",
         "note",
-        "packages of Debian can't be fetched: MySQL 9.7, sysbench, perf, Chromium",
+        "packages of Debian can't be fetched: servers, sysbench, perf, Chromium",
         "use Debian or Ubuntu, or a path",
     ),
     Program("git", "note", "runs don't record the revision that measured them", "install git"),

@@ -5,6 +5,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from rqps.engines import facts_of_all
+
 Level = Literal["ok", "note", "warn", "bad"]
 HEADINGS: dict[Level, str] = {
     "ok": "Fine:",
@@ -191,12 +193,13 @@ def _virtual(machine: Machine) -> Finding:
 def _memory(machine: Machine) -> Iterable[Finding]:
     if "memory_available_kb" in machine:
         free_gb = machine["memory_available_kb"] / KB_PER_GB
+        options = (facts.memory for facts in facts_of_all())
         yield Finding(
             "memory",
             "bad" if free_gb < LEAST_GB else "warn" if free_gb < ENOUGH_GB else "ok",
             f"{free_gb:.1f} of {machine['memory_kb'] / KB_PER_GB:.1f} GB are free",
-            "a server takes its buffer pool and 0.4 GB for the performance schema; with less it reads from disk",
-            "end what takes memory, or give innodb_buffer_pool_size less in runs.yaml",
+            "a server takes its cache and some 0.4 GB beside it; with less it reads from disk",
+            f"end what takes memory, or give a server less in runs.yaml ({', '.join(filter(None, options))})",
         )
     used_gb = machine.get("swap_used_kb", 0) / KB_PER_GB
     unused = "not in use" if machine.get("swap_kb") else "none"

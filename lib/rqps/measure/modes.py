@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from rqps.engines import Opened, engine_of
+from rqps.engines import Opened, engine_of, facts_of
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.measure import placement
@@ -157,7 +157,8 @@ def sample(serving: Serving, load: Load, step: str) -> Observed:
     sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with profiling(server, where, sampling) as profiling_step:
         (observed,) = observe([serving], load, step, profiling_step)
-        profile = profiling_step.profile(step, observed.columns["server_cpu_s"])
+        roles = facts_of(serving.job.run.build_spec.engine).roles
+        profile = profiling_step.profile(step, observed.columns["server_cpu_s"], roles)
     return replace(
         observed,
         tables={**observed.tables, "stacks": profile.stacks, "threads": profile.threads},

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 import rqps
-from rqps.engines import Watch, engine_of
+from rqps.engines import Watch, facts_of
 from rqps.engines.cache import cache_dir
 from rqps.measure import placement
 from rqps.measure.job import Job
@@ -65,14 +65,14 @@ def measure(job: Job) -> Result:
             write_table(each.job.tables, name, table)
         write_manifest(each.job.tables, _manifest(each, found, machine, started_at, tools))
     verified = pl.concat(each.verified.select(pl.lit(each.job.run.dbms).alias("dbms"), pl.all()) for each in servings)
-    title = engine_of(job.run.build_spec).title
+    title = facts_of(job.run.build_spec.engine).title
     servers = (f"{title} {serving.version}, {serving.version_comment}" for serving in servings)
     return Result(verified, "; ".join(servers), job.folder)
 
 
 def conditions(job: Job) -> pl.DataFrame:
     """The conditions under which a run is measured, as a table for its notebook."""
-    run, title = job.run, engine_of(job.run.build_spec).title
+    run, title = job.run, facts_of(job.run.build_spec.engine).title
     builds = [(each.run.dbms, each.prepared.build) for each in job.members]
     rows = {
         "question": run.question,
@@ -99,6 +99,7 @@ def _manifest(
     ours = {"python": platform.python_version(), "polars": pl.__version__}
     return Manifest(
         **{name: getattr(run, name) for name in (*IDENTITY, *RUN_FIELDS)},
+        engine=run.build_spec.engine,
         version=server.version,
         version_comment=server.version_comment,
         build_source=job.prepared.build.source,

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from rqps.engines import Opened, Start, engine_of
+from rqps.engines import Opened, Start, engine_of, facts_of
 from rqps.engines.cache import cache_dir, copy_folder
 from rqps.engines.sources.programs import valgrind
 from rqps.errors import RqpsError
@@ -92,7 +92,7 @@ def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Op
     if callgrind:
         under = {"under": callgrind.command, "environment": callgrind.valgrind.environment}
         under["patience_s"] = callgrind.start_patience_s
-    log, cpus = job.logs / "mysqld.err", job.placement.server_cpus
+    log, cpus = job.logs / facts_of(job.run.build_spec.engine).log, job.placement.server_cpus
     asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=job.notes.process, **under)
     try:
         copy_folder(job.data, scratch / "data", "RQPS_SCRATCH")

@@ -12,7 +12,7 @@ from rqps.engines import Opened
 from rqps.errors import RqpsError
 from rqps.measure.recording import Recording, Sampling, recording, said_by_perf, start_perf
 from rqps.measure.stack_text import UNKNOWN, Folded, Frame, Stack, callers_of, fold
-from rqps.measure.threads import ThreadLooks, roles, thread_names, threads_table, used_by_threads
+from rqps.measure.threads import Roles, ThreadLooks, roles, thread_names, threads_table, used_by_threads
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
@@ -59,13 +59,14 @@ class Profiling:
         self._names = thread_names(self._pid)
         self._reported = self._server.thread_names()
 
-    def profile(self, step: str, server_cpu_s: float) -> Profile:
-        """The samples of a step that is over. `server_cpu_s` is the server's CPU by the kernel's count."""
+    def profile(self, step: str, server_cpu_s: float, known: Roles) -> Profile:
+        """The samples of a step that is over. `server_cpu_s` is the server's CPU by the kernel's count, `known` the
+        roles of its threads."""
         self.recording.finish()
         sampled_s = self.recording.sampled_s
         folded = read(self.recording.data, self._pid, self._placement.observer_cpus)
         stacks = list(folded.stacks())
-        by_thread = roles(stacks, self._reported, self._names, self._pid)
+        by_thread = roles(stacks, self._reported, self._names, self._pid, known)
         sampled = [stack for stack in stacks if stack.event != CALLERS]
         elapsed_s = (self.recording.ended_ns - self._origin_ns) / 1e9
         expected = Expected(self._pid, self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)

@@ -131,62 +131,38 @@ def threads_table(
 
 
 UNKNOWN = "unknown"
-ROLES: dict[str, str] = {
-    # a server without symbols has names for what its plugins may call: the last two
-    "connection": r"(one_)?connection|admin_connect|(do_)?handle_one_connection|handle_connection|do_command|"
-    r"dispatch_command",
-    "main": r"main|mysqld|mysqld_main|ld-linux.*",
-    "signal handler": r"sig_handler|signal_handler|signal_hand",
-    "io": r"ib_io_\w+|io_(read|write|ibuf|log)_thread|io_handler_thread|fil_aio_wait",
-    "page cleaner": r"ib_pg_flush\w*|page_(flush|cleaner)\w*|buf_flush_page_cleaner\w*|buf_flush_page_coordinator\w*",
-    "log writer": r"ib_log_writer|log_writer_thread|log_writer",
-    "log flusher": r"ib_log_flush|log_flusher_thread|log_flusher",
-    "log notifier": r"ib_log_(wr|fl)_notif|log_(write|flush)_notifier(_thread)?",
-    "log checkpointer": r"ib_log_checkpt|log_checkpointer(_thread)?",
-    "log files": r"ib_log_files_g|log_files_governor(_thread)?|log_closer(_thread)?",
-    "purge": r"ib_srv_purge|ib_srv_wkr\w*|srv_purge_(coordinator_)?thread|srv_worker_thread|trx_purge_\w*",
-    "master": r"ib_src_main|ib_srv_main|srv_master_thread",
-    "monitor": r"ib_srv_(mon|err_mon)|srv_(error_)?monitor_thread",
-    "lock timeout": r"ib_srv_lock_to|srv_lock_(wait_)?timeout_thread|lock_wait_timeout_thread",
-    "statistics": r"ib_dict_stats|dict_stats_thread",
-    "buffer pool dump": r"ib_buf_dump|ib_buf_resize|buf_(dump|resize)_thread",
-    "full text": r"ib_fts_opt|fts_optimize_thread",
-    "gtid": r"gtid_zip|compress_gtid_table|ib_clone_gtid|clone_gtid_thread",
-    "events": r"evt_sched|evt_worker|event_(scheduler|worker)",
-    "replication": r"rpl_\w+|slave_\w+|replica_\w+",
-    "timer": r"thread_timer_notifier|timer_notify_thread\w*|my_timer\w*",
-    "plugin": r"xpl_\w+|plugin_\w+|mysqlx\w*",
-}
-"""Names that mean a role: a thread's own, the last part of its performance-schema name, or its first function's."""
-
-_PATTERNS = {role: re.compile(pattern) for role, pattern in ROLES.items()}
 _NUMBER = re.compile(r"-\d+$")
 _DEEPEST = 6
-"""A thread's first function of its own lies below what the system and the performance schema put there."""
+"""A thread's first function of its own lies below what the system and the engine put there."""
 
 
-def role_of_name(name: str) -> str | None:
-    """Role by a name of the operating system or the performance schema.
+Roles = Mapping[str, str]
+"""Patterns of an engine, by role: of a thread's own name, the last part of the engine's name for it, or of its first
+function's name."""
 
-    >>> role_of_name("thread/innodb/page_flush_thread"), role_of_name("ib_io_rd-2"), role_of_name("kworker/0:1")
-    ('page cleaner', 'io', None)
+
+def role_of_name(name: str, known: Roles) -> str | None:
+    """Role by a name of the operating system or the engine.
+
+    >>> role_of_name("thread/x/page_flush_thread-2", {"page cleaner": r"page_flush\\w*"})
+    'page cleaner'
     """
     last = _NUMBER.sub("", name.rpartition("/")[2])
-    return next((role for role, pattern in _PATTERNS.items() if pattern.fullmatch(last)), None)
+    return next((role for role, pattern in known.items() if re.fullmatch(pattern, last)), None)
 
 
-def role_of_frames(names: Iterable[str]) -> str | None:
+def role_of_frames(names: Iterable[str], known: Roles) -> str | None:
     """Role by the outermost functions of a stack, root first.
 
-    >>> role_of_frames(["start_thread", "pfs_spawn_thread(void*)", "handle_one_connection", "do_command(THD*)"])
+    >>> role_of_frames(["start_thread", "serve(Client*)", "do_command(Client*)"], {"connection": "do_command"})
     'connection'
     """
     plain = (name.partition("(")[0].rpartition("::")[2] for name in itertools.islice(names, _DEEPEST))
-    return next((role for name in plain if (role := role_of_name(name))), None)
+    return next((role for name in plain if (role := role_of_name(name, known))), None)
 
 
 def roles(
-    stacks: Iterable[Stack], reported: Mapping[int, str], named: Mapping[int, str], main: int
+    stacks: Iterable[Stack], reported: Mapping[int, str], named: Mapping[int, str], main: int, known: Roles
 ) -> dict[int, str]:
     """The role of each thread that was sampled or has a name, by its id.
 
@@ -196,11 +172,11 @@ def roles(
     votes: dict[int, Counter[str]] = {thread: Counter() for thread in (*reported, *named)}
     for stack in stacks:
         voted = votes.setdefault(stack.thread.tid, Counter())
-        if role := role_of_frames(frame.name for frame in stack.frames):
+        if role := role_of_frames((frame.name for frame in stack.frames), known):
             voted[role] += stack.samples
     found = {}
     for thread, voted in votes.items():
-        by_name = role_of_name(reported.get(thread, "")) or role_of_name(named.get(thread, ""))
+        by_name = role_of_name(reported.get(thread, ""), known) or role_of_name(named.get(thread, ""), known)
         voted.pop("main", None)
         if by_name and by_name != "main":  # a thread that was given no name has that of the process
             found[thread] = by_name

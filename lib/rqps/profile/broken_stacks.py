@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from rqps.engines import facts_of
 from rqps.store.schemas import CALLERS
 
 CALLERS_UNKNOWN = "[callers unknown]"
@@ -23,7 +24,6 @@ ROOTS = (
 )
 """Functions of the C library with which a thread begins."""
 _NAMELESS, _UNKNOWN_ROLE = "[unknown]", "unknown"
-_SERVES = r"^(do_command|dispatch_command)(\(|$)"
 _LIBRARIES = r"^(libc|libpthread|libstdc\+\+|ld-linux)[-.]"
 _KERNEL = r"^\[kernel"
 _NO_PROGRAM = ("[data]", "[unknown]")
@@ -45,8 +45,7 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     another step of the same dbms. Where none is known, it comes under what all stacks of its role begin with.
     """
     # A thread without a name that calls what serves a client is a connection.
-    serves = pl.col("frames").list.eval(pl.element().str.contains(_SERVES)).list.any()
-    is_connection = (pl.col("role") == _UNKNOWN_ROLE) & serves
+    is_connection = (pl.col("role") == _UNKNOWN_ROLE) & _serves(stacks)
     role = pl.when(is_connection).then(pl.lit("connection")).otherwise("role")
     stacks = stacks.with_columns(role.alias("role"), _ending().alias("ending"))
     sampled = stacks.filter(pl.col("event") != CALLERS)
@@ -60,6 +59,17 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
         alike[_scopes(row)[0], _in_programs(row)[:1]].append(row)
     rows = [row for group in alike.values() for row in _repair(group, known)]
     return pl.concat([sampled.filter(~is_broken), pl.DataFrame(rows, schema=sampled.schema)])
+
+
+def _serves(stacks: pl.DataFrame) -> pl.Expr:
+    """True of stacks with a function of their engine that serves a client."""
+    known = ((engine, facts_of(engine).serves) for engine in stacks["engine"].unique().drop_nulls().sort())
+    of_engines = [
+        (pl.col("engine") == engine) & pl.col("frames").list.eval(pl.element().str.contains(pattern)).list.any()
+        for engine, pattern in known
+        if pattern
+    ]
+    return pl.any_horizontal(pl.lit(False), *of_engines)
 
 
 def completeness(stacks: pl.DataFrame) -> pl.DataFrame:

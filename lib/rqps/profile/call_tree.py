@@ -109,7 +109,7 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
 
     def component_of_frame(frame: _Frame) -> str:
         if not frame.is_folded:
-            return component_of([names[letter] for letter in words[frame.rows[0].start][: frame.depth]])
+            return component_of(pair.engine, [names[letter] for letter in words[frame.rows[0].start][: frame.depth]])
         costs: dict[str, float] = defaultdict(float)
         for part in frame.rows:
             for name, *both in zip(component[part], base[part], me[part], strict=True):

@@ -1,4 +1,6 @@
-"""Components of the server: tables that people keep by hand, and the component that a function's cost belongs to.
+"""Components of an engine: tables that people keep by hand, and the component that a function's cost belongs to.
+
+Each engine has its own tables, `components` and `renames`; the kernel and the libraries below are the same for all.
 
 A stack's cost belongs to the component of the frame nearest to its end that has one: memcpy has none, so it counts
 for the function that called it, and the kernel's work is the kernel's, whoever called it.
@@ -13,9 +15,12 @@ from typing import Any, NamedTuple
 import polars as pl
 import yaml
 
+from rqps.engines import ENGINES, facts_of
+
 KERNEL_MARK = "_[k]"
 """Behind the name of a kernel's function: its mutex_lock is not the server's."""
 OTHER = "other"
+_LAYERS: dict[str, Any] = dict.fromkeys(("engine", "component", "layer"), pl.String)
 
 
 class Renames(NamedTuple):
@@ -32,6 +37,8 @@ class Component(NamedTuple):
     """A part of the server, as a reader knows it, and the names of what belongs to it: `*` stands for anything."""
 
     name: str
+    colour: str
+    """In all reports: the first layer blue, the storage green, the kernel yellow and brown."""
     server: Sequence[str] = ()
     library: Sequence[str] = ()
     kernel: Sequence[str] = ()
@@ -42,9 +49,11 @@ class Component(NamedTuple):
 
 
 @cache
-def renames() -> Renames:
-    """The table in renames.yaml; functions that were renamed alike are among the others, one by one."""
-    table = _read("renames.yaml")
+def renames(engine: str) -> Renames:
+    """The table `renames` of an engine; functions that were renamed alike are among the others, one by one."""
+    table = facts_of(engine).table("renames")
+    if table is None:
+        return Renames({}, {}, [], [], [])
     new_name, new_class = (
         {old: now for now, before in table[kind].items() for old in before} for kind in ("functions", "classes")
     )
@@ -55,14 +64,27 @@ def renames() -> Renames:
 
 def in_layers(costs: pl.DataFrame) -> pl.DataFrame:
     """Costs with the layer of each component in its place."""
-    layers = {each.name: each.layer for each in components()}
-    return costs.with_columns(pl.col("component").replace(layers))
+    rows = [
+        (engine, component.name, component.layer)
+        for engine in costs["engine"].unique().sort()
+        for component in components(engine)
+    ]
+    known = pl.DataFrame(rows, schema=_LAYERS, orient="row")
+    beside = costs.join(known, on=["engine", "component"], how="left", maintain_order="left")
+    return beside.with_columns(component=pl.coalesce("layer", "component")).drop("layer")
 
 
 @cache
-def components() -> tuple[Component, ...]:
-    """The table in components.yaml, in the order in which a reader meets them on the way down."""
-    return tuple(Component(**row) for row in _read("components.yaml"))
+def components(engine: str) -> tuple[Component, ...]:
+    """The components of an engine, then those of kernel and libraries, in the order of a reader on the way down."""
+    below = yaml.safe_load(files("rqps.profile").joinpath("components.yaml").read_text(encoding="utf-8"))
+    return tuple(Component(**row) for row in (*(facts_of(engine).table("components") or ()), *below))
+
+
+@cache
+def component_colours() -> dict[str, str]:
+    """The colour of each component of all engines, by its name."""
+    return {component.name: component.colour for engine in ENGINES for component in components(engine)}
 
 
 class Patterns:
@@ -87,40 +109,35 @@ class Patterns:
 
 
 @cache
-def claim(name: str, last_resort: bool = False) -> str | None:
+def claim(engine: str, name: str, last_resort: bool = False) -> str | None:
     """The component that a readable name belongs to, if it has one; or that of last resort, where no other is known.
 
-    >>> claim("btr_cur_search_to_nth_level"), claim("memcpy"), claim("tcp_sendmsg_[k]"), claim("memcpy", True)
-    ('InnoDB B-tree', None, 'kernel: network', 'libraries')
+    >>> one = ENGINES[0]
+    >>> claim(one, "memcpy"), claim(one, "tcp_sendmsg_[k]"), claim(one, "memcpy", True)
+    (None, 'kernel: network', 'libraries')
     """
-    server, kernel = _patterns(last_resort)
+    server, kernel = _patterns(engine, last_resort)
     return kernel.find(name.removesuffix(KERNEL_MARK)) if name.endswith(KERNEL_MARK) else server.find(name)
 
 
-def component_of(stack: Sequence[str]) -> str:
+def component_of(engine: str, stack: Sequence[str]) -> str:
     """The component of a stack of readable names, root first.
 
-    >>> component_of(["connection", "row_search_mvcc", "row_sel_store_mysql_rec", "memcpy"])
-    'InnoDB rows and versions'
-    >>> component_of(["connection", "net_write_packet", "do_syscall_64_[k]"])
+    >>> component_of(ENGINES[0], ["connection", "write", "do_syscall_64_[k]"])
     'kernel: rest'
     """
     if not stack:
         return OTHER
     in_kernel = stack[-1].endswith(KERNEL_MARK)
     nearest_first = [name for name in reversed(stack) if name.endswith(KERNEL_MARK) == in_kernel]
-    claims = (claim(name, last_resort) for last_resort in (False, True) for name in nearest_first)
+    claims = (claim(engine, name, last_resort) for last_resort in (False, True) for name in nearest_first)
     return next(filter(None, claims), OTHER)
 
 
 @cache
-def _patterns(last_resort: bool) -> tuple[Patterns, Patterns]:
-    rows = [row for row in components() if row.last_resort == last_resort]
+def _patterns(engine: str, last_resort: bool) -> tuple[Patterns, Patterns]:
+    rows = [row for row in components(engine) if row.last_resort == last_resort]
     return (
         Patterns((pattern, row.name) for row in rows for pattern in (*row.server, *row.library)),
         Patterns((pattern, row.name) for row in rows for pattern in row.kernel),
     )
-
-
-def _read(name: str) -> Any:
-    return yaml.safe_load(files("rqps.profile").joinpath(name).read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from rqps.stats.metrics import usable
 _COLUMNS: dict[str, Any] = {  # of polars types; their own class is not public
     "host": pl.String,
     "dbms": pl.String,
+    "engine": pl.String,
     "round": pl.Int32,
     "step": pl.String,
     "stack": pl.List(pl.String),  # readable names, root first
@@ -36,7 +37,9 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
     `steps` are those of the same runs. A step with errors or without operations gives no cost.
     """
     measured = _per_operation(steps, pl.col("server_cpu_s") * 1e6)
-    weighed = repaired(stacks.lazy().collect()).join(measured, on=["run", *_KEYS], maintain_order="left")
+    weighed = repaired(stacks.lazy().collect()).join(
+        measured.drop("engine"), on=["run", *_KEYS], maintain_order="left"
+    )
     weight = pl.when(pl.col("weight").sum().over("run", "step") > 0).then("weight").otherwise("samples")
     share = weight / weight.sum().over("run", "step")
     costs = weighed.with_columns(cost=share * pl.col("per_operation"), samples=pl.col("samples").cast(pl.Float64))
@@ -52,42 +55,46 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
 def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Instructions per operation by stack, as they were counted one by one; `steps` are those of the same runs."""
     rows = instructions.lazy().filter(pl.col("instructions") > 0).collect()
-    counted = rows.join(_per_operation(steps, pl.lit(1.0)), on=["run", *_KEYS], maintain_order="left")
+    counted = rows.join(_per_operation(steps, pl.lit(1.0)).drop("engine"), on=["run", *_KEYS], maintain_order="left")
     cost = pl.col("instructions") * pl.col("per_operation")
     return _as_costs(_by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64))))
 
 
 @cache
-def frame_name(raw: str, in_kernel: bool) -> str:
+def frame_name(engine: str, raw: str, in_kernel: bool) -> str:
     """The readable name, today's where it was another before.
 
-    >>> frame_name("mysql_parse(THD*, char*, unsigned int, Parser_state*)", False)
-    'dispatch_sql_command'
-    >>> frame_name("mutex_lock", True)
+    >>> from rqps.engines import ENGINES
+    >>> frame_name(ENGINES[0], "mutex_lock", True)
     'mutex_lock_[k]'
     """
     name = readable(raw)
     if in_kernel:
         return name + KERNEL_MARK
     name = of_the_c_library(name)
-    if name in renames().new_name:
-        return renames().new_name[name]
+    of_engine = renames(engine)
+    if name in of_engine.new_name:
+        return of_engine.new_name[name]
     owner, colons, rest = name.partition("::")
-    return renames().new_class.get(owner, owner) + colons + rest if colons else name
+    return of_engine.new_class.get(owner, owner) + colons + rest if colons else name
 
 
 def _per_operation(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
-    return usable(steps).select("run", *_KEYS, (total / pl.col("operations")).alias("per_operation"))
+    return usable(steps).select("run", *_KEYS, "engine", (total / pl.col("operations")).alias("per_operation"))
 
 
 def _by_stack(rows: pl.DataFrame) -> pl.DataFrame:
-    stacks = [_stacks_of(part) for part in rows.select("role", "frames", "modules").iter_slices(_ROWS_AT_A_TIME)]
-    if not stacks:
-        return pl.DataFrame(schema=COSTS)
-    costs = pl.concat([rows.select(*_KEYS, "samples", "cost"), pl.concat(stacks)], how="horizontal")
+    of_engines = rows.partition_by("engine", maintain_order=True)  # most studies have one
+    costs = pl.concat([pl.DataFrame(schema=COSTS), *map(_of_engine, of_engines)], how="diagonal_relaxed")
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
-    of_stack = costs.group_by(*_KEYS, "stack", "component", maintain_order=True)
+    of_stack = costs.group_by(*_KEYS, "engine", "stack", "component", maintain_order=True)
     return of_stack.agg(samples, pl.col("cost").sum()).select(list(COSTS))
+
+
+def _of_engine(rows: pl.DataFrame) -> pl.DataFrame:
+    engine, frames = rows["engine"][0], rows.select("role", "frames", "modules")
+    stacks = [_stacks_of(engine, part) for part in frames.iter_slices(_ROWS_AT_A_TIME)]
+    return pl.concat([rows.select(*_KEYS, "engine", "samples", "cost"), pl.concat(stacks)], how="horizontal")
 
 
 def _as_costs(rows: pl.DataFrame) -> pl.DataFrame:
@@ -96,11 +103,11 @@ def _as_costs(rows: pl.DataFrame) -> pl.DataFrame:
     return costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True], maintain_order=True)
 
 
-def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
+def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The readable `stack` of each row of `role, frames, modules`, root first, and its `component`.
 
-    A stack begins with the role of its thread. So that releases meet, the frames that renames.yaml names as starts,
-    layers and passed are left out, as are callers without a name.
+    A stack begins with the role of its thread. So that releases meet, the frames that the engine's renames name as
+    starts, layers and passed are left out, as are callers without a name.
     """
     numbered = frame.with_row_index("row")
     long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")
@@ -108,7 +115,7 @@ def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     raw = long["frames"].unique()
     in_kernel = pl.col("modules").str.starts_with(_KERNEL).fill_null(False).cast(pl.UInt32)
     number = pl.col("frames").cast(pl.Enum(raw)).to_physical().cast(pl.UInt32) * 2 + in_kernel
-    known = _known([(name, kernel) for name in raw for kernel in (False, True)])
+    known = _known(engine, [(name, kernel) for name in raw for kernel in (False, True)])
     long = long.select("row", number.alias("number"))
     long = pl.concat([long, known[long["number"]]], how="horizontal").filter(~pl.col("left_out"))
     # Such a caller keeps the stacks of two builds from meeting; one without a name says nothing.
@@ -134,12 +141,13 @@ def _stacks_of(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _known(raw: list[tuple[str, bool]]) -> pl.DataFrame:
+def _known(engine: str, raw: list[tuple[str, bool]]) -> pl.DataFrame:
     """The tables' entries for each name in or outside the kernel; names that became one have one number, `same`."""
-    left_out, passed = {*renames().starts, *renames().layers}, {_NAMELESS, *renames().passed}
+    table = renames(engine)
+    left_out, passed = {*table.starts, *table.layers}, {_NAMELESS, *table.passed}
     columns = [
-        (name, kernel, name in left_out, name in passed, claim(name), claim(name, True))
-        for name, kernel in ((frame_name(each, kernel), kernel) for each, kernel in raw)
+        (name, kernel, name in left_out, name in passed, claim(engine, name), claim(engine, name, True))
+        for name, kernel in ((frame_name(engine, each, kernel), kernel) for each, kernel in raw)
     ]
     flags = dict.fromkeys(("kernel", "left_out", "passed"), pl.Boolean)
     schema = {"name": pl.String, **flags, "component": pl.String, "last": pl.String}

@@ -29,6 +29,7 @@ class Pair:
     """The two sides of a comparison: `rows` has one row per stack, with a column for each side and round."""
 
     rows: pl.DataFrame
+    engine: str
     rounds: int
     counted: bool  # the costs are counts of instructions, and not shares of samples
     totals: dict[str, list[float]]  # the cost of an operation in each of the rounds, by side
@@ -130,7 +131,7 @@ def _pair(of_base: pl.DataFrame, of_me: pl.DataFrame) -> Pair | None:
         ]
         halves.append(frame.filter(pl.col("round").is_in(rounds)).select("stack", "component", *columns))
     rows = pl.concat(halves, how="diagonal").with_columns(pl.col(pl.Float64).fill_null(0.0))
-    return Pair(rows, len(rounds), counted, sums["cost"], sums["samples"])
+    return Pair(rows, of_me["engine"][0], len(rounds), counted, sums["cost"], sums["samples"])
 
 
 def _column(side: str, kind: str, round_: int) -> str:

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
 
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, instead
 from rqps.stats import PUBLISHED
-from rqps.study.document import Document, Problem, all_at_once, instead, parse
+from rqps.study.document import Document, Problem, all_at_once, parse
 
 FOLDER = Path(__file__).parents[3] / "data" / "published"
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.report.one_file import unpacked
 from rqps.report.site import NOTEBOOKS, build
 from rqps.scratch import Scratch
-from rqps.store.manifest import sha256
 from rqps.store.packed import SUFFIX
 from rqps.store.read import check_whole
 

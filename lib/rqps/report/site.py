@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 import rqps
 from rqps import stats
+from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, RESULT, Execution, check_parameters
 from rqps.pages import measurement_health
@@ -27,7 +28,7 @@ from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import folder_of_unit, rounds_page
 from rqps.scratch import replacing
 from rqps.show import renderer
-from rqps.store.manifest import data_folder, sha256
+from rqps.store.manifest import data_folder
 from rqps.store.packed import SUFFIX
 from rqps.store.packing import pack
 from rqps.store.read import Study, load, load_levels

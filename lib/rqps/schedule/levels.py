@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rqps.engines import Say
+from rqps.engines import Say, Scenarios, facts_of
+from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
 from rqps.profile.instructions import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
@@ -20,7 +21,6 @@ from rqps.store.write import write_text
 from rqps.study import RunsFile, build_and_config, read_runs_file
 from rqps.study.document import read_document
 from rqps.study.mistakes import complete
-from rqps.study.perf_schema import class_of, classes
 from rqps.study.runs_file import LONGEST_NAME
 from rqps.workloads import PARAMETERS
 
@@ -76,7 +76,8 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     described["studies"] = complete(described["studies"])
     first = described["studies"][study]
     build, config = build_and_config(str(first["base"]))
-    configs = dict(_config(config, patterns) for patterns in parts)
+    scenarios = facts_of(BuildSpec.model_validate(described["builds"][build]).engine).scenarios
+    configs = dict(_config(config, patterns, scenarios) for patterns in parts)
     described["configs"] |= configs
     name = f"{study}-{number}"
     described["studies"][name] = {
@@ -102,16 +103,12 @@ def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Pat
     return next_parts(load(before, data), spec.base, instructions)
 
 
-def _config(base: str, patterns: Patterns) -> tuple[str, dict[str, Any]]:
-    """A config that enables these instruments and the consumers of their kinds, and otherwise is that of the base."""
-    kinds = dict.fromkeys(kind for pattern in patterns if (kind := class_of(pattern)))
-    counted = ("memory", "error")
-    instruments = {each: "counted" if each.split("/")[0] in counted else "timed" for each in patterns}
-    consumers = {name: True for kind in kinds for name in classes().instruments[kind].consumers}
+def _config(base: str, patterns: Patterns, scenarios: Scenarios) -> tuple[str, dict[str, Any]]:
+    """A config that records only these, and otherwise is that of the base."""
     more = f"-and-{len(patterns) - 1}-more" if len(patterns) > 1 else ""
     name = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in patterns[0].removesuffix("/%"))
-    whole = name + more
-    if len(whole) > LONGEST_NAME:
-        digest = short_key(whole)
-        whole = f"{whole[: LONGEST_NAME - len(digest) - 1]}-{digest}"
-    return whole, {"extends": base, "perf_schema": {"instruments": instruments, "consumers": consumers}}
+    name += more
+    if len(name) > LONGEST_NAME:
+        digest = short_key(name)
+        name = f"{name[: LONGEST_NAME - len(digest) - 1]}-{digest}"
+    return name, {"extends": base, scenarios.KEY: scenarios.part(patterns)}

@@ -13,6 +13,7 @@ from rqps.errors import RqpsError
 from rqps.notebook import LOGS
 from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, Manifest, check_files, finished, leaves, read_manifest
 from rqps.study import Run, RunsFile, There, on_host, study_of, unfold
+from rqps.study.unfold import scenario_asked
 
 PARTIAL = ".partial"
 FAILURE = "failure.json"
@@ -151,8 +152,7 @@ def write_asked(folder: Path, run: Run) -> None:
 
 def _asked(run: Run) -> dict[str, Any]:
     """Everything that a run's identity covers, as plain values."""
-    scenario = {"perf_schema": run.perf_schema.asked()} if run.perf_schema else {}
-    return scenario | {
+    return scenario_asked(run.build_spec, run.scenario) | {
         "build": run.build_spec.model_dump(mode="json", exclude_none=True),
         "options": {
             name: f"{option.value} where there is one" if option.optional else option.value

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import polars as pl
 
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, instead
 from rqps.show.words import (
     NOT_COMPARED,
     Row,
@@ -18,7 +18,6 @@ from rqps.show.words import (
     verdict_words,
 )
 from rqps.stats import COMPARED, THROUGHPUTS, TITLES
-from rqps.study.document import instead
 
 MOST_LINES = 30
 """More comparisons than these are listed only where something is shown of them."""

@@ -41,7 +41,7 @@ def builds(study: Study) -> GT:
     """The servers that answered."""
     found = hosts_together(stats.builds(study.runs, study.conditions))
     labels = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
-    note = "sha256: the first 12 digits of the digest of the mysqld file. Options: those with two values."
+    note = "sha256: the first 12 digits of the digest of the program or library. Options: those with two values."
     note += " Runs: on each of the hosts." if "hosts" in found.columns else ""
     return table(found, [Column(each, labels.get(each, "")) for each in found.columns], name="builds", note=note)
 

@@ -5,20 +5,11 @@ from functools import lru_cache
 
 import polars as pl
 
+from rqps.engines import facts_of
 from rqps.stats.metrics import USABLE, version_order
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 from rqps.study import build_and_config
-
-# Of one instance, one moment or one directory: they differ between any two starts of the same server. Sizes of the
-# performance schema's tables follow from its being on or off. The last line names the build, which a study varies.
-_NO_SETTING = (
-    r"^(hostname|port|socket|timestamp|rand_seed\d|insert_id|last_insert_id|error_count|warning_count"
-    r"|pseudo_thread_id|server_uuid|proxy_user|external_user|identity|pid_file|general_log_file"
-    r"|statement_id|gtid_(executed|purged|next|owned)|.*_(dir|file|path|basename|index)|.*dir)$"
-    r"|^performance_schema_"
-    r"|^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
-)
 
 MOVE_NOTHING = ("defaults", "rounds", "absent")
 """Kinds of warnings about a study that do not change any number."""
@@ -252,9 +243,10 @@ def _spread(conditions: pl.DataFrame) -> pl.DataFrame:
 def _variables(study: Study) -> pl.DataFrame:
     """Server variables with each value that a dbms had, and the first round that had it."""
     name, value = pl.col("name"), pl.col("value")
+    passing = "|".join(filter(None, (facts_of(engine).passing for engine in study.runs["engine"].unique().sort())))
     ours = study.settings.filter(
         pl.col("kind") == "variable",
-        ~name.str.contains(_NO_SETTING),
+        ~name.str.contains(passing) if passing else True,
         ~value.str.starts_with("/"),
     )
     # 90.000000 is 90, and ./ is the same place as a single dot.

@@ -1,26 +1,19 @@
-"""Scenarios of the performance schema: the cost of each against another one, the events it records, and its parts."""
+"""Scenarios of what an engine records of itself: the cost of each, the events it records, and its parts."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 
 import polars as pl
 
+from rqps.engines import NO_SCENARIOS, Scenarios, facts_of
 from rqps.stats.comparison import KEYS, compare, relate, relate_pairs
 from rqps.stats.conditions import asked_options
 from rqps.stats.metrics import COMPARED, CPU, THROUGHPUT, measured, version_order
 from rqps.stats.pairing import rounds_of_pairs
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
-from rqps.study.perf_schema import class_of
 
-OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
-MEMORY = "perf_schema/memory_bytes"
-
-_BY_OPTION = {"OFF": OFF, "0": OFF, "ON": DEFAULT, "1": DEFAULT}
-"""Scenario of a dbms whose config names none, but switches the performance schema on or off."""
-_EVENTS = "perf_schema/"
-_STATEMENTS = "questions"
 _KEYS = (*KEYS, "scenario", "against")
 
 MOST_PARTS = 12
@@ -32,14 +25,25 @@ COSTS_MORE = 1.01
 """Times the instructions of the base; callgrind's counts of two starts of a server differ by 0.3 %."""
 
 Patterns = tuple[str, ...]
+ClassOf = Callable[[str], str | None]
+"""Gives the kind that an instrument belongs to."""
+
+
+def recorder(study: Study) -> Scenarios:
+    """The scenarios of the engine of a study; those of an engine that has none are empty."""
+    known = (facts_of(name).scenarios for name in study.runs["engine"].unique().sort())
+    return next((scenarios for scenarios in known if scenarios is not NO_SCENARIOS), NO_SCENARIOS)
 
 
 def scenarios(study: Study) -> pl.DataFrame:
     """One row per dbms: `dbms, build, version, scenario`; a dbms whose config says nothing about it has none."""
-    options = asked_options(study.conditions)
-    named = options.filter(name="perf_schema").select("dbms", scenario="value")
-    switched = options.filter(name="performance_schema").select(
-        "dbms", switched=pl.col("value").str.to_uppercase().replace_strict(_BY_OPTION, default=None)
+    options, of_engine = asked_options(study.conditions), recorder(study)
+    named = options.filter(name=of_engine.KEY).select("dbms", scenario="value")
+    switched = options.filter(name=of_engine.SWITCH).select(
+        "dbms",
+        switched=pl.col("value")
+        .str.to_uppercase()
+        .replace_strict(dict(of_engine.BY_OPTION), default=None, return_dtype=pl.String),
     )
     return (
         version_order(study.runs)
@@ -98,23 +102,25 @@ def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:
 
 def events_per_statement(study: Study) -> pl.DataFrame:
     """One row per step, dbms and instrument: the median of the rounds' events for each statement of the load."""
+    of_engine = recorder(study)
     name, value, step = pl.col("name"), pl.col("value").cast(pl.Int64), [*IDENTITY, "step"]
-    wanted = (name.str.starts_with(_EVENTS) & (name != MEMORY)) | (name == _STATEMENTS)
-    statements = pl.col("value").filter(name == _STATEMENTS).sum().over(step)
-    each = (
+    is_statement = name == of_engine.STATEMENTS
+    wanted = (name.str.starts_with(of_engine.STATUS) & (name != of_engine.MEMORY)) | is_statement
+    statements = pl.col("value").filter(is_statement).sum().over(step)
+    counted = (
         study.status.filter(wanted)
         .group_by(*step, "name", maintain_order=True)
         .agg(value.filter(moment="after").sum() - value.filter(moment="before").sum())
         .with_columns(statements=statements)
-        .filter(name != _STATEMENTS, pl.col("value") > 0, pl.col("statements") > 0)
+        .filter(~is_statement, pl.col("value") > 0, pl.col("statements") > 0)
         .collect()
     )
-    instrument = name.str.strip_prefix(_EVENTS).alias("instrument")
+    instrument = name.str.strip_prefix(of_engine.STATUS).alias("instrument")
     return (
-        each.group_by("host", "step", "dbms", instrument, maintain_order=True)
+        counted.group_by("host", "step", "dbms", instrument, maintain_order=True)
         .agg(per_statement=(pl.col("value") / pl.col("statements")).median())
         .with_columns(
-            pl.col("instrument").map_elements(lambda name: class_of(name) or name, pl.String).alias("class")
+            pl.col("instrument").map_elements(lambda name: of_engine.class_of(name) or name, pl.String).alias("class")
         )
         .join(scenarios(study).select("dbms", "scenario"), on="dbms", maintain_order="left")
         .sort("host", "step", "dbms", "per_statement", descending=[False, False, False, True])
@@ -137,9 +143,10 @@ def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def first_parts(study: Study, whole: str) -> list[Patterns]:
-    """Parts of the first level, by the events that the dbms `whole` recorded."""
-    return parts_by_kind(recorded_events(events_per_statement(study), whole))
+def first_parts(study: Study, dbms: str) -> list[Patterns]:
+    """Parts of the first level, by the events that a dbms recorded."""
+    class_of = recorder(study).class_of
+    return parts_by_kind(recorded_events(events_per_statement(study), dbms, class_of), class_of)
 
 
 def next_parts(study: Study, base: str, instructions: pl.DataFrame) -> list[Patterns]:
@@ -148,10 +155,10 @@ def next_parts(study: Study, base: str, instructions: pl.DataFrame) -> list[Patt
     counted = with_added(scenario_rounds(study, instructions, against))
     events = events_per_statement(study)
     names = costly(scenario_costs(study, against), counted)
-    return [part for dbms in names for part in split_by_name(recorded_events(events, dbms))]
+    return [part for dbms in names for part in split_by_name(recorded_events(events, dbms, recorder(study).class_of))]
 
 
-def recorded_events(events: pl.DataFrame, dbms: str) -> dict[str, float]:
+def recorded_events(events: pl.DataFrame, dbms: str, class_of: ClassOf) -> dict[str, float]:
     """Events per statement of a dbms in its first step, by instrument, the most first."""
     mine = events.filter(dbms=dbms)
     first = mine.filter(pl.col("step") == mine["step"].first(), pl.col("per_statement") >= FEWEST_EVENTS)
@@ -159,10 +166,11 @@ def recorded_events(events: pl.DataFrame, dbms: str) -> dict[str, float]:
     return dict(named.sort("per_statement", descending=True).select("instrument", "per_statement").rows())
 
 
-def parts_by_kind(events: Mapping[str, float]) -> list[Patterns]:
+def parts_by_kind(events: Mapping[str, float], class_of: ClassOf) -> list[Patterns]:
     """Parts of the first level: one for every kind of instruments that had events.
 
-    >>> parts_by_kind({"stage/sql/init": 2.0, "wait/synch/mutex/sql/LOCK_open": 1.0, "stage/sql/end": 1.0})
+    >>> events = {"stage/sql/init": 2.0, "wait/synch/mutex/LOCK_open": 1.0, "stage/sql/end": 1.0}
+    >>> parts_by_kind(events, lambda name: "stage" if name.startswith("stage") else "wait/synch/mutex")
     [('stage/%',), ('wait/synch/mutex/%',)]
     """
     kinds = dict.fromkeys(class_of(name) for name in events)

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rqps.errors import RqpsError
+from rqps.engines.cache import sha256
+from rqps.errors import RqpsError, instead
 from rqps.study import SMALLEST_EFFECT, Mode, PlacementKind
-from rqps.study.document import instead
 
 CARD = "study.json"
 MANIFEST = "manifest.json"
@@ -26,10 +26,12 @@ LEVELS = "levels.yaml"
 """Beside the runs of a study whose parts are measured: the levels of it."""
 SET_ASIDE = ".until-"
 """In the name of a study's folder that was set aside, before the time; no study's name has a dot."""
-SCHEMA_VERSION = 3
-READABLE = ("2", "3")
+SCHEMA_VERSION = 4
+READABLE = ("2", "3", "4")
 """Version 1, of before any release, had of a step its name and threads only. In version 2 the side of a duet stood in
-the run's id only."""
+the run's id only; until version 3 a manifest named no engine."""
+ENGINE_OF = {"db-bench": "rocksdb"}
+"""The engines of older manifests, which named none, by workload; all others were MySQL's."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
 """A manifest or card has some ten thousand."""
@@ -86,6 +88,7 @@ class Manifest(_Sealed):
     """The base once more, beside itself."""
     host: str
     dbms: str
+    engine: str
     build: str
     config: str
     mode: Mode = "throughput"
@@ -126,11 +129,13 @@ class Manifest(_Sealed):
     @classmethod
     def _up_to_date(cls, facts: Any) -> Any:
         """The facts as the current version has them: the one place that knows how older ones wrote them."""
-        if not isinstance(facts, dict) or facts.get("schema_version") != 2:
+        if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3):
             return facts
-        unit, _, side = str(facts.get("run")).partition("/")
-        twin = bool(side) and side != facts.get("dbms")
-        return {**facts, "schema_version": SCHEMA_VERSION, "unit": unit, "side": side or None, "twin": twin}
+        older = {"schema_version": SCHEMA_VERSION, "engine": ENGINE_OF.get(str(facts.get("workload")), "mysql")}
+        if facts["schema_version"] == 2:
+            unit, _, side = str(facts.get("run")).partition("/")
+            older |= {"unit": unit, "side": side or None, "twin": bool(side) and side != facts.get("dbms")}
+        return {**facts, **older}
 
 
 class WhatIf(_Frozen):
@@ -138,7 +143,7 @@ class WhatIf(_Frozen):
 
     study: str
     change: str
-    """In words: `performance_schema = OFF`."""
+    """In words: `buffer_size = 64M`."""
 
 
 class StudyCard(_Sealed):
@@ -300,11 +305,6 @@ def _check_file(path: Path, was: File, thorough: bool) -> None:
             raise damaged(path, "its bytes are not those that were measured")
     except OSError as error:
         raise damaged(path, str(error)) from error
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

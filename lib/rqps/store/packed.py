@@ -18,8 +18,9 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 from pydantic import TypeAdapter
 
+from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
-from rqps.store.manifest import PACKED_RUNS, Manifest, StudyCard, right_version, sha256
+from rqps.store.manifest import PACKED_RUNS, Manifest, StudyCard, right_version
 from rqps.store.run_frames import FACT, RUNS, WARNING, in_order, runs_frame
 from rqps.store.run_tables import MANIFESTS, deferred, rows_in
 from rqps.store.schemas import IDENTITY, TABLES

@@ -70,6 +70,12 @@ class Study:
         order = {dbms: place for place, dbms in enumerate(self.card.dbms)}
         listed = pl.col("dbms").replace_strict(order, default=len(order), return_dtype=pl.Int32)
         object.__setattr__(self, "runs", self.runs.with_columns(**judged_by, listed=listed))
+        engines = self.runs.select("run", "engine")
+        steps = self.steps.join(engines, on="run", how="left", maintain_order="left")
+        object.__setattr__(self, "steps", steps)
+        for name in ("stacks", "instructions"):  # whose functions are parts of an engine
+            table = getattr(self, name).join(engines.lazy(), on="run", how="left", maintain_order="left")
+            object.__setattr__(self, name, table)
 
 
 def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:

@@ -19,6 +19,7 @@ _OF_MANIFEST: Columns = {
     "unit": pl.String,
     "side": pl.String,  # null of a dbms that was measured alone
     "twin": pl.Boolean,
+    "engine": pl.String,
     "mode": pl.String,
     "position": pl.Int32,
     "seed": pl.Int64,

@@ -137,7 +137,7 @@ _STACK: Columns = {
     "step": pl.String,
     "role": pl.String,  # what the thread does: connection, page cleaner, log writer, ...; or unknown
     "frames": pl.List(pl.String),  # from the root to where it was, with the names that the symbols have
-    "modules": pl.List(pl.String),  # the file of each frame: mysqld, libc.so.6, [kernel]
+    "modules": pl.List(pl.String),  # the file of each frame: the program, libc.so.6, [kernel]
 }
 
 CALLERS = "callers"

@@ -8,9 +8,10 @@ from pathlib import Path
 import polars as pl
 from polars.exceptions import SchemaError
 
+from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.scratch import replacing
-from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, File, Manifest, StudyCard, sealed, sha256
+from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, File, Manifest, StudyCard, sealed
 from rqps.store.schemas import TABLES
 
 VERSION_KEY = "rqps_schema_version"

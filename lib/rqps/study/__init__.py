@@ -1,13 +1,12 @@
 """runs.yaml as typed values; a study unfolds into runs, in interleaved random order."""
 
+from rqps.engines import Option
+from rqps.engines.asked import BuildSpec, Connections
 from rqps.study.reading import read_runs_file
 from rqps.study.runs_file import (
     SMALLEST_EFFECT,
-    BuildSpec,
     ConfigSpec,
-    Connections,
     HostSpec,
-    Option,
     Parameters,
     PlacementKind,
     RunsFile,

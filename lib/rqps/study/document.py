@@ -5,12 +5,10 @@ that stand in the file, a key stands once, and a number is what it looks like. A
 values than there is memory: all that has a limit, and its error, is here.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -271,18 +269,3 @@ def all_at_once(file: str, problems: Iterable[Problem], document: Document) -> R
     ]
     lines = [line if len(line) <= LONGEST_PROBLEM else f"{line[:LONGEST_PROBLEM]}…" for line in lines]
     return RqpsError("\n".join([*lines, *["… and more"] * (len(described) > MOST_PROBLEMS)]))
-
-
-def instead(word: str, known: Iterable[str], kind: str) -> str:
-    """Names a word to write in place of an unknown one: the nearest, or all there are.
-
-    >>> instead("mysq", ["mysql", "path"], "keys")
-    "did you mean 'mysql'?"
-    >>> instead("zzz", ["mysql", "path"], "keys")
-    'the keys are mysql, path'
-    """
-    by_lower = {name.lower(): name for name in islice(known, LONGEST_LIST)}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
-    if near:
-        return f"did you mean {by_lower[near[0]]!r}?"
-    return f"the {kind} are {', '.join(by_lower.values())}" if by_lower else f"there are no {kind} yet"

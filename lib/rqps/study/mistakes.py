@@ -8,22 +8,13 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from rqps.study.document import Place, Problem, instead
-from rqps.study.perf_schema import named, names, spelt_out
-from rqps.study.runs_file import SWITCH, option_name
+from rqps.engines import facts_of_all, option_name
+from rqps.errors import instead
+from rqps.study.document import Place, Problem
+from rqps.study.runs_file import SCENARIO_KEYS, SCENARIOS
 
-_PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
-_NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")
-_START = ("daemonize", "defaults_file", "initialize", "initialize_insecure", "no_defaults", "user")
-OURS = frozenset((*_PLACES, *_NETWORK, *_START))
-"""Options that keep a server private and let it be found and stopped: rqps sets them, the same for all."""
-KEY = "perf_schema"
 LONGEST_CHAIN = 20
 """Configs or studies that extend one another."""
-_WRITE_BELOW = {
-    "performance_schema_instrument": 'instruments: {"wait/io/%": timed}',
-    "performance_schema_consumer_": "consumers: {events_waits_current: on}",
-}
 _OPTION = re.compile(r"[a-z][a-z0-9_.-]*\??", re.IGNORECASE)
 
 
@@ -35,7 +26,10 @@ def mistakes(value: Any, workloads: Collection[str]) -> Iterator[Problem]:
         if isinstance(config, dict):
             yield from _option_problems(("configs", name), config)
             yield from _extends_problems("config", name, "configs", configs)
-            yield from _scenario_problems(("configs", name), name, configs)
+            chain = _with_those_it_extends(name, configs)
+            for scenarios in SCENARIOS:
+                for place, text in scenarios.problems(name, configs, chain):
+                    yield Problem(("configs", name, *place), text)
     yield from _same_machine(known["hosts"])
     for name, study in studies.items():
         if isinstance(study, dict):
@@ -54,16 +48,16 @@ def _option_problems(place: Place, config: dict[str, Any]) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for key in config:
         here, name = (*place, key), option_name(key)
-        if key in ("extends", KEY):
+        if key == "extends" or key in SCENARIO_KEYS:
             continue
         if key.startswith("-"):
             yield Problem(here, f"write {key.lstrip('-').replace('-', '_')!r}, without the dashes in front")
         elif not _OPTION.fullmatch(key):
-            yield Problem(here, f"{key!r} is not the name of a server option; it is letters, digits and _")
+            yield Problem(here, f"{key!r} is not the name of an option; it is letters, digits and _")
         elif name.startswith("loose_"):
             plain = name.removeprefix("loose_") + "?"
             yield Problem(here, f"write {plain!r}, which leaves it out where it is unknown")
-        elif name in OURS:
+        elif any(name in facts.ours for facts in facts_of_all()):
             yield Problem(here, f"{name!r} is set by rqps for every server; leave it out")
         elif name in seen:
             yield Problem(here, f"sets the same option as {seen[name]!r}; keep one")
@@ -151,53 +145,6 @@ def _hosts_of_a_study(place: Place, named: Any, hosts: dict[str, Any]) -> Iterat
             yield Problem((*place, index), f"unknown host {name!r}; {instead(name, hosts, 'hosts')}")
         elif name in named[:index]:
             yield Problem((*place, index), f"{name!r} is here twice; keep one")
-
-
-def _scenario_problems(place: Place, name: str, configs: dict[str, Any]) -> Iterator[Problem]:
-    config = configs[name]
-    for key in config:
-        option = option_name(key)
-        if option == SWITCH and (decided := _decided_by(name, configs)):
-            where = "here" if decided == name else f"of {decided!r}, which this config extends,"
-            yield Problem((*place, key), f"the {KEY} {where} decides that; leave it out, or write {KEY}: off")
-        for start, below in _WRITE_BELOW.items():
-            if option.startswith(start):
-                yield Problem((*place, key), f"write it below {KEY}, as in {below}")
-    asked = config.get(KEY)
-    if asked is not True and isinstance(asked := spelt_out(asked), dict):
-        yield from _of_a_set((*place, KEY), asked)
-
-
-def _of_a_set(place: Place, asked: dict[str, Any]) -> Iterator[Problem]:
-    parent = asked.get("extends")
-    if isinstance(parent, str):
-        if parent not in names():
-            yield Problem(place, f"unknown scenario {parent!r}; {instead(parent, names(), 'scenarios')}")
-        elif named(parent).kind != "on" and len(asked) > 1:
-            yield Problem(place, f"nothing can be added to {parent!r}, which records nothing; extend another")
-    for kind in ("instruments", "consumers"):
-        switches = asked.get(kind)
-        if isinstance(switches, dict):
-            for pattern, state in switches.items():
-                yield from _of_a_pattern((*place, kind, pattern), pattern, state, switches)
-
-
-def _of_a_pattern(place: Place, pattern: str, state: Any, others: dict[str, Any]) -> Iterator[Problem]:
-    plain = pattern.removesuffix("?")
-    if plain != pattern and plain in others:
-        yield Problem(place, f"says the same as {plain!r}; keep one")
-    if "?" in plain or "*" in plain:
-        words = "in a pattern only % stands for anything; a ? at its end leaves it out where nothing fits"
-        yield Problem(place, words)
-    if plain.startswith("thread/"):
-        yield Problem(place, "threads are no instruments; all of them are watched, in every scenario")
-    if state == "timed" and plain.split("/")[0] in ("memory", "error"):
-        yield Problem(place, f"{plain.split('/')[0]} is counted, never timed; write counted")
-
-
-def _decided_by(name: str, configs: dict[str, Any]) -> str | None:
-    """The config whose scenario counts for this one: its own, or that of the nearest one it extends."""
-    return next((each for each in _with_those_it_extends(name, configs) if configs[each].get(KEY) is not None), None)
 
 
 def complete(studies: dict[str, Any]) -> dict[str, Any]:

@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, instead, read_document
+from rqps.engines import ENGINES, facts_of, facts_of_all
+from rqps.engines.asked import BuildSpec, Connections
+from rqps.errors import instead
+from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, read_document
 from rqps.study.mistakes import complete, mistakes
-from rqps.study.perf_schema import ScenarioSpec
 from rqps.study.runs_file import (
-    ENGINES,
-    BuildSpec,
+    SCENARIO_KEYS,
     ConfigSpec,
-    Connections,
     HostSpec,
     RunsFile,
     StudySpec,
@@ -26,11 +26,6 @@ from rqps.study.runs_file import (
     resolve,
 )
 from rqps.study.unfold import build_and_config
-
-MAX_CONNECTIONS = "max_connections"
-DEFAULT_CONNECTIONS = 151
-"""The default of every release from 5.5 on."""
-
 
 _LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
@@ -43,9 +38,9 @@ _DUE = {
     ),
 }
 _FORMS = {
-    **dict.fromkeys(ENGINES, 'a version; write one such as "8.0.33" or "9.7"'),
-    "path": "a path from the root or from ~; write all of it, such as /opt/mysql/my8040 or ~/mysql/my8040",
-    "url": "an address; write one such as https://HOST/mysql-8.0.33-linux.tar.xz",
+    **{facts.name: f'a version; write one such as "{facts.example}"' for facts in facts_of_all()},
+    "path": "a path from the root or from ~; write all of it, such as /opt/builds/b8040 or ~/builds/b8040",
+    "url": "an address; write one such as https://HOST/release-8.0.33-linux.tar.xz",
     "maven": "an archive of Maven; write group:artifact:version:type:classifier",
     "npm": "a package of npm with its version; write name@version",
     "debian": "the name of a Debian package, such as mysql-server-core",
@@ -101,9 +96,10 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
     """The studies that compare builds which their load is not for, or which can't be compared."""
     for name, study in runs_file.studies.items():
         builds = {build: runs_file.builds[build] for build, _ in map(build_and_config, study.dbms)}
-        others = [build for build, spec in builds.items() if spec.engine != study.parameters.engine]
+        engines = study.parameters.of_engines
+        others = [build for build, spec in builds.items() if spec.engine not in engines]
         if others:
-            text = f"{study.workload} is for builds of {study.parameters.engine}, and {', '.join(others)} is none"
+            text = f"{study.workload} is for builds of {' and '.join(engines)}, and {', '.join(others)} is none"
             yield Problem(("studies", name, "dbms"), f"{text}; name others, or another workload")
         elif reason := study.parameters.refused(builds, study.duet):
             yield Problem(("studies", name, "dbms"), reason)
@@ -141,9 +137,13 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             loads.append((("hosts", host, "parameters", study.workload), study, of_host.connections))
     for place, study, asked in loads:
         too_few = {}
-        for config in dict.fromkeys(build_and_config(dbms)[1] for dbms in study.dbms):
-            option = resolve(runs_file.configs, config).get(MAX_CONNECTIONS)
-            most = DEFAULT_CONNECTIONS if option is None else option.value
+        names = (build_and_config(dbms) for dbms in study.dbms)
+        for config, engine in dict.fromkeys((config, runs_file.builds[build].engine) for build, config in names):
+            if (limit := facts_of(engine).connections) is None:
+                continue
+            limited_by, default = limit
+            option = resolve(runs_file.configs, config).get(limited_by)
+            most = default if option is None else option.value
             # The server alone knows 1K, for instance; it is asked before the first step.
             if str(most).isdecimal() and int(most) < asked.needed:
                 too_few[config] = f"{most}{' by default' if option is None else ''} in configs.{config}"
@@ -151,7 +151,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             clients = f"{asked.clients} {asked.parameter}"
             yield Problem(
                 (*place, asked.parameter),
-                f"{clients} and {asked.ours} for control take {asked.needed} connections, and {MAX_CONNECTIONS} is "
+                f"{clients} and {asked.ours} for control take {asked.needed} connections, and {limited_by} is "
                 f"{', '.join(too_few.values())}; set {asked.needed} or more there, or ask for fewer",
             )
 
@@ -229,8 +229,9 @@ def _model_at(place: Place, value: Any, workloads: Workloads) -> type[BaseModel]
         return workloads[value["studies"][place[1]]["workload"]]
     if place[:1] == ("hosts",) and place[2:3] == ("parameters",):
         return workloads[str(place[3])]
-    if place[:1] == ("configs",) and place[2:] == ("perf_schema",):
-        return ScenarioSpec
+    if place[:1] == ("configs",) and len(place) == 3 and place[2] in SCENARIO_KEYS:
+        spec: type[BaseModel] = SCENARIO_KEYS[place[2]].SPEC
+        return spec
     sections: dict[Any, type[BaseModel]] = {"builds": BuildSpec, "configs": ConfigSpec, "studies": StudySpec}
     sections["hosts"] = HostSpec
     return sections[place[0]] if len(place) == 2 else RunsFile

@@ -7,8 +7,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -17,16 +16,17 @@ from pydantic import (
     Field,
     SerializeAsAny,
     SerializerFunctionWrapHandler,
-    StringConstraints,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
+    create_model,
     model_serializer,
     model_validator,
 )
 
-from rqps.study.perf_schema import PerfSchema, Scenario, Strict, Version, scenario
+from rqps.engines import NO_SCENARIOS, Option, Scenarios, Strict, facts_of, facts_of_all, option_name
+from rqps.engines.asked import BuildSpec, Connections
 from rqps.terminal import seconds
 
 LONGEST_NAME = 80
@@ -52,16 +52,19 @@ def _one_line(value: Any) -> Any:
 OptionValue = Annotated[bool | int | float | str, BeforeValidator(_one_line)]
 
 
-class ConfigSpec(BaseModel):
-    """Server options by the names of today; `extends` takes over those of another config."""
+class _Config(BaseModel):
+    """Options by the names of today; `extends` takes over those of another config."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
 
     extends: Name | None = None
     """The config whose options this one takes over, where it says nothing else."""
-    perf_schema: PerfSchema | None = None
-    """The scenario of the performance schema: one by its name, or a set of one's own."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **keys: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def options(self) -> Mapping[str, str | int | float | bool]:
@@ -69,25 +72,20 @@ class ConfigSpec(BaseModel):
         return self.model_extra or {}
 
 
-@dataclass(frozen=True)
-class Option:
-    """One value that a config asks for; an optional one is left out where a version does not have it."""
-
-    value: str | int | float | bool
-    optional: bool = False
-
-
-def option_name(key: str) -> str:
-    """The server's variable that a key means.
-
-    >>> option_name("innodb-flush-neighbors?")
-    'innodb_flush_neighbors'
-    """
-    return key.removesuffix("?").replace("-", "_")
-
-
-SWITCH = "performance_schema"
-"""The option that a scenario decides."""
+SCENARIOS: tuple[Scenarios, ...] = tuple(
+    facts.scenarios for facts in facts_of_all() if facts.scenarios is not NO_SCENARIOS
+)
+SCENARIO_KEYS = {scenarios.KEY: scenarios for scenarios in SCENARIOS}
+"""The keys of a config that stand for a scenario of an engine."""
+if TYPE_CHECKING:
+    ConfigSpec = _Config
+else:
+    ConfigSpec = create_model(
+        "ConfigSpec",
+        __base__=_Config,
+        __doc__=_Config.__doc__,
+        **{key: (of.MODEL | None, Field(None, description=of.ABOUT)) for key, of in SCENARIO_KEYS.items()},
+    )
 
 
 def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
@@ -97,107 +95,26 @@ def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
         for config in reversed(_with_what_it_extends(configs, name))
         for key, value in config.options.items()
     }
-    asked = resolve_scenario(configs, name)
-    if asked is None:
-        return options
-    options.pop(SWITCH, None)
-    return options if asked.kind == "compiled-out" else options | {SWITCH: Option(asked.kind == "on")}
+    for key, scenarios in SCENARIO_KEYS.items():
+        if (asked := _scenario(configs, name, key)) is not None:
+            options = scenarios.decide(options, asked)
+    return options
 
 
-def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str) -> Scenario | None:
-    """The scenario of the performance schema that a config asks for, or that the nearest one it extends does."""
-    asked = (config.perf_schema for config in _with_what_it_extends(configs, name))
-    return next((scenario(each) for each in asked if each is not None), None)
+def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str, engine: str) -> Any:
+    """The scenario of an engine that a config asks for, or that the nearest one it extends does."""
+    key = facts_of(engine).scenarios.KEY
+    return _scenario(configs, name, key) if key in SCENARIO_KEYS else None
+
+
+def _scenario(configs: Mapping[str, ConfigSpec], name: str, key: str) -> Any:
+    asked = (getattr(config, key) for config in _with_what_it_extends(configs, name))
+    return next((SCENARIO_KEYS[key].scenario(value) for value in asked if value is not None), None)
 
 
 def _with_what_it_extends(configs: Mapping[str, ConfigSpec], name: str) -> list[ConfigSpec]:
     config = configs[name]
     return [config, *(_with_what_it_extends(configs, config.extends) if config.extends else ())]
-
-
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-ENGINES = ("mysql", "rocksdb")
-"""The keys of a build that promise a version, each called as its folder of `engines`."""
-SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
-
-
-class BuildSpec(Strict):
-    """One build: a version of the catalogue, or a source, whose version may be promised beside it.
-
-    >>> BuildSpec(mysql="8.0.33").source is None
-    True
-    >>> BuildSpec(path="/opt/mysql/my8040_rel_o2nofp", mysql="8.0.40").source
-    'path'
-    """
-
-    mysql: Version | None = None
-    """The version: looked up in the catalogue where it stands alone, else what the source must turn out to be.
-    `9.7` promises any 9.7.x."""
-    rocksdb: Version | None = None
-    """The same of a RocksDB library."""
-    path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
-    """A directory with a server in it, absolute or below `~/`: an unpacked release or a build tree. Of RocksDB one
-    with a library, or a db_bench itself."""
-    url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
-    """A tarball or a zip; `sha256` must be given with it."""
-    maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None
-    """`group:artifact:version`, then the archive's type and classifier where it has them."""
-    npm: Annotated[str, StringConstraints(pattern=r"^(@[\w.-]+/)?[\w.-]+@[\w.+-]+$")] | None = None
-    """`name@version`."""
-    debian: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
-    """A package of the Debian suite that `suite` names."""
-    suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None
-    on_path: Annotated[bool, Field(description="true: the mysqld on PATH")] | None = None
-    sha256: Sha256 | None = None
-    """The archive's. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
-
-    @property
-    def engine(self) -> str:
-        """The engine that it is a build of: a folder of `engines`."""
-        without = "rocksdb" if str(self.path).endswith("/db_bench") else ENGINES[0]
-        return next((key for key in ENGINES if getattr(self, key) is not None), without)
-
-    @property
-    def version(self) -> str | None:
-        """The version that is promised."""
-        version: str | None = getattr(self, self.engine)
-        return version
-
-    @property
-    def source(self) -> str | None:
-        """The key that names its source; None for a version of the catalogue."""
-        return next((key for key in SOURCES if getattr(self, key) is not None), None)
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        given = [key for key in SOURCES if getattr(self, key) is not None]
-        if len(given) > 1:
-            raise ValueError(f"a build has one source, not {' and '.join(given)}: keep one of them")
-        if not given and self.version is None:
-            raise ValueError(f'give a version (mysql: "8.0.33") or a source, one of {", ".join(SOURCES)}')
-        if self.on_path is False:
-            raise ValueError("on_path: true or nothing")
-        if self.url is not None and self.sha256 is None:
-            raise ValueError("a url needs the archive's sha256 beside it")
-        if self.sha256 is not None and self.source not in ("url", "maven", "npm"):
-            raise ValueError("sha256 is for an archive (url, maven, npm)")
-        if (self.debian is None) != (self.suite is None):
-            raise ValueError("debian and suite go together, as in debian: mysql-server-core, suite: sid")
-        return self
-
-
-@dataclass(frozen=True)
-class Connections:
-    """The number of connections that a server has to take at once."""
-
-    parameter: str
-    """The one that asks for the most clients: `threads`."""
-    clients: int
-    ours: int
-
-    @property
-    def needed(self) -> int:
-        return self.clients + self.ours
 
 
 class Parameters(Strict, ABC):
@@ -208,8 +125,8 @@ class Parameters(Strict, ABC):
         """So that a study's identity stays the same when a workload gets a further parameter."""
         return {name: value for name, value in serialize(self).items() if value is not None}
 
-    engine: ClassVar[str] = ENGINES[0]
-    """The engine that the load is for."""
+    of_engines: ClassVar[tuple[str, ...]]
+    """The engines that the load is for."""
 
     @property
     @abstractmethod
@@ -329,7 +246,7 @@ class WhatIfSpec(Strict):
     """The change that a study tries on a dbms of another one, on whose screen of a regression it stands."""
 
     study: Name
-    change: Annotated[str, Field(min_length=1, examples=["performance_schema = OFF"])]
+    change: Annotated[str, Field(min_length=1, examples=["buffer_size = 64M"])]
 
 
 class StudySpec(Strict):
@@ -371,7 +288,7 @@ class StudySpec(Strict):
     what_if: WhatIfSpec | None = None
     """The study that this one tries a change of, and the change in words; `rqps.what_if` writes it."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
-    """One of `dbms`: after the study, the parts of what the performance schema records there are measured by
+    """One of `dbms`: after the study, the parts of what its scenario records are measured by
     themselves, in levels that are studies of their own, as far as they cost something."""
 
     @model_validator(mode="after")

@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from rqps.errors import RqpsError
-from rqps.study.document import instead
-from rqps.study.perf_schema import Scenario, absent
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
+
+from rqps.engines import Option, facts_of
+from rqps.engines.asked import BuildSpec
+from rqps.errors import RqpsError, instead
 from rqps.study.runs_file import (
-    BuildSpec,
-    Option,
     PlacementKind,
     RunsFile,
     StudySpec,
@@ -53,6 +53,15 @@ def in_words(mode: Mode, number: int) -> str:
     return f"round {number}" if mode == "throughput" else f"{mode}, round {number}"
 
 
+def _scenario(value: Any, info: ValidationInfo) -> Any:
+    """A scenario as its engine has it; None stays None."""
+    return None if value is None else facts_of(info.data["build_spec"].engine).scenarios.read(value)
+
+
+def _plain(scenario: Any) -> Any:
+    return None if scenario is None else TypeAdapter(type(scenario)).dump_python(scenario, mode="json")
+
+
 @dataclass(frozen=True)
 class Run:
     """One dbms in one round on a host, or several that take turns in a duet: what succeeds, fails or is resumed."""
@@ -74,7 +83,8 @@ class Run:
     build_spec: BuildSpec
     config: str
     options: Mapping[str, Option]
-    perf_schema: Scenario | None
+    scenario: Annotated[Any, PlainValidator(_scenario), PlainSerializer(_plain)]
+    """The scenario of its engine that the config asks for, if any."""
     round: int
     position: int
     """Its index in the study's random order."""
@@ -122,8 +132,8 @@ class Run:
     @property
     def absent(self) -> str | None:
         """The reason why its build's version, where it is promised, lacks what the config asks for; else None."""
-        version = self.build_spec.mysql
-        return absent(version, self.perf_schema) if version and self.perf_schema else None
+        version, scenarios = self.build_spec.version, facts_of(self.build_spec.engine).scenarios
+        return scenarios.absent(version, self.scenario) if version and self.scenario else None
 
 
 def unfold(
@@ -141,7 +151,8 @@ def unfold(
     def run(mode: Mode, number: int, dbms: str, side: str | None = None) -> Run:
         build, config = build_and_config(dbms)
         build_spec = runs_file.builds[build]
-        options, scenario = resolve(runs_file.configs, config), resolve_scenario(runs_file.configs, config)
+        options = resolve(runs_file.configs, config)
+        scenario = resolve_scenario(runs_file.configs, config, build_spec.engine)
         return Run(
             study=study,
             question=spec.question,
@@ -156,7 +167,7 @@ def unfold(
             build_spec=build_spec,
             config=config,
             options=options,
-            perf_schema=scenario,
+            scenario=scenario,
             round=number,
             position=len(runs),
             seed=seed,
@@ -306,9 +317,13 @@ def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
     return tuple(sorted(dbms, key=lambda one: hashlib.sha256(f"{seed} {number} {one}".encode()).digest()))
 
 
-def identity(
-    build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySpec, scenario: Scenario | None = None
-) -> str:
+def scenario_asked(build_spec: BuildSpec, scenario: Any) -> dict[str, Any]:
+    """The scenario of a dbms as plain values below the key of its engine; nothing where none is asked for, so that
+    runs of before there were any are still known."""
+    return {} if scenario is None else {facts_of(build_spec.engine).scenarios.KEY: scenario.asked()}
+
+
+def identity(build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySpec, scenario: Any = None) -> str:
     """16 digits that change when anything changes that is asked of a run's server or its load."""
     asked: dict[str, Any] = {
         "build": build_spec.model_dump(mode="json", exclude_none=True),
@@ -317,7 +332,6 @@ def identity(
         "parameters": spec.parameters.model_dump(mode="json"),
         "placement": spec.placement,
     }
-    if scenario is not None:  # only then, so that runs of before there were any are still known
-        asked["perf_schema"] = scenario.asked()
+    asked |= scenario_asked(build_spec, scenario)
     canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

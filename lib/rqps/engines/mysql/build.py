@@ -9,12 +9,11 @@ from pathlib import Path
 
 from rqps import engines
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, made_once, short_key
+from rqps.engines.asked import BuildSpec
+from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.sources import Sought, Source, debian, look_up
 from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
-from rqps.store.manifest import sha256
-from rqps.study import BuildSpec
 
 BINARIES = (
     "bin",
@@ -51,7 +50,7 @@ def source(name: str, spec: BuildSpec) -> Source:
     sought = Sought("mysqld", layout, "mysql-server-core")
     if spec.source is not None:
         return Source(spec, sought)
-    spec, entry = look_up(name, str(spec.version))
+    spec, entry = look_up(name, spec)
     return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
 
 
@@ -66,9 +65,9 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     environment = {} if of_debian else library_environment(name, mysqld, say)
     facts = _facts(mysqld, argv, environment)
     version = facts["version"]
-    if spec.mysql is not None and version != spec.mysql and not version.startswith(f"{spec.mysql}."):
+    if spec.version is not None and version != spec.version and not version.startswith(f"{spec.version}."):
         raise RqpsError(
-            f"builds.{name}.mysql: {spec.mysql} was promised, but {origin.words} is {version}",
+            f"builds.{name}.mysql: {spec.version} was promised, but {origin.words} is {version}",
             fix=f'write mysql: "{version}", or correct the source',
         )
     return Build(

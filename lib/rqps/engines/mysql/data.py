@@ -9,14 +9,13 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from rqps import keeper
-from rqps.engines import Say
+from rqps.engines import Option, Say
 from rqps.engines.cache import cache_dir, copy_folder, made_once, short_key
 from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.instance import Server, mysqld, running
 from rqps.engines.mysql.options import argument
 from rqps.engines.mysql.reports import Known, read_known
 from rqps.errors import RqpsError
-from rqps.study import Option
 
 SHAPING = (
     "character_set_server",

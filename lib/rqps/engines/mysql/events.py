@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.perf_schema import STATUS, State, class_of, classes
 from rqps.engines.mysql.reports import Found, explained, memory_status, read_setup, read_status, schema_rows
 from rqps.engines.mysql.scenario import Realised, built_in, is_always_on
 from rqps.errors import RqpsError
-from rqps.study.perf_schema import State, class_of, classes
 
 DIGEST, ERROR = "digest", "error"
 LOADS_USER = "root"
@@ -33,7 +33,6 @@ CLOSING_PATIENCE_S = 10.0
 LOOK_S = 0.02
 MOST_SHOWN = 12
 _LOCK = "rqps_proof"
-_STATUS = "perf_schema/"
 """In front of the names of events, among the server's own status variables."""
 _LOST_THREADS = "performance_schema_thread_instances_lost"
 _METADATA_LOCK = "wait/lock/metadata/sql/mdl"
@@ -60,7 +59,7 @@ class StepWatch:
         if self._asked:
             self._verify(self._asked, transactions)
             memory_bytes = memory_status(self._connection).get("performance_schema.memory", 0)
-            self._after[f"{_STATUS}memory_bytes"] = str(memory_bytes)
+            self._after[f"{STATUS}memory_bytes"] = str(memory_bytes)
         return self._after
 
     def lost(self) -> Iterator[str]:
@@ -73,7 +72,7 @@ class StepWatch:
     def _read(self) -> dict[str, str]:
         status = read_status(self._connection)
         events = recorded(self._connection, self._asked) if self._asked else {}
-        return status | {f"{_STATUS}{name}": str(count) for name, count in events.items()}
+        return status | {f"{STATUS}{name}": str(count) for name, count in events.items()}
 
     def _grew(self, name: str) -> int:
         return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
@@ -85,7 +84,7 @@ class StepWatch:
                 fix="set performance_schema_max_thread_instances to the connections of the load and 100 more",
             )
         verify(self._connection, asked, self._step, changed="in the middle of it")
-        events = {name.removeprefix(_STATUS): self._grew(name) for name in self._after if name.startswith(_STATUS)}
+        events = {name.removeprefix(STATUS): self._grew(name) for name in self._after if name.startswith(STATUS)}
         texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
         work = {"transactions": transactions, "connections": self._grew("Connections"), "texts": texts}
         if wrong := list(mistaken(asked, by_kind(events), **work)):

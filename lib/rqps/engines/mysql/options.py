@@ -8,8 +8,8 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from rqps.engines import Option
 from rqps.errors import RqpsError
-from rqps.study import Option
 
 Value = str | int | float | bool
 

@@ -12,10 +12,10 @@ import pymysql
 from pymysql.constants import ER
 from pymysql.cursors import DictCursor
 
+from rqps.engines.asked import Connections
 from rqps.engines.mysql.instance import Connection, query
+from rqps.engines.mysql.perf_schema import State
 from rqps.errors import RqpsError
-from rqps.study import Connections
-from rqps.study.perf_schema import State
 
 Row = dict[str, Any]
 Plan = dict[str, Any]

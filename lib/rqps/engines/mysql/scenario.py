@@ -8,9 +8,7 @@ from dataclasses import dataclass, field, replace
 import psutil
 
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.reports import Known
-from rqps.errors import RqpsError
-from rqps.study.perf_schema import (
+from rqps.engines.mysql.perf_schema import (
     Scenario,
     State,
     Switch,
@@ -21,6 +19,8 @@ from rqps.study.perf_schema import (
     later_than,
     unmatched,
 )
+from rqps.engines.mysql.reports import Known
+from rqps.errors import RqpsError
 
 _AT_START = {"timed": "ON", "counted": "COUNTED", "off": "OFF"}
 _NEVER_TIMED = ("memory", "error")

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from rqps import engines
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, made_once, short_key
+from rqps.engines.asked import BuildSpec
+from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.rocksdb.flags import Flags, db_bench_arguments, driver_arguments
 from rqps.engines.sources import Sought, Source, catalogue, look_up
 from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
-from rqps.store.manifest import sha256
-from rqps.study import BuildSpec
 
 DB_BENCH = "db_bench"
 LIBRARIES = ("librocksdbjni-linux64.so", "librocksdb.so")
@@ -66,7 +65,7 @@ def source(name: str, spec: BuildSpec) -> Source:
             fix="take one that `rqps servers` lists, or the path of a db_bench or a librocksdb.so of your own, as in "
             f'{{path: ~/rocksdb/db_bench, rocksdb: "{version}"}}',
         )
-    spec, entry = look_up(name, version, "rocksdb")
+    spec, entry = look_up(name, spec)
     return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
 
 
@@ -96,9 +95,9 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     environment = library_environment(name, program, say) if program.name == DB_BENCH else {}
     facts = _facts(program, argv, environment, say)
     version = facts["version"]
-    if spec.rocksdb is not None and version != spec.rocksdb and not version.startswith(f"{spec.rocksdb}."):
+    if spec.version is not None and version != spec.version and not version.startswith(f"{spec.version}."):
         raise RqpsError(
-            f"builds.{name}.rocksdb: {spec.rocksdb} was promised, but {origin.words} is {version}",
+            f"builds.{name}.rocksdb: {spec.version} was promised, but {origin.words} is {version}",
             fix=f'write rocksdb: "{version}", or correct the source',
         )
     if facts["assertions"]:

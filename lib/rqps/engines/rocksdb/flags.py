@@ -8,10 +8,8 @@ from importlib.resources import files
 
 import yaml
 
-from rqps.engines import Build
-from rqps.errors import RqpsError
-from rqps.study import Option
-from rqps.study.document import instead
+from rqps.engines import Build, Option
+from rqps.errors import RqpsError, instead
 
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _DIGITS = {"true": "1", "false": "0"}

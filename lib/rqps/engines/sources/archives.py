@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from tarfile import FilterError, HeaderError, ReadError, TarInfo
 from typing import IO, BinaryIO, ClassVar, Self
 
+from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
-from rqps.store.manifest import sha256
 from rqps.terminal import megabytes
 
 MOST_BYTES = 12_000_000_000

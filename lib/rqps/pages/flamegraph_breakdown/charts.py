@@ -8,6 +8,7 @@ import polars as pl
 from rqps import show
 from rqps.pages.flamegraph_breakdown.findings import Profile
 from rqps.profile.call_tree import FOLD_BELOW
+from rqps.profile.components import component_colours
 from rqps.show.flame import figure, with_error
 from rqps.show.theme import MUTED
 from rqps.stats import most_changed, usable
@@ -23,50 +24,6 @@ ORDER = (RUNNING, NO_CPU, *KINDS.values(), BLOCKED)
 MOST_ROWS_OF_TIME = 60
 
 _CELL = ["host", "step", "dbms"]
-COMPONENT_COLOURS = {
-    "network": "#8a949c",
-    "connection and statement": "#c3ccd3",
-    "parser": "#08306b",
-    "resolver": "#2171b5",
-    "optimizer": "#6baed6",
-    "executor": "#0072b2",
-    "character sets and sorting": "#9ecae1",
-    "handler": "#56b4e9",
-    "InnoDB rows and versions": "#00441b",
-    "InnoDB index creation": "#7fbc41",
-    "InnoDB B-tree": "#009e73",
-    "InnoDB buffer pool": "#66c2a4",
-    "InnoDB redo log": "#238b45",
-    "undo, purge and transactions": "#a1d99b",
-    "InnoDB background": "#c7e9c0",
-    "locks and latches": "#762a83",
-    "performance schema": "#d55e00",
-    "dictionary and metadata": "#cc79a7",
-    "allocator": "#882255",
-    "mutexes of the C library": "#c2a5cf",
-    "libraries": "#999933",
-    "driver": "#8a949c",
-    "RocksDB database": "#08306b",
-    "RocksDB versions and tables": "#2171b5",
-    "RocksDB iterators": "#6baed6",
-    "RocksDB memtables": "#0072b2",
-    "RocksDB write-ahead log": "#238b45",
-    "RocksDB block cache": "#66c2a4",
-    "RocksDB index": "#00441b",
-    "RocksDB filter": "#7fbc41",
-    "RocksDB data blocks": "#009e73",
-    "checksums": "#762a83",
-    "compression": "#cc79a7",
-    "RocksDB flush and compaction": "#a1d99b",
-    "RocksDB files": "#c7e9c0",
-    "RocksDB perf context and statistics": "#d55e00",
-    "kernel: network": "#e69f00",
-    "kernel: scheduler": "#fdd049",
-    "kernel: memory": "#8c6d31",
-    "kernel: files": "#bd9e39",
-    "kernel: rest": "#e7cb94",
-}
-"""The colour of each component, in all reports: the SQL layer blue, engines green, the kernel yellow and brown."""
 _KEYS = ("host", "dbms", "round", "step")
 
 
@@ -85,7 +42,8 @@ def components(profile: Profile) -> Any:
     bars = bars.group_by("step", "dbms", "row", "kind", maintain_order=True).agg(pl.col("cost", "share").sum())
     totals = bars.group_by("row", maintain_order=True).agg(pl.col("share", "cost").sum())
     totals = totals.with_columns(pl.col("cost").map_elements(figure, pl.String).alias("label"))
-    colours = {part: COMPONENT_COLOURS.get(part, MUTED) for part in named} | {REST: show.GRID}
+    known = component_colours()
+    colours = {part: known.get(part, MUTED) for part in named} | {REST: show.GRID}
     unit = parts["unit"][0]
     room = show.room(1.12, totals["share"])
     chart = _stacked(bars, totals, colours, f"{unit}, base = 1", room=room, unit=unit)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from rqps import stats
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, instead
 from rqps.profile import breakdown, flame_trees, in_layers, instruction_costs, operation_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN
 from rqps.profile.instructions import COUNTED
@@ -16,7 +16,6 @@ from rqps.show import Row
 from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 from rqps.study import build_and_config
-from rqps.study.document import instead
 
 
 class Question(NamedTuple):

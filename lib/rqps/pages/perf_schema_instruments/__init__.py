@@ -8,6 +8,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show
+from rqps.engines.mysql.perf_schema import fits
 from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.show import VERDICT_COLOURS, Column, Row
 from rqps.show.theme import numbers
@@ -22,7 +23,6 @@ from rqps.stats.scenarios import (
     with_events,
 )
 from rqps.store.read import Study, load_levels
-from rqps.study.perf_schema import fits
 
 MOST_ROWS = 80
 LABELS_PX = 250

@@ -8,11 +8,12 @@ import altair as alt
 import polars as pl
 
 from rqps import show
+from rqps.engines.mysql.perf_schema import DISABLED, ENABLED
 from rqps.show import INK, Nothing
 from rqps.show.theme import numbers
 from rqps.stats import STUDENT, absolute, measured
 from rqps.stats.metrics import CPU
-from rqps.stats.scenarios import DISABLED, ENABLED, scenario_rounds, with_added
+from rqps.stats.scenarios import scenario_rounds, with_added
 from rqps.store.read import Study
 
 SUM, REST = "sum of the parts", "left over"

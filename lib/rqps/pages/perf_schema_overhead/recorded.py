@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps import show
+from rqps.engines.mysql import perf_schema
 from rqps.pages.perf_schema_overhead.parts import step_on_build
 from rqps.show import Column, Nothing, Sentences
 from rqps.show.theme import numbers
@@ -17,8 +18,8 @@ from rqps.store.read import Study
 def events(study: Study) -> list[Any]:
     """Tables of the events per statement with the time that one takes, and of the clocks that time them."""
     of_clocks = show.table(clocks(study.settings), name="timers")
-    costs = scenarios.scenario_costs(study, scenarios.DISABLED)
-    costs = scenarios.scenario_costs(study, scenarios.OFF) if costs.is_empty() else costs
+    costs = scenarios.scenario_costs(study, perf_schema.DISABLED)
+    costs = scenarios.scenario_costs(study, perf_schema.OFF) if costs.is_empty() else costs
     rows = scenarios.with_events(costs, scenarios.events_per_statement(study)).drop_nulls("per_statement")
     if rows.is_empty():
         return [Sentences(["The runs of this study do not say what the performance schema recorded."]), of_clocks]
@@ -64,7 +65,7 @@ def clocks(settings: pl.LazyFrame) -> pl.DataFrame:
 
 def memory_use(study: Study) -> pl.DataFrame:
     """One row per dbms: megabytes that its performance schema allocated, and that the whole server had in memory."""
-    of_schema = study.status.filter(pl.col("name") == scenarios.MEMORY)
+    of_schema = study.status.filter(pl.col("name") == perf_schema.MEMORY)
     of_dbms = {}
     for name, rows, megabytes in (
         ("perf_schema_mb", of_schema, pl.col("value").cast(pl.Int64) / 1e6),

@@ -7,13 +7,14 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show
+from rqps.engines.mysql.perf_schema import DISABLED, OFF
 from rqps.pages.perf_schema_overhead.parts import step_on_build
 from rqps.show import COST_SIGNS, SERIES, SIGNS, Column, Nothing, Row, Sentences, in_order, interval_of
 from rqps.show.lines import NUMBERS_AXIS, panels
 from rqps.show.theme import numbers
 from rqps.stats import absolute, measured
 from rqps.stats.metrics import CPU, THROUGHPUT
-from rqps.stats.scenarios import DISABLED, OFF, ranked, scenario_costs, scenarios
+from rqps.stats.scenarios import ranked, scenario_costs, scenarios
 from rqps.store.read import Study
 
 MOST_ROWS = 72

@@ -5,10 +5,11 @@ from typing import Any
 
 import polars as pl
 
+from rqps.engines.mysql.perf_schema import DEFAULT, DISABLED, ENABLED, OFF
 from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
 from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.show import Column, Nothing, Row, Sentences, interval_of, rounds_of, table
-from rqps.stats.scenarios import DEFAULT, DISABLED, ENABLED, OFF, ranked, scenario_rounds, with_added
+from rqps.stats.scenarios import ranked, scenario_rounds, with_added
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study, load
 from rqps.terminal import percent

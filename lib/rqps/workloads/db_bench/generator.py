@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from rqps.engines.rocksdb import Database
+from rqps.engines.rocksdb.engine import Database
 from rqps.engines.rocksdb.flags import plain
 from rqps.errors import RqpsError
 from rqps.workloads import How

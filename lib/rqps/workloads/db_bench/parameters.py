@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, field_validator, model_validator
 
+from rqps.errors import instead
 from rqps.study import BuildSpec, Connections, Parameters
-from rqps.study.document import instead
 from rqps.workloads.db_bench.steps import ALL, Setup, Step, common, find, setups, steps
 
 Count = Annotated[int, Field(ge=1)]
@@ -39,7 +39,7 @@ SetupName = Annotated[str, *_SETUP]
 
 
 class DbBenchParameters(Parameters):
-    engine: ClassVar[str] = "rocksdb"
+    of_engines: ClassVar[tuple[str, ...]] = ("rocksdb",)
 
     setups: tuple[SetupName, ...] = Field(default=("byrx",), strict=False, json_schema_extra={"minItems": 1})
     """Ways to keep the database. All steps are done on one, then on the next. `byrx` has it in RocksDB's block cache,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Unpack
 
-from rqps.engines.rocksdb import Database, PreparedLibrary, locate
+from rqps.engines.rocksdb.engine import Database, PreparedLibrary, locate
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS

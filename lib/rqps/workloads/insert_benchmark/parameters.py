@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,8 @@ SMALLER_WRITES = 5
 
 class InsertBenchmarkParameters(Parameters):
     form: Form = "current"
+
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
     """The benchmark as it was done at a time: `current` (since the end of 2023), `2023` (range queries only), or
     `2021` (without deletes, two steps for each rate)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
@@ -91,7 +93,7 @@ class InsertBenchmarkParameters(Parameters):
         return ""
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:
-        old = [name for name, spec in builds.items() if (spec.mysql or "").startswith("5.5.")]
+        old = [name for name, spec in builds.items() if (spec.version or "").startswith("5.5.")]
         if old and duet:
             return (
                 f"{', '.join(old)} can't take turns: MySQL 5.5 loses its connections when it is stopped for others; "

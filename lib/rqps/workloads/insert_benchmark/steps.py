@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rqps.study.document import instead
+from rqps.errors import instead
 
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
 LOAD, INDEX = "l.i0", "l.x"

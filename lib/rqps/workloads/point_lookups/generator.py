@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from rqps.engines import engine_of
+from rqps.engines.cache import sha256
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.sources import catalogue
 from rqps.engines.sources.programs import library_environment, said
 from rqps.errors import RqpsError
-from rqps.store.manifest import Warning_, sha256
+from rqps.store.manifest import Warning_
 from rqps.study import BuildSpec
 from rqps.workloads import Answer, How
 from rqps.workloads.load_generator import LoadGenerator, run_to_its_end
@@ -97,7 +98,7 @@ def mysqlslap(asked: str) -> Slap:
 
 def with_mysqlslap() -> list[str]:
     """Versions of the catalogue that bring one."""
-    return [version for version, entry in catalogue().items() if "bin/mysqlslap" in entry.files]
+    return [version for version, entry in catalogue("mysql").items() if "bin/mysqlslap" in entry.files]
 
 
 class Counted(NamedTuple):

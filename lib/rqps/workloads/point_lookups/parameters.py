@@ -2,12 +2,12 @@
 
 import os
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
+from rqps.errors import instead
 from rqps.study import Connections, Parameters
-from rqps.study.document import instead
 from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows
 
 Count = Annotated[int, Field(ge=1)]
@@ -65,6 +65,8 @@ _SOME: Any = {"minItems": 1}
 
 class PointLookupsParameters(Parameters):
     engines: tuple[Engine, ...] = Field(default=("innodb", "memory"), strict=False, json_schema_extra=_SOME)
+
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
     """Storage engines, as SHOW ENGINES of the servers names them, in small letters."""
     kinds: tuple[KindName, ...] = Field(default=tuple(KINDS), strict=False, json_schema_extra=_SOME)
     """Kinds of query. Each is done on every engine, from every number of clients."""

@@ -1,6 +1,6 @@
 """Parameters of the sysbench workload that a study may set."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -60,6 +60,8 @@ class SysbenchParameters(Parameters):
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
     )
+
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
     """Done in this order, on the same server, one after the other. A list's name stands for all of its steps."""
     tables: Count = 1
     table_rows: Count = 100_000

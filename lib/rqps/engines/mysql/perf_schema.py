@@ -4,17 +4,35 @@ Those with a name are in scenarios.yaml; the kinds of instruments, each with its
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 
-from rqps.errors import RqpsError
-from rqps.study.document import instead
+from rqps.engines import Option, Strict, Version, option_name
+from rqps.errors import RqpsError, instead
+
+KEY = "perf_schema"
+SWITCH = "performance_schema"
+"""The option that a scenario decides."""
+ABOUT = "The scenario of the performance schema: one by its name, or a set of one's own."
+STATUS = "perf_schema/"
+STATEMENTS = "questions"
+MEMORY = "perf_schema/memory_bytes"
+OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
+"""The scenarios that others are compared with."""
+BY_OPTION: Mapping[str, str] = {"OFF": OFF, "0": OFF, "ON": DEFAULT, "1": DEFAULT}
+_WRITE_BELOW = {
+    "performance_schema_instrument": 'instruments: {"wait/io/%": timed}',
+    "performance_schema_consumer_": "consumers: {events_waits_current: on}",
+}
+_COUNTED = ("memory", "error")
+"""Kinds of instruments that count, and have no times."""
+Place = tuple[Any, ...]
 
 Kind = Literal["on", "off", "compiled-out"]
 State = Literal["timed", "counted", "off"]
@@ -120,12 +138,6 @@ InstrumentState = Annotated[State, BeforeValidator(_off_is_a_word)]
 Pattern = Annotated[str, Field(min_length=1)]
 
 
-class Strict(BaseModel):
-    """A part of a YAML file, in which no other keys may stand."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
-
-
 class ScenarioSpec(Strict):
     """A set of one's own. A named scenario is one that extends it and says nothing else."""
 
@@ -201,9 +213,71 @@ PerfSchema = Annotated[
     BeforeValidator(spelt_out, json_schema_input_type=_Word | Literal[False] | ScenarioSpec),
 ]
 """As a config has it: `waits-only`, or a mapping."""
+MODEL, SPEC = PerfSchema, ScenarioSpec
 
 
-Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
+def read(value: Any) -> Scenario:
+    """A scenario out of its plain fields."""
+    return TypeAdapter(Scenario).validate_python(value)
+
+
+def decide(options: Mapping[str, Option], asked: Scenario) -> dict[str, Option]:
+    """The options of a config with this scenario: the switch is the scenario's."""
+    others = {name: option for name, option in options.items() if name != SWITCH}
+    return others if asked.kind == "compiled-out" else others | {SWITCH: Option(asked.kind == "on")}
+
+
+def part(patterns: tuple[str, ...]) -> dict[str, Any]:
+    """A set of these instruments, with the consumers of their kinds."""
+    kinds = dict.fromkeys(kind for pattern in patterns if (kind := class_of(pattern)))
+    instruments = {pattern: "counted" if pattern.split("/")[0] in _COUNTED else "timed" for pattern in patterns}
+    return {
+        "instruments": instruments,
+        "consumers": {name: True for kind in kinds for name in classes().instruments[kind].consumers},
+    }
+
+
+def problems(name: str, configs: Mapping[str, Any], chain: list[str]) -> Iterator[tuple[Place, str]]:
+    """Mistakes in a config's scenario, and options that a scenario decides."""
+    config = configs[name]
+    decided = next((other for other in chain if configs[other].get(KEY) is not None), None)
+    for key in config:
+        option = option_name(key)
+        if option == SWITCH and decided:
+            where = "here" if decided == name else f"of {decided!r}, which this config extends,"
+            yield (key,), f"the {KEY} {where} decides that; leave it out, or write {KEY}: off"
+        for start, below in _WRITE_BELOW.items():
+            if option.startswith(start):
+                yield (key,), f"write it below {KEY}, as in {below}"
+    asked = config.get(KEY)
+    if asked is not True and isinstance(asked := spelt_out(asked), dict):
+        yield from _of_a_set((KEY,), asked)
+
+
+def _of_a_set(place: Place, asked: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+    parent = asked.get("extends")
+    if isinstance(parent, str):
+        if parent not in names():
+            yield place, f"unknown scenario {parent!r}; {instead(parent, names(), 'scenarios')}"
+        elif named(parent).kind != "on" and len(asked) > 1:
+            yield place, f"nothing can be added to {parent!r}, which records nothing; extend another"
+    for kind in ("instruments", "consumers"):
+        switches = asked.get(kind)
+        if isinstance(switches, dict):
+            for pattern, state in switches.items():
+                yield from _of_a_pattern((*place, kind, pattern), pattern, state, switches)
+
+
+def _of_a_pattern(place: Place, pattern: str, state: Any, others: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+    plain = pattern.removesuffix("?")
+    if plain != pattern and plain in others:
+        yield place, f"says the same as {plain!r}; keep one"
+    if "?" in plain or "*" in plain:
+        yield place, "in a pattern only % stands for anything; a ? at its end leaves it out where nothing fits"
+    if plain.startswith("thread/"):
+        yield place, "threads are no instruments; all of them are watched, in every scenario"
+    if state == "timed" and plain.split("/")[0] in _COUNTED:
+        yield place, f"{plain.split('/')[0]} is counted, never timed; write counted"
 
 
 class InstrumentClass(Strict):

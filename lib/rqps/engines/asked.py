@@ -1,0 +1,137 @@
+"""A build and its options, as runs.yaml asks an engine for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+
+from pydantic import Field, StringConstraints, create_model, model_validator
+
+from rqps.engines import ENGINES, Option, Strict, Version, facts_of, facts_of_all
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
+
+
+class _Source(Strict):
+    """One build: a version of the catalogue, or a source, whose version may be promised beside it.
+
+    >>> BuildSpec(path="/opt/db/8040_rel_o2nofp").source
+    'path'
+    """
+
+    path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
+    """A directory with a build in it, absolute or below `~/`: an unpacked release or a build tree. Of a library one
+    that holds it, or the program that loads it."""
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
+    """A tarball or a zip; `sha256` must be given with it."""
+    maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None
+    """`group:artifact:version`, then the archive's type and classifier where it has them."""
+    npm: Annotated[str, StringConstraints(pattern=r"^(@[\w.-]+/)?[\w.-]+@[\w.+-]+$")] | None = None
+    """`name@version`."""
+    debian: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
+    """A package of the Debian suite that `suite` names."""
+    suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None
+    on_path: Annotated[bool, Field(description="true: the server's program on PATH")] | None = None
+    sha256: Sha256 | None = None
+    """The archive's. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **keys: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def engine(self) -> str:
+        """The engine that it is a build of: the one whose version it promises, or whose program its path names."""
+        promised = [name for name in ENGINES if getattr(self, name) is not None]
+        by_path = [name for name in ENGINES if str(self.path).endswith(f"/{facts_of(name).program}")]
+        usual = [name for name in ENGINES if facts_of(name).usual]
+        return [*promised, *by_path, *usual][0]
+
+    @property
+    def version(self) -> str | None:
+        """The version that is promised."""
+        version: str | None = getattr(self, self.engine)
+        return version
+
+    @property
+    def source(self) -> str | None:
+        """The key that names its source; None for a version of the catalogue."""
+        return next((key for key in SOURCES if getattr(self, key) is not None), None)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [key for key in SOURCES if getattr(self, key) is not None]
+        versions = [key for key in ENGINES if getattr(self, key) is not None]
+        if len(versions) > 1:
+            raise ValueError(f"a build is of one engine, not of {' and '.join(versions)}: keep one of them")
+        if len(given) > 1:
+            raise ValueError(f"a build has one source, not {' and '.join(given)}: keep one of them")
+        if not given and not versions:
+            usual = facts_of(self.engine)
+            words = f'{usual.name}: "{usual.example}"'
+            raise ValueError(f"give a version ({words}) or a source, one of {', '.join(SOURCES)}")
+        if self.on_path is False:
+            raise ValueError("on_path: true or nothing")
+        if self.url is not None and self.sha256 is None:
+            raise ValueError("a url needs the archive's sha256 beside it")
+        if self.sha256 is not None and self.source not in ("url", "maven", "npm"):
+            raise ValueError("sha256 is for an archive (url, maven, npm)")
+        if (self.debian is None) != (self.suite is None):
+            package = facts_of(self.engine).debian_package
+            raise ValueError(f"debian and suite go together, as in debian: {package}, suite: sid")
+        return self
+
+
+if TYPE_CHECKING:
+    BuildSpec = _Source
+else:
+    BuildSpec = create_model(
+        "BuildSpec",
+        __base__=_Source,
+        __doc__=_Source.__doc__,
+        **{
+            facts.name: (
+                Version | None,
+                Field(
+                    None,
+                    description=f"The version of a build of {facts.title}: looked up in the catalogue where it "
+                    "stands alone, else what the source must turn out to be. Two numbers, as in 9.7, promise any "
+                    "release of a series.",
+                ),
+            )
+            for facts in facts_of_all()
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Connections:
+    """The number of connections that a server has to take at once."""
+
+    parameter: str
+    """The one that asks for the most clients: `threads`."""
+    clients: int
+    ours: int
+
+    @property
+    def needed(self) -> int:
+        return self.clients + self.ours
+
+
+class Asked(Protocol):
+    """A dbms as a run asks for it."""
+
+    @property
+    def dbms(self) -> str: ...
+    @property
+    def build(self) -> str: ...
+    @property
+    def build_spec(self) -> BuildSpec: ...
+    @property
+    def config(self) -> str: ...
+    @property
+    def options(self) -> Mapping[str, Option]: ...
+    @property
+    def scenario(self) -> Any:
+        """The scenario that the config asks for, of the engine's own type; None where it asks for none."""

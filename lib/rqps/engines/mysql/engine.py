@@ -1,0 +1,176 @@
+"""MySQL, a server with SQL: a config in the form of its build's version, and the server that is opened with it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rqps.engines import Counted, Say, Start, Watch
+from rqps.engines.asked import Asked
+from rqps.engines.mysql import data, events
+from rqps.engines.mysql.build import Build, known_version, locate, source
+from rqps.engines.mysql.data import Origin
+from rqps.engines.mysql.instance import Server, start
+from rqps.engines.mysql.options import Translated, canonical, mismatches, translate
+from rqps.engines.mysql.perf_schema import absent
+from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
+from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
+from rqps.errors import RqpsError
+
+__all__ = [
+    "MeasuredServer",
+    "PreparedServer",
+    "counted",
+    "foresee",
+    "known_version",
+    "locate",
+    "memory_bytes",
+    "prepare",
+    "prepared",
+    "source",
+]
+
+counted = Counted("dispatch_command(*)", "connection")
+"""It serves a client's command. The brackets leave out parts that a compiler split off, which would end counting."""
+BUFFER_POOL = "innodb_buffer_pool_size"
+USUAL_BUFFER_POOL_BYTES = 128 << 20
+BESIDE_IT_BYTES = 400 << 20
+"""A server's memory beside its buffer pool, about: the performance schema, connections, the program."""
+
+
+def memory_bytes(asked: Asked) -> int:
+    option = asked.options.get(BUFFER_POOL)
+    pool = canonical(option.value) if option else ""
+    return BESIDE_IT_BYTES + (int(pool) if pool.isdecimal() else USUAL_BUFFER_POOL_BYTES)
+
+
+def foresee(asked: Asked) -> None:
+    """Refuses what `prepare` would, as far as that shows without fetching or starting anything: a directory without a
+    server, an option that the version does not have, or no version that was ever asked here."""
+    origin = source(asked.build, asked.build_spec)
+    if origin.kind in ("path", "on_path"):
+        origin.fetch(asked.build, lambda _: None)
+    tree = origin.present()
+    version = (known_version(tree) if tree else None) or asked.build_spec.version
+    its_own = data.known_before(version) if version else {}
+    if variables := its_own or data.known_before(None):
+        translate(
+            asked.options, variables, dbms=asked.dbms, version=version if its_own and version else "of any version"
+        )
+
+
+def prepare(asked: Asked, say: Say) -> "PreparedServer":
+    """The dbms of a run, its build fetched if need be, its config in the form of that version."""
+    build = locate(asked.build, asked.build_spec, say)
+    origin = data.origin(build, asked.options)
+    has = data.known(origin, say)
+    translated = translate(asked.options, has.variables, dbms=asked.dbms, version=build.version)
+    scenario = None
+    if asked.scenario is not None:
+        if reason := absent(build.version, asked.scenario):
+            raise RqpsError(
+                f"{asked.dbms}: the scenario {asked.scenario.name} is not in this version: {reason}",
+                fix=f'write mysql: "{build.version}" beside the source of {asked.build!r}, and its runs are left out',
+            )
+        scenario = realise(asked.scenario, build, has, config=asked.config)
+        refuse_too_large(translated.expected, has, asked.dbms)
+        translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
+    return PreparedServer(asked.dbms, asked.config, build, origin, translated, scenario)
+
+
+@dataclass(frozen=True)
+class PreparedServer:
+    """A dbms whose build is here, with its config in the form of that version."""
+
+    dbms: str
+    config: str
+    build: Build
+    origin: Origin
+    translated: Translated
+    scenario: Realised | None
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """As the server has to report them; a scenario stands among them as if it were an option."""
+        scenario = {"perf_schema": self.scenario.scenario.name} if self.scenario else {}
+        return {**self.translated.expected, **scenario}
+
+    @property
+    def in_words(self) -> Mapping[str, str]:
+        scenario = self.scenario.in_words if self.scenario else "as its options have it"
+        left_out = ", ".join(self.translated.left_out)
+        return {"options left out": left_out or "none", "performance schema": scenario}
+
+    def loaded(self, name: str, load: Callable[[Server], None], say: Say) -> Path:
+        return data.loaded(self.origin, name, load, say)
+
+    def open(self, directory: Path, asked: Start) -> "MeasuredServer":
+        server = start(self.build, directory, asked, self.translated.arguments)
+        return MeasuredServer(**vars(server), prepared=self)
+
+
+prepared = PreparedServer
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredServer(Server):
+    """The server of a run, which has to be as its config asks and to stay so."""
+
+    prepared: PreparedServer
+
+    @property
+    def name(self) -> str:
+        return self.prepared.dbms
+
+    @property
+    def version(self) -> str:
+        return self._variable("version")
+
+    @property
+    def version_comment(self) -> str:
+        return self._variable("version_comment")
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
+        return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
+
+    def verify(self) -> list[tuple[str, str, str]]:
+        asked, version = self.prepared.translated.expected, self.build.version
+        with closing(self.connect()) as connection:
+            reported = read_variables(connection)
+        wrong = mismatches(asked, reported)
+        if not reported["version"].startswith(version):
+            wrong.insert(0, f"version: asked for {version}, the server has {reported['version']}")
+        if wrong:
+            raise RqpsError(
+                f"{self.prepared.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
+                fix=f"change config {self.prepared.config!r} in runs.yaml to what this server and host can do",
+            )
+        verified = [(name, value, reported[name]) for name, value in asked.items()]
+        if self.prepared.scenario is None:
+            return verified
+        with events.unrecorded(self) as connection:
+            return [*verified, *events.set_up(connection, self.prepared.scenario, self.prepared.dbms)]
+
+    def settings(self) -> list[dict[str, Any]]:
+        with closing(self.connect()) as connection:
+            return read_settings(connection)
+
+    def thread_names(self) -> dict[int, str]:
+        """The performance schema's names, by the operating system's thread id; from 5.7 on."""
+        with closing(self.connect()) as connection:
+            rows = schema_rows(connection, "threads")
+        return {int(row["thread_os_id"]): str(row["name"]) for row in rows if row.get("thread_os_id")}
+
+    @contextmanager
+    def watching(self, step: str) -> Iterator[Watch]:
+        """Verifies before and after the step what is set, on a connection whose events are not recorded."""
+        scenario = self.prepared.scenario
+        with events.unrecorded(self) if scenario else closing(self.connect()) as connection:
+            yield events.StepWatch(connection, scenario, step)
+
+    def _variable(self, name: str) -> str:
+        with closing(self.connect()) as connection:
+            return read_variables(connection, name).get(name, "")

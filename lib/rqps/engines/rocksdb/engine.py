@@ -1,0 +1,268 @@
+"""RocksDB, a library without a server: the program that puts the load has it in its own process, step after step."""
+
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rqps.engines import Counted, Say, Start, Watch
+from rqps.engines.asked import Asked
+from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.rocksdb import flags
+from rqps.engines.rocksdb.build import Build, known_version, locate, source
+from rqps.engines.rocksdb.flags import Flags, plain
+from rqps.engines.sources.programs import ask
+from rqps.errors import RqpsError, no_room
+
+__all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_bytes", "prepare", "prepared", "source"]
+__all__ += ["counted", "foresee"]
+
+counted = Counted("one_operation", "client")
+"""The driver's function. A db_bench has none of that name."""
+USUAL_CACHE_BYTES = 1 << 30
+BESIDE_THE_CACHE_BYTES = 256 << 20
+"""Memtables, tables that are being read and written, the program."""
+CACHE_TYPES = {
+    "LRUCache": "lru_cache",
+    "HyperClockCache": "hyper_clock_cache",
+    "FixedHyperClockCache": "hyper_clock_cache",
+    "AutoHyperClockCache": "auto_hyper_clock_cache",
+}
+"""db_bench's words for the kinds of block cache that RocksDB's LOG names; OPTIONS files name none."""
+_CACHE = re.compile(r"block_cache_name: (\w+)")
+_SECTION = re.compile(r'\[(\S+)(?: "(.*)")?\]')
+
+
+def memory_bytes(asked: Asked) -> int:
+    option = asked.options.get("cache_size")
+    return BESIDE_THE_CACHE_BYTES + (int(plain(option.value)) if option else USUAL_CACHE_BYTES)
+
+
+def foresee(asked: Asked) -> None:
+    """Refuses what `prepare` would, as far as that shows without fetching or making anything: a path without a
+    library, and flags that db_bench does not have."""
+    origin = source(asked.build, asked.build_spec)
+    if origin.kind in ("path", "on_path"):
+        origin.fetch(asked.build, lambda _: None)
+    for name in asked.options:
+        flags.flag_of(name, asked.dbms)
+
+
+def prepare(asked: Asked, say: Say) -> "PreparedLibrary":
+    """The dbms of a run, its build fetched if need be, its config checked against what that build has."""
+    build = locate(asked.build, asked.build_spec, say)
+    options, left_out = flags.checked(asked.options, build, asked.dbms, build.db_bench)
+    return PreparedLibrary(asked.dbms, asked.config, build, options, tuple(left_out))
+
+
+@dataclass(frozen=True)
+class PreparedLibrary:
+    """A dbms whose build is here, with the flags of its config."""
+
+    dbms: str
+    config: str
+    build: Build
+    options: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def in_words(self) -> Mapping[str, str]:
+        how = "its own db_bench" if self.build.db_bench else "the driver, which is the same for all releases"
+        return {
+            "load put by": how,
+            "built by": self.build.words,
+            "flags left out": ", ".join(self.left_out) or "none",
+        }
+
+    def loaded(self, name: str, load: Callable[["Database"], None], say: Say) -> Path:
+        """A database by its name, which says who wrote it and how: it is the same for whoever opens it.
+
+        Its tables are never written again, so its copies have links to them. All read the same blocks of the disk,
+        and the number of a file, which older releases hash into the keys of the block cache, is the same in each run.
+        """
+        form = self.options.get("format_version")
+        whole = (cache_dir() / "data").resolve() / "rocksdb" / (f"{name}-format-{form}" if form else name)
+
+        def make(work: Path) -> None:
+            (work / "data").mkdir()
+            load(Database(self, work / "data", Start(log=work / "load.log")))
+            for table in [*(work / "data").glob("*/*.sst")]:
+                kept = Path("tables", table.parent.name, table.name)
+                (work / kept).parent.mkdir(parents=True, exist_ok=True)
+                table.rename(work / kept)
+                table.symlink_to(whole / kept)
+
+        return made_once(whole, make, say) / "data"
+
+    def open(self, directory: Path, asked: Start) -> "Database":
+        return Database(self, directory, asked)
+
+
+prepared = PreparedLibrary
+
+
+class _Watch:
+    """The database's account of a step comes with the load's own answer, since both are one process."""
+
+    def begin(self) -> Mapping[str, str]:
+        return {}
+
+    def end(self, transactions: int) -> Mapping[str, str]:  # noqa: ARG002 nothing is to be compared with it
+        return {}
+
+    def lost(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass
+class Database:
+    """A directory with the databases of a run. It is open as long as a step's process runs."""
+
+    prepared: PreparedLibrary
+    directory: Path
+    start: Start
+    pids: tuple[int, ...] = field(default=(), init=False)
+    """The process of the step that is under way: it has RocksDB in it."""
+    _written: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    """The options of each set-up's database."""
+
+    @property
+    def build(self) -> Build:
+        return self.prepared.build
+
+    @property
+    def name(self) -> str:
+        return self.prepared.dbms
+
+    @property
+    def version(self) -> str:
+        return self.build.version
+
+    @property
+    def version_comment(self) -> str:
+        return self.build.words
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        return {str(self.directory.parent): "<scratch>", str(self.build.directory): "<build>"}
+
+    def command(self, asked: Flags, *own: str) -> list[str]:
+        """The call of a step: flags of the config win over the step's, as later ones do in db_bench."""
+        return [*self.start.under, *self.build.command({**asked, **self.prepared.options}), *own]
+
+    def verify(self) -> list[tuple[str, str, str]]:
+        """Opens an empty database with the flags of the config, and compares what RocksDB wrote down of it."""
+        with tempfile.TemporaryDirectory(prefix="rqps-verify-", dir=self.directory.parent) as folder:
+            if self.build.db_bench:
+                own = ["--benchmarks=fillseq", "--num=1", f"--db={folder}"]
+            else:
+                own = ["create=1", f"db={folder}"]
+            call = [*self.build.command({"compression_type": "none", **self.prepared.options}), *own]
+            done = ask(call, self.build.environment)
+            if done.returncode < 0:
+                killed = f"it was killed by {signal.Signals(-done.returncode).name}"
+                raise self.refused(f"{done.stdout}\nerror: {killed}")
+            if done.returncode != 0:
+                raise self.refused(done.stdout)
+            written = written_options(Path(folder))
+            if cache := _CACHE.search((Path(folder) / "LOG").read_text(errors="replace")):
+                written["cache_type"] = CACHE_TYPES.get(cache[1], cache[1])
+        verified, wrong = [("version", self.build.version, self.build.version)], []
+        for name, value in self.prepared.options.items():
+            flag, asked = flags.known()[name], flags.written(name, value, self.prepared.options)
+            called = flag.option or flag.table or flag.driver
+            if asked is None or called not in written:
+                continue
+            if not _same(asked, written[called]):
+                wrong.append(f"{name}: asked for {asked}, RocksDB has {written[called]}")
+            verified.append((name, asked, written[called]))
+        if wrong:
+            said = f"{self.name}: RocksDB does not have what was asked for:\n  " + "\n  ".join(wrong)
+            raise RqpsError(said, fix=self._other_config)
+        return verified
+
+    @property
+    def _other_config(self) -> str:
+        return f"change config {self.prepared.config!r} in runs.yaml to what this release can do"
+
+    def refused(self, said: str) -> RqpsError:
+        """The error of a database that can't be opened."""
+        why = (
+            "\n".join(line for line in said.splitlines() if "rror" in line or "nvalid" in line)[-600:] or said[-300:]
+        )
+        fix = self.way_out(why) or self._other_config
+        return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
+
+    def way_out(self, said: str) -> str:
+        """The thing to do about words of RocksDB, where it is not the config that has to change."""
+        if no_room(said):
+            return "make room on the disk, set RQPS_SCRATCH to a folder on a larger one, or ask for fewer keys"
+        if "irect I/O" in said or "O_DIRECT" in said:
+            return (
+                "this file system has no O_DIRECT: set RQPS_SCRATCH, and with written_by RQPS_CACHE, to a folder on "
+                "one that has, or leave iodir out"
+            )
+        return ""
+
+    def settings(self) -> list[dict[str, Any]]:
+        """All options as RocksDB wrote them down, of each set-up where they differ."""
+        self._read_options()
+        found = {}
+        for name in sorted({name for options in self._written.values() for name in options}):
+            values = {setup: options[name] for setup, options in self._written.items() if name in options}
+            said = (f"{setup}: {value}" for setup, value in values.items())
+            found[name] = ", ".join(said) if len({*values.values()}) > 1 else next(iter(values.values()))
+        return [{"kind": "variable", "name": name, "value": value, "timed": None} for name, value in found.items()]
+
+    def _read_options(self) -> None:
+        for folder in sorted(self.directory.glob("*/"), key=lambda each: each.stat().st_mtime):
+            if options := written_options(folder):
+                self._written[folder.name] = options
+
+    def clear(self) -> None:
+        """Removes all databases, but not what is known of their options."""
+        self._read_options()
+        for old in self.directory.iterdir():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+    def thread_names(self) -> Mapping[int, str]:
+        """The operating system has them: `client` and `writer` of the driver, `rocksdb:low` and `rocksdb:high`."""
+        return {}
+
+    @contextmanager
+    def watching(self, step: str) -> Iterator[Watch]:  # noqa: ARG002
+        yield _Watch()
+
+    def explaining(self, step: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
+
+    def close(self) -> str:
+        for folder in self.start.scratch:
+            shutil.rmtree(folder, ignore_errors=True)
+        return ""
+
+
+def written_options(folder: Path) -> dict[str, str]:
+    """The options in the newest OPTIONS file of a database, of its default column family and its tables."""
+    written = sorted(folder.glob("OPTIONS-*[0-9]"))
+    found, section = {}, ""
+    for line in written[-1].read_text(errors="replace").splitlines() if written else ():
+        if heading := _SECTION.match(line.strip()):
+            section = heading[1]
+        elif section != "Version" and "=" in line:
+            name, _, value = line.strip().partition("=")
+            found[name] = value
+    return found
+
+
+def _same(asked: str, written: str) -> bool:
+    """True if two texts mean one value: 0.5 is 0.500000."""
+    try:
+        return float(asked) == float(written)
+    except ValueError:
+        return asked == written or asked.rpartition(":")[0] == written or written.startswith(f"{asked}:")
