@@ -114,6 +114,28 @@ READS_A_NAME = re.compile(
     r"""["']/["'] (?:not )?in (?:\w+\.)?run\b|dbms\.(?:partition|split)\(|base\.partition\("""
 )
 """Code that takes a run's id or a dbms apart: what they stand for is in columns and fields."""
+WORDS_OF_ENGINES = re.compile(
+    r"mysql|mariadb|innodb|myisam|performance_schema|perf_schema|rocksdb|db_bench|postgres|buffer_pool", re.IGNORECASE
+)
+ABOUT_ENGINES = ("engines", "workloads", "pages", "published")
+"""Rooms in which an engine's words may stand."""
+NAMES_AN_ENGINE = {
+    "store/schemas.py": "a column of the table that only the insert benchmark has",
+    "store/manifest.py": "the engine of older manifests, which named none",
+    "report/first_page.py": "the pages that it takes its first sentences from",
+}
+
+
+def test_an_engines_words_stand_where_they_belong() -> None:
+    suffixes = (".py", ".js", ".css", ".yaml", ".html")
+    elsewhere = [
+        path for path in LIBRARY.rglob("*") if path.suffix in suffixes and room_of(path) not in ABOUT_ENGINES
+    ]
+    assert len(elsewhere) > 100
+    found = {str(path.relative_to(LIBRARY)) for path in elsewhere if WORDS_OF_ENGINES.search(path.read_text())}
+    assert found <= NAMES_AN_ENGINE.keys()
+
+
 READS_NAMES = {
     "study/unfold.py": "a dbms as runs.yaml writes it",
     "study/mistakes.py": "the same, where it may be wrong",

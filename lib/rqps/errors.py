@@ -50,10 +50,10 @@ def of_the_system(error: OSError) -> RqpsError:
 def instead(word: str, known: Iterable[str], kind: str) -> str:
     """Names a word to write in place of an unknown one: the nearest, or all there are.
 
-    >>> instead("mysq", ["mysql", "path"], "keys")
-    "did you mean 'mysql'?"
-    >>> instead("zzz", ["mysql", "path"], "keys")
-    'the keys are mysql, path'
+    >>> instead("pat", ["path", "url"], "keys")
+    "did you mean 'path'?"
+    >>> instead("zzz", ["path", "url"], "keys")
+    'the keys are path, url'
     """
     by_lower = {name.lower(): name for name in islice(known, LONGEST_LIST)}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1)

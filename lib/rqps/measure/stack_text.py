@@ -48,8 +48,8 @@ def read_frame(text: bytes) -> Frame:
     Frame(name='operator new(unsigned long)', module='libstdc++.so.6.0.30')
     >>> read_frame(b"do_syscall_64 ([kernel.kallsyms])"), read_frame(b"[unknown] (//anon)")
     (Frame(name='do_syscall_64', module='[kernel]'), Frame(name='[unknown]', module='[data]'))
-    >>> read_frame(b"main (/opt/my (old)/mysqld (deleted))")
-    Frame(name='main', module='mysqld')
+    >>> read_frame(b"main (/opt/db (old)/server (deleted))")
+    Frame(name='main', module='server')
     """
     name, module = _name_and_module(text.rstrip())
     file = module.decode(errors="replace")
@@ -194,7 +194,7 @@ def _thread(who: bytes) -> Thread:
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:
     """Callers of functions without frame pointers, from the few stacks that were copied and unwound.
 
-    The C library has none in most distributions: two of five stacks of MySQL 8.0 have no caller. Each path goes from
+    The C library has none in most distributions: two of five stacks of a server have no caller. Each path goes from
     the root to a function with which another stack begins; its samples are those that had it, its weight is 0.
     """
     every = list(stacks)

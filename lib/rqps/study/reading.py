@@ -37,13 +37,14 @@ _DUE = {
         ("dict_type", "model_type", "model_attributes_type"), "keys and values are due, such as {key: value}"
     ),
 }
+_PACKAGE = next(facts.debian_package for facts in facts_of_all() if facts.usual)
 _FORMS = {
     **{facts.name: f'a version; write one such as "{facts.example}"' for facts in facts_of_all()},
     "path": "a path from the root or from ~; write all of it, such as /opt/builds/b8040 or ~/builds/b8040",
     "url": "an address; write one such as https://HOST/release-8.0.33-linux.tar.xz",
     "maven": "an archive of Maven; write group:artifact:version:type:classifier",
     "npm": "a package of npm with its version; write name@version",
-    "debian": "the name of a Debian package, such as mysql-server-core",
+    "debian": f"the name of a Debian package, such as {_PACKAGE}",
     "suite": "a Debian suite, such as sid",
     "sha256": "a SHA-256; write its 64 digits 0-9a-f, as sha256sum prints them",
 }
