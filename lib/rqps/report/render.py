@@ -32,6 +32,8 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 MOST_ROWS = 55
 FOLDED = "folded"
 """The tag of a cell of prose whose section few readers need: a page opens it by a click."""
+FRAME = 'class="dataframe"'
+"""In the HTML of a polars frame."""
 
 _TABLE_TITLE = re.compile(r"<[^>]* class=\"[^\"]*gt_title[^\"]*\"[^>]*>([^<]+)<")
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
@@ -185,6 +187,17 @@ def _is_empty(output: NotebookNode) -> bool:
     return bool(datasets) and not any(datasets.values())
 
 
+def _of_frame(html: str) -> str:
+    """The HTML of a polars frame as a page shows it: texts without quotes, a dash for null; a sentence for no rows.
+
+    >>> _of_frame('<table class="dataframe"><tbody><tr><td>&quot;scan&quot;</td><td>null</td></tr></tbody>')
+    '<table class="dataframe"><tbody><tr><td>scan</td><td>–</td></tr></tbody>'
+    """
+    if "<tbody></tbody>" in html:
+        return Nothing(["The study has none of these."])._repr_html_()
+    return re.sub(r"<td>&quot;(.*?)&quot;</td>", r"<td>\1</td>", html).replace("<td>null</td>", "<td>–</td>")
+
+
 def _title_of(chart: dict[str, Any]) -> str:
     """The title of a chart that a notebook draws itself."""
     title = chart.get("title", "")
@@ -214,7 +227,7 @@ def _part(content: Content, output: NotebookNode) -> Part:
     if "text/html" in data and (drawing := without_program(data["text/html"])):
         return Part("drawing", html=Markup(drawing))
     if "text/html" in data:
-        html = data["text/html"]
+        html = _of_frame(data["text/html"]) if FRAME in data["text/html"] else data["text/html"]
         rows, title = html.count("<tr"), _TABLE_TITLE.search(html)
         named = Markup(title[1]).unescape() if title else "the table"
         return Part("table", html=Markup(html), claim=named, rows=rows if rows > MOST_ROWS else 0)
