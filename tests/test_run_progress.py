@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_notebook
 from rqps.errors import RqpsError
 from rqps.measure.notes import noted
-from rqps.notebook import check_parameters
+from rqps.notebook import Execution, check_parameters
 from rqps.schedule.state import FIRST_GUESS_S, Estimate
 from rqps.terminal import Terminal
 
@@ -106,3 +106,12 @@ def test_none_at_all_and_something_else(tmp_path: Path) -> None:
     for number, text in enumerate(("not a notebook", "[]", "{}")):
         (tmp_path / f"{number}.ipynb").write_text(text)
         assert "can't be read as a notebook" in refusal(tmp_path / f"{number}.ipynb")
+
+
+def test_a_notebook_that_imports_altair_first_has_a_kernel_without_the_grammar_of_addresses(tmp_path: Path) -> None:
+    (tmp_path / "out/logs").mkdir(parents=True)
+    source = "import altair, sys\nassert 'lark' not in sys.modules\nassert 'rqps' not in globals()"
+    nbformat.write(new_notebook(cells=[new_code_cell(source)], metadata=PYTHON), tmp_path / "one.ipynb")
+    execution = Execution(tmp_path / "one.ipynb", tmp_path / "out", {}, only_reads=True)
+    execution.wait()
+    assert execution.error() is None

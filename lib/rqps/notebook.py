@@ -35,6 +35,8 @@ PIDS = "pids.txt"
 """File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
 QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start of what does not matter here
+KERNEL = "import rqps, runpy; runpy.run_module('ipykernel_launcher', run_name='__main__')"
+"""The program of a kernel. What rqps keeps out of jsonschema must be kept out before a notebook imports Altair."""
 SHUTDOWN_PATIENCE_S = 1.0
 """Half of it for a kernel to end by itself, then it gets a SIGTERM: about one in thirty waits for its own threads."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
@@ -225,7 +227,7 @@ def _kernel_class(
             spec = self.kernel_spec
             assert spec is not None
             # A kernel named python3 in the user's home may be another Python.
-            spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", QUIET]
+            spec.argv = [sys.executable, "-c", KERNEL, "-f", "{connection_file}", QUIET]
             with log.open("ab") as words:
                 # In a session of its own (that is Jupyter's way), so that Ctrl-C in a terminal reaches us alone.
                 env = {**os.environ, **variables}
