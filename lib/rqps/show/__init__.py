@@ -41,6 +41,7 @@ from rqps.show.sections import (
 from rqps.show.table import (
     Column,
     cut,
+    pivoted,
     ratio_cell,
     ratio_colour,
     ratio_table,

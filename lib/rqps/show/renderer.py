@@ -25,6 +25,7 @@ from rqps.errors import RqpsError
 from rqps.show import drawing
 from rqps.show.drawing import png
 from rqps.show.theme import PICTURE_WIDTH_PX
+from rqps.show.words import Nothing
 
 MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
@@ -44,8 +45,13 @@ def enable() -> None:
     alt.data_transformers.disable_max_rows()  # an error in the place of the chart
     if (shell := get_ipython()) and shell.display_formatter:
         formatters = shell.display_formatter.formatters
-        formatters["text/html"].for_type(GT, lambda table: light_html(table.as_raw_html()))
+        formatters["text/html"].for_type(GT, _table_html)
         formatters["text/plain"].for_type(GT, lambda table, printer, _cycle: printer.text(_in_words(table)))
+
+
+def _table_html(table: GT) -> str:
+    """The HTML of a table; one without rows is nothing to show, and a page leaves it out."""
+    return light_html(table.as_raw_html()) if len(table._tbl_data) else Nothing(["No rows."])._repr_html_()
 
 
 def light_html(html: str) -> str:

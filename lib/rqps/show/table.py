@@ -11,6 +11,7 @@ from great_tables import GT, html, loc, style
 from rqps.show.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on
 from rqps.show.words import (
     NOT_COMPARED,
+    Nothing,
     Sentences,
     by_host,
     coverage_of,
@@ -129,6 +130,36 @@ def spread(frame: pl.DataFrame, across: str, index: Sequence[str]) -> list[dict[
         key = tuple(row[each] for each in index)
         found.setdefault(key, dict(zip(index, key, strict=True)) | dict.fromkeys(heads))[row[across]] = row
     return list(found.values())
+
+
+def pivoted(
+    frame: pl.DataFrame,
+    across: str,
+    rows: str,
+    form: Callable[[Cell], str],
+    *,
+    name: str,
+    colour: Callable[[Cell | None], str | None] | None = None,
+    group: str = "",
+    label: str = "",
+    title: str = "",
+    note: str = "",
+    empty: str = NOT_COMPARED,
+) -> GT | Sentences:
+    """One row for each value of `rows` (below headings of `group`), one column for each value of `across`.
+
+    `form` writes a cell as HTML from the frame's row that belongs there, `colour` gives the colour behind it. Of a
+    frame without rows only the sentence `empty` is shown.
+
+    >>> frame = pl.DataFrame({"step": ["a", "b"], "dbms": ["x", "x"], "estimate": [1.0, 0.8]})
+    >>> "0.80" in pivoted(frame, "step", "dbms", lambda row: ratio(row["estimate"]), name="ratios").as_raw_html()
+    True
+    """
+    if frame.is_empty():
+        return Nothing([empty])
+    columns = [Column(value, "", form, colour, "center") for value in in_order(frame[across])]
+    cells = spread(frame, across, [*filter(None, [group]), rows])
+    return table(cells, [Column(rows, label), *columns], name=name, group=group, title=title, note=note)
 
 
 def two_lines(above: str, below: str, *, muted: bool = False) -> str:

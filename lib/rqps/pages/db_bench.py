@@ -1,0 +1,150 @@
+"""The page of db_bench: names of releases, findings, and our ratios beside those published of RocksDB 6.0 to 9.7."""
+
+from typing import Any
+
+import polars as pl
+from great_tables import GT
+
+from rqps import show, stats
+from rqps.profile import add_instruction_counts
+from rqps.profile.pair import ASSUMED
+from rqps.published import read
+from rqps.published.quoted import SIGNS
+from rqps.show import Column, Nothing, Sentences, in_order, number_of, rounds_of
+from rqps.show.words import short_dbms
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
+from rqps.store import Study
+
+AS_PUBLISHED = {"fillseq": "fillseq", "revrangewhilewriting": "revrangeww", "fwdrangewhilewriting": "fwdrangeww"}
+AS_PUBLISHED |= {"readwhilewriting": "readww", "overwrite": "overwrite"}
+"""The steps whose numbers are published, and their names there."""
+SOURCE = "rocksdb-leveled-2024"
+UNUSED_OPTIONS = (
+    r"^(blob_|compaction_options_|(bottommost_)?compression_opts|hash_index_|(wal|db_log)_dir|persist_user)"
+)
+SAME_IN_OTHER_WORDS = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_version", "options_file_version")
+"""Options whose text differs between releases and whose effect does not."""
+_COSTS = {CPU: " times the CPU time of an operation", INSTRUCTIONS: " times the instructions of an operation"}
+
+
+def releases(study: Study) -> dict[str, str]:
+    """The name of each dbms in tables, older versions first: its version, or the dbms where two have the same one."""
+    versions = dict(by_version(study).select("dbms", "version").rows())
+    return versions if len(set(versions.values())) == len(versions) else short_dbms(versions)[0]
+
+
+def by_version(study: Study) -> pl.DataFrame:
+    """One run of each dbms, older versions first."""
+    ranked = study.runs.join(stats.version_order(study.runs), on="dbms").sort("rank")
+    return ranked.unique("dbms", maintain_order=True)
+
+
+def named(study: Study, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows sorted by host, step and version, with `release` (its host too, where there are several) and `short`."""
+    if rows.is_empty():
+        return rows
+    names = show.by_host(rows.with_columns(dbms=pl.col("dbms").replace_strict(releases(study))))["dbms"]
+    return show.by_host(rows).with_columns(release=names, short=pl.col("kind").replace(AS_PUBLISHED))
+
+
+def findings(study: Study, compared: pl.DataFrame) -> Sentences:
+    """A sentence for each step with a verdict, by throughput or by what an operation costs; then the unsure ones."""
+    rows = named(study, stats.deciding(add_instruction_counts(study, compared)))
+    if rows.is_empty():
+        return Sentences(["Nothing is compared with the base."])
+    of_step = rows.with_columns(of_step=pl.len().over("short"))
+    sentences = [
+        _finding(study, decided)
+        for verdict in ("slower", "faster")
+        for _, decided in of_step.filter(verdict=verdict).group_by("short", "metric", maintain_order=True)
+    ]
+    unsure = rows.filter(verdict="unsure")
+    if unsure.height:
+        half: Any = (unsure["sure_high"] / unsure["sure_low"]).sqrt().median()
+        floor = f"; they resolve differences of about {100 * (half - 1):.0f} %" if half else ""
+        sentences.append(
+            f"The rounds leave {unsure.height} of {rows.height} comparisons unsure, by throughput and by what an "
+            f"operation costs{floor}. No conclusion is drawn for these: {', '.join(in_order(unsure['short']))}."
+        )
+    return Sentences(sentences)
+
+
+def _finding(study: Study, decided: pl.DataFrame) -> str:
+    """One sentence for comparisons of a step that have the same verdict by the same metric."""
+    cost, is_faster = _COSTS.get(decided["metric"][0], ""), decided["verdict"][0] == "faster"
+    most = decided.sort("estimate", descending=is_faster != bool(cost)).row(0, named=True)
+    word = show.verdict_words(most["metric"])[most["verdict"]]
+    names = [name for name in releases(study).values() if name in set(decided["release"])]
+    return (
+        f"{most['short']} is {word} than in {releases(study)[most['base']]} in {decided.height} of "
+        f"{most['of_step']} comparisons ({', '.join(names)}), most in {most['release']} on {most['group']}: "
+        f"{number_of(most)}{cost}.{f' {ASSUMED}' * (most['n'] == 1)}"
+    )
+
+
+def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
+    """The published ranges beside our ratios of the same steps, for the release of ours that is nearest."""
+    quotes = read().prose.filter(pl.col("place").str.starts_with("tl;dr"), source=SOURCE)
+    versions = study.runs.select("dbms", "version").unique("dbms")
+    measured = compared.filter(pl.col("kind").is_in(list(AS_PUBLISHED)), metric=THROUGHPUT)
+    ratios = named(study, measured.join(versions, on="dbms", maintain_order="left"))
+    if ratios.is_empty():
+        return Nothing(["None of these steps has published numbers."])
+    caches = study.conditions.filter(kind="option", name="cache_type", value="auto_hyper_clock_cache")
+    rows = []
+    for (place, me, base, metric), quoted in quotes.group_by("step", "dbms", "base", "metric", maintain_order=True):
+        setup, _, step = str(place).partition(" ")
+        steps = pl.col("kind") == step if step else pl.lit(True)
+        if quoted["about"].str.contains("that read").all():
+            steps = pl.col("kind").str.ends_with("whilewriting")
+        ours = _nearest(ratios.filter(steps, group=setup), str(me), set(caches["dbms"]))
+        if ours.is_empty():
+            continue
+        sign = -1 if metric == "throughput lost" else 1
+        theirs = sorted(1 + sign * value / 100 for value in quoted["value"])
+        about = SIGNS[quoted["sign"][0]] if quoted.height == 1 else ""
+        row: dict[str, Any] = {"set-up": setup, "theirs": f"{me} / {base}"}
+        row["published"] = about + " to ".join(f"{value:.2f}" for value in theirs)
+        row["ours"] = f"{ours['release'][0]} / {releases(study)[study.card.base]}"
+        rows.append(row | dict.fromkeys(AS_PUBLISHED.values()) | {cell["short"]: cell for cell in ours.to_dicts()})
+    if not rows:
+        return Sentences(["No release here is near enough to those of the published study."])
+    texts = [Column(name) for name in ("set-up", "theirs", "published", "ours")]
+    cells = [Column(step, "", show.ratio_cell, show.ratio_colour, "center") for step in AS_PUBLISHED.values()]
+    note = "Published: the lowest and the highest ratio of the steps that have a number of ours in the same row."
+    return show.table(rows, [*texts, *cells], name="db-bench-beside", note=note)
+
+
+def _nearest(ratios: pl.DataFrame, published: str, automatic: set[str]) -> pl.DataFrame:
+    """The rows of our dbms for a published one: by its `automatic` cache, or the newest release of the same 9.x."""
+    if published.endswith("ahcc"):
+        return ratios.filter(pl.col("dbms").is_in(automatic))
+    same = ratios.filter(pl.col("version").str.starts_with(f"{published.partition('.')[0]}."))
+    return same.filter(pl.col("dbms") == same["dbms"].last()) if same.height else same
+
+
+def conditions_beside(study: Study) -> pl.DataFrame:
+    """One row per condition that differs: its value in the published study, and here; none for other steps."""
+    of_base = study.conditions.filter(dbms=study.card.base).unique(["kind", "name"], keep="first")
+    values = {(kind, name): value for kind, name, value in of_base.select("kind", "name", "value").rows()}
+
+    def here(name: str, unit: str = "", kind: str = "parameter") -> str:
+        value = values.get((kind, name))
+        return "not recorded" if value is None else f"{int(value):,}{unit}" if value.isdecimal() else value + unit
+
+    large = here("large_keys" if ("parameter", "large_keys") in values else "keys")
+    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench records none
+    rounds, checksums = rounds_of(study.runs["dbms"].value_counts()["count"]), "each release's default"
+    rows = [
+        ("base", "6.0.2", releases(study)[study.card.base]),
+        ("keys", "20 million of byrx, 400 million of iobuf and iodir", f"{here('keys')} and {large}"),
+        ("block cache", "20 GB", f"{here('cache_mb', ' MB')} of byrx, else {here('part_cache_mb', ' MB')}"),
+        ("a step", "1,800 s, once", f"{here('seconds', ' s')}, {rounds}"),
+        ("CPUs", "8 cores", f"{here('cpus', kind='machine')}, placement {here('kind', kind='placement')}"),
+        ("load put by", "each release's own db_bench", "our driver, the same for all" if own_driver else "the same"),
+        ("checksums", checksums, "one for all" if ("option", "checksum_type") in values else checksums),
+    ]
+    if not study.slices.head(1).collect().is_empty():
+        rows.append(("releases", "one after the other", "in turns, stopped while another has the load"))
+    rows = rows if set(study.steps["kind"]) & set(AS_PUBLISHED) else []
+    return pl.DataFrame(rows, schema=["condition", "published", "here"], orient="row")
