@@ -48,7 +48,7 @@ class Scripted(InterimAnalyses):
 def measured(run: Run, folder: StudyFolder) -> None:
     for each in run.members:
         facts = manifest(each.dbms, each.round, run=each.run, mode=each.mode, identity=each.identity, host=each.host)
-        write_manifest(folder.whole(each.run), facts)
+        write_manifest(folder.finished(each.run), facts)
 
 
 def spent(folder: StudyFolder, verdicts: Scripted, seconds: float = 1e6, **changes: Any) -> list[str]:

@@ -63,7 +63,7 @@ def test_everything_is_looked_at(findings: list[Finding]) -> None:
 
 def test_a_problem_has_an_effect_and_a_fix(findings: list[Finding]) -> None:
     for finding in findings:
-        assert finding.found
+        assert finding.observed
         assert finding.level == "ok" or (finding.effect and finding.fix), finding
 
 
@@ -77,7 +77,7 @@ def test_a_busy_process_is_named_with_its_share(burner: Child) -> None:
     assert busy.share < activity.share + 0.1, "a tick or two are counted late"
     finding = other_processes(Activity(0.9, (busy._replace(share=0.9),)))
     assert finding.level == "warn"
-    assert f"use 90% of a CPU: {busy.name} ({burner.pid}) 90%" in finding.found
+    assert f"use 90% of a CPU: {busy.name} ({burner.pid}) 90%" in finding.observed
 
 
 def test_processes_too_short_to_be_named_are_counted() -> None:
@@ -89,7 +89,7 @@ def test_processes_too_short_to_be_named_are_counted() -> None:
     named = sum(one.share for one in activity.busy)
     assert activity.share > 0.1
     finding = other_processes(Activity(named + 0.5, activity.busy))
-    assert "some that came and went 50%" in finding.found
+    assert "some that came and went 50%" in finding.observed
 
 
 @pytest.mark.usefixtures("burner")
@@ -121,7 +121,7 @@ def test_a_cpu_that_slows_down_while_the_others_work_shares_a_core() -> None:
     alone, slowed = (summarise(1, ends_ns, cpu_ns=ends_ns[-1], stolen_s=0) for ends_ns in pieces.values())
     finding = shared_core(alone, [replace(slowed, cpu=0), slowed])
     assert finding is not None
-    assert "CPU 1 takes 60% longer" in finding.found
+    assert "CPU 1 takes 60% longer" in finding.observed
     assert shared_core(alone, [replace(alone, cpu=0), alone]) is None
     assert shared_core(alone, [alone]) is None
 
@@ -142,7 +142,7 @@ def test_no_permission_to_profile_names_the_level_that_forbids_it() -> None:
     paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
     assert finding.level == ("warn" if paranoid > 0 else "ok")
     if paranoid > 0:
-        assert finding.found == f"no permission to profile whole CPUs (kernel.perf_event_paranoid is {paranoid})"
+        assert finding.observed == f"no permission to profile whole CPUs (kernel.perf_event_paranoid is {paranoid})"
         assert "sysctl kernel.perf_event_paranoid" in finding.fix
 
 
@@ -215,7 +215,7 @@ def test_the_worst_comes_first_and_nothing_is_lost(findings: list[Finding]) -> N
     assert max(len(line) for line in text.splitlines() if " " in line.strip()[12:]) <= 80
     flat = " ".join(text.split())
     for finding in findings:
-        for said in finding[2:] if finding.level != "ok" else (finding.name, finding.found):
+        for said in finding[2:] if finding.level != "ok" else (finding.name, finding.observed):
             assert " ".join(said.split()) in flat
     heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
     order = ["Fix this", "This makes", "Good to", "Fine"]
@@ -251,7 +251,7 @@ BUSY = (Busy(1, "init", 0.02),)
 )
 def test_a_finding_has_the_level_that_it_deserves(finding: Finding, level: str, text: str) -> None:
     assert finding.level == level
-    assert text in finding.found + finding.fix
+    assert text in finding.observed + finding.fix
 
 
 def test_the_worst_level_decides() -> None:

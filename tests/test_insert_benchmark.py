@@ -132,7 +132,7 @@ def line(client: int, kind: str, second: int, buckets: dict[int, int], rows: int
         "operations": rows * count,
         "transactions": count,
         "retries": 0,
-        "found": 10 * count,
+        "rows_found": 10 * count,
         "sum_us": 100.0 * count,
         "max_us": 200.0 if count else 0.0,
         "buckets": list(buckets.items()),
@@ -220,5 +220,5 @@ def test_what_else_is_reported_of_a_step() -> None:
     assert warned(lines, deleted=1200) == {}, "the server deletes rows of its own tables, too"
     assert warned(lines, deleted=990)["rows"].startswith("deletes found 990 rows, and 1,000 were to be deleted")
     assert warned(lines, deleted=1000, retries=2)["retries"].startswith("4.8% of statements were refused")
-    few = [line(1, "query", 0, {100: 4}).replace('"found": 40', '"found": 20')]
+    few = [line(1, "query", 0, {100: 4}).replace('"rows_found": 40', '"rows_found": 20')]
     assert warned(few)["rows"] == "a query found 5.0 rows on average, and asked for 10"

@@ -48,7 +48,7 @@ CLOCKED = ("point-query_range=100", "read-write_range=10", "insert_range=100", "
 def test_by_the_clock_it_does_the_same(label: str, house: Sysbenched) -> None:
     answer, _, transactions = published(label, house.do(label))
     # The last transaction ends after the measured part and is not counted, unless the part ends with it.
-    assert transactions - answer.columns["transactions"] == (0 if find(label).whole else 1)
+    assert transactions - answer.columns["transactions"] == (0 if find(label).whole_transactions else 1)
 
 
 def published(label: str, found: tuple[Answer, dict[str, list[Logged]]]) -> tuple[Answer, list[Logged], int]:

@@ -231,7 +231,7 @@ def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) 
         "transactions": done,
         "retries": 0,
     }
-    return json.dumps(said | {"found": 0, "sum_us": 0, "max_us": 0, "buckets": buckets, **more})
+    return json.dumps(said | {"rows_found": 0, "sum_us": 0, "max_us": 0, "buckets": buckets, **more})
 
 
 def test_threads_are_added_up_second_by_second() -> None:

@@ -32,7 +32,7 @@ class RqpsError(Exception):
 
 def no_room(words: str) -> str:
     """The system's words for a full disk, where somebody's words have them."""
-    return next((each for each in NO_ROOM if each in words), "")
+    return next((word for word in NO_ROOM if word in words), "")
 
 
 def of_the_system(error: OSError) -> RqpsError:

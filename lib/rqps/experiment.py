@@ -68,8 +68,8 @@ def _measured(
     root = data_folder(data).resolve()
     card = read_study_card(study_folder(study, root))
     places = (root.parent, Path.cwd(), *Path.cwd().parents)
-    found = next((each for at in places if (each := at / "runs.yaml").is_file()), None)
-    file = Path(runs_yaml) if runs_yaml else found
+    nearest = next((candidate for at in places if (candidate := at / "runs.yaml").is_file()), None)
+    file = Path(runs_yaml) if runs_yaml else nearest
     if file is None:
         raise RqpsError(f"{root.parent}: no runs.yaml beside the data", fix="name one: runs_yaml='PATH'")
     name, asked = _asked(read_runs_file(file, PARAMETERS), card, step, build, config, base or card.base)
@@ -191,5 +191,5 @@ def _why_not(folder: StudyFolder) -> tuple[str, ...]:
     errors = sorted((folder.path / "failed").glob("*/failure.json"), key=os.path.getmtime)
     if not errors:
         return ()
-    said = json.loads(errors[-1].read_text(encoding="utf-8"))["error"].strip()
-    return said, f"  logs: {errors[-1].parent / 'logs'}"
+    message = json.loads(errors[-1].read_text(encoding="utf-8"))["error"].strip()
+    return message, f"  logs: {errors[-1].parent / 'logs'}"

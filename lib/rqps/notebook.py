@@ -95,7 +95,7 @@ class Execution:
 
     def remains(self) -> set[psutil.Process]:
         """Processes of the notebook that are still there."""
-        return {each for each in self._below | listed(self.folder / PIDS) if is_alive(each)}
+        return {process for process in self._below | listed(self.folder / PIDS) if is_alive(process)}
 
     def _execute(self, parameters: dict[str, Any]) -> None:
         import papermill
@@ -187,23 +187,23 @@ def wait_until_gone(
 ) -> set[psutil.Process]:
     """Waits for processes to end; returns those that did not. `say` gets their names when it takes a while."""
     start = time.monotonic()
-    said = False
-    left = {each for each in processes if is_alive(each)}
+    announced = False
+    left = {process for process in processes if is_alive(process)}
     while left and time.monotonic() - start < patience_s:
-        if not said and time.monotonic() - start > 2:
-            said = True
+        if not announced and time.monotonic() - start > 2:
+            announced = True
             say(f"waiting for {names_of(left)} to end")
         time.sleep(0.1)
-        left = {each for each in left if is_alive(each)}
+        left = {process for process in left if is_alive(process)}
     return left
 
 
 def names_of(processes: Iterable[psutil.Process]) -> str:
     """Processes by name and id."""
     words = []
-    for each in processes:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
-            words.append(f"{each.name()} (pid {each.pid})")
+            words.append(f"{process.name()} (pid {process.pid})")
     return ", ".join(words)
 
 
@@ -257,10 +257,12 @@ def _explain(error: BaseException, kernel_code: int | None, kernel_log: Path) ->
         if kernel_code is not None and kernel_code < 0:
             memory = " (short of memory? dmesg would say so)" if -kernel_code == signal.SIGKILL else ""
             ended = f"was killed by {signal.Signals(-kernel_code).name}{memory}"
-        said = ""
+        last_words = ""
         with suppress(OSError):
-            said = "\n".join(kernel_log.read_text(errors="replace").splitlines()[-LAST_LINES:])[-LONGEST_WORDS:]
-        return f"the notebook's kernel {ended} before the notebook's end" + f"; its last words:\n{said}" * bool(said)
+            last_words = "\n".join(kernel_log.read_text(errors="replace").splitlines()[-LAST_LINES:])[-LONGEST_WORDS:]
+        return f"the notebook's kernel {ended} before the notebook's end" + f"; its last words:\n{last_words}" * bool(
+            last_words
+        )
     return f"{type(error).__name__}: {error}"
 
 

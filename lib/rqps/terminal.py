@@ -103,12 +103,12 @@ def seconds(text: str) -> int:
     >>> seconds("30m"), seconds("1h30m"), seconds("90s")
     (1800, 5400, 90)
     """
-    found = re.fullmatch(r"(?:(\d{1,3})h)?(?:(\d{1,4})m)?(?:(\d{1,5})s)?", text)
-    hours, minutes, rest = (int(each or 0) for each in found.groups()) if found else (0, 0, 0)
-    whole = 3600 * hours + 60 * minutes + rest
-    if not whole:
+    match = re.fullmatch(r"(?:(\d{1,3})h)?(?:(\d{1,4})m)?(?:(\d{1,5})s)?", text)
+    hours, minutes, rest = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    total = 3600 * hours + 60 * minutes + rest
+    if not total:
         raise ValueError(f"{text!r} is not a time; write one such as 30m, 2h or 1h30m")
-    return whole
+    return total
 
 
 def moment(unix_s: float) -> str:

@@ -36,13 +36,13 @@ def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
         if isinstance(looked, RqpsError):
             words.append(f"{name}: {looked}")
             continue
-        same = [f"is that of {other}, too" for other, found in before.items() if looked.same_as(found)]
+        same = [f"is that of {other}, too" for other, other_look in before.items() if looked.same_as(other_look)]
         what = ("it would measure two things at once", "keep one of them in runs.yaml")
-        findings = [*(Finding("machine", "bad", each, *what) for each in same), *looked.findings]
+        findings = [*(Finding("machine", "bad", problem, *what) for problem in same), *looked.findings]
         if worst(findings) != "bad":
             before[name] = looked
         ready = "ready" if name in before else "not ready"
-        shown = render([*findings, *(each for each in looked.doctor if each.level != "ok")])
+        shown = render([*findings, *(finding for finding in looked.doctor if finding.level != "ok")])
         words.append(f"{name}, at {hosts[name].ssh}: {ready}\n{shown}")
     return "\n\n".join(words), len(before) == len(hosts)
 
@@ -91,8 +91,8 @@ def run_on_hosts(
     hosts = {name: runs_file.hosts[name] for name in runs_file.studies[study].hosts}
     revision, folder = git_revision(runs_yaml.absolute().parent), StudyFolder.of(data.absolute(), study)
 
-    def on(name: str, whole: Watcher, joined: Cluster) -> int:
-        with Watcher(folder.path, whole, name) as watcher:
+    def on(name: str, parent: Watcher, joined: Cluster) -> int:
+        with Watcher(folder.path, parent, name) as watcher:
             runner = joined.runner(name, hosts[name], watcher, Order(study, revision, f"rqps-{name}-{uuid4()}"))
             try:
                 how: dict[str, Any] = {"runner": runner, "host": name, "hours": hours, "watcher": watcher}
@@ -104,11 +104,11 @@ def run_on_hosts(
                 assert watcher.stopped_by
                 return 128 + watcher.stopped_by
 
-    with Watcher() as whole:
+    with Watcher() as parent:
         if archive and folder.path.exists():
-            set_aside(folder, whole)
+            set_aside(folder, parent)
         with cluster(scheduler) as joined, ThreadPoolExecutor(len(hosts)) as threads:
-            ends = [threads.submit(on, name, whole, joined) for name in hosts]
+            ends = [threads.submit(on, name, parent, joined) for name in hosts]
             while wait(ends, POLL_S).not_done:
                 pass  # signals come to this thread
-    return max(each.result() for each in ends)
+    return max(end.result() for end in ends)

@@ -61,8 +61,8 @@ class Cluster:
     def join(self, name: str, looked: Looked) -> None:
         """Takes note of a host; refuses one that can't measure, or that is another one already."""
         looked.refuse()
-        for other, found in self._joined.items():
-            if looked.same_as(found):
+        for other, looked_at in self._joined.items():
+            if looked.same_as(looked_at):
                 raise RqpsError(f"is the same machine as {other}", fix="take one of them out of the study's hosts")
         self._joined[name] = looked
 
@@ -108,11 +108,15 @@ def _client(address: str) -> Any:
     except (OSError, TimeoutError, ValueError) as error:
         fix = "see that it is up, and that its keys and yours are of one authority"
         raise RqpsError(f"--scheduler {address} is not reachable: {error}", fix=fix) from None
-    there, here = (client.get_versions()[side]["packages"]["distributed"] for side in ("scheduler", "client"))
-    if there != here:
+    scheduler_version, here = (
+        client.get_versions()[side]["packages"]["distributed"] for side in ("scheduler", "client")
+    )
+    if scheduler_version != here:
         client.close()
         fix = "start it in the environment of this checkout"
-        raise RqpsError(f"--scheduler {address} has version {there} of distributed, and this is {here}", fix=fix)
+        raise RqpsError(
+            f"--scheduler {address} has version {scheduler_version} of distributed, and this is {here}", fix=fix
+        )
     return client
 
 
@@ -133,13 +137,13 @@ class There:
     def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
         client, address = self._cluster.client, self._cluster.address
         every = client.scheduler_info(n_workers=-1)["workers"]
-        named = {str(each["name"]): at for at, each in every.items()}
+        named = {str(worker_info["name"]): at for at, worker_info in every.items()}
         fix = JOIN.format(address=address, name=self._name, slot=SLOT)
         if self._name not in named:
-            there = ", ".join(sorted(named)) or "none"
-            raise RqpsError(f"no worker of {address} has that name; there are: {there}", fix=fix)
-        found = every[named[self._name]]
-        if found["resources"].get(SLOT) != 1 or found["nthreads"] != 1:
+            names = ", ".join(sorted(named)) or "none"
+            raise RqpsError(f"no worker of {address} has that name; there are: {names}", fix=fix)
+        worker = every[named[self._name]]
+        if worker["resources"].get(SLOT) != 1 or worker["nthreads"] != 1:
             raise RqpsError(f"its worker at {address} may do other things meanwhile", fix=fix)
         facts = self._ask("before it had said what it is", lambda _: None, worker.facts)
         self._cluster.join(self._name, Looked.of(self._name, self._spec, facts))
@@ -165,8 +169,8 @@ class There:
         when = f"in the middle of {run.words}"
         result: Result = self._ask(when, show, worker.measure, self._order, _written([run]), card)
         result.write(folder)
-        whole = [path.parent for path in folder.rglob(MANIFEST)]
-        check_files([(path, read_manifest(path)) for path in whole], thorough=True)
+        finished_runs = [path.parent for path in folder.rglob(MANIFEST)]
+        check_files([(path, read_manifest(path)) for path in finished_runs], thorough=True)
         return result.error
 
     def _ask(self, when: str, show: Say, task: Callable[..., Any], *given: object) -> Any:
@@ -219,7 +223,7 @@ class ThroughSSH(There):
             self._cluster.do(self._let_go())
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
-        builds = {each.build: each.build_spec for run in runs for each in run.members}
+        builds = {member.build: member.build_spec for run in runs for member in run.members}
         sources = (engine_of(spec).source(name, spec) for name, spec in builds.items())
         trees = [tree for source in sources if (tree := source.present())]
         self._cluster.do(send_builds(self._spec, self._connection, trees, say), self._watcher)
@@ -233,12 +237,12 @@ class ThroughSSH(There):
         self._process = await connection.create_process(in_checkout(self._spec, SERVE))
         self._kept = asyncio.create_task(self._keep(self._process))
         listens = await self._told()
-        there = await connection.forward_local_port(LOOPBACK, 0, LOOPBACK, listens["port"])
+        tunnel = await connection.forward_local_port(LOOPBACK, 0, LOOPBACK, listens["port"])
         security = self._cluster.security
         order = {
             "host": self._name,
             "scheduler": f"tls://{LOOPBACK}:{back.get_port()}",
-            "contact": f"tls://{LOOPBACK}:{there.get_port()}",
+            "contact": f"tls://{LOOPBACK}:{tunnel.get_port()}",
             "keys": {name: getattr(security, name) for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key")},
         }
         self._process.stdin.write(json.dumps(order) + "\n")
@@ -250,8 +254,8 @@ class ThroughSSH(There):
         if not line:
             await self._hear_the_last()
             raise RqpsError(f"no worker could be started: {super()._why_lost()}", fix="rqps hosts says more")
-        told: dict[str, Any] = json.loads(line)
-        return told
+        facts: dict[str, Any] = json.loads(line)
+        return facts
 
     async def _keep(self, process: SSHClientProcess[str]) -> None:
         """Lets the worker know that somebody wants it, and notes why its process has ended."""
@@ -261,8 +265,8 @@ class ThroughSSH(There):
                 process.stdin.write(BEAT)
         last = "\n".join(str(process.collect_output()[1]).strip().splitlines()[-LAST_LINES:])
         killed = f"was ended by SIG{process.exit_signal[0]}" if process.exit_signal else "ended"
-        said = f"its worker {killed}" + f"; its last words:\n{last}" * bool(last)
-        self._lost = said if process.exit_status is not None else "the connection broke"
+        problem = f"its worker {killed}" + f"; its last words:\n{last}" * bool(last)
+        self._lost = problem if process.exit_status is not None else "the connection broke"
 
     def _why_lost(self) -> str:
         self._cluster.do(self._hear_the_last())

@@ -104,15 +104,15 @@ async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnectio
     try:
         connection = await asyncssh.connect(address, **patience, **beats, **given)
     except (OSError, asyncssh.Error) as error:
-        found = f"is not reachable: {'no answer' if isinstance(error, TimeoutError) else error}"
+        problem = f"is not reachable: {'no answer' if isinstance(error, TimeoutError) else error}"
         fix = f"see that it is up, and that `{command} true` works"
         if isinstance(error, asyncssh.PermissionDenied):
-            found = "asks for a password, or does not know your key"
+            problem = "asks for a password, or does not know your key"
             fix = f"see that `{command} true` works without a question: ssh-copy-id brings your key there"
         elif isinstance(error, asyncssh.HostKeyNotVerifiable):
-            found = "is a machine that you have not been at: its key is not in known_hosts"
+            problem = "is a machine that you have not been at: its key is not in known_hosts"
             fix = f"once `{command}` by hand, and accept its key if it is the right one"
-        raise RqpsError(f"{spec.ssh} {found}", fix=fix) from None
+        raise RqpsError(f"{spec.ssh} {problem}", fix=fix) from None
     async with connection:
         yield connection
 
@@ -148,15 +148,19 @@ class Looked:
         cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
     ) -> "Looked":
         """The report of a host's own rqps."""
-        here, there, memory_gb = versions(), facts["versions"], facts["memory_gb"]
-        other = [f"{what} {there.get(what)}, here {here[what]}" for what in here if there.get(what) != here[what]]
+        here, their_versions, memory_gb = versions(), facts["versions"], facts["memory_gb"]
+        other = [
+            f"{what} {their_versions.get(what)}, here {here[what]}"
+            for what in here
+            if their_versions.get(what) != here[what]
+        ]
         same = ", ".join(f"{what} {version}" for what, version in here.items())
         enough = spec.memory is None or memory_gb >= LEAST_MEMORY * spec.memory
         less = "" if enough else f", and runs.yaml says {spec.memory:g} GB"
-        found = [_finding("versions", not other, "; ".join(other) or same, name)]
-        found.append(_finding("memory", enough, f"{memory_gb:.1f} GB{less}"))
-        doctor = [Finding(*each) for each in facts["doctor"]]
-        return cls([*before, *found], python, doctor, (facts["machine"], frozenset(facts["cpus"])))
+        findings = [_finding("versions", not other, "; ".join(other) or same, name)]
+        findings.append(_finding("memory", enough, f"{memory_gb:.1f} GB{less}"))
+        doctor = [Finding(*finding_fields) for finding_fields in facts["doctor"]]
+        return cls([*before, *findings], python, doctor, (facts["machine"], frozenset(facts["cpus"])))
 
     def same_as(self, other: "Looked") -> bool:
         """One machine with CPUs in common: two measurements at once would both be wrong."""
@@ -166,9 +170,9 @@ class Looked:
 
     def refuse(self, but: Collection[str] = ()) -> None:
         """Raises what keeps a host from measuring; `but` those findings."""
-        bad = [each for each in self.findings if each.level == "bad" and each.name not in but]
+        bad = [finding for finding in self.findings if finding.level == "bad" and finding.name not in but]
         if bad:
-            raise RqpsError("; ".join(f"{each.name}: {each.found}" for each in bad), fix=bad[0].fix)
+            raise RqpsError("; ".join(f"{finding.name}: {finding.observed}" for finding in bad), fix=bad[0].fix)
 
 
 async def look(
@@ -184,9 +188,9 @@ async def look(
         off_s = min(float(clock) - began, 0.0) or max(float(clock) - ended, 0.0)
         free_gb = int(free_kb) / KB_PER_GB
     except ValueError:
-        said = (str(done.stderr) or first).strip()[:200]
+        message = (str(done.stderr) or first).strip()[:200]
         fix = f"see what `ssh {spec.ssh} 'uname -sm; date'` says"
-        raise RqpsError(f"its shell does not answer as a Linux shell does: {said}", fix=fix) from None
+        raise RqpsError(f"its shell does not answer as a Linux shell does: {message}", fix=fix) from None
     off = f"{duration(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} this machine's"
     findings = [
         _finding("machine", machine == MACHINE, machine),
@@ -195,20 +199,22 @@ async def look(
     ]
     every = dict(line.split("|") for line in others)
     wanted = versions()["Python"]
-    python = next((each for each, version in every.items() if version.startswith(f"{wanted}.")), "")
+    python = next((program for program, version in every.items() if version.startswith(f"{wanted}.")), "")
     asked = await connection.run(in_checkout(spec, FACTS.format(thorough=thorough)))
     if asked.exit_status == 0:
         return Looked.of(name, spec, json.loads(str(asked.stdout).splitlines()[-1]), findings, python)
-    there = ", ".join(sorted(set(every.values()))) or "none"
-    findings.append(_finding("Python", bool(python), there + f", and this machine has {wanted}" * (not python)))
+    version_names = ", ".join(sorted(set(every.values()))) or "none"
+    findings.append(
+        _finding("Python", bool(python), version_names + f", and this machine has {wanted}" * (not python))
+    )
     words = str(asked.stderr).strip().splitlines()[-1:]
     missing = not words or "No such file" in words[0] or "can't cd" in words[0]
     return Looked([*findings, _finding("rqps", False, "not there yet" if missing else words[0], name)], python)
 
 
-def _finding(what: str, fine: bool, found: str, host: str = "") -> Finding:
+def _finding(what: str, fine: bool, observed: str, host: str = "") -> Finding:
     effect, fix = WHERE_BAD[what]
-    return Finding(what, "ok" if fine else "bad", found, effect, fix.format(host=host))
+    return Finding(what, "ok" if fine else "bad", observed, effect, fix.format(host=host))
 
 
 async def prepare(name: str, spec: HostSpec, say: Say) -> None:
@@ -236,12 +242,12 @@ async def send_builds(
     """Sends builds of this machine's cache that a host lacks, since it may not be able to fetch them. Each place
     there has a digest of its source in its name."""
     for folder in sorted({tree.parent for tree in trees if tree.is_relative_to(cache_dir())}):
-        there = f"{spec.path}/cache/{folder.relative_to(cache_dir())}"
-        if (await connection.run(in_shell(f"test -d {there}"))).exit_status == 0:
+        target = f"{spec.path}/cache/{folder.relative_to(cache_dir())}"
+        if (await connection.run(in_shell(f"test -d {target}"))).exit_status == 0:
             continue
         say(f"gets {folder.name} from here")
-        arriving = f"{there}.arriving"
-        script = f"set -e; rm -rf {arriving}; mkdir -p {arriving}; tar -xf - -C {arriving}; mv {arriving} {there}"
+        arriving = f"{target}.arriving"
+        script = f"set -e; rm -rf {arriving}; mkdir -p {arriving}; tar -xf - -C {arriving}; mv {arriving} {target}"
         if error := await _send(connection, folder, ["."], script):
             raise RqpsError(f"{folder.name} could not be sent: {error}", fix=f"make room for {spec.path} there")
 
@@ -251,5 +257,5 @@ async def _send(connection: asyncssh.SSHClientConnection, folder: Path, names: I
     command = ("tar", "-C", str(folder), "-cf", "-", *names)
     packed = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     done = await connection.run(in_shell(script), stdin=packed.stdout, encoding=None)
-    said = done.stderr.decode(errors="replace").strip() if isinstance(done.stderr, bytes) else ""
-    return "" if done.exit_status == 0 == await packed.wait() else said or f"exit code {done.exit_status}"
+    message = done.stderr.decode(errors="replace").strip() if isinstance(done.stderr, bytes) else ""
+    return "" if done.exit_status == 0 == await packed.wait() else message or f"exit code {done.exit_status}"

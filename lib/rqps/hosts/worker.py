@@ -111,8 +111,8 @@ class Result:
 
     @staticmethod
     def digest_of(files: Mapping[str, tuple[int, bytes]]) -> str:
-        each = {name: [at_ns, hashlib.sha256(content).hexdigest()] for name, (at_ns, content) in files.items()}
-        return hashlib.sha256(json.dumps(each).encode()).hexdigest()
+        digests = {name: [at_ns, hashlib.sha256(content).hexdigest()] for name, (at_ns, content) in files.items()}
+        return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
         """Makes the same folder of it; refuses bytes that changed on their way."""
@@ -236,8 +236,8 @@ def measure(order: Order, run: str, card: str) -> Result:
 
 async def stop(*orders: Order) -> None:
     """Stops whatever is done for an `rqps run`, or for all, in order."""
-    for each in orders or tuple(_hosts):
-        if host := _hosts.pop(each, None):
+    for order in orders or tuple(_hosts):
+        if host := _hosts.pop(order, None):
             await host.stop()
 
 

@@ -55,21 +55,24 @@ def watch(seconds: float) -> Activity:
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
-    names = {each.pid: each.info["name"] for each in psutil.process_iter(["name"])}
+    names = {process.pid: process.info["name"] for process in psutil.process_iter(["name"])}
     pids = before.keys() & after.keys() - {os.getpid()}
     shares = [Busy(pid, names.get(pid, "one that ended"), (after[pid] - before[pid]) / elapsed_ns) for pid in pids]
-    busy = sorted((each for each in shares if each.share >= LEAST_SHARE), key=lambda each: -each.share)
+    busy = sorted(
+        (busy_process for busy_process in shares if busy_process.share >= LEAST_SHARE),
+        key=lambda busy_process: -busy_process.share,
+    )
     all_share = (used.cpu_user_s + used.cpu_system_s) * 1e9 / elapsed_ns
     return Activity(all_share, tuple(busy))
 
 
 def _cpu_by_process() -> dict[int, int]:
     """Nanoseconds of CPU by process; psutil's ticks of 10 ms are too coarse for shares of a second."""
-    found = {}
+    used_ns = {}
     for pid in psutil.pids():
         with suppress(ProcessLookupError):  # it has ended
-            found[pid] = cpu_ns(pid)
-    return found
+            used_ns[pid] = cpu_ns(pid)
+    return used_ns
 
 
 def our_servers() -> dict[int, bool]:
@@ -109,17 +112,19 @@ def other_processes(others: Activity) -> Finding:
 
 def servers_of_ours(servers: Mapping[int, bool]) -> Finding:
     if orphans := [str(pid) for pid, has_keeper in servers.items() if not has_keeper]:
-        found = f"left over, with nobody to stop them: processes {', '.join(orphans)}"
+        left_over = f"left over, with nobody to stop them: processes {', '.join(orphans)}"
         fix = f"kill {' '.join(orphans)}"
-        return Finding("servers of ours", "warn", found, "they hold memory and wake up now and then", fix)
+        return Finding("servers of ours", "warn", left_over, "they hold memory and wake up now and then", fix)
     if servers:
-        found = f"{len(servers)} running, so something is being measured or set up now"
-        return Finding("servers of ours", "note", found, "two at once disturb each other", "wait until it is done")
+        left_over = f"{len(servers)} running, so something is being measured or set up now"
+        return Finding(
+            "servers of ours", "note", left_over, "two at once disturb each other", "wait until it is done"
+        )
     return Finding("servers of ours", "ok", "none running")
 
 
 def steal(noise: Collection[Noise]) -> Finding:
-    most = max(noise, key=lambda each: each.stolen_share)
+    most = max(noise, key=lambda cpu_noise: cpu_noise.stolen_share)
     if most.stolen_share < 0.01:
         return Finding("steal", "ok", "under 1 % while all CPUs were in use")
     return Finding(
@@ -133,7 +138,7 @@ def steal(noise: Collection[Noise]) -> Finding:
 
 def noise_floor(noise: Collection[Noise]) -> Finding:
     """The most useful finding: how much equal work varies when nothing is measured."""
-    worst = max(noise, key=lambda each: max(each.spread, each.lost_share))
+    worst = max(noise, key=lambda cpu_noise: max(cpu_noise.spread, cpu_noise.lost_share))
     most = max(worst.spread, worst.lost_share)
     return Finding(
         "noise floor",
@@ -148,7 +153,7 @@ def noise_floor(noise: Collection[Noise]) -> Finding:
 
 def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
     """Processors with cores of two kinds are common in laptops."""
-    fast, slow = (choose(noise, key=lambda each: each.piece_us) for choose in (min, max))
+    fast, slow = (choose(noise, key=lambda cpu_noise: cpu_noise.piece_us) for choose in (min, max))
     if slow.piece_us < 1.15 * fast.piece_us:
         return None
     return Finding(
@@ -162,7 +167,7 @@ def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
 
 def shared_core(alone: Noise, noise: Collection[Noise]) -> Finding | None:
     """Virtual CPUs are often threads of one core, which the machine does not show its guest."""
-    together = next(each for each in noise if each.cpu == alone.cpu)
+    together = next(cpu_noise for cpu_noise in noise if cpu_noise.cpu == alone.cpu)
     slower = together.piece_us / alone.piece_us - 1
     if len(noise) < 2 or slower < 0.1:
         return None

@@ -67,9 +67,9 @@ class Callgrind:
 
     def explained(self, error: RqpsError) -> RqpsError:
         """The error of a server that did not start, with Valgrind's own messages."""
-        said = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        messages = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return RqpsError(
-            f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(said[-15:]),
+            f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(messages[-15:]),
             fix="see if it starts without (a round of throughput); if it does, this valgrind can't run this server",
         )
 
@@ -99,9 +99,9 @@ class Callgrind:
                 command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=ORDER_PATIENCE_S
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            said = ((error.stderr or b"") + (error.stdout or b"")).decode(errors="replace").strip()
+            message = ((error.stderr or b"") + (error.stdout or b"")).decode(errors="replace").strip()
             raise RqpsError(
-                f"callgrind did not take the order {' '.join(words)!r}: {said[-400:] or error}",
+                f"callgrind did not take the order {' '.join(words)!r}: {message[-400:] or error}",
                 fix=f"see {self.log.name}, and that the server still runs",
             ) from error
 
@@ -200,11 +200,11 @@ class _Reader:
         """The costs by chain, each function in the module where its own instructions are."""
         chains = {key: self._chain(key) for key in self._costs}
         modules = {chains[key][0]: module for key, module in self._modules.items()}
-        found: dict[Chain, Cost] = defaultdict(Cost)
+        costs: dict[Chain, Cost] = defaultdict(Cost)
         for key, cost in self._costs.items():
-            chain = tuple(Function(self._functions[each], modules.get(each, UNKNOWN)) for each in chains[key])
-            found[chain].add(cost.instructions, cost.calls)
-        return found
+            chain = tuple(Function(self._functions[number], modules.get(number, UNKNOWN)) for number in chains[key])
+            costs[chain].add(cost.instructions, cost.calls)
+        return costs
 
     def _chain(self, key: str) -> list[str]:
         """The keys of a function and its callers; its own key alone where it is in no chain."""
@@ -226,8 +226,8 @@ def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
     stubs = linker_stubs(costs)
     stacks: dict[tuple[tuple[str, str], ...], Cost] = defaultdict(Cost)
     for chain, cost in costs.items():
-        others = tuple(each for each in chain if each not in stubs)
-        stack = tuple(_in_words(each) for each in from_counted(others or chain, counted))
+        others = tuple(function for function in chain if function not in stubs)
+        stack = tuple(_in_words(function) for function in from_counted(others or chain, counted))
         stacks[stack].add(cost.instructions, 0 if chain[0] in stubs else cost.calls)
     rows = [
         {
@@ -259,7 +259,7 @@ def linker_stubs(costs: Costs) -> set[Function]:
     for chain, cost in costs.items():
         if chain[0].nameless:
             nameless[chain[0]].add(cost.instructions, cost.calls)
-    return {each for each, cost in nameless.items() if cost.instructions <= STUB_INSTRUCTIONS * cost.calls}
+    return {function for function, cost in nameless.items() if cost.instructions <= STUB_INSTRUCTIONS * cost.calls}
 
 
 def from_counted(chain: Chain, counted: Counted) -> Chain:
@@ -267,7 +267,7 @@ def from_counted(chain: Chain, counted: Counted) -> Chain:
 
     Callers above it depend on how the thread came to its connection, and nothing there is counted.
     """
-    ours = (place for place, each in enumerate(chain) if fnmatchcase(each.name, counted.function))
+    ours = (place for place, function in enumerate(chain) if fnmatchcase(function.name, counted.function))
     outermost = max(ours, default=len(chain) - 1)
     return tuple(reversed(chain[: outermost + 1]))
 

@@ -42,7 +42,7 @@ class ProcessReading(ProcessCounters):
     switches_by_thread: Mapping[int, int] | None = field(default=None, repr=False)
 
     def __sub__(self, earlier: "ProcessReading") -> ProcessCounters:
-        first = {each.name: getattr(earlier, each.name) for each in fields(ProcessCounters)}
+        first = {counter.name: getattr(earlier, counter.name) for counter in fields(ProcessCounters)}
         used = differences(first, vars(self))
         used["context_switches"] = switches_between(earlier.switches_by_thread, self.switches_by_thread)
         return ProcessCounters(**used)
@@ -142,10 +142,12 @@ def read_processes(pids: Sequence[int], most_threads: int | None = None) -> Proc
     readings = [read_process(pid, most_threads) for pid in pids]
     if len(readings) < 2:
         return readings[0] if readings else None
-    values = {name: [vars(each)[name] for each in readings] for name in vars(readings[0])}
+    values = {name: [vars(reading)[name] for reading in readings] for name in vars(readings[0])}
     by_thread = values.pop("switches_by_thread")
-    summed: dict[str, Any] = {name: None if None in found else sum(found) for name, found in values.items()}
-    merged = None if None in by_thread else {thread: count for each in by_thread for thread, count in each.items()}
+    summed: dict[str, Any] = {name: None if None in counts else sum(counts) for name, counts in values.items()}
+    merged = (
+        None if None in by_thread else {thread: count for counts in by_thread for thread, count in counts.items()}
+    )
     return ProcessReading(**summed, switches_by_thread=merged)
 
 

@@ -28,12 +28,12 @@ class Finding(NamedTuple):
 
     name: str
     level: Level
-    found: str
+    observed: str
     effect: str = ""
     fix: str = ""
 
     def text(self, columns: int) -> str:
-        lines = [("    ", f"  {self.name}: {self.found}")]
+        lines = [("    ", f"  {self.name}: {self.observed}")]
         if self.level != "ok":
             lines += [(" " * 12, f"    effect: {self.effect}"), (" " * 12, f"    fix:    {self.fix}")]
         return "\n".join(
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 
 def worst(findings: Iterable[Finding]) -> Level:
-    return max((each.level for each in findings), key=LEVELS.index, default="ok")
+    return max((finding.level for finding in findings), key=LEVELS.index, default="ok")
 
 
 def render(findings: Iterable[Finding], width: int | None = None) -> str:
@@ -59,7 +59,7 @@ def render(findings: Iterable[Finding], width: int | None = None) -> str:
       swap: none
     """
     columns = width or min(WIDEST, max(NARROWEST, shutil.get_terminal_size().columns))
-    texts = {level: [each.text(columns) for each in findings if each.level == level] for level in LEVELS}
+    texts = {level: [finding.text(columns) for finding in findings if finding.level == level] for level in LEVELS}
     return "\n\n".join("\n".join([HEADINGS[level], *texts[level]]) for level in reversed(LEVELS) if texts[level])
 
 
@@ -70,7 +70,7 @@ class Trait(NamedTuple):
     name: str
     unlucky: Callable[[Any], bool]
     level: Level
-    found: str
+    observed: str
     effect: str
     fix: str
     fine: str = "{}"
@@ -158,14 +158,14 @@ TRAITS = (
 
 def machine_findings(machine: Machine) -> list[Finding]:
     """Findings about CPUs and memory; a fact that the machine does not give has none."""
-    found = [_cpus(machine["cpus_allowed"]), _virtual(machine)]
+    findings = [_cpus(machine["cpus_allowed"]), _virtual(machine)]
     for trait in TRAITS:
         value = machine.get(trait.fact)
         if value is not None and trait.unlucky(value):
-            found.append(Finding(trait.name, trait.level, trait.found.format(value), trait.effect, trait.fix))
+            findings.append(Finding(trait.name, trait.level, trait.observed.format(value), trait.effect, trait.fix))
         elif value is not None:
-            found.append(Finding(trait.name, "ok", trait.fine.format(value)))
-    return [*found, *_memory(machine)]
+            findings.append(Finding(trait.name, "ok", trait.fine.format(value)))
+    return [*findings, *_memory(machine)]
 
 
 def _cpus(cpus: int) -> Finding:

@@ -113,8 +113,8 @@ class Job(BaseModel):
 
     def write(self) -> Path:
         """Writes the job into the run's folder and returns the file."""
-        for each in self.members:
-            each.logs.mkdir(parents=True, exist_ok=True)
+        for member in self.members:
+            member.logs.mkdir(parents=True, exist_ok=True)
         file = self.folder / JOB
         file.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
         return file
@@ -153,7 +153,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     refuse_uncountable(runs)
     cpus = cpus_of(one)
     ready = {}
-    for dbms, run in {each.dbms: each for unit in runs for each in unit.members}.items():
+    for dbms, run in {member.dbms: member for unit in runs for member in unit.members}.items():
         prepared = engine_of(run.build_spec).prepare(run, say)
         ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
     return ready
@@ -163,17 +163,17 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
     """The errors of `make_ready` that can be found without fetching or starting anything."""
     if not runs:
         return []
-    dbms = {each.dbms: each for unit in runs for each in unit.members}.values()
+    dbms = {run.dbms: run for unit in runs for run in unit.members}.values()
     checks: list[Callable[[], object]] = [partial(refuse_without_memory, runs), partial(refuse_uncountable, runs)]
-    checks += [partial(cpus_of, runs[0]), *(partial(engine_of(each.build_spec).foresee, each) for each in dbms)]
-    found: list[RqpsError] = []
+    checks += [partial(cpus_of, runs[0]), *(partial(engine_of(run.build_spec).foresee, run) for run in dbms)]
+    errors: list[RqpsError] = []
     for check in checks:
         try:
             check()
         except RqpsError as error:
-            if str(error) not in map(str, found):
-                found.append(error)
-    return found
+            if str(error) not in map(str, errors):
+                errors.append(error)
+    return errors
 
 
 def cpus_of(run: Run) -> dict[int, Placement]:
@@ -185,7 +185,7 @@ def cpus_of(run: Run) -> dict[int, Placement]:
 
 def refuse_uncountable(runs: Sequence[Run]) -> None:
     """Refuses to count instructions of a load that cannot run a fixed number of operations."""
-    run = next((each for each in runs if each.mode == "instructions"), None)
+    run = next((run for run in runs if run.mode == "instructions"), None)
     if run and not workload(run.workload).countable:
         raise RqpsError(
             f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
@@ -196,7 +196,7 @@ def refuse_uncountable(runs: Sequence[Run]) -> None:
 def refuse_without_memory(runs: Sequence[Run]) -> None:
     """Refuses duets whose servers do not all have room in memory at once: they would be measured as they swap."""
     together = [run.members for run in runs if run.beside]
-    memory = [(sum(engine_of(each.build_spec).memory_bytes(each) for each in some), len(some)) for some in together]
+    memory = [(sum(engine_of(run.build_spec).memory_bytes(run) for run in some), len(some)) for some in together]
     needed, servers = max(memory, default=(0, 0))
     if needed > (available := psutil.virtual_memory().available):
         raise RqpsError(

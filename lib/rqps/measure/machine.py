@@ -26,9 +26,9 @@ NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, Value]:
     """Everything known, ready for JSON. No names of users or hosts, no addresses, no serial numbers."""
     kernel, cpu, cpuinfo = root / "proc/sys/kernel", root / "sys/devices/system/cpu", root / "proc/cpuinfo"
-    lowest_khz = [int(found) for found in _each(cpu, "cpufreq/policy*/cpuinfo_min_freq")]
-    highest_khz = [int(found) for found in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # with turbo
-    now_mhz = [float(found) for found in re.findall(r"^cpu MHz\s*: ([\d.]+)$", text(cpuinfo) or "", re.MULTILINE)]
+    lowest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_min_freq")]
+    highest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # with turbo
+    now_mhz = [float(mhz) for mhz in re.findall(r"^cpu MHz\s*: ([\d.]+)$", text(cpuinfo) or "", re.MULTILINE)]
     caches = _each(cpu, "cpu0/cache/index*/size")
     no_turbo = flag(cpu / "intel_pstate/no_turbo")  # Intel's driver has a switch for off, the others have one for on
     flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
@@ -52,7 +52,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
         "frequency_driver": common(_each(cpu, "cpufreq/policy*/scaling_driver")),
         "governor": common(_each(cpu, "cpufreq/policy*/scaling_governor")),
         "turbo": flag(cpu / "cpufreq/boost") if no_turbo is None else not no_turbo,
-        "mitigations": {name: said for name, said in flaws.items() if said and said != "Not affected"} or None,
+        "mitigations": {name: state for name, state in flaws.items() if state and state != "Not affected"} or None,
         "virtualised": None if not cpuinfo.exists() else hypervisor is not None or is_guest,
         "hypervisor": hypervisor,
         "container": text(root / "run/systemd/container") or next(iter(marks), None),
@@ -79,7 +79,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
 def _pages_out(kdamonds: Path) -> bool | None:
     """True where the kernel watches memory (DAMON) and gives away what it finds cold; None where it watches none."""
     watching = [path for path in kdamonds.glob("[0-9]*") if text(path / "state") == "on"]
-    actions = {text(path) for each in watching for path in each.glob("contexts/*/schemes/*/action")}
+    actions = {text(path) for folder in watching for path in folder.glob("contexts/*/schemes/*/action")}
     return "pageout" in actions if watching else None
 
 
@@ -87,7 +87,7 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
     """Facts of the disk below a directory that exists."""
     mount, device = mount_of(directory), device_of(directory)
     # Options with paths are left out: they belong to nobody but the machine's owner.
-    options = sorted({each for each in mount.opts.split(",") if "/" not in each}) if mount else None
+    options = sorted({option for option in mount.opts.split(",") if "/" not in option}) if mount else None
     disk = Path("/sys/class/block", (device or "none").replace("/", "!")).resolve()
     if not (disk / "queue").exists():  # a partition has its own folder inside the disk's
         disk = disk.parent
@@ -107,7 +107,7 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
 def mount_of(path: Path) -> Any:
     """The mount that holds a path, as psutil describes it: the last one over the longest matching directory."""
     real = path.resolve()
-    mounts = [each for each in psutil.disk_partitions(all=True) if real.is_relative_to(each.mountpoint)]
+    mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]
     return max(reversed(mounts), key=lambda mount: len(mount.mountpoint), default=None)
 
 
@@ -129,8 +129,8 @@ def device_of(path: Path) -> str | None:
 
 def nearest_existing(path: Path) -> Path:
     """The path itself or the nearest folder above it that is there."""
-    whole = path.absolute()
-    return next(place for place in (whole, *whole.parents) if place.exists())
+    absolute = path.absolute()
+    return next(place for place in (absolute, *absolute.parents) if place.exists())
 
 
 def can_reflink(directory: Path) -> bool | None:
@@ -154,30 +154,30 @@ def text(path: Path) -> str | None:
 
 
 def number(path: Path) -> int | None:
-    found = text(path)
-    return int(found) if found is not None and found.lstrip("-").isdigit() else None
+    content = text(path)
+    return int(content) if content is not None and content.lstrip("-").isdigit() else None
 
 
 def flag(path: Path) -> bool | None:
-    found = number(path)
-    return None if found is None else found == 1
+    value = number(path)
+    return None if value is None else value == 1
 
 
 def choice(path: Path) -> str | None:
     """The word in brackets of a file that lists what could be chosen: `always [madvise] never`."""
-    found = text(path)
-    return found and (found.partition("[")[2].partition("]")[0] or found)
+    content = text(path)
+    return content and (content.partition("[")[2].partition("]")[0] or content)
 
 
 def field(path: Path, name: str) -> str | None:
     """The first `name: value` or `name=value` of a file."""
-    found = re.search(rf"^{re.escape(name)}\s*[:=](.*)$", text(path) or "", re.MULTILINE)
-    return found[1].strip().strip('"') if found else None
+    match = re.search(rf"^{re.escape(name)}\s*[:=](.*)$", text(path) or "", re.MULTILINE)
+    return match[1].strip().strip('"') if match else None
 
 
 def first_number(path: Path) -> float | None:
-    found = text(path)
-    return float(found.split()[0]) if found else None
+    content = text(path)
+    return float(content.split()[0]) if content else None
 
 
 def common(words: Iterable[str]) -> str | None:
@@ -200,7 +200,7 @@ def parse_cpu_list(text: str) -> set[int]:
 
 def _each(folder: Path, pattern: str) -> list[str]:
     """Texts of all files of a pattern that have one."""
-    return [found for path in sorted(folder.glob(pattern)) if (found := text(path))]
+    return [content for path in sorted(folder.glob(pattern)) if (content := text(path))]
 
 
 def _quota_cpus(root: Path) -> float | None:
@@ -211,7 +211,7 @@ def _quota_cpus(root: Path) -> float | None:
         _, controllers, path = line.split(":", 2)
         if not controllers or "cpu" in controllers.split(","):  # version 2 has one tree, version 1 one per controller
             own = base / controllers / path.lstrip("/")
-            for folder in (each for each in (own, *own.parents) if each.is_relative_to(base)):
+            for folder in (folder for folder in (own, *own.parents) if folder.is_relative_to(base)):
                 version_2 = (text(folder / "cpu.max") or "").split()
                 quota, period = version_2 or (text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
                 if quota and quota != "max" and int(quota) > 0:
@@ -224,9 +224,9 @@ def _hypervisor(root: Path, is_guest: bool) -> str | None:
     if kind := text(root / "sys/hypervisor/type"):
         return kind
     if root == Path("/") and (program := shutil.which("systemd-detect-virt")):
-        said = subprocess.run([program, "--vm"], capture_output=True, text=True).stdout.strip()
-        if said and said != "none":
-            return said
+        answer = subprocess.run([program, "--vm"], capture_output=True, text=True).stdout.strip()
+        if answer and answer != "none":
+            return answer
     if not is_guest:
         return None
     makers = (text(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name"))

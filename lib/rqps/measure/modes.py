@@ -73,35 +73,39 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     origin_ns = load.wait_for_begin()
-    whose = [(each.server.pids, load.pid, device_of(each.server.directory)) for each in servings]
+    whose = [(serving.server.pids, load.pid, device_of(serving.server.directory)) for serving in servings]
     if beside:
         beside.begin(origin_ns)
     began, busy_s = time.monotonic(), read_busy_s(cpus)
-    first = [(read_counters(*reading), each.events.read()) for reading, each in zip(whose, servings, strict=True)]
+    first = [
+        (read_counters(*reading), serving.events.read()) for reading, serving in zip(whose, servings, strict=True)
+    ]
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
     placement.verify(load.pid, where.client_cpus, where.kind == placement.BY_CONNECTION)
     with ExitStack() as sampling:
         samplers = [sampling.enter_context(Sampler(*reading, origin_ns)) for reading in whose]
         load.wait_for_end()
-        last = [(read_counters(*reading), each.events.read()) for reading, each in zip(whose, servings, strict=True)]
+        last = [
+            (read_counters(*reading), serving.events.read()) for reading, serving in zip(whose, servings, strict=True)
+        ]
         busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
     in_the_load = load.pid in whose[0][0]  # an engine without a process of its own
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
-    others_s = busy_s - client_s - sum(each["server_cpu_s"] or 0 for each in used)
+    others_s = busy_s - client_s - sum(columns["server_cpu_s"] or 0 for columns in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
     if len(servings) > 1:  # counters of load generator and host include all servers
-        used = [{name: n if name.startswith("server_") else None for name, n in each.items()} for each in used]
-    found = []
+        used = [{name: n if name.startswith("server_") else None for name, n in columns.items()} for columns in used]
+    observed = []
     for serving, columns, sampler, (before, events), (after, later) in zip(
         servings, used, samplers, first, last, strict=True
     ):
         of_step: dict[str, Any] = {"started_at": started_at, **columns, **_grown(events, later)}
         warnings = (*warnings_between(before, after, step), *_unknown(serving, step), *disturbed)
-        found.append(Observed(of_step, {"counters": sampler.frame(step)}, warnings))
-    return found
+        observed.append(Observed(of_step, {"counters": sampler.frame(step)}, warnings))
+    return observed
 
 
 def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad], step: str) -> list[Observed]:
@@ -109,26 +113,26 @@ def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad]
     run, where = servings[0].job.run, servings[0].job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     sides = [
-        Side(each.server.pids, load, device_of(each.server.directory), step)
-        for each, load in zip(servings, loads, strict=True)
+        Side(serving.server.pids, load, device_of(serving.server.directory), step)
+        for serving, load in zip(servings, loads, strict=True)
     ]
     with stopped(sides):
         for load in loads:
             placement.verify(load.pid, where.client_cpus)
-        events = [each.events.read() for each in servings]
+        events = [serving.events.read() for serving in servings]
         started_at, began, busy_s = datetime.now(UTC), time.monotonic(), read_busy_s(cpus)
         take_turns(sides, f"{run.seed} {run.round} {step}")
         busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
     used = [used_between(side.first, side.last) for side in sides]
-    others_s = busy_s - sum((each["server_cpu_s"] or 0) + (each["client_cpu_s"] or 0) for each in used)
-    found = []
+    others_s = busy_s - sum((columns["server_cpu_s"] or 0) + (columns["client_cpu_s"] or 0) for columns in used)
+    observed = []
     for serving, side, columns, before in zip(servings, sides, used, events, strict=True):
         disturbed = _disturbances(step, columns, others_s / elapsed_s)
         of_step: dict[str, Any] = {"started_at": started_at, **columns, **_grown(before, serving.events.read())}
         warnings = (*warnings_between(side.first, side.last, step), *_unknown(serving, step), *disturbed)
         tables = {"counters": side.counters(), "slices": pl.DataFrame(side.slices, schema=SLICES)}
-        found.append(Observed(of_step, tables, warnings))
-    return found
+        observed.append(Observed(of_step, tables, warnings))
+    return observed
 
 
 def _grown(events: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def noted(folder: Path) -> str:
         lines = (folder / DOING).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return "starting"
-    return "".join(each for each in lines[0] if each.isprintable()) if lines else "starting"
+    return "".join(character for character in lines[0] if character.isprintable()) if lines else "starting"
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class UnderWay:
         every = []
         for path in sorted(folder.glob(f"{UNDER_WAY}*")):
             with suppress(OSError, ValueError, TypeError):
-                found = cls(**json.loads(path.read_text(encoding="utf-8")))
-                if found.host != socket.gethostname() or living(found.pid, path.stat().st_mtime):
-                    every.append(found)
+                under_way = cls(**json.loads(path.read_text(encoding="utf-8")))
+                if under_way.host != socket.gethostname() or living(under_way.pid, path.stat().st_mtime):
+                    every.append(under_way)
         return every
 
     def note(self, folder: Path) -> Path:

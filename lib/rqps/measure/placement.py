@@ -81,7 +81,7 @@ def of_run(placements: Mapping[int, Placement]) -> Placement:
     if all(other == first for other in others):
         return first
     used = {
-        name: tuple(sorted({cpu for each in placements.values() for cpu in getattr(each, name)}))
+        name: tuple(sorted({cpu for placement in placements.values() for cpu in getattr(placement, name)}))
         for name in ("server_cpus", "client_cpus", "observer_cpus")
     }
     return Placement(kind="by-clients", **used)
@@ -137,12 +137,12 @@ def verify(pid: int, cpus: Collection[int], within: bool = False) -> None:
     """Reads back the CPUs of every thread of a process and compares: they are these, or, `within`, none but these."""
     for thread in _threads(pid):
         try:
-            found = os.sched_getaffinity(thread)
+            actual = os.sched_getaffinity(thread)
         except ProcessLookupError:
             continue
-        if found != set(cpus) and not (within and found < set(cpus)):
+        if actual != set(cpus) and not (within and actual < set(cpus)):
             raise RqpsError(
-                f"process {pid}, thread {thread}: asked for {cpu_list(cpus)}, but runs on {cpu_list(found)}",
+                f"process {pid}, thread {thread}: asked for {cpu_list(cpus)}, but runs on {cpu_list(actual)}",
                 fix="look for what else sets CPU affinity here: a cpuset, numactl, an option of the server",
             )
 
@@ -165,8 +165,8 @@ def cpu_list(cpus: Collection[int]) -> str:
 def cores(cpus: Iterable[int]) -> list[tuple[int, ...]]:
     """CPUs grouped by the core that they are threads of, in the order of their first CPU."""
     wanted = set(cpus)
-    found = {cpu: text(SYSTEM / f"cpu{cpu}/topology/thread_siblings_list") or "" for cpu in wanted}
-    return sorted({tuple(sorted({cpu} | parse_cpu_list(said) & wanted)) for cpu, said in found.items()})
+    siblings = {cpu: text(SYSTEM / f"cpu{cpu}/topology/thread_siblings_list") or "" for cpu in wanted}
+    return sorted({tuple(sorted({cpu} | parse_cpu_list(threads) & wanted)) for cpu, threads in siblings.items()})
 
 
 def _threads(pid: int) -> set[int]:

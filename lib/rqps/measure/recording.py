@@ -85,20 +85,20 @@ def sampled_event() -> str:
     if refusal(CYCLES, whole_cpu=True) == 0:
         return "cycles"
     if refused := sampling_refused():
-        found, fix = refused
-        raise RqpsError(f"stacks: {found}", fix=f"{fix}; or leave stacks_rounds out of the study")
+        problem, fix = refused
+        raise RqpsError(f"stacks: {problem}", fix=f"{fix}; or leave stacks_rounds out of the study")
     return "cpu-clock"
 
 
 @cache
 def has_frame_pointers(program: Path) -> bool:
     """True where the functions of a program begin as a compiler begins them with frame pointers."""
-    found = code_bytes = 0
+    symbols = code_bytes = 0
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         for start, end in _code(content):
             code_bytes += end - start
-            found += content[start:end].count(PROLOGUE)
-    return found * KB_PER_PROLOGUE * 1024 >= code_bytes > 0
+            symbols += content[start:end].count(PROLOGUE)
+    return symbols * KB_PER_PROLOGUE * 1024 >= code_bytes > 0
 
 
 def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
@@ -151,9 +151,9 @@ class Recording:
             raise self._failure()
 
     def _failure(self) -> RqpsError:
-        code, said = self.process.poll(), said_by_perf(self.folder / "record.err")
+        code, message = self.process.poll(), said_by_perf(self.folder / "record.err")
         how = "" if code is None else f" (exit status {code})"
-        return RqpsError(f"perf record failed{how}: {said}", fix="fix that; rqps doctor shows what perf may do")
+        return RqpsError(f"perf record failed{how}: {message}", fix="fix that; rqps doctor shows what perf may do")
 
     def _order(self, word: str) -> None:
         """Gives an order and waits until it is carried out."""

@@ -60,11 +60,13 @@ def measure(job: Job) -> Result:
         measured = measure_steps(servings)
     job.notes.doing("writing the tables")
     tools = {**job.workload.tools(job.run.parameters, len(servings)), **mode_tools(job)}
-    for each, found in zip(servings, measured, strict=True):
-        for name, table in found.tables.items():
-            write_table(each.job.tables, name, table)
-        write_manifest(each.job.tables, _manifest(each, found, machine, started_at, tools))
-    verified = pl.concat(each.verified.select(pl.lit(each.job.run.dbms).alias("dbms"), pl.all()) for each in servings)
+    for member, observed in zip(servings, measured, strict=True):
+        for name, table in observed.tables.items():
+            write_table(member.job.tables, name, table)
+        write_manifest(member.job.tables, _manifest(member, observed, machine, started_at, tools))
+    verified = pl.concat(
+        member.verified.select(pl.lit(member.job.run.dbms).alias("dbms"), pl.all()) for member in servings
+    )
     title = facts_of(job.run.build_spec.engine).title
     servers = (f"{title} {serving.version}, {serving.version_comment}" for serving in servings)
     return Result(verified, "; ".join(servers), job.folder)
@@ -73,7 +75,7 @@ def measure(job: Job) -> Result:
 def conditions(job: Job) -> pl.DataFrame:
     """The conditions under which a run is measured, as a table for its notebook."""
     run, title = job.run, facts_of(job.run.build_spec.engine).title
-    builds = [(each.run.dbms, each.prepared.build) for each in job.members]
+    builds = [(member.run.dbms, member.prepared.build) for member in job.members]
     rows = {
         "question": run.question,
         "run": f"{in_words(run.mode, run.round)} of {run.study} on {run.host}, "
@@ -129,14 +131,14 @@ def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
     for position, name in enumerate(names):
         job.notes.doing(f"{name} {position + 1}/{len(names)}")
         with ExitStack() as explaining:
-            for each in servings:
-                explaining.enter_context(each.server.explaining(name))
+            for serving in servings:
+                explaining.enter_context(serving.server.explaining(name))
             steps.append(_step(servings, position, name))
     measured = []
-    for each, of_server in zip(servings, zip(*steps, strict=True), strict=True):
+    for serving, of_server in zip(servings, zip(*steps, strict=True), strict=True):
         tables = {name: pl.concat([step.tables[name] for step in of_server]) for name in of_server[0].tables}
-        warnings = tuple(found for step in of_server for found in step.warnings)
-        measured.append(Measured({**tables, "settings": _settings(each)}, warnings))
+        warnings = tuple(warning for step in of_server for warning in step.warnings)
+        measured.append(Measured({**tables, "settings": _settings(serving)}, warnings))
     return measured
 
 
@@ -150,9 +152,9 @@ def _settings(of: Serving) -> pl.DataFrame:
 
 
 def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measured]:
-    job, servers = servings[0].job, [each.server for each in servings]
+    job, servers = servings[0].job, [serving.server for serving in servings]
     parameters = job.run.parameters
-    checked = each_of(servings, lambda each: job.workload.check(each.server, name, parameters))
+    checked = each_of(servings, lambda serving: job.workload.check(serving.server, name, parameters))
     where = job.placement_of(name)
     if where != job.placement:
         for pid in (pid for server in servers for pid in server.pids):
@@ -166,15 +168,15 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     if where.kind == placement.BY_CONNECTION:
         how["by_connection"] = True
     if job.workload.stoppable and len(servings) > 1:
-        how["in_turns"], loaded = True, [[each] for each in servings]
+        how["in_turns"], loaded = True, [[server] for server in servings]
     with ExitStack() as watching:
-        watches = each_of(servings, lambda each: watching.enter_context(each.server.watching(name)))
+        watches = each_of(servings, lambda serving: watching.enter_context(serving.server.watching(name)))
         with ExitStack() as generating:
             loads = []
             for some in loaded:
                 whose = f"{log.stem}-{some[0].job.run.dbms}" if len(loaded) > 1 else log.stem
                 how["log"] = log.with_name(f"{whose}.log")
-                on = [each.server for each in some]
+                on = [serving.server for serving in some]
                 loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
             before = [watch.begin() for watch in watches]  # a flush before the step does not count
             observed = observe_step(servings, loads, name)
@@ -189,9 +191,9 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
 def each_of(servings: Sequence[Serving], do: Callable[..., T], *more: Sequence[Any]) -> list[T]:
     """Something done with each server in turn; an error says with which."""
     done = []
-    for each, *rest in zip(servings, *more, strict=True):
-        with each.job.naming():
-            done.append(do(each, *rest))
+    for member, *rest in zip(servings, *more, strict=True):
+        with member.job.naming():
+            done.append(do(member, *rest))
     return done
 
 
@@ -220,7 +222,7 @@ def _measured(
         "plans": checked.plans,
         **answer.more,
     }
-    tables = {name: pl.DataFrame(each, schema=TABLES[name]) for name, each in rows.items()}
+    tables = {name: pl.DataFrame(table_rows, schema=TABLES[name]) for name, table_rows in rows.items()}
     nothing = [Warning_(kind="nothing done", text="not one operation came to its end", step=name)]
     lost = (Warning_(kind="lost events", text=text, step=name) for text in watch.lost())
     warnings = (*checked.warnings, *answer.warnings, *observed.warnings, *lost, *nothing * (row["operations"] == 0))

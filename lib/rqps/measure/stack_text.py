@@ -68,8 +68,8 @@ def _name_and_module(text: bytes) -> tuple[bytes, bytes]:
     """The name of a function may hold brackets and spaces, and so may a path."""
     inner = text.removesuffix(b")").removesuffix(_DELETED)
     for opening in (b" (/", b" ([", b" ("):
-        name, found, module = inner.rpartition(opening)
-        if found:
+        name, bracket, module = inner.rpartition(opening)
+        if bracket:
             return name, opening[2:] + module
     return text, b""
 
@@ -186,9 +186,9 @@ def _thread(who: bytes) -> Thread:
     >>> _thread(b"ib_io_rd 7/12 [001]"), _thread(b"kworker/0:1 H 5/5")
     (Thread(name='ib_io_rd', pid=7, tid=12), Thread(name='kworker/0:1 H', pid=5, tid=5))
     """
-    found = _WHO.fullmatch(who)
-    assert found, who
-    return Thread(found[1].strip().decode(errors="replace"), int(found[2]), int(found[3]))
+    match = _WHO.fullmatch(who)
+    assert match, who
+    return Thread(match[1].strip().decode(errors="replace"), int(match[2]), int(match[3]))
 
 
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:

@@ -36,7 +36,7 @@ def contradictions(published: Published) -> pl.DataFrame:
 def agreement(ratios: pl.DataFrame) -> pl.DataFrame:
     """Number of the view's `ratios`, which were calculated again, by source and metric, and of those that agree."""
     return ratios.group_by("source", "metric", maintain_order=True).agg(
-        pl.len().alias("ratios"), *((pl.col("agrees") == each).sum().alias(each) for each in AGREES)
+        pl.len().alias("ratios"), *((pl.col("agrees") == outcome).sum().alias(outcome) for outcome in AGREES)
     )
 
 
@@ -65,11 +65,11 @@ def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, 
         ) from error
 
 
-def _finding(check: Check, row: dict[str, Any], kind: str, found: str) -> dict[str, str]:
+def _finding(check: Check, row: dict[str, Any], kind: str, observed: str) -> dict[str, str]:
     words = {name: _Sentence().vformat(getattr(check, name), (), row) for name in SENTENCES}
     if kind == "agrees":
         words |= {"difference": "", "rounding": ""}
-    return words | {"kind": kind, "found": found}
+    return words | {"kind": kind, "found": observed}
 
 
 class _Sentence(Formatter):

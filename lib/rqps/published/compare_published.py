@@ -48,7 +48,7 @@ class Beside(NamedTuple):
         ]
         # The study with most steps says in which order they stand.
         longest_first = sorted((column.numbers for column in self.ours), key=len, reverse=True)
-        every = pl.concat(each.sort("table_position") for each in longest_first)
+        every = pl.concat(column.sort("table_position") for column in longest_first)
         steps = every.filter(pl.col("step").is_in(_steps(self.theirs))).unique("step", maintain_order=True)
         order = steps.select("step", "group").with_row_index("row")
         order = order.with_columns(group_row=pl.col("row").min().over("group"))
@@ -66,28 +66,28 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     """The tables of every source beside each study of ours of the same workload, the one that is named first."""
     tables = list(_tables(published))
     printed = [pair for _, pairs in tables for pair in pairs]
-    found: list[Column] = []
+    columns: list[Column] = []
     refused = []
     for mine in _studies(study, data):
         try:
-            found += _ours(mine, printed)
+            columns += _ours(mine, printed)
         except RqpsError as error:  # what can't be compared with itself, can't with others
             refused.append(f"The study {mine.card.study} is left out: {error.message}.")
-    ours = [column.pair for column in found]
+    ours = [column.pair for column in columns]
     near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
     theirs = [_theirs(published, rows, pair) for rows, pair in near if pair]
-    return Beside(theirs, found, refused)
+    return Beside(theirs, columns, refused)
 
 
-def what_differs(found: Beside) -> Iterator[str]:
+def what_differs(compared: Beside) -> Iterator[str]:
     """All that a reader has to know before looking from one column to another."""
-    yield from found.refused
-    here, there = found.ours, found.theirs
+    yield from compared.refused
+    here, their_columns = compared.ours, compared.theirs
     if not here:
         yield f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs."
         return
-    same = [one for one in here if any(one.pair.is_same(other.pair) for other in there)]
-    versions = f"theirs are {_all(str(each.pair) for each in there)}, ours {_all(str(each.pair) for each in here)}"
+    same = [one for one in here if any(one.pair.is_same(other.pair) for other in their_columns)]
+    versions = f"theirs are {_pairs(their_columns)}, ours {_pairs(here)}"
     if len(same) == len(here):
         yield f"The releases are the same: {versions}."
     else:
@@ -96,16 +96,20 @@ def what_differs(found: Beside) -> Iterator[str]:
             "question: look where each loses and gains, and do not set one number against the other."
         )
     for what in ("host", "threads", "size", "seconds"):
-        theirs, ours = (_all(column.conditions[what] for column in columns) for columns in (there, here))
+        theirs, ours = (_all(column.conditions[what] for column in columns) for columns in (their_columns, here))
         yield f"{what.capitalize()}: theirs {theirs}; ours {ours}."
     yield "The repeats: theirs give neither a count nor a spread; ours are the mean of rounds with its interval."
     yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
-    if alone := set(_steps(here)).difference(_steps(there)):
+    if alone := set(_steps(here)).difference(_steps(their_columns)):
         yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."
 
 
 def _steps(columns: list[Column]) -> list[str]:
     return [step for column in columns for step in column.numbers["step"]]
+
+
+def _pairs(columns: Iterable[Column]) -> str:
+    return _all(str(column.pair) for column in columns)
 
 
 def _all(words: Iterable[str]) -> str:
@@ -141,19 +145,21 @@ def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
 def _threads(table: pl.DataFrame) -> str:
     """Threads of a table; of steps that have others, these too: `24 (scan 8)`."""
     most, *others = table.group_by("threads").agg("step").sort(pl.col("step").list.len(), descending=True).rows()
-    said = [f"{', '.join(sorted({step.split('_')[0] for step in steps}))} {threads}" for threads, steps in others]
-    return f"{most[0]} ({', '.join(said)})" if said else str(most[0])
+    measured_steps = [
+        f"{', '.join(sorted({step.split('_')[0] for step in steps}))} {threads}" for threads, steps in others
+    ]
+    return f"{most[0]} ({', '.join(measured_steps)})" if measured_steps else str(most[0])
 
 
 def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
     try:
-        there = studies(data_folder(data))
+        known = studies(data_folder(data))
     except RqpsError:
         if data:
             raise
         return  # a checkout in which nothing was measured yet
     given = (first,) if "/" in first else ()  # the place of a study, which need not be among them
-    for name in (*given, *sorted(there, key=lambda name: name != first)):
+    for name in (*given, *sorted(known, key=lambda name: name != first)):
         study = load(name, data)
         if study.card.workload == WORKLOAD and study.runs.height:
             yield study
@@ -164,7 +170,7 @@ def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
     _, config = build_and_config(study.card.base)
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
-        if pair := nearest(pairs_of(sorted(servers, key=lambda each: each.name)), theirs):
+        if pair := nearest(pairs_of(sorted(servers, key=lambda server: server.name)), theirs):
             yield _column(study, str(host), config, pair)
 
 

@@ -146,7 +146,9 @@ def _yaml(path: Path, model: TypeAdapter[T], known: Any = None) -> T:
         try:
             return model.validate_python(document.value, context=known)
         except ValidationError as error:
-            problems = [Problem(each["loc"], each["msg"].removeprefix("Value error, ")) for each in error.errors()]
+            problems = [
+                Problem(problem["loc"], problem["msg"].removeprefix("Value error, ")) for problem in error.errors()
+            ]
     raise all_at_once(str(path), problems, document)
 
 
@@ -170,7 +172,7 @@ def _frame(path: Path, name: str, sources: dict[str, Source]) -> pl.DataFrame:
         pl.col("value").alias("printed"),
         pl.col("value").cast(pl.Float64),
         (0.5 * pl.lit(10.0).pow(-decimals)).alias("half"),
-        *(pl.col(each).cast(pl.Int64) for each in columns if each in WHOLE),
+        *(pl.col(column).cast(pl.Int64) for column in columns if column in WHOLE),
     )
 
 

@@ -17,8 +17,8 @@ def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
     kinds = dict(contradictions.group_by("kind").len().rows())
     frames = (published.rqps, published.per_operation, published.busy_wait, published.ut_delay, published.timers)
     return [
-        f"{len(published.sources)} studies are quoted here, with {sum(each.height for each in frames):,} numbers from"
-        f" their tables and {published.prose.height} from their text.",
+        f"{len(published.sources)} studies are quoted here, with {sum(frame.height for frame in frames):,} numbers "
+        f"from their tables and {published.prose.height} from their text.",
         f"{ratios.height} ratios have both of their inputs in print. {agree['exactly']} agree with them,"
         f" {agree['zeros']} are 0 / 0 printed as 1, and {agree['no']} are wrong by more than rounding.",
         f"{contradictions.height} places do not hold: "

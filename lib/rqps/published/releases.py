@@ -60,14 +60,14 @@ def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
         how="semi",
         maintain_order="left",
     )
-    found = _beside(_lookups(published), study, values, lambda _, ours: next(iter(ours), None))
-    return found.drop("step").with_columns(pl.col("of").str.replace(r"^[^:]*: ", ""))
+    compared = _beside(_lookups(published), study, values, lambda _, ours: next(iter(ours), None))
+    return compared.drop("step").with_columns(pl.col("of").str.replace(r"^[^:]*: ", ""))
 
 
 def inserts_differ(published: Published, study: Study) -> list[str]:
     """All that a reader has to know before putting a row's two numbers side by side."""
     asked = study.card.parameters
-    hosts = "; ".join(each.hardware for name in INSERTS for each in published.sources[name].hosts.values())
+    hosts = "; ".join(host.hardware for name in INSERTS for host in published.sources[name].hosts.values())
     return [
         "The ratios: theirs are of one run each, without a spread; ours are the mean of rounds with its interval.",
         "The sizes: theirs loaded 20 million rows and asked queries for half an hour to two hours in each step; ours "
@@ -83,7 +83,7 @@ def inserts_differ(published: Published, study: Study) -> list[str]:
 
 def lookups_differ(published: Published, study: Study) -> list[str]:
     """The same for point lookups."""
-    host = "; ".join(each.hardware for each in published.sources[LOOKUPS].hosts.values())
+    host = "; ".join(host.hardware for host in published.sources[LOOKUPS].hosts.values())
     asked, tools = study.card.parameters, study.conditions.filter(kind="tool").select("name", "value").unique()
     by = {name: ", ".join(tools.filter(name=name)["value"].sort()) for name in ("mysqlslap", "sysbench")}
     ours = f"{asked.get('queries') or 0:,} or fewer, all by mysqlslap {by['mysqlslap']}"
@@ -103,8 +103,8 @@ def lookups_differ(published: Published, study: Study) -> list[str]:
 
 def lookups_contradictions(published: Published) -> list[str]:
     """Statements of the published text that can't all be true, or that can be read in two ways."""
-    mine = [each for each in published.readings if each.source == LOOKUPS]
-    return [f"{each.kind}, {each.place}: {each.says} {each.evidence}" for each in mine]
+    mine = [reading for reading in published.readings if reading.source == LOOKUPS]
+    return [f"{reading.kind}, {reading.place}: {reading.says} {reading.evidence}" for reading in mine]
 
 
 def _inserts(published: Published) -> Iterator[_Printed]:
@@ -178,15 +178,23 @@ def _beside(
 ) -> pl.DataFrame:
     ours, steps = _by_release(study), values["step"].unique(maintain_order=True).to_list()
     rows = []
-    for each in theirs:
-        me, base, step = ours.get(each.me), ours.get(each.base), our_step(each.step, steps)
+    for printed in theirs:
+        me, base, step = ours.get(printed.me), ours.get(printed.base), our_step(printed.step, steps)
         if not me or not base or not step:
             continue
         compared = compare(rounds_of_pairs(values.filter(step=step), [(base, me)]), keys=["step", "metric"])
         for row in compared.iter_rows(named=True):
             ours_is = f"{ratio(row['estimate'])} ({interval_of(row)})"
             rows.append(
-                (each.compared, each.step, each.ratio, each.place, ours_is, f"{step}: {me} / {base}", row["n"])
+                (
+                    printed.compared,
+                    printed.step,
+                    printed.ratio,
+                    printed.place,
+                    ours_is,
+                    f"{step}: {me} / {base}",
+                    row["n"],
+                )
             )
     return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.String) | {"rounds": pl.Int32}, orient="row")
 

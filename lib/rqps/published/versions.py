@@ -45,9 +45,9 @@ def short(build: str) -> str:
     >>> short("my8040_rel"), short("5.7.5")
     ('8.0.40 -O3', '5.7.5')
     """
-    if not (found := _BUILD.fullmatch(build)):
+    if not (match := _BUILD.fullmatch(build)):
         return build
-    major, minor, patch, advanced, rest = found.groups()
+    major, minor, patch, advanced, rest = match.groups()
     words = [f"{major}.{minor}.{int(patch)}", "adv" if advanced else "", *re.split(r"[_+]", rest)]
     words += [] if "_o2nofp" in build else ["-O3"]
     return " ".join(word for word in words if word)

@@ -31,28 +31,28 @@ class Budget:
     """Rounds that a dbms can get at most: the looks at its verdicts are planned by them."""
     looks: int = field(init=False, default=1)
 
-    def plan(self, runs_file: RunsFile, study: str, host: str, there: There) -> str:
+    def plan(self, runs_file: RunsFile, study: str, host: str, duets: There) -> str:
         """Plans the looks at verdicts; what the time is enough for and can tell, in words. Refuses less time than one
         round takes."""
-        spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], there)
+        spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], duets)
         runs = unfold(runs_file, study, host, {}, {})
-        whole = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
-        if whole is None:
+        duet = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
+        if duet is None:
             return ""
-        one_s = Estimate.of([whole]).left_s()
-        if not there and one_s > self.seconds:
+        one_s = Estimate.of([duet]).left_s()
+        if not duets and one_s > self.seconds:
             raise RqpsError(
-                f"{study}: a round of all {len(whole.members)} dbms takes about {duration(one_s)}, and the budget is "
+                f"{study}: a round of all {len(duet.members)} dbms takes about {duration(one_s)}, and the budget is "
                 f"{duration(self.seconds)}",
                 fix="give it more time, or fewer dbms, steps or seconds",
             )
-        shortest_s = 2 * whole.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2
+        shortest_s = 2 * duet.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2
         reachable = max(done.values(), default=0) + int(self.seconds // shortest_s)
         self.most = max(1, min(spec.rounds or self.verdicts.most_rounds, self.verdicts.most_rounds, reachable))
         self.looks = self.verdicts.within(self.most)
-        before = min(done[each.dbms] for each in whole.members)
+        before = min(done[member.dbms] for member in duet.members)
         more = max(min(self.most - before, int(self.seconds // one_s)), 0)
-        rounds = f"{more} {'more ' if before else ''}{'round' if more == 1 else 'rounds'} of {whole.who}"
+        rounds = f"{more} {'more ' if before else ''}{'round' if more == 1 else 'rounds'} of {duet.who}"
         hope = self.verdicts.hope(before + more, self.looks)
         return f"{duration(self.seconds)} are enough for about {rounds}, {hope}"
 
@@ -63,7 +63,7 @@ class Budget:
         the end what is decided."""
         spec = runs_file.studies[study]
         ends = time.monotonic() + self.seconds
-        failures = said = 0
+        failures = rounds_reported = 0
 
         def say_outcome(rounds: int) -> int:
             pair_s = 2 * spec.parameters.estimated_duet_seconds + watcher.overhead_s()
@@ -72,31 +72,31 @@ class Budget:
             return rounds
 
         while failures < MOST_FAILURES:
-            there = folder.duets(host)
-            rounds = max(_rounds_done(spec, there).values(), default=0)
-            if rounds > said and not self.verdicts.rounds_to_next(rounds):
-                said = say_outcome(rounds)
+            duets = folder.duets(host)
+            rounds = max(_rounds_done(spec, duets).values(), default=0)
+            if rounds > rounds_reported and not self.verdicts.rounds_to_next(rounds):
+                rounds_reported = say_outcome(rounds)
             left_s = ends + watcher.waited_s - time.monotonic()
-            wanted = self._wanted(runs_file, study, host, there, left_s, watcher)
-            runs = unfold(runs_file, study, host, there, wanted)
+            wanted = self._wanted(runs_file, study, host, duets, left_s, watcher)
+            runs = unfold(runs_file, study, host, duets, wanted)
             of_duets = [run for run in runs if run.mode in OF_DUETS]
             todo = [run for run in of_duets if run_state(folder, run).state not in ("done", "absent")]
-            if not todo or (there and watcher.expected_s(todo[0]) > left_s):
+            if not todo or (duets and watcher.expected_s(todo[0]) > left_s):
                 break
             watcher.plan(todo[:1], 0, ends=ends)
             yield todo[0]
             failures = 0 if run_state(folder, todo[0]).state == "done" else failures + 1
         if failures:
             watcher.say(f"{study}: {failures} rounds failed one after the other: no more are tried")
-        if (rounds := max(_rounds_done(spec, folder.duets(host)).values(), default=0)) > said:
+        if (rounds := max(_rounds_done(spec, folder.duets(host)).values(), default=0)) > rounds_reported:
             say_outcome(rounds)
 
     def _wanted(
-        self, runs_file: RunsFile, study: str, host: str, there: There, left_s: float, watcher: Watcher
+        self, runs_file: RunsFile, study: str, host: str, duets: There, left_s: float, watcher: Watcher
     ) -> dict[str, int]:
         """The rounds that each dbms should have next: one more for those that take part in the next one."""
         spec = runs_file.studies[study]
-        done = _rounds_done(spec, there)
+        done = _rounds_done(spec, duets)
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
         others = [dbms for dbms in spec.dbms if dbms != spec.base and dbms not in absent]
         wanted = {dbms: done[dbms] for dbms in spec.dbms}
@@ -115,7 +115,7 @@ class Budget:
         return wanted | {dbms: done[dbms] + 1 for dbms in chosen}
 
 
-def _rounds_done(spec: StudySpec, there: There) -> Counter[str]:
+def _rounds_done(spec: StudySpec, duets: There) -> Counter[str]:
     """Number of rounds that each dbms shares with the base."""
-    of_base = [names for (mode, _), names in there.items() if mode == "throughput" and spec.base in names]
+    of_base = [names for (mode, _), names in duets.items() if mode == "throughput" and spec.base in names]
     return Counter(dbms for names in of_base for dbms in names)

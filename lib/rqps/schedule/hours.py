@@ -27,10 +27,10 @@ class Hours:
     @classmethod
     def read(cls, text: str) -> "Hours":
         fix = "write two different times of the day, such as 22:00-06:00"
-        if (found := _FORM.fullmatch(text)) is None:
+        if (match := _FORM.fullmatch(text)) is None:
             raise RqpsError(f"--between {text}: these are not two times of the day", fix=fix)
         try:
-            hours = cls(*map(clock.fromisoformat, found.groups()))
+            hours = cls(*map(clock.fromisoformat, match.groups()))
         except ValueError as error:
             raise RqpsError(f"--between {text}: {error}", fix=fix) from error
         if hours.begin == hours.end:
@@ -38,7 +38,10 @@ class Hours:
         return hours
 
     def __str__(self) -> str:
-        return "-".join(each.strftime("%H:%M:%S" if each.second else "%H:%M") for each in (self.begin, self.end))
+        return "-".join(
+            time_of_day.strftime("%H:%M:%S" if time_of_day.second else "%H:%M")
+            for time_of_day in (self.begin, self.end)
+        )
 
     def following(self, now_s: float) -> Iterator[tuple[float, float]]:
         """Begin and end, as Unix times, of what is left of the hours now, or of the next ones, then of each day's.

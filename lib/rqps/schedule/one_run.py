@@ -73,7 +73,7 @@ def job_of(
         refuse_mixture(place, [run])
         if run_state(place, run).state == "done":
             fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
-            raise RqpsError(f"{place.whole(run.unit)}: this run is measured already", fix=fix)
+            raise RqpsError(f"{place.finished(run.unit)}: this run is measured already", fix=fix)
         ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
         # A run of the study leaves the study's card as `rqps run` writes it.
         known = original if name == study else runs_file

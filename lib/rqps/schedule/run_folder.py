@@ -38,8 +38,8 @@ def measuring(study: str) -> Iterator[None]:
 
     def refuse() -> None:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            other = f"pid {found['pid']}, study {found['study']}, since {found['since']}"
+            note = json.loads(path.read_text(encoding="utf-8"))
+            other = f"pid {note['pid']}, study {note['study']}, since {note['since']}"
         except ValueError:  # it has only just taken the lock
             other = "just started"
         raise RqpsError(
@@ -66,9 +66,9 @@ def begin(folder: StudyFolder, run: Run) -> Path:
     try:
         _owner(partial).write_text(str(os.getpid()))
         (partial / LOGS).mkdir()
-        for each in run.members:
-            (place := member_folder(partial, each)).mkdir(exist_ok=True)
-            write_asked(place, each)
+        for member in run.members:
+            (place := member_folder(partial, member)).mkdir(exist_ok=True)
+            write_asked(place, member)
     except OSError:
         remove(partial)
         raise
@@ -90,17 +90,17 @@ def remove_own(partial: Path) -> None:
 
 def publish(folder: StudyFolder, run: Run) -> Path:
     """Gives a finished run its name. Until then it did not happen; from then on it is safe."""
-    partial, whole = folder.partial(run.unit), folder.whole(run.unit)
-    if whole.exists():  # without a manifest, or we would not have measured it again
-        _set_aside(folder, run, whole)
+    partial, published = folder.partial(run.unit), folder.finished(run.unit)
+    if published.exists():  # without a manifest, or we would not have measured it again
+        _set_aside(folder, run, published)
     for file in (partial / PIDS, partial / DOING, _owner(partial)):
         file.unlink(missing_ok=True)
     _shorten_logs(partial, LONGEST_LOG)
     for path in (*partial.rglob("*"), partial):
         flush(path)
-    partial.rename(whole)
+    partial.rename(published)
     flush(folder.path)
-    return whole
+    return published
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
     partial.mkdir(exist_ok=True)  # somebody may have removed it
-    for each in run.members:  # half a table of a kernel that was killed
-        sweep(member_folder(partial, each))
+    for member in run.members:  # half a table of a kernel that was killed
+        sweep(member_folder(partial, member))
     _shorten_logs(partial, LONGEST_OF_FAILED)
     place = _set_aside(folder, run, partial)
     failure = Failure(run.words, error.replace(str(partial), str(place)), place)
@@ -161,7 +161,7 @@ def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
             fix = "leave the folders of a study alone while it is measured; then run the same command again"
             raise RqpsError(f"{folder.parent}: was removed or renamed while {run.words} was measured", fix=fix)
         return "its folder was removed, or emptied, while it was measured"
-    reasons = (_why_failed(member_folder(folder, each), each, error) for each in run.members)
+    reasons = (_why_failed(member_folder(folder, member), member, error) for member in run.members)
     return next((reason for reason in reasons if reason), None)
 
 

@@ -79,7 +79,7 @@ class Here:
         return placement.of_run(self._ready[run.dbms].placements).observer_cpus
 
     def write_job(self, run: Run, folder: Path) -> Path:
-        jobs = [self._ready[each.dbms].job(each, folder, self._git_revision) for each in run.members]
+        jobs = [self._ready[member.dbms].job(member, folder, self._git_revision) for member in run.members]
         return jobs[0].model_copy(update={"beside": tuple(jobs[1:])}).write()
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
@@ -260,9 +260,9 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
             raise RqpsError(what, fix=AGAIN if "make room" in what else f"make room for {folder.path}, {AGAIN}")
         watcher.end(ok=reason is None)
         if reason is None:
-            whole = run_folder.publish(folder, run)
+            published = run_folder.publish(folder, run)
             if error:
-                watcher.say(f"{run.words} is measured; its notebook failed afterwards, see {whole}: {error}")
+                watcher.say(f"{run.words} is measured; its notebook failed afterwards, see {published}: {error}")
             return None
         at = noted(partial)
         failure = run_folder.store_failed(folder, run, started_at=started_at, doing=at, error=reason)

@@ -41,7 +41,7 @@ class StudyFolder:
             )
         return folder
 
-    def whole(self, run: str) -> Path:
+    def finished(self, run: str) -> Path:
         return self.path / f"run={run}"
 
     def partial(self, run: str) -> Path:
@@ -109,8 +109,8 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
             error = json.loads((failures[-1] / FAILURE).read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
         except (OSError, ValueError, KeyError):
             error = f"not recorded, see {failures[-1]}"
-    if all((folder.whole(each.run) / MANIFEST).is_file() for each in run.members):
-        same = all(read_manifest(folder.whole(each.run)).identity == each.identity for each in run.members)
+    if all((folder.finished(each.run) / MANIFEST).is_file() for each in run.members):
+        same = all(read_manifest(folder.finished(each.run)).identity == each.identity for each in run.members)
         return RunState(run, "done" if same else "other", len(failures), error)
     if run.absent:
         return RunState(run, "absent")

@@ -28,9 +28,9 @@ class Watcher:
 
     Where several hosts measure at once, each has a line of its own below the `whole`, which takes the signals."""
 
-    def __init__(self, folder: Path | None = None, whole: "Watcher | None" = None, host: str = "") -> None:
-        self.terminal: Terminal = whole.terminal.another() if whole else Terminal()
-        self._whole, self._on, self._host = whole, host, f"{host}: " if host else ""
+    def __init__(self, folder: Path | None = None, parent: "Watcher | None" = None, host: str = "") -> None:
+        self.terminal: Terminal = parent.terminal.another() if parent else Terminal()
+        self._whole, self._on, self._host = parent, host, f"{host}: " if host else ""
         self._stopped_by: signal.Signals | None = None
         self.waited_s = 0.0
         """Seconds spent waiting, without a run to measure."""
@@ -150,9 +150,9 @@ class Watcher:
     def _of_the_run(self) -> str:
         run = self._runs[self._estimate.done]
         if run.side is not None:
-            last = max(each.round for each in self._runs if each.mode == run.mode)
+            last = max(other.round for other in self._runs if other.mode == run.mode)
             of = "" if self._ends is not None else f" of {last}"
             return f"{in_words(run.mode, run.round)}{of}: {run.who}"
         position = self._before + self._estimate.done + 1
-        dbms = ", ".join(each.dbms for each in run.members)
+        dbms = ", ".join(member.dbms for member in run.members)
         return f"run {position}/{self._before + len(self._runs)}  {dbms} {in_words(run.mode, run.round)}"

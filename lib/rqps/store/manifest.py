@@ -189,8 +189,8 @@ def sealed(facts: _Sealed) -> str:
 def _unsealed(path: Path, kind: type[Sealed]) -> Sealed:
     try:
         now = path.stat()
-        found: Sealed = _read(path, kind, (now.st_ino, now.st_size, now.st_ctime_ns))
-        return found
+        facts: Sealed = _read(path, kind, (now.st_ino, now.st_size, now.st_ctime_ns))
+        return facts
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path, str(error)) from error
 
@@ -234,8 +234,8 @@ def study_folder(study: str, data: str | Path | None = None) -> Path:
         folder = root / kind / f"study={study}"
         if (folder / CARD).is_file():
             return folder
-    there = studies(root)
-    hint = f"; {instead(study, there, 'studies there')}" if there else ""
+    names = studies(root)
+    hint = f"; {instead(study, names, 'studies there')}" if names else ""
     raise RqpsError(f"{root}: there is no study {study!r}{hint}", fix=f"name one that is there, or: rqps run {study}")
 
 
@@ -266,16 +266,16 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
     """The folders of a study's runs that have a manifest, in the order of their names; or those below `failed`."""
-    found = (path.parent for form in ("run=*", "run=*/*") for path in (folder / failed).glob(f"{form}/{MANIFEST}"))
-    return tuple(sorted(found))
+    folders = (path.parent for form in ("run=*", "run=*/*") for path in (folder / failed).glob(f"{form}/{MANIFEST}"))
+    return tuple(sorted(folders))
 
 
 def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
     """The finished runs of a study. Refuses a folder that is not the one of the run that its manifest names: a copy
     would count as one more round."""
-    found = tuple((path, read_manifest(path)) for path in finished_runs(folder))
-    studies = Counter(manifest.study for _, manifest in found)
-    for path, manifest in found:
+    runs = tuple((path, read_manifest(path)) for path in finished_runs(folder))
+    studies = Counter(manifest.study for _, manifest in runs)
+    for path, manifest in runs:
         own = folder / f"run={manifest.run}"
         if own != path or manifest.study != studies.most_common(1)[0][0]:
             as_well = f", which is in {own} as well" if own != path and (own / MANIFEST).is_file() else ""
@@ -283,7 +283,7 @@ def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
                 f"{path}: its manifest is that of run {manifest.run} of study {manifest.study}{as_well}",
                 fix="move it out of the study's folder: a run counts in its own place, and once",
             )
-    return found
+    return runs
 
 
 def check_files(runs: Iterable[tuple[Path, Manifest]], names: Iterable[str] = (), *, thorough: bool = False) -> None:

@@ -81,16 +81,16 @@ class Packed:
         ok = every.filter(~failed, True if mode is None else pl.col("mode") == mode)
         if ok["run"].is_duplicated().any():
             raise damaged(f"{self.place}/{PACKED_RUNS}", "it has a run twice, which would count as two rounds")
-        found: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "runs": in_order(ok.select(*RUNS)),
             "failed": in_order(every.filter(failed).select(*RUNS)),
             "conditions": _rows_in(ok, "conditions"),
             "warnings": _rows_in(ok, "warnings"),
             "manifests": rows.select(*MANIFESTS),
         }
-        found |= {name: self._table(name, ok["run"], every) for name in TABLES}
+        metadata |= {name: self._table(name, ok["run"], every) for name in TABLES}
         with _reading(self.place, "steps.parquet"):
-            return found | {"steps": found["steps"].collect()}
+            return metadata | {"steps": metadata["steps"].collect()}
 
     def is_there(self, name: str) -> None:
         """Refuses a table that is missing or incomplete."""
@@ -110,9 +110,9 @@ class Packed:
         """The source of a file, whose digest is looked at once. An object store keeps digests of its own."""
         source = self.source(name)
         if name not in self._checked and not isinstance(source, str):
-            found, was = _digest(source), self.files[name][1]
-            if found != was:
-                raise damaged(f"{self.place}/{name}", f"its SHA-256 is {found}, and was {was} when it was packed")
+            digest, was = _digest(source), self.files[name][1]
+            if digest != was:
+                raise damaged(f"{self.place}/{name}", f"its SHA-256 is {digest}, and was {was} when it was packed")
             self._checked.add(name)
         return source
 
@@ -153,7 +153,7 @@ def packed_at(place: str) -> Packed | None:
             list(requests.map(packed.is_there, packed.files))
         return packed
     path = Path(place)
-    file = next((each for each in (path, *path.parents) if each.suffix == SUFFIX and each.is_file()), None)
+    file = next((above for above in (path, *path.parents) if above.suffix == SUFFIX and above.is_file()), None)
     if file is not None:
         return _in_file(file, path.relative_to(file).as_posix())
     if not (path / PACKED_RUNS).is_file():
@@ -162,21 +162,21 @@ def packed_at(place: str) -> Packed | None:
         raise damaged(f"{path}/{PACKED_RUNS}", f"its SHA-256 is not the one in {DIGEST}")
     packed = _opened(place, lambda name: path / name)
     for name, (size, _) in packed.files.items():
-        there = (path / name).stat().st_size if (path / name).is_file() else 0
-        if there != size:
-            raise damaged(f"{path / name}", f"it has {there:,} bytes, and had {size:,} when it was packed")
+        size_bytes = (path / name).stat().st_size if (path / name).is_file() else 0
+        if size_bytes != size:
+            raise damaged(f"{path / name}", f"it has {size_bytes:,} bytes, and had {size:,} when it was packed")
     return packed
 
 
 def _in_file(file: Path, folder: str) -> Packed | None:
-    with _reading(file.parent, file.name), file.open("rb") as whole:
+    with _reading(file.parent, file.name), file.open("rb") as archive:
         size = file.stat().st_size
-        whole.seek(max(0, size - _LONGEST_LIST))
-        members = zipfile.ZipFile(io.BytesIO(whole.read())).infolist()  # a longer list does not begin there
+        archive.seek(max(0, size - _LONGEST_LIST))
+        members = zipfile.ZipFile(io.BytesIO(archive.read())).infolist()  # a longer list does not begin there
         if any(info.compress_type for info in members) or sum(info.file_size for info in members) > size:
             raise ValueError("what is in it is compressed, which rqps pack does not do")
-        found = [Path(info.filename) for info in members]
-        folders = [path.parent.as_posix() for path in found if path.name == PACKED_RUNS]
+        paths = [Path(info.filename) for info in members]
+        folders = [path.parent.as_posix() for path in paths if path.name == PACKED_RUNS]
     chosen = folders[0] if folders and folder == "." else folder
     if chosen not in folders:
         return None

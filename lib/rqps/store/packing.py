@@ -15,7 +15,7 @@ from rqps.store.packed import CARD_KEY, DIGEST, FAILED, FILES_KEY, PACKED_COLUMN
 from rqps.store.read import Study, load_levels
 from rqps.store.run_frames import FACT, WARNING
 from rqps.store.schemas import IDENTITY, TABLES
-from rqps.store.write import VERSION_KEY, whole, write_manifest, write_study_card, write_table
+from rqps.store.write import VERSION_KEY, atomically, write_manifest, write_study_card, write_table
 
 _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
@@ -31,9 +31,9 @@ def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[P
         raise RqpsError(f"{study}: no run has finished, so there is nothing to pack", fix=f"rqps run {study}")
     to = to or Path(f"{levels[0].card.study}{SUFFIX}")
     if to.suffix != SUFFIX:
-        return [_pack_into(to / f"study={each.card.study}", each) for each in levels]
+        return [_pack_into(to / f"study={level.card.study}", level) for level in levels]
     with _replacing(to) as unfinished:
-        folders = [_pack_into(unfinished.with_name(f"study={each.card.study}"), each) for each in levels]
+        folders = [_pack_into(unfinished.with_name(f"study={level.card.study}"), level) for level in levels]
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
             for path in (path for folder in folders for path in sorted(folder.iterdir())):
                 info = zipfile.ZipInfo(f"{path.parent.name}/{path.name}", _EPOCH)
@@ -44,7 +44,7 @@ def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[P
 
 def unpack(study: str, to: Path, data: Path | None = None) -> list[Path]:
     """Makes folders of runs below `to` from a packed study and its levels."""
-    return [_unpack_into(to / f"study={each.card.study}", each) for each in load_levels(study, data, mode=None)]
+    return [_unpack_into(to / f"study={level.card.study}", level) for level in load_levels(study, data, mode=None)]
 
 
 def _pack_into(folder: Path, study: Study) -> Path:
@@ -86,9 +86,9 @@ def _runs(study: Study) -> pl.DataFrame:
         of_run = rows.group_by("run").agg(pl.struct(*values).alias(column))
         runs = runs.join(of_run, on="run", how="left")
     every = pl.concat([runs, study.failed], how="diagonal")
-    found = study.manifests.collect().join(every, on="folder", how="left", maintain_order="left")
+    packed = study.manifests.collect().join(every, on="folder", how="left", maintain_order="left")
     in_study = pl.col("folder").str.strip_prefix(f"{study.place}/")
-    return found.with_columns(in_study, pl.col("conditions", "warnings").fill_null([])).select(*PACKED_COLUMNS)
+    return packed.with_columns(in_study, pl.col("conditions", "warnings").fill_null([])).select(*PACKED_COLUMNS)
 
 
 def _unpack_into(folder: Path, study: Study) -> Path:
@@ -102,11 +102,11 @@ def _unpack_into(folder: Path, study: Study) -> Path:
         for some in manifests.filter(~pl.col("folder").str.starts_with(FAILED)).iter_slices(_RUNS_AT_ONCE):
             for name in TABLES:
                 where = some.filter(pl.col("tables").list.contains(name))["folder"].to_list()
-                runs = [names[each] for each in where]
+                runs = [names[packed_run] for packed_run in where]
                 rows = getattr(study, name).lazy().filter(pl.col("run").is_in(runs)).select("run", *TABLES[name])
-                found = rows.collect().partition_by("run", as_dict=True, include_key=False)
-                for run, each in zip(runs, where, strict=True):
-                    write_table(unfinished / each, name, found.get((run,), pl.DataFrame(schema=TABLES[name])))
+                by_run = rows.collect().partition_by("run", as_dict=True, include_key=False)
+                for run, packed_run in zip(runs, where, strict=True):
+                    write_table(unfinished / packed_run, name, by_run.get((run,), pl.DataFrame(schema=TABLES[name])))
         for row in manifests.iter_rows(named=True):
             run = unfinished / row["folder"]
             run.mkdir(parents=True, exist_ok=True)
@@ -124,4 +124,4 @@ def _replacing(target: Path) -> AbstractContextManager[Path]:
     """Gives a name to write to. Folders of runs are never replaced: they are all that there is of a measurement."""
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
         raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
-    return whole(target)
+    return atomically(target)

@@ -103,7 +103,7 @@ def place_of(study: str | Path, data: str | Path | None = None) -> str:
         return text.rstrip("/")
     if isinstance(study, Path) or "/" in text or text.endswith(SUFFIX):
         path = Path(text).absolute()
-        if not any(each.exists() for each in (path, *path.parents) if each == path or each.suffix == SUFFIX):
+        if not any(place.exists() for place in (path, *path.parents) if place == path or place.suffix == SUFFIX):
             raise _nothing_at(str(path))
         return str(path)
     return str(study_folder(text, data))
@@ -112,22 +112,22 @@ def place_of(study: str | Path, data: str | Path | None = None) -> str:
 def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> list[Study]:
     """The study, then those that measure its parts (STUDY-1, STUDY-2, …) by its file of levels, if they have runs in
     that mode."""
-    found = [load(study, data, mode)]
-    beside, name = found[0].place.rpartition("/")[0], found[0].card.study
-    packed = packed_at(found[0].place)
-    has_levels = LEVELS in packed.files if packed else (Path(found[0].place) / LEVELS).is_file()
-    while has_levels and _is_there(place := f"{beside}/study={name}-{len(found)}"):
-        found.append(load(place, mode=mode))
-    return [each for each in found if not each.runs.is_empty()]
+    levels = [load(study, data, mode)]
+    beside, name = levels[0].place.rpartition("/")[0], levels[0].card.study
+    packed = packed_at(levels[0].place)
+    has_levels = LEVELS in packed.files if packed else (Path(levels[0].place) / LEVELS).is_file()
+    while has_levels and _is_there(place := f"{beside}/study={name}-{len(levels)}"):
+        levels.append(load(place, mode=mode))
+    return [level for level in levels if not level.runs.is_empty()]
 
 
 def check_whole(study: str | Path, data: str | Path | None = None) -> None:
     """Refuses a study, or a level of it, of which a byte is not as it was written."""
-    for each in load_levels(study, data, mode=None):
-        if packed := packed_at(each.place):
+    for level in load_levels(study, data, mode=None):
+        if packed := packed_at(level.place):
             packed.check()
         else:
-            check_files(finished(Path(each.place)), thorough=True)
+            check_files(finished(Path(level.place)), thorough=True)
 
 
 def load_run(folder: str | Path) -> Study:
@@ -135,7 +135,7 @@ def load_run(folder: str | Path) -> Study:
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
     members = tuple(sorted(path.parent for path in (*folder.glob(MANIFEST), *folder.glob(f"*/{MANIFEST}"))))
-    runs = [(each, read_manifest(each)) for each in members]
+    runs = [(member, read_manifest(member)) for member in members]
     dbms = tuple(dict.fromkeys(manifest.dbms for _, manifest in runs))
     card = read_study_card(above).model_copy(update={"dbms": dbms, "rounds": 1})
     return _study(card, above, runs, ())

@@ -77,7 +77,7 @@ def machine_of(facts: Mapping[str, Any]) -> str:
     """
     memory, kernel = facts.get("memory_kb"), facts.get("kernel")
     known = (facts.get("cpu_model"), memory and f"{memory / 1024**2:.0f} GB", kernel and f"kernel {kernel}")
-    return ", ".join(str(each) for each in known if each)
+    return ", ".join(str(value) for value in known if value)
 
 
 def in_order(runs: pl.DataFrame) -> pl.DataFrame:
@@ -92,7 +92,7 @@ def conditions_frame(runs: Runs) -> pl.DataFrame:
         for _, manifest in runs
     ]
     rows = pl.DataFrame(list(chain.from_iterable(facts)), schema=FACT, orient="row")
-    counts = pl.Series([len(each) for each in facts], dtype=pl.UInt32)
+    counts = pl.Series([len(run_facts) for run_facts in facts], dtype=pl.UInt32)
     return whose.select(pl.all().repeat_by(counts).explode()).hstack(rows)
 
 

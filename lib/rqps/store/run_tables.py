@@ -62,9 +62,9 @@ def deferred(
     ) -> Iterator[pl.DataFrame]:
         left = limit
         for part in chain([pl.LazyFrame(schema=schema)], parts()):
-            found = part if condition is None else part.filter(condition)
-            found = found if columns is None else found.select(columns)
-            frame = collected(found if left is None else found.head(left))
+            rows = part if condition is None else part.filter(condition)
+            rows = rows if columns is None else rows.select(columns)
+            frame = collected(rows if left is None else rows.head(left))
             yield frame
             left = None if left is None else left - frame.height
             if left == 0:
@@ -130,9 +130,11 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
         if whose.is_empty():
             yield pl.DataFrame(schema=schema).select(shown)
             return
-        own, of_run = ([each for each in of if each in asks or each in shown] for of in (TABLES[name], IDENTITY))
+        own, of_run = (
+            [column for column in of if column in asks or column in shown] for of in (TABLES[name], IDENTITY)
+        )
         file = [_FILE] if of_run else []
-        found = pl.scan_parquet(
+        scanned = pl.scan_parquet(
             whose[_FILE].to_list(),
             glob=False,
             schema=TABLES[name],
@@ -140,7 +142,7 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             include_file_paths=_FILE if of_run else None,
             use_statistics=False,  # a file has all steps of a run in one piece
         )
-        frame = found.filter(where if of_rows else True).select(*file, *own).collect()
+        frame = scanned.filter(where if of_rows else True).select(*file, *own).collect()
         if of_run:
             frame = beside(frame, whose.select(_FILE, *of_run), _FILE)
         yield frame.filter(True if of_rows else where).select(shown)[:limit]
@@ -153,8 +155,8 @@ def beside(rows: pl.DataFrame, known: pl.DataFrame, *on: str) -> pl.DataFrame:
     the same one and stand together: a join takes ten times as long."""
     alike = rows.select(pl.struct(on).rle().struct.unnest())
     keys = alike.select(pl.col("value").struct.unnest())
-    found = keys.join(known, on=on, how="left", maintain_order="left", validate="m:1").drop(on)
-    return rows.hstack(found[np.repeat(np.arange(found.height), alike["len"].to_numpy())])
+    joined = keys.join(known, on=on, how="left", maintain_order="left", validate="m:1").drop(on)
+    return rows.hstack(joined[np.repeat(np.arange(joined.height), alike["len"].to_numpy())])
 
 
 def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path, Manifest]]]:

@@ -25,7 +25,7 @@ def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
     except SchemaError as error:
         fix = f"build the frame with schema=TABLES[{name!r}] of rqps.store.schemas"
         raise RqpsError(f"{path}: the frame does not fit the table {name!r}: {error}", fix=fix) from error
-    with whole(path) as unfinished:
+    with atomically(path) as unfinished:
         version = {VERSION_KEY: str(SCHEMA_VERSION)}
         ordered.write_parquet(unfinished, compression="zstd", compression_level=10, metadata=version)
     return path
@@ -49,20 +49,20 @@ def write_study_card(folder: Path, card: StudyCard) -> Path:
 
 def write_text(path: Path, text: str) -> Path:
     """Write a text file."""
-    with whole(path) as unfinished:
+    with atomically(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomically(path: Path) -> Iterator[Path]:
     """Give a name to write a file or folder to; it takes the place of `path` once its bytes are on the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:
             yield unfinished
-            for each in (*unfinished.rglob("*"), unfinished):
-                flush(each)
+            for part in (*unfinished.rglob("*"), unfinished):
+                flush(part)
         flush(path.parent)
     except OSError as error:
         fix = "see that the disk has room and the folder is yours, then run the same command again"

@@ -31,7 +31,7 @@ class Second:
     max_us: float
     buckets: Mapping[int, int]
     client: int = 0
-    found: int = 0
+    rows_found: int = 0
     """Rows that queries gave."""
 
     def columns(self, step: str) -> dict[str, Any]:
@@ -50,8 +50,8 @@ class Second:
 def read_seconds(lines: Iterable[str]) -> list[Second]:
     """All that the clients have written, in the order of kinds, seconds and clients."""
     reports = [json.loads(line) for line in lines if line.startswith('{"client"')]
-    found = [Second(**{**report, "buckets": dict(report["buckets"])}) for report in reports]
-    return sorted(found, key=lambda each: (each.kind, each.second, each.client))
+    reported = [Second(**{**report, "buckets": dict(report["buckets"])}) for report in reports]
+    return sorted(reported, key=lambda part: (part.kind, part.second, part.client))
 
 
 def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
@@ -68,26 +68,26 @@ def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
         sum_us=sum(part.sum_us for part in parts),
         max_us=max((part.max_us for part in parts), default=0.0),
         buckets=buckets,
-        found=sum(part.found for part in parts),
+        rows_found=sum(part.rows_found for part in parts),
     )
 
 
 def total(seconds: Iterable[Second], kind: str) -> Second:
     """The measured seconds of one kind as one, of all clients."""
-    return together(kind, 0, [each for each in seconds if each.kind == kind and each.second >= 0])
+    return together(kind, 0, [part for part in seconds if part.kind == kind and part.second >= 0])
 
 
 def by_second(seconds: Iterable[Second]) -> Iterator[Second]:
     """Each second of each kind with all threads together."""
     parts: dict[tuple[str, int], list[Second]] = {}
-    for each in seconds:
-        parts.setdefault((each.kind, each.second), []).append(each)
+    for part in seconds:
+        parts.setdefault((part.kind, part.second), []).append(part)
     for (kind, second), of_threads in parts.items():
         yield together(kind, second, of_threads)
 
 
 def interval_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
-    return [{**each.columns(step), **summary(each)} for each in seconds]
+    return [{**part.columns(step), **summary(part)} for part in seconds]
 
 
 def latency_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
@@ -95,37 +95,37 @@ def latency_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
     return [
         {
             "step": step,
-            "kind": each.kind,
-            "second": each.second,
+            "kind": part.kind,
+            "second": part.second,
             "from_us": edge_us(bucket),
             "below_us": edge_us(bucket + 1),
             "transactions": count,
         }
-        for each in seconds
-        for bucket, count in sorted(each.buckets.items())
+        for part in seconds
+        for bucket, count in sorted(part.buckets.items())
     ]
 
 
-def summary(each: Second) -> dict[str, float | None]:
+def summary(part: Second) -> dict[str, float | None]:
     """The latency columns of the raw tables; all null where nothing was done."""
-    total = sum(each.buckets.values())
+    total = sum(part.buckets.values())
     if total == 0:
         return dict.fromkeys(["latency_mean_us", *PERCENTILES, "latency_max_us"])
     return {
-        "latency_mean_us": each.sum_us / total,
-        **{name: percentile_us(each.buckets, share, each.max_us) for name, share in PERCENTILES.items()},
-        "latency_max_us": each.max_us,
+        "latency_mean_us": part.sum_us / total,
+        **{name: percentile_us(part.buckets, share, part.max_us) for name, share in PERCENTILES.items()},
+        "latency_max_us": part.max_us,
     }
 
 
-def step_columns(whole: Second, elapsed_s: float, operations: int, retries: int) -> dict[str, Any]:
+def step_columns(measured: Second, elapsed_s: float, operations: int, retries: int) -> dict[str, Any]:
     """Columns of the table `steps`: the result of a step, whose transactions are those of `whole`."""
     return {
         "elapsed_s": elapsed_s,
         "operations": operations,
-        "transactions": whole.transactions,
+        "transactions": measured.transactions,
         "operations_per_s": operations / elapsed_s if operations else None,
-        **summary(whole),
+        **summary(measured),
         "errors": 0,  # with any other than those that are done again, sysbench fails, and the run
         "retries": retries,
     }

@@ -177,9 +177,9 @@ class LoadGenerator:
         of = [self.servers[side].name for side in self.moments_ns["failed"][:1]]
         of += [server.name for server in self.servers if late and not server.answers()]
         reason += f" on {', '.join(of)}" * bool(of)
-        said = "\n".join(self.complaints())
+        message = "\n".join(self.complaints())
         fix = f"read all of {self.log.name}" + "; see the server's process list while a statement hangs" * bool(late)
-        return RqpsError(f"{self.name}: {self.program} {reason}" + f": {said}" * bool(said), fix=fix)
+        return RqpsError(f"{self.name}: {self.program} {reason}" + f": {message}" * bool(message), fix=fix)
 
     def _lost(self, within_s: float = 0) -> Server | None:
         """A server that has ended."""
@@ -206,8 +206,8 @@ def complaints(lines: Sequence[str]) -> list[str]:
     >>> complaints(["FATAL: error 2013 (Lost connection) for query 'INSERT INTO sbtest1(k) VALUES (501),(7)'"])
     ["FATAL: error 2013 (Lost connection) for query 'INSERT INTO sbtest1…"]
     """
-    found = [line.rstrip() for line in lines if "FATAL" in line or "rror" in line]
-    return [STATEMENT.sub(r"\1…", line)[:LONGEST_LINE] for line in found[-5:]]
+    errors = [line.rstrip() for line in lines if "FATAL" in line or "rror" in line]
+    return [STATEMENT.sub(r"\1…", line)[:LONGEST_LINE] for line in errors[-5:]]
 
 
 def run_to_its_end(

@@ -29,9 +29,9 @@ def check_table(
     in_order = f"{which} ORDER BY ordinal_position"
     types = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {in_order}")
     # Some versions give the type as bytes, and that of integers with a width for display.
-    found = {str(column): kind.decode() if isinstance(kind, bytes) else str(kind) for column, kind in types}
-    found = {column: re.sub(r"int\(\d+\)", "int", kind) for column, kind in found.items()}
-    must_be(where, "columns", columns, found, fix=fix)
+    actual = {str(column): kind.decode() if isinstance(kind, bytes) else str(kind) for column, kind in types}
+    actual = {column: re.sub(r"int\(\d+\)", "int", kind) for column, kind in actual.items()}
+    must_be(where, "columns", columns, actual, fix=fix)
     in_order = f"{which} ORDER BY 1, seq_in_index"
     parts: dict[str, list[str]] = {}
     statistics = f"SELECT index_name, column_name FROM information_schema.statistics {in_order}"
@@ -40,10 +40,10 @@ def check_table(
     must_be(where, "indexes", indexes, parts, fix=fix)
 
 
-def must_be(where: str, what: str, asked: Any, found: Any, *, fix: str = LOAD_AGAIN) -> None:
+def must_be(where: str, what: str, asked: Any, actual: Any, *, fix: str = LOAD_AGAIN) -> None:
     """Fail with both values where they differ."""
-    if asked != found:
-        raise RqpsError(f"{where}: {what}: asked for {_words(asked)}, found {_words(found)}", fix=fix)
+    if asked != actual:
+        raise RqpsError(f"{where}: {what}: asked for {_words(asked)}, found {_words(actual)}", fix=fix)
 
 
 def tables_of(connection: Connection, schema: str) -> list[str]:

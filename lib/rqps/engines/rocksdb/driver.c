@@ -559,7 +559,7 @@ static void report_seconds(const struct client *me) {
         const struct second *row = me->seconds + second;
         const char *comma = "";
         printf("{\"client\": %d, \"kind\": \"%s\", \"second\": %zu, \"operations\": %lu, \"transactions\": %lu, "
-               "\"retries\": 0, \"found\": %lu, \"sum_us\": %.3f, \"max_us\": %.3f, \"buckets\": [",
+               "\"retries\": 0, \"rows_found\": %lu, \"sum_us\": %.3f, \"max_us\": %.3f, \"buckets\": [",
                me->id, me->name, second, row->operations, row->transactions, row->found, row->sum_us, row->max_us);
         for (int bucket = 0; bucket < BUCKETS; bucket++)
             if (row->buckets[bucket]) {

@@ -119,10 +119,13 @@ def machine(study: Study) -> GT | Sentences:
                 rows.append({"host": host, "heading": HEADINGS[each.level].rstrip(":."), **each._asdict()})
     if not rows:
         return Sentences(["The machine's description gives no reason to worry."])
-    names = ["host"] * (study.runs["host"].n_unique() > 1) + ["name", "found", "effect", "fix"]
+    names = ["host"] * (study.runs["host"].n_unique() > 1) + ["name", "observed", "effect", "fix"]
     rows.sort(key=lambda row: -list(HEADINGS).index(row["level"]))
     return table(
-        rows, [Column(each, " " if each == "name" else "") for each in names], name="machine", group="heading"
+        rows,
+        [Column(name, {"name": " ", "observed": "found"}.get(name, "")) for name in names],
+        name="machine",
+        group="heading",
     )
 
 

@@ -18,27 +18,27 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
     >>> read_stats(["Cumulative stall: 00:01:2.500 H:M:S, 12.5 percent", "Stalls(count): 3 level0_slowdown, 4 total"])
     {'stall_s': '62.5', 'stall_percent': '12.5', 'stalls': '3'}
     """
-    found: dict[str, str] = {}
+    stats: dict[str, str] = {}
     head: list[str] = []
     for line in lines:
         words = line.split()
         if words[:2] == ["Level", "Files"]:
             head = words
-        elif words[:1] == ["Sum"] and head and "compaction_s" not in found:
+        elif words[:1] == ["Sum"] and head and "compaction_s" not in stats:
             row = dict(zip(head, [*words[:2], " ".join(words[2:4]), *words[4:]], strict=False))
-            found |= {name: row[title] for title, name in OF_THE_TABLE.items() if title in row}
+            stats |= {name: row[title] for title, name in OF_THE_TABLE.items() if title in row}
         elif stall := _STALL.match(line):
             hours, minutes, seconds, percent = map(float, stall.groups())
-            found |= {"stall_s": f"{3600 * hours + 60 * minutes + seconds:g}", "stall_percent": f"{percent:g}"}
+            stats |= {"stall_s": f"{3600 * hours + 60 * minutes + seconds:g}", "stall_percent": f"{percent:g}"}
         elif counts := _COUNTS.match(line):
-            found.setdefault("stalls", str(_stalls(counts[1])))  # another line has those of all databases together
+            stats.setdefault("stalls", str(_stalls(counts[1])))  # another line has those of all databases together
         elif written := _WRITTEN.match(line):
-            found |= {"compaction_written_gb": written[1], "compaction_read_gb": written[2]}
+            stats |= {"compaction_written_gb": written[1], "compaction_read_gb": written[2]}
         elif flushed := _FLUSHED.match(line):
-            found["flushed_gb"] = flushed[1]
+            stats["flushed_gb"] = flushed[1]
         elif logged := _LOGGED.match(line):
-            found["wal_written_gb"] = logged[1]
-    return found
+            stats["wal_written_gb"] = logged[1]
+    return stats
 
 
 def _stalls(text: str) -> int:
@@ -49,6 +49,6 @@ def _stalls(text: str) -> int:
     >>> _stalls("l0-file-count-limit-stops-with-ongoing-compaction: 1, l0-file-count-limit-delays: 4, total-stops: 2")
     4
     """
-    parts = (each.strip() for each in text.split(","))
+    parts = (part.strip() for part in text.split(","))
     counted = (part for part in parts if not any(word in part for word in ("with", "total", "interval")))
     return sum(int(number) for part in counted for number in re.findall(r"(?:^|: )(\d+)\b", part))

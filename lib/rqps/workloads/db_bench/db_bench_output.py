@@ -29,33 +29,33 @@ def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
     >>> found["operations"], found["operations_per_s"]
     (9, 97866.0)
     """
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for line in lines:
         if (result := _RESULT.match(line)) and result["name"] == name:
-            found["operations_per_s"] = float(result["rate"])
+            columns["operations_per_s"] = float(result["rate"])
             if result["seconds"]:
-                found |= {"elapsed_s": float(result["seconds"]), "operations": int(result["operations"])}
+                columns |= {"elapsed_s": float(result["seconds"]), "operations": int(result["operations"])}
         elif count := _COUNT.match(line):
-            found.setdefault("transactions", int(count[1]))
-            found.setdefault("latency_mean_us", float(count[2]))
+            columns.setdefault("transactions", int(count[1]))
+            columns.setdefault("latency_mean_us", float(count[2]))
         elif reach := _REACH.match(line):
-            found.setdefault("latency_max_us", float(reach[3]))
+            columns.setdefault("latency_max_us", float(reach[3]))
         elif listed := _PERCENTILES.match(line):
             by_name = dict(re.findall(r"P([\d.]+): ([\d.]+)", listed[1]))
             for percent, column in (("50", "p50"), ("95", "p95"), ("99", "p99"), ("99.9", "p99_9")):
-                found.setdefault(f"latency_{column}_us", float(by_name[percent]) if percent in by_name else None)
-    if "operations_per_s" in found and "operations" not in found and "transactions" in found:
-        found["operations"] = found["transactions"]
-    if found.get("operations_per_s") and "elapsed_s" not in found and "operations" in found:
-        found["elapsed_s"] = found["operations"] / found["operations_per_s"]
-    found.setdefault("transactions", found.get("operations"))
-    return found
+                columns.setdefault(f"latency_{column}_us", float(by_name[percent]) if percent in by_name else None)
+    if "operations_per_s" in columns and "operations" not in columns and "transactions" in columns:
+        columns["operations"] = columns["transactions"]
+    if columns.get("operations_per_s") and "elapsed_s" not in columns and "operations" in columns:
+        columns["elapsed_s"] = columns["operations"] / columns["operations_per_s"]
+    columns.setdefault("transactions", columns.get("operations"))
+    return columns
 
 
 def answer(step: str, columns: dict[str, Any], load: DbBench) -> Answer:
     """The result of a step that has ended."""
-    found = read_output(load.lines, load.step.benchmarks.partition(",")[0])
-    if "operations" not in found:
+    output = read_output(load.lines, load.step.benchmarks.partition(",")[0])
+    if "operations" not in output:
         raise RqpsError(
             f"{step}: db_bench has no line with its result: {''.join(load.lines[-3:]).strip()}",
             fix=f"read all of {load.log.name}",
@@ -69,4 +69,4 @@ def answer(step: str, columns: dict[str, Any], load: DbBench) -> Answer:
         second, operations = line.split(",")[:2]
         rows = {"step": step, "kind": load.step.name, "second": int(second) - 1, "operations": int(operations)}
         intervals.append({**rows, "transactions": int(operations), "errors": 0, "retries": 0})
-    return Answer({**columns, "errors": 0, "retries": 0, **found}, intervals, [], (), {"status": status})
+    return Answer({**columns, "errors": 0, "retries": 0, **output}, intervals, [], (), {"status": status})

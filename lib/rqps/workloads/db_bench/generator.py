@@ -143,9 +143,9 @@ class Turns:
         self.drivers: list[Driver] = []
         log = how["log"]
         try:
-            for side, each in enumerate(databases):
+            for side, database in enumerate(databases):
                 how["log"] = log.with_suffix(f".{side}.log") if side else log
-                self.drivers.append(Driver(each, setup, step, parameters, self, side, **how))
+                self.drivers.append(Driver(database, setup, step, parameters, self, side, **how))
         except BaseException:
             self.end()
             raise
@@ -161,17 +161,17 @@ class Turns:
         return self.drivers[0].pid
 
     def wait_for_begin(self) -> int:
-        return [each.wait_for_begin() for each in self.drivers][-1]
+        return [driver.wait_for_begin() for driver in self.drivers][-1]
 
     def wait_for_end(self) -> None:
         """Let all begin, and wait until all have ended; the error is of the one that dies or keeps its turn."""
-        for each in self.drivers:
-            each.let_begin(1)
+        for driver in self.drivers:
+            driver.let_begin(1)
         seen, since = -1, 0.0
-        while not all(each.moments_ns["ended"] for each in self.drivers):
-            for each in self.drivers:
-                if each.process.poll() is not None:
-                    raise each.failure()
+        while not all(driver.moments_ns["ended"] for driver in self.drivers):
+            for driver in self.drivers:
+                if driver.process.poll() is not None:
+                    raise driver.failure()
             turn, whose = struct.unpack("=II", self.file.read_bytes()[:8])
             if turn != seen:
                 seen, since = turn, time.monotonic()
@@ -180,12 +180,12 @@ class Turns:
             time.sleep(LOOK_S)
 
     def wait_until_gone(self) -> None:
-        for each in self.drivers:
-            each.wait_until_gone()
+        for driver in self.drivers:
+            driver.wait_until_gone()
 
     def end(self) -> None:
-        for each in self.drivers:
-            each.end()
+        for driver in self.drivers:
+            driver.end()
         self.file.unlink(missing_ok=True)
 
 

@@ -84,10 +84,10 @@ class DbBenchParameters(Parameters):
 
     @model_validator(mode="after")
     def _there_is_something_to_measure(self) -> "DbBenchParameters":
-        if not any(each.measured for each in self.chosen):
+        if not any(step.measured for step in self.chosen):
             raise ValueError(f"steps: {', '.join(self.steps)} only prepare others; name one that is measured, too")
         if self.written_by is not None:
-            if writing := [each.name for each in self.chosen if not each.reads_only]:
+            if writing := [step.name for step in self.chosen if not step.reads_only]:
                 raise ValueError(f"steps: {', '.join(writing)} can't be done on a database that is the same for all")
         elif self.chosen[0].load != "fill":
             raise ValueError("steps: the first one has to be fillseq, which makes the database")
@@ -113,7 +113,7 @@ class DbBenchParameters(Parameters):
         """The steps without a number between a step and the one that is measured before it."""
         _, step = find(name)
         preceding = self.chosen[: self.chosen.index(step)]
-        last = max((place + 1 for place, each in enumerate(preceding) if each.measured), default=0)
+        last = max((place + 1 for place, earlier in enumerate(preceding) if earlier.measured), default=0)
         return preceding[last:]
 
     def keys_of(self, setup: Setup) -> int:

@@ -105,10 +105,10 @@ class DbBenchSteps:
                     )
         kind = DbBench if servers[0].build.db_bench else Driver
         for side, database in enumerate(servers):
-            for number, each in enumerate(parameters.before(step)):
+            for number, earlier in enumerate(parameters.before(step)):
                 log = how["log"].with_suffix(f".{side}.before{number}.log")
                 preceding: How = {"seed": how["seed"] + number + 1, "cpus": how["cpus"], "log": log}
-                with kind(database, setup, each, parameters, **preceding) as before:
+                with kind(database, setup, earlier, parameters, **preceding) as before:
                     before.wait_for_begin()
                     before.wait_for_end()
                     before.wait_until_gone()
@@ -134,7 +134,7 @@ class DbBenchSteps:
         if isinstance(load, DbBench):
             return [db_bench_output.answer(step, columns, load)]
         drivers = load.drivers if isinstance(load, Turns) else [load]
-        return [_answer(step, described, dict(columns), each, isinstance(load, Turns)) for each in drivers]
+        return [_answer(step, described, dict(columns), driver, isinstance(load, Turns)) for driver in drivers]
 
     def tools(self, parameters: DbBenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
         text = (files("rqps.engines.rocksdb") / "driver.c").read_bytes()
@@ -149,15 +149,15 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, s
     status += [
         {"step": step, "moment": "after", "name": name, "value": value} for name, value in read_stats(stats).items()
     ]
-    whole, written = total(seconds, CLIENT), total(seconds, WRITER)
+    main, written = total(seconds, CLIENT), total(seconds, WRITER)
     if sliced:
-        elapsed_s = whole.sum_us / 1e6
-    if whole.found != whole.operations:
+        elapsed_s = main.sum_us / 1e6
+    if main.rows_found != main.operations:
         raise RqpsError(
-            f"{step}: {whole.operations - whole.found:,} of {whole.operations:,} keys were not found",
+            f"{step}: {main.operations - main.rows_found:,} of {main.operations:,} keys were not found",
             fix="the database lost them: see its LOG, and tell whoever makes this release",
         )
-    columns |= step_columns(whole, elapsed_s, whole.operations, 0)
+    columns |= step_columns(main, elapsed_s, main.operations, 0)
     warnings = []
     if described.writes_beside:
         target, done = described.writes_beside / BYTES_OF_A_ROW, written.operations / elapsed_s
@@ -166,6 +166,6 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, s
             text = f"{done:,.0f} rows/s were written beside it instead of {target:,.0f}"
             warnings.append(Warning_(kind="target", text=text, step=step))
     kinds = {CLIENT: described.name, WRITER: WRITES}
-    named = [replace(each, kind=kinds[each.kind]) for each in by_second(seconds)]
+    named = [replace(part, kind=kinds[part.kind]) for part in by_second(seconds)]
     more = {"status": status} | ({"slices": slices(load.lines, step)} if sliced else {})
     return Answer(columns, interval_rows(step, named), latency_rows(step, named), tuple(warnings), more)

@@ -76,7 +76,7 @@ def generating(
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
     """The rows' own clock at the beginning of a step: behind the rows of all steps before it."""
     before = parameters.before(step)
-    return CLOCK_BEGINS + sum(-(-parameters.rows(each) // (each.rate or CLOCK_ROWS)) for each in before)
+    return CLOCK_BEGINS + sum(-(-parameters.rows(earlier) // (earlier.rate or CLOCK_ROWS)) for earlier in before)
 
 
 def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Options:
@@ -107,22 +107,23 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Op
 def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
     """Rows of the table `clients`."""
     return [
-        each.columns(step) | {"client": each.client, "latency_max_us": each.max_us if each.transactions else None}
-        for each in done(seconds)
+        second.columns(step)
+        | {"client": second.client, "latency_max_us": second.max_us if second.transactions else None}
+        for second in done(seconds)
     ]
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
     """The seconds of what was done, without those that count latencies from when a limited rate had it begin."""
-    return [each for each in seconds if not each.kind.endswith(DUE)]
+    return [second for second in seconds if not second.kind.endswith(DUE)]
 
 
 def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, clients: int) -> None:
     """Fail unless every client has inserted in as many statements as were due, or fewer where a rate limits it, and
     has deleted in as many as it inserted."""
     done = Counter[tuple[str, int]]()
-    for each in seconds:
-        done[each.kind, each.client] += each.transactions
+    for second in seconds:
+        done[second.kind, second.client] += second.transactions
     for client in range(1, clients + 1):
         inserts, deletes = done["insert", client], done["delete", client]
         if inserts > statements or (step.rate is None and inserts < statements):

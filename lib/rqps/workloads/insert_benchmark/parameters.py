@@ -72,12 +72,14 @@ class InsertBenchmarkParameters(Parameters):
             raise ValueError(f"rates {list(self.rates)}: needs at least one, and each only once")
         if self.steps is not None:
             part(self.steps, names(self.form, self.rates))
-        each = self.background_rows_per_transaction
+        batch_rows = self.background_rows_per_transaction
         for rate in self.rates:
-            if rate % each:
-                near = sorted({max(each, rate // each * each), rate // each * each + each})
+            if rate % batch_rows:
+                near = sorted(
+                    {max(batch_rows, rate // batch_rows * batch_rows), rate // batch_rows * batch_rows + batch_rows}
+                )
                 raise ValueError(
-                    f"rate {rate}: transactions of {each} rows can't make it; "
+                    f"rate {rate}: transactions of {batch_rows} rows can't make it; "
                     f"write {' or '.join(map(str, near))}, or set background_rows_per_transaction"
                 )
         most = max((self.rows_per_transaction(step) for step in self.described if step.deletes), default=0)

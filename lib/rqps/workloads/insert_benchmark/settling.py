@@ -56,8 +56,8 @@ def ids(connection: Connection, tables: Sequence[str] | None = None) -> tuple[in
     tables = tables_of(connection, DATABASE) if tables is None else tables
     both = "SELECT MIN(transactionid), MAX(transactionid) FROM"
     ranges = [query(connection, f"{both} {DATABASE}.{name}")[0] for name in tables]
-    found = [(low, high) for low, high in ranges if low is not None]
-    return min((low for low, _ in found), default=None), max((high for _, high in found), default=None)
+    id_ranges = [(low, high) for low, high in ranges if low is not None]
+    return min((low for low, _ in id_ranges), default=None), max((high for _, high in id_ranges), default=None)
 
 
 def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> tuple[list[Row], list[Warning_]]:

@@ -57,12 +57,12 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
     return (*(kind for kind in kinds if kind[0] != "q"), *limited)
 
 
-def part(asked: Sequence[str], whole: Sequence[str]) -> None:
+def part(asked: Sequence[str], known: Sequence[str]) -> None:
     """ValueError unless the steps asked for are some of the whole in its order, on the load and its indexes."""
     for name in asked:
-        if name not in whole:
-            raise ValueError(f"unknown step {name!r}; {instead(name, whole, 'steps')}")
-    due = [name for name in whole if name in asked]
+        if name not in known:
+            raise ValueError(f"unknown step {name!r}; {instead(name, known, 'steps')}")
+    due = [name for name in known if name in asked]
     if list(asked) != due:
         raise ValueError(f"each step starts where the last one ended; name them in this order: {', '.join(due)}")
     if (lacking := [name for name in (LOAD, INDEX)[: len(asked)] if name not in asked]) or not asked:
@@ -72,15 +72,15 @@ def part(asked: Sequence[str], whole: Sequence[str]) -> None:
 @cache
 def find(name: str, form: str) -> Step:
     """A step of a form by its name."""
-    found = NAME.fullmatch(name)
-    if not found or found["kind"] not in _described()["forms"][form]["steps"]:
+    match = NAME.fullmatch(name)
+    if not match or match["kind"] not in _described()["forms"][form]["steps"]:
         raise ValueError(f"no step {name!r} in the form {form!r}")
-    kind = found["kind"]
+    kind = match["kind"]
     described = _described()["steps"][kind]
     return Step(
         name=name,
         kind=kind,
-        rate=int(found["rate"]) if found["rate"] else None,
+        rate=int(match["rate"]) if match["rate"] else None,
         deletes=_described()["forms"][form]["deletes"] and kind not in (LOAD, INDEX),
         queries=tuple(_described()["queries"][described["queries"]]) if "queries" in described else (),
     )

@@ -83,7 +83,7 @@ class InsertBenchmark:
     ) -> Iterator[generator.Generator]:
         (server,) = servers
         asked = find(step, parameters.form)
-        with_queries = [each.name for each in parameters.described if each.queries]
+        with_queries = [described.name for described in parameters.described if described.queries]
         with closing(server.connect(DATABASE)) as connection:
             for table in parameters.tables if asked.kind == LOAD else ():
                 query(connection, statement("table").format(table=table))
@@ -122,27 +122,27 @@ class InsertBenchmark:
 
 def check_empty(connection: Connection) -> None:
     """Refuse a server that has tables already: l.i0 begins with none."""
-    if found := tables_of(connection, DATABASE):
+    if tables := tables_of(connection, DATABASE):
         which = f"WHERE table_schema = '{DATABASE}' ORDER BY table_name"
         sizes = query(connection, f"SELECT table_name, table_rows FROM information_schema.tables {which}")
-        listed = ", ".join(f"{name} with about {rows or 0} rows" for name, rows in sizes) or ", ".join(found)
+        listed = ", ".join(f"{name} with about {rows or 0} rows" for name, rows in sizes) or ", ".join(tables)
         raise RqpsError(f"{DATABASE}: l.i0 begins without tables, and there are {listed}", fix=LOAD_AGAIN)
 
 
 def check_tables(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> None:
     """Each table is as the steps before this one leave it: columns, indexes, and about how many rows."""
-    found = tables_of(connection, DATABASE)
-    must_be(f"{step.name}: {DATABASE}", "tables", sorted(parameters.tables), found, fix=LEFT_OVER)
+    tables = tables_of(connection, DATABASE)
+    must_be(f"{step.name}: {DATABASE}", "tables", sorted(parameters.tables), tables, fix=LEFT_OVER)
     added = {} if step.kind in (LOAD, INDEX) else INDEXES
     rows = loaded_rows(step, parameters)
     for name in parameters.tables:
         indexes = {"PRIMARY": ["transactionid"]} | {f"{name}_{index}": columns for index, columns in added.items()}
         check_table(connection, DATABASE, name, "innodb", COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
         low, high = settling.ids(connection, [name])
-        there = 0 if low is None or high is None else high - low + 1
+        row_count = 0 if low is None or high is None else high - low + 1
         # Later on a statement that was refused may have left a gap in the ids, so there may seem to be more.
-        if there < rows or (step.kind == INDEX and there > rows):
-            must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {there:,}", fix=LEFT_OVER)
+        if row_count < rows or (step.kind == INDEX and row_count > rows):
+            must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {row_count:,}", fix=LEFT_OVER)
 
 
 def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
@@ -154,7 +154,9 @@ def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
     """
     clients = parameters.clients if parameters.shared_table else 1
     before = parameters.before(step)
-    return clients * sum(parameters.rows(each) for each in before if not each.deletes and each.rate is None)
+    return clients * sum(
+        parameters.rows(earlier) for earlier in before if not earlier.deletes and earlier.rate is None
+    )
 
 
 def explained(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
@@ -192,7 +194,7 @@ def _columns(
         "writes": True,
         "unit": step.unit,
         "warmup_s": 0.0,
-        **step_columns(main, elapsed_s, counted.operations, sum(each.retries for each in seconds)),
+        **step_columns(main, elapsed_s, counted.operations, sum(second.retries for second in seconds)),
         "target_per_s": target,
         "target_held": None if target is None else inserted / elapsed_s >= ENOUGH_OF_RATE * target,
     }
@@ -218,12 +220,15 @@ def warnings_of(
                 f"{parameters.limit_s:.0f} s, with {inserted:,} of {due:,} rows"
             )
         yield Warning_(kind="rate not held", text=text, step=step.name)
-    statements = sum(each.transactions for each in done(seconds))
+    statements = sum(second.transactions for second in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
     if deleted < (due := total(seconds, "delete").operations):  # more may be: those of the server's own tables
         text = f"deletes found {deleted:,} rows, and {due:,} were to be deleted: the tables have grown"
         yield Warning_(kind="rows", text=text, step=step.name)
     asked = total(seconds, "query")
-    if asked.transactions and (each := asked.found / asked.transactions) < FEWEST_FOUND * parameters.query_rows:
-        text = f"a query found {each:.1f} rows on average, and asked for {parameters.query_rows}"
+    if (
+        asked.transactions
+        and (found_per_query := asked.rows_found / asked.transactions) < FEWEST_FOUND * parameters.query_rows
+    ):
+        text = f"a query found {found_per_query:.1f} rows on average, and asked for {parameters.query_rows}"
         yield Warning_(kind="rows", text=text, step=step.name)

@@ -74,7 +74,7 @@ function measuring.counter(client, kind, origin, first)
          end
       end
       write_line('{"client":%d,"kind":"%s","second":%d,"operations":%.0f,"transactions":%d,"retries":%d,' ..
-         '"found":%.0f,"sum_us":%.1f,"max_us":%.1f,"buckets":[%s]}', client + 1, kind, second, operations,
+         '"rows_found":%.0f,"sum_us":%.1f,"max_us":%.1f,"buckets":[%s]}', client + 1, kind, second, operations,
          transactions, retries, found, sum_us, max_us, table.concat(buckets, ","))
       ffi.fill(counts, ffi.sizeof(counts))
       operations, transactions, retries, found, sum_us, max_us = 0, 0, 0, 0, 0, 0

@@ -86,14 +86,14 @@ def mysqlslap(asked: str) -> Slap:
         )
     environment = library_environment("mysqlslap", path, print)
     answer = said([str(path), "--no-defaults", "--version"], environment)
-    found = _VERSION.search(answer)
-    if not found:
+    match = _VERSION.search(answer)
+    if not match:
         raise RqpsError(
             f"{path} does not report its version as a mysqlslap does: {answer.strip()[-400:] or 'it says nothing'}",
             fix=f"give the path of a mysqlslap that runs here, or one of the versions {versions}",
         )
-    has_ssl_mode = tuple(map(int, found[1].split("."))) >= SSL_MODE_SINCE and "MariaDB" not in answer
-    return Slap(path, found[1], "--ssl-mode=DISABLED" if has_ssl_mode else "--skip-ssl", sha256(path), environment)
+    has_ssl_mode = tuple(map(int, match[1].split("."))) >= SSL_MODE_SINCE and "MariaDB" not in answer
+    return Slap(path, match[1], "--ssl-mode=DISABLED" if has_ssl_mode else "--skip-ssl", sha256(path), environment)
 
 
 def with_mysqlslap() -> list[str]:
@@ -117,8 +117,10 @@ def _count(server: Server) -> Counted:
     names = "'^(Com_select|Aborted_connects|Threads_)'"
     counts = dict(query(connection, f"SHOW GLOBAL STATUS WHERE variable_name RLIKE {names}"))
     connection.close()
-    there = int(counts["Threads_cached"]) + int(counts["Threads_connected"])
-    return Counted(int(counts["Com_select"]), int(counts["Aborted_connects"]), int(counts["Threads_created"]) - there)
+    threads_ready = int(counts["Threads_cached"]) + int(counts["Threads_connected"])
+    return Counted(
+        int(counts["Com_select"]), int(counts["Aborted_connects"]), int(counts["Threads_created"]) - threads_ready
+    )
 
 
 class Generator(LoadGenerator):
@@ -156,7 +158,7 @@ class Generator(LoadGenerator):
         elapsed_s = self.elapsed_s if report.elapsed_s < SHORTEST_REPORTED_S else report.elapsed_s
         asked = clients * self.queries
         done = min(asked, self.counted.selects - failed(self.lines))
-        found = {
+        result = {
             **columns,
             "clients": clients,
             "warmup_s": self.warmup_s,
@@ -169,15 +171,15 @@ class Generator(LoadGenerator):
             **({"server_context_switches": None} if self.counted.threads_ended else {}),
         }
         warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in self._warnings(report)]
-        return [Answer(columns=found, intervals=[], latencies=[], warnings=tuple(warnings))]
+        return [Answer(columns=result, intervals=[], latencies=[], warnings=tuple(warnings))]
 
     def _warnings(self, report: "Report") -> Iterator[tuple[str, str]]:
         """Kind and text of each."""
         asked = report.clients * report.queries
         done = self.counted.selects - failed(self.lines)
         if done != asked:
-            said = "; ".join(complaints(self.lines)) or "mysqlslap says nothing of it"
-            yield "errors", f"{asked} queries were asked for, the server did {done}: {said}"
+            message = "; ".join(complaints(self.lines)) or "mysqlslap says nothing of it"
+            yield "errors", f"{asked} queries were asked for, the server did {done}: {message}"
         if refused := self.counted.refused:
             yield "errors", f"{refused} connections were refused and tried again 0.1 s later: the time is too long"
         if report.elapsed_s < SHORTEST_REPORTED_S:
@@ -203,9 +205,10 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
     done = run_to_its_end(slap.argv(server, step.database, step.kind.query, 1, queries), slap.environment, cpus)
     complained = complaints(done.stdout.splitlines())
     if done.returncode != 0 or complained:
-        said = "\n".join(complained) or done.stdout.strip() or f"exit code {done.returncode}"
+        message = "\n".join(complained) or done.stdout.strip() or f"exit code {done.returncode}"
         raise RqpsError(
-            f"{server.build.name}: mysqlslap {slap.version} can't put load on MySQL {server.build.version}: {said}",
+            f"{server.build.name}: mysqlslap {slap.version} can't put load on MySQL {server.build.version}: "
+            f"{message}",
             fix="give another mysqlslap in the study's parameters, a newer one mostly; all dbms are then asked by it",
         )
     return time.monotonic() - began
@@ -223,15 +226,15 @@ class Report(NamedTuple):
 def read_report(lines: list[str]) -> Report | None:
     """Its one line of comma-separated values, if it came to that."""
     for line in lines:
-        if found := _CSV.match(line.rstrip("\n")):
-            return Report(float(found[1]), int(found[4]), int(found[5]))
+        if match := _CSV.match(line.rstrip("\n")):
+            return Report(float(match[1]), int(match[4]), int(match[5]))
     return None
 
 
 def complaints(lines: list[str]) -> list[str]:
     """Lines in which mysqlslap speaks of itself, each once."""
-    said = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)
-    return list(dict.fromkeys(line for line in said if line.startswith("mysqlslap: ")))
+    messages = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)
+    return list(dict.fromkeys(line for line in messages if line.startswith("mysqlslap: ")))
 
 
 def failed(lines: list[str]) -> int:

@@ -67,10 +67,10 @@ def find(name: str) -> Step:
     >>> find("innodb.pk@4").kind.query
     'select j from foo where i = 100'
     """
-    found = NAME.fullmatch(name)
-    if not found or found["kind"] not in KINDS:
+    match = NAME.fullmatch(name)
+    if not match or match["kind"] not in KINDS:
         raise ValueError(f"unknown step {name!r}; a step is ENGINE.KIND@CLIENTS, such as 'innodb.pk@1'")
-    return Step(name, found["engine"], KINDS[found["kind"]], int(found["clients"]))
+    return Step(name, match["engine"], KINDS[match["kind"]], int(match["clients"]))
 
 
 def possible_rows(near: int) -> list[int]:

@@ -195,8 +195,8 @@ def check_rows(server: Server, engine: str, rows: int) -> None:
         count = query(connection, f"SELECT COUNT(*), SUM(j = i AND k = i) FROM {where}")[0]
         must_be(where, "rows", rows, int(count[0]))
         must_be(where, "rows with j = i and k = i", rows, int(count[1]))
-        found = query(connection, f"SELECT j, k FROM {where} WHERE i = {ROW}")
-        must_be(where, f"row {ROW}", [(ROW, ROW)], found)
+        fetched = query(connection, f"SELECT j, k FROM {where} WHERE i = {ROW}")
+        must_be(where, f"row {ROW}", [(ROW, ROW)], fetched)
 
 
 def difference(step: Step, plan: Plan) -> str:

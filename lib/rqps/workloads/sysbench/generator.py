@@ -54,7 +54,7 @@ class Generator(LoadGenerator):
         self.sliced = len(servers) > 1
         self.per_transaction = parameters.table_rows if step.unit == "row" else step.queries
         self.seconds = parameters.seconds_of(step) * len(servers)
-        self.whole = step.whole or self.sliced or not self.begins_by_itself
+        self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
         """Seconds within which the last transactions begin, where they are whole."""
         if self.sliced:
@@ -66,11 +66,11 @@ class Generator(LoadGenerator):
                 "slice-us": 1000 * (parameters.slice_ms or SLICE_MS),
             }
         elif self.begins_by_itself:
-            self.warmup_s = 0.0 if step.whole else float(parameters.warmup_seconds)
+            self.warmup_s = 0.0 if step.whole_transactions else float(parameters.warmup_seconds)
             duration = {
-                "warmup-seconds": READY_S if step.whole else parameters.warmup_seconds,
+                "warmup-seconds": READY_S if step.whole_transactions else parameters.warmup_seconds,
                 "measured-seconds": self.seconds,
-                "whole": switch(step.whole),
+                "whole": switch(step.whole_transactions),
             }
         else:
             self.start_patience_s = self.patience_s
@@ -121,22 +121,22 @@ class Generator(LoadGenerator):
 
     def _answer(self, step: str, columns: Mapping[str, Any], side: int) -> Answer:
         seconds = read_seconds(self.lines, self.threads, step, self.per_transaction, self.whole_within_s, side)
-        whole = total(seconds, step)
-        elapsed_s = whole.sum_us / 1e6 / self.threads if self.sliced else self.elapsed_s
+        measured = total(seconds, step)
+        elapsed_s = measured.sum_us / 1e6 / self.threads if self.sliced else self.elapsed_s
         slices = slice_rows(self.lines, step, side, len(self.servers), self.per_transaction)
-        found = {
+        measured_columns = {
             **columns,
             "clients": self.threads,
             "warmup_s": self.warmup_s,
-            **step_columns(whole, elapsed_s, whole.operations, whole.retries),
+            **step_columns(measured, elapsed_s, measured.operations, measured.retries),
         }
         if self.sliced:
-            found["client_cpu_s"] = sum(row["client_cpu_us"] for row in slices) / 1e6
+            measured_columns["client_cpu_s"] = sum(row["client_cpu_us"] for row in slices) / 1e6
         return Answer(
-            columns=found,
+            columns=measured_columns,
             intervals=interval_rows(step, seconds),
             latencies=latency_rows(step, seconds),
-            warnings=tuple(retries_warning(step, "transactions", whole.retries, whole.transactions)),
+            warnings=tuple(retries_warning(step, "transactions", measured.retries, measured.transactions)),
             more={"slices": slices} if self.sliced else {},
         )
 
@@ -148,9 +148,9 @@ def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
     options = {**_on(parameters, seed), "index-first": switch(parameters.index_first), "threads": 1}
     done = run_to_its_end(*sysbench_call(LUA / "load.lua", (server,), options))
     if done.returncode != 0:
-        said = "\n".join(complaints(done.stdout.splitlines()))
+        message = "\n".join(complaints(done.stdout.splitlines()))
         fix = f"read the server's error log, {server.error_log}"
-        raise RqpsError(f"{server.build.name}: the tables could not be loaded:\n{said}", fix=fix)
+        raise RqpsError(f"{server.build.name}: the tables could not be loaded:\n{message}", fix=fix)
 
 
 def read_seconds(
@@ -166,11 +166,11 @@ def read_seconds(
     Where transactions are whole, threads end one after the other when `whole_within_s` seconds have passed.
     """
     reported = [
-        replace(each, kind=kind, operations=each.transactions * per_transaction)
-        for each in answers.read_seconds(lines)
-        if each.kind == str(side)
+        replace(second, kind=kind, operations=second.transactions * per_transaction)
+        for second in answers.read_seconds(lines)
+        if second.kind == str(side)
     ]
-    threads_in = Counter(each.second for each in reported)
+    threads_in = Counter(second.second for second in reported)
     must = [second for second in threads_in if whole_within_s is None or second < whole_within_s]
     short = [second for second in must if threads_in[second] != threads]
     if short or not reported:
@@ -183,13 +183,13 @@ def read_seconds(
 
 def slice_rows(lines: Iterable[str], step: str, side: int, sides: int, per_transaction: int) -> list[dict[str, Any]]:
     """Rows of the table `slices`: those of one server, all clients of a slice together."""
-    found: dict[int, list[float]] = {}
+    begin_end: dict[int, list[float]] = {}
     for line in lines:
         if line.startswith("slice "):
             number, whose, *figures = line.split()[1:]
             if int(whose) == side:
-                before = found.get(int(number), [0.0] * len(figures))
-                found[int(number)] = [one + float(other) for one, other in zip(before, figures, strict=True)]
+                before = begin_end.get(int(number), [0.0] * len(figures))
+                begin_end[int(number)] = [one + float(other) for one, other in zip(before, figures, strict=True)]
     names = ("operations", "busy_us", "client_cpu_us", "server_cpu_us")
     return [
         {
@@ -198,7 +198,7 @@ def slice_rows(lines: Iterable[str], step: str, side: int, sides: int, per_trans
             "cycle": number // (2 * sides),
             **dict(zip(names, (round(done) * per_transaction, *rest), strict=True)),
         }
-        for number, (done, *rest) in sorted(found.items())
+        for number, (done, *rest) in sorted(begin_end.items())
     ]
 
 

@@ -38,7 +38,7 @@ class Step:
     prepared: bool = True
     options: dict[str, str | int | float] = field(default_factory=dict)
     seconds: Literal["read", "write"] = "read"
-    whole: bool = False
+    whole_transactions: bool = False
     unit: str = "query"
 
     @property
@@ -80,21 +80,21 @@ class Step:
 @cache
 def find(name: str) -> Step:
     """A step by its name; ValueError if there is none of that name."""
-    found = NAME.fullmatch(name)
-    if not found or found["kind"] not in _described()["steps"]:
+    match = NAME.fullmatch(name)
+    if not match or match["kind"] not in _described()["steps"]:
         near = difflib.get_close_matches(name, listed(), n=1)
         kinds = ", ".join([*lists(), *_described()["steps"]])
         raise ValueError(
             f"unknown step {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}")
         )
-    work, kind = found["kind"], found["kind"] + (found["moment"] or "")
+    work, kind = match["kind"], match["kind"] + (match["moment"] or "")
     described = {key: value for key, value in _described()["steps"][work].items() if key != "does"}
     usual = described.pop("range", USUAL_RANGE)
-    size, texts = int(found["range"] or usual), tuple(described.pop("statements"))
+    size, texts = int(match["range"] or usual), tuple(described.pop("statements"))
     in_numbers = {"{x+R-1}": f"{{x+{size - 1}}}", "{x+R}": f"{{x+{size}}}", "{R ": f"{{{size} "}
     statements = tuple(re.sub(r"\{x\+R(-1)?\}|\{R ", lambda mark: in_numbers[mark[0]], text) for text in texts)
-    published = [NAME.fullmatch(each) for each in _described()["order"]]
-    labels = {usual, *(int(each["range"] or usual) for each in published if each and each["kind"] == work)}
+    published = [NAME.fullmatch(label) for label in _described()["order"]]
+    labels = {usual, *(int(match["range"] or usual) for match in published if match and match["kind"] == work)}
     if size not in labels and statements == texts:
         raise ValueError(f"step {name!r}: its range is only a label, which is {usual}; write {work!r}")
     if any(int(count) > MOST_IDS for count in re.findall(r"\{(\d+) (?:hot )?ids\}", " ".join(statements))):
@@ -111,9 +111,9 @@ def expand(names: tuple[str, ...]) -> tuple[str, ...]:
         if name not in lists():
             return [name]
         without = _described()["lists"][name]
-        return [each for each in _described()["order"] if not any(fnmatchcase(each, form) for form in without)]
+        return [step for step in _described()["order"] if not any(fnmatchcase(step, form) for form in without)]
 
-    return tuple(each for name in names for each in steps_of(name))
+    return tuple(step for name in names for step in steps_of(name))
 
 
 def lists() -> tuple[str, ...]:
@@ -142,10 +142,10 @@ def is_measured(name: str) -> bool:
 
 def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     """Flushes and warm-ups between a step and the one that is measured before it."""
-    found: list[str] = []
-    for each in names[: names.index(name)]:
-        found = [] if is_measured(each) else [*found, each]
-    return tuple(found)
+    preceding: list[str] = []
+    for earlier in names[: names.index(name)]:
+        preceding = [] if is_measured(earlier) else [*preceding, earlier]
+    return tuple(preceding)
 
 
 def in_tables(names: Iterable[str]) -> list[str]:

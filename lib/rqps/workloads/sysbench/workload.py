@@ -103,9 +103,9 @@ def check_tables(connection: Connection, parameters: SysbenchParameters) -> None
     for number in range(1, parameters.tables + 1):
         name, rows = f"sbtest{number}", parameters.table_rows
         check_table(connection, DATABASE, name, "innodb", COLUMNS, {"PRIMARY": ["id"], f"k_{number}": ["k"]})
-        found = query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{name}")[0]
-        must_be(f"{DATABASE}.{name}", "rows", rows, int(found[0]))
-        must_be(f"{DATABASE}.{name}", "ids", f"1 to {rows}", f"{found[1]} to {found[2]}")
+        counts = query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{name}")[0]
+        must_be(f"{DATABASE}.{name}", "rows", rows, int(counts[0]))
+        must_be(f"{DATABASE}.{name}", "ids", f"1 to {rows}", f"{counts[1]} to {counts[2]}")
 
 
 def warm(connection: Connection, parameters: SysbenchParameters) -> None:
@@ -146,18 +146,18 @@ def check_plan(connection: Connection, step: Step) -> list[Plan]:
         row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
         for statement in step.each_statement:
             if "WHERE" in statement:
-                whole = with_values(statement, f"{DATABASE}.{table}", rows, row)
-                plan = explain(connection, whole)
+                text = with_values(statement, f"{DATABASE}.{table}", rows, row)
+                plan = explain(connection, text)
                 covers = "Using index" in str(plan.get("Extra")).split("; ")
                 if plan.get("key") != index or step.covered not in (None, covers):
                     alone = {True: " alone", False: ", and the row,", None: ""}[step.covered]
                     raise RqpsError(
                         f"{step.name}: the server reads by {plan.get('key') or 'no index'}, "
-                        f"not by {index or 'no index'}{alone}: {whole[:200]}: {plan}",
+                        f"not by {index or 'no index'}{alone}: {text[:200]}: {plan}",
                         fix="what is measured would not be what the step is named for; look at the table and its "
                         "statistics",
                     )
-                plans[whole] = plan_row(step.name, whole, plan)
+                plans[text] = plan_row(step.name, text, plan)
     return list(plans.values())
 
 
