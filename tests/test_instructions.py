@@ -95,7 +95,7 @@ def test_a_round_is_compared_with_its_own_base(counted: Study) -> None:
 
 
 def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame) -> None:
-    assert beside["agreement"].to_list() == ["agree"] * 4
+    assert beside["agreement"].to_list() == ["unsure"] * 4, "counted in three rounds"
     row = beside.filter(step="point-query", dbms="my2.base").row(0, named=True)
     assert row["throughput_estimate"] == pytest.approx(0.7, rel=0.01)
     assert row["user_cpu_estimate"] == pytest.approx(row["cpu_estimate"], rel=0.001)
@@ -104,27 +104,31 @@ def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "n", "coverage", "agreement"),
+    ("low", "high", "n", "counted_n", "agreement"),
     [
-        (0.99, 1.01, 6, 0.96875, "agree"),
-        (1.03, 1.20, 6, 0.96875, "CPU grew more"),
-        (0.80, 0.97, 6, 0.96875, "CPU grew less"),
-        (0.90, 1.20, 6, 0.96875, "unsure"),
-        (1.03, 1.20, 5, 0.9375, "unsure"),
-        (None, None, 1, 0.0, "unsure"),
+        (0.99, 1.01, 6, 4, "agree"),
+        (1.03, 1.20, 6, 4, "CPU grew more"),
+        (0.80, 0.97, 6, 4, "CPU grew less"),
+        (0.90, 1.20, 6, 4, "unsure"),
+        (1.03, 1.20, 3, 4, "unsure"),
+        (1.03, 1.20, 6, 1, "unsure"),
+        (None, None, 1, 4, "unsure"),
     ],
 )
-def test_agreement_is_what_the_rounds_of_cpu_time_support(
-    low: float | None, high: float | None, n: int, coverage: float, agreement: str, counted: Study
+def test_agreement_is_what_the_rounds_of_both_support(
+    low: float | None, high: float | None, n: int, counted_n: int, agreement: str, counted: Study
 ) -> None:
-    ratios = ratios_of(counted).filter(step="point-query", dbms="my2.base")
+    ratios = (
+        ratios_of(counted).filter(step="point-query", dbms="my2.base").with_columns(n=pl.lit(counted_n, pl.Int32))
+    )
     exact = ratios["estimate"].item()
     of_cpu = {"host": "here", "step": "point-query", "base": BASE, "dbms": "my2.base", "metric": CPU, "n": n}
-    reach = {"low": low and exact * low, "high": high and exact * high, "coverage": coverage}
-    median = exact * ((low + high) / 2 if low and high else 1.0)
-    kinds = {"n": pl.Int32, "low": pl.Float64, "high": pl.Float64}
-    summary = pl.DataFrame([{**of_cpu, "estimate": median, **reach}], schema_overrides=kinds)
-    [row] = instructions_beside(ratios, summary).to_dicts()
+    interval = {"low": low and exact * low, "high": high and exact * high}
+    sure = {f"sure_{end}": value for end, value in interval.items()}
+    middle = exact * ((low + high) / 2 if low and high else 1.0)
+    kinds = {"n": pl.Int32, **dict.fromkeys((*interval, *sure), pl.Float64)}
+    row = of_cpu | interval | sure | {"estimate": middle, "coverage": 0.95}
+    [row] = instructions_beside(ratios, pl.DataFrame([row], schema_overrides=kinds)).to_dicts()
     assert row["agreement"] == agreement
     assert row["throughput_estimate"] is None
 
@@ -152,7 +156,7 @@ def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None
 
 def test_the_table_says_what_instructions_do_not_show(counted: Study, timed: Study) -> None:
     html = table_beside(counted, timed).as_raw_html()  # type: ignore[union-attr]
-    numbers = ("1.425", "±0.00%", "base 40,040", "57,057", "agree", "6 rounds")
+    numbers = ("1.425", "±0.00%", "base 40,040", "57,057", "unsure", "6 rounds")
     for text in (*numbers, "caches missed", "the kernel", "purge"):
         assert text in html
 

@@ -135,20 +135,14 @@ def test_four_rounds_are_enough_for_a_great_difference() -> None:
     assert STUDENT.quantile(4) == pytest.approx(2.776, abs=5e-4)
 
 
-def test_a_significant_part_is_named_however_small_beside_its_operation() -> None:
-    part = pl.DataFrame({"low": [0.1], "high": [0.2]})
+def test_a_part_that_surely_differs_is_named_however_small_beside_its_operation() -> None:
+    part = pl.DataFrame({"sure_low": [0.1], "sure_high": [0.2], "n": [4]})
 
-    def judged_as(significant: bool | None) -> str:
-        word = verdict.decided(
-            sure=pl.lit(True),
-            null=0.0,
-            near=2.0,
-            more_is_better=False,
-            significant=None if significant is None else pl.lit(significant),
-        )
-        return str(part.select(word).item())
+    def judged_as(is_part: bool, rounds: int = 4) -> str:
+        word = verdict.decided(null=0.0, near=2.0, more_is_better=False, is_part=is_part)
+        return str(part.with_columns(n=rounds).select(word).item())
 
-    assert [judged_as(significant) for significant in (None, True, False)] == ["same", "slower", "same"]
+    assert (judged_as(False), judged_as(True), judged_as(True, 3)) == ("same", "slower", "unsure")
 
 
 def test_steps_that_are_noisier_leave_the_others_as_sure() -> None:
@@ -182,7 +176,7 @@ def test_what_surely_differs_leaves_the_others_more_sure() -> None:
     wide, narrow = (page.filter(step="0").select(pl.col("sure_high") / pl.col("sure_low")).item() for page in pages)
     assert narrow < wide
     assert set(pages[1].filter(pl.col("step") != "0")["verdict"]) == {"slower"}
-    said = [verdict.method(page.height, verdict.surely_differ(page)) for page in pages]
+    said = [verdict.method(*verdict.deciding(page)) for page in pages]
     assert "99.75 % of each of 20 comparisons" in said[0]
     assert "99 % of each of 20 comparisons" in said[1]
     assert "the 19 that surely differ are no risk" in said[1]

@@ -1,27 +1,24 @@
 """Cost of an operation by component or function on both sides, and the differences that are more than chance."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import polars as pl
 
 from rqps.profile.components import OTHER
 from rqps.profile.pair import BASE, ME, Pair, pairs
-from rqps.stats.estimate import STUDENT
-from rqps.stats.verdict import COVERAGE, FALSE_FINDINGS, decided, false_shares, needs
+from rqps.stats.comparison import compare
 from rqps.study import SMALLEST_EFFECT
 
-By = Literal["component", "function", "inclusive"]
+By = Literal["component", "function", "inclusive", "operation"]
 
-ROUNDING = 1e-9
-"""Share of two sums by which the order of adding may make them differ."""
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
 
-_OPERATION = dict.fromkeys(("host", "step", "base", "dbms", "unit"), pl.String)
+_OPERATION = ("host", "step", "base", "dbms", "unit")
 # Of costs, which add up, the middle of the rounds is their mean. `estimate`, `low` and `high` are of the difference.
 _NUMBERS = ("base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
 _COMPARED = {"n": pl.Int32, **dict.fromkeys(_NUMBERS, pl.Float64), "verdict": pl.String, "needs": pl.String}
 _OF_PARTS = (
-    "false_share",  # of all findings as sure as this one, the share expected to be chance
     "base_samples",  # null where each instruction was counted
     "me_samples",
     "base_measured",  # of the whole operation, as are the next two
@@ -31,14 +28,14 @@ _OF_PARTS = (
 )
 BREAKDOWN = pl.Schema(
     {
-        **_OPERATION,
+        **dict.fromkeys(_OPERATION, pl.String),
         "part": pl.String,
         "component": pl.String,  # of a function: the one that most of its cost belongs to
         **_COMPARED,
         **dict.fromkeys(_OF_PARTS, pl.Float64),
     }
 )
-OPERATIONS = pl.Schema({**_OPERATION, **_COMPARED, "smallest_effect": pl.Float64})
+OPERATIONS = pl.Schema({**dict.fromkeys(_OPERATION, pl.String), **_COMPARED, "smallest_effect": pl.Float64})
 
 
 def breakdown(
@@ -47,82 +44,68 @@ def breakdown(
     """The tidy frame of differences, one row per host, step, dbms and part of an operation.
 
     Components, or functions, add up to the measured cost of an operation. `inclusive` has each function with all that
-    it called. Of all rows that are `slower` or `faster`, at most 5 % are expected to be chance.
+    it called. The verdicts of all rows hold together.
     """
-    parts = [
-        _parts(pair, by).with_columns(host=pl.lit(host), step=pl.lit(step), base=pl.lit(base), dbms=pl.lit(dbms))
-        for host, step, dbms, pair in pairs(costs, base)
-    ]
-    if not parts:
+    rounds, wholes = _rounds(costs, base, by, "operation")
+    if rounds.is_empty():
         return pl.DataFrame(schema=BREAKDOWN)
-    rows = pl.concat(parts).with_columns(smallest_effect=pl.lit(smallest_effect))
-    chances = false_shares(rows["t"].to_list(), rows["freedom"].to_list())
-    found = rows.with_columns(pl.Series("false_share", chances, pl.Float64))
-    judged = _judged(found, pl.col("false_share") <= FALSE_FINDINGS)
-    return judged.select(pl.col(each).cast(kind) for each, kind in BREAKDOWN.items())
-
-
-def operation_costs(parts: pl.DataFrame) -> pl.DataFrame:
-    """The whole operations of a breakdown in the same tidy frame, one row per host, step and dbms."""
-    difference, error = pl.col("me_measured") - pl.col("base_measured"), pl.col("measured_error")
-    whole = parts.unique(list(_OPERATION), keep="first", maintain_order=True).with_columns(
-        base_estimate=pl.col("base_measured"),
-        me_estimate=pl.col("me_measured"),
-        estimate=difference,
-        low=difference - error,
-        high=difference + error,
+    keys = [*_OPERATION, "part"]
+    parts = _compared(rounds, "part", [*keys, "component"], smallest_effect)
+    samples = pl.when(pl.col("unit") == MICROSECONDS).then(pl.col("base_samples", "me_samples"))
+    of_parts = rounds.group_by(keys).agg(pl.col("base_samples", "me_samples").sum())
+    of_wholes = _compared(wholes, "difference", _OPERATION, smallest_effect).select(
+        *_OPERATION,
+        base_measured="base_estimate",
+        me_measured="me_estimate",
+        measured_error=(pl.col("high") - pl.col("low")) / 2,
     )
-    return _judged(whole, pl.lit(True)).select(list(OPERATIONS))
-
-
-def _judged(rows: pl.DataFrame, significant: pl.Expr) -> pl.DataFrame:
-    counted, near = pl.col("unit") == INSTRUCTIONS, pl.col("smallest_effect") * pl.col("base_measured")
-    sure = STUDENT.sure | counted
-    verdict = decided(sure=sure, null=0, near=near, more_is_better=False, significant=significant)
-    needed = needs(sure=STUDENT.sure, too_few=STUDENT.too_few, null=0, near=near, most=None)
-    return rows.with_columns(verdict=verdict).with_columns(needs=needed)
-
-
-def _parts(pair: Pair, by: By) -> pl.DataFrame:
-    error = pl.col("error")
-    me, base = pl.col("me_estimate"), pl.col("base_estimate")
-    difference = pl.when((me - base).abs() > ROUNDING * me).then(me - base).otherwise(0.0)
-    measured = pair.rows.select(pl.col(pair.columns).sum()).select(pair.error()).item()
-    # Where there is no error at all, any difference is certain, and none is chance.
-    certain = pl.when(difference == 0).then(0.0).otherwise(float("inf"))
+    by_size = [pl.struct(_OPERATION).rle_id(), pl.col("estimate").abs(), pl.col("part")]
     return (
-        _grouped(pair, by)
-        .with_columns(pair.mean(BASE).alias("base_estimate"), pair.mean(ME).alias("me_estimate"), error=pair.error())
-        .select(
-            "part",
-            "component",
-            "base_estimate",
-            "me_estimate",
-            pl.lit(INSTRUCTIONS if pair.counted else MICROSECONDS).alias("unit"),
-            difference.alias("estimate"),
-            (difference - error).alias("low"),
-            (difference + error).alias("high"),
-            pl.lit(COVERAGE).alias("coverage"),
-            pl.when(error > 0).then(difference / error * pair.quantile).otherwise(certain).alias("t"),
-            pair.all_samples(BASE).alias("base_samples"),
-            pair.all_samples(ME).alias("me_samples"),
-            pl.lit(pair.measured(BASE)).alias("base_measured"),
-            pl.lit(pair.measured(ME)).alias("me_measured"),
-            pl.lit(measured).alias("measured_error"),
-            pl.lit(pair.rounds, pl.Int32).alias("n"),
-            pl.lit(pair.freedom).alias("freedom"),
-        )
-        .sort(pl.col("estimate").abs(), "part", descending=[True, False])
+        parts.join(of_parts, on=keys, maintain_order="left")
+        .join(of_wholes, on=_OPERATION, maintain_order="left")
+        .with_columns(samples)
+        .sort(by_size, descending=[False, True, False])
+        .select(pl.col(name).cast(kind) for name, kind in BREAKDOWN.items())
     )
+
+
+def operation_costs(costs: pl.DataFrame, base: str, smallest_effect: float = SMALLEST_EFFECT) -> pl.DataFrame:
+    """Whole operations in the same tidy frame, one row per host, step and dbms."""
+    (wholes,) = _rounds(costs, base, "operation")
+    if wholes.is_empty():
+        return pl.DataFrame(schema=OPERATIONS)
+    compared = _compared(wholes, "difference", _OPERATION, smallest_effect)
+    return compared.select(pl.col(name).cast(kind) for name, kind in OPERATIONS.items())
+
+
+def _compared(
+    rounds: pl.DataFrame, of: Literal["part", "difference"], keys: Sequence[str], smallest_effect: float
+) -> pl.DataFrame:
+    settings = rounds.with_columns(metric="unit", smallest_effect=pl.lit(smallest_effect))
+    return compare(settings, of, [*keys, "metric"])
+
+
+def _rounds(costs: pl.DataFrame, base: str, *kinds: By) -> list[pl.DataFrame]:
+    """The paired rounds of all parts, a frame for each kind of part."""
+    frames: list[list[pl.DataFrame]] = [[pl.DataFrame()] for _ in kinds]
+    for host, step, dbms, pair in pairs(costs, base):
+        unit = INSTRUCTIONS if pair.counted else MICROSECONDS
+        names = dict(zip(_OPERATION, (host, step, base, dbms, unit), strict=True))
+        identity = [pl.lit(value).alias(name) for name, value in names.items()]
+        for of_kind, by in zip(frames, kinds, strict=True):
+            of_kind.append(pair.by_round(_grouped(pair, by), ["part", "component"]).with_columns(identity))
+    return [pl.concat(of_kind, how="diagonal") for of_kind in frames]
 
 
 def _grouped(pair: Pair, by: By) -> pl.DataFrame:
     """Each part with the sums of its rows; the component `other` is there even where it is empty."""
     rows, sums = pair.rows, pl.col(pair.columns).sum()
+    if by == "operation":
+        return rows.select(pl.lit("").alias("part"), pl.lit("").alias("component"), sums)
     if by == "component":
         nothing = pl.DataFrame({"component": [OTHER]})
-        found = pl.concat([rows.drop("stack"), nothing], how="diagonal").group_by("component").agg(sums)
-        return found.with_columns(pl.col("component").alias("part"))
+        of_components = pl.concat([rows.drop("stack"), nothing], how="diagonal").group_by("component").agg(sums)
+        return of_components.with_columns(pl.col("component").alias("part"))
     if by == "function":
         parts = rows.with_columns(pl.col("stack").list.last().alias("part"))
     else:

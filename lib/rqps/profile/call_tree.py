@@ -16,6 +16,7 @@ import polars as pl
 from rqps.profile.breakdown import INSTRUCTIONS, MICROSECONDS
 from rqps.profile.components import component_of
 from rqps.profile.pair import BASE, ME, Pair, one_pair, pairs
+from rqps.stats.estimate import STUDENT
 
 ROOT = "all"
 FOLD_BELOW = 0.001
@@ -129,8 +130,11 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
             **{column: _sums(rows[column].to_list(), parts) for column in pair.columns},
         }
     )
-    tree = tree.with_row_index("node").with_columns(error=pair.error())
-    return tree.select(pl.col(each).cast(kind) for each, kind in TREE.items())
+    tree = tree.with_row_index("node")
+    intervals = STUDENT.estimate(pair.by_round(tree, ["node"]), ["node"], "difference")
+    errors = intervals.select("node", error=(pl.col("high") - pl.col("low")) / 2)
+    tree = tree.join(errors, on="node", maintain_order="left")
+    return tree.select(pl.col(name).cast(kind) for name, kind in TREE.items())
 
 
 def _sums(values: list[float], parts: Iterable[list[slice]]) -> list[float]:

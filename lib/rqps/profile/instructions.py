@@ -7,20 +7,19 @@ missed, memory waited for), the kernel's work, the server's around a statement, 
 import polars as pl
 
 from rqps.profile.names import readable
-from rqps.profile.pair import EXPECTED_SPREAD_COUNTED, EXPECTED_WEIGHS
-from rqps.stats.comparison import compare
-from rqps.stats.estimate import STUDENT
+from rqps.stats import metrics
+from rqps.stats.comparison import compare, quotient
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU, tidy, usable
 from rqps.stats.pairing import rounds
-from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT, coverage_of_each, decided
+from rqps.stats.verdict import decided
 from rqps.store.read import Study, load
 
-COUNTED = "instructions_per_operation"
+COUNTED = metrics.COUNTED.name
 AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew less"}
 """Verdicts on CPU time per instruction, relative to the base, as words on its growth beside instructions."""
 
 _KEYS = ("host", "step", "base", "dbms")
-_ESTIMATE = ("n", "estimate", "low", "high", "coverage")
+_ESTIMATE = ("n", "estimate", "low", "high", "coverage", "sure_low", "sure_high")
 
 
 def instructions_per_operation(
@@ -29,7 +28,7 @@ def instructions_per_operation(
     """One row per step and run whose instructions were counted: `metric, value`, as other metrics have it."""
     sums = instructions.lazy().group_by("run", "step").agg(pl.col("instructions").sum()).collect()
     wide = usable(steps).join(sums, on=["run", "step"], how="inner", maintain_order="left")
-    return tidy(wide.with_columns((pl.col("instructions") / pl.col("operations")).alias(COUNTED)), [COUNTED], runs)
+    return tidy(wide.with_columns(metrics.COUNTED.value.alias(COUNTED)), [COUNTED], runs)
 
 
 def add_instruction_counts(study: Study, compared: pl.DataFrame) -> pl.DataFrame:
@@ -54,45 +53,36 @@ def counted_ratios(study: Study) -> pl.DataFrame:
 def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """The tidy frame of the ratios of instructions, one row per step and dbms, with their `spread`.
 
-    `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round. One
-    round is enough for a verdict: what restarts usually differ by weighs beside what the rounds do.
+    `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round.
     """
     paired, ratio = rounds(counted, runs, base), pl.col("ratio")
     far = (ratio - ratio.median()).abs().max() / ratio.median()
-    spreads = paired.group_by(_KEYS).agg(pl.when(pl.len() > 1).then(far).alias("spread"), variance=ratio.log().var())
-    found = compare(paired).join(spreads, on=_KEYS, how="left", maintain_order="left")
-    freedom = EXPECTED_WEIGHS + pl.col("n") - 1
-    usual = EXPECTED_WEIGHS * 2 * EXPECTED_SPREAD_COUNTED**2  # of both sides of a ratio
-    error = ((usual + (pl.col("n") - 1) * pl.col("variance").fill_null(0)) / freedom / pl.col("n")).sqrt()
-    for name, coverage in (("", COVERAGE), ("sure_", coverage_of_each(found.height))):
-        quantiles = {n: STUDENT.quantile(EXPECTED_WEIGHS + n - 1, coverage) for n in set(found["n"])}
-        factor = (error * pl.col("n").replace_strict(quantiles, return_dtype=pl.Float64)).exp()
-        reach = {f"{name}low": pl.col("estimate") / factor, f"{name}high": pl.col("estimate") * factor}
-        found = found.with_columns(**reach)
-    near = pl.col("smallest_effect")
-    verdict = decided(sure=pl.lit(True), near=near, more_is_better=False, low="sure_low", high="sure_high")
-    return found.with_columns(verdict=verdict, coverage=pl.lit(COVERAGE)).drop("variance")
+    spreads = paired.group_by(_KEYS).agg(pl.when(pl.len() > 1).then(far).alias("spread"))
+    return compare(paired).join(spreads, on=_KEYS, how="left", maintain_order="left")
 
 
 def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> pl.DataFrame:
     """Those ratios beside the ones of throughput and CPU time of ordinary runs (`compared`), if there are any.
 
-    `per_instruction` is the ratio of CPU time per instruction, with the interval of the CPU time; `agreement` is its
-    verdict in words.
+    `per_instruction` is the ratio of CPU time per instruction; `agreement` is its verdict in words.
     """
     beside, measured = ratios, ratios.clear() if compared is None else compared
     for metric, name in ((THROUGHPUT, "throughput"), (CPU, "cpu"), (USER_CPU, "user_cpu")):
         of_metric = measured.filter(metric=metric).select(*_KEYS, pl.col(_ESTIMATE).name.prefix(f"{name}_"))
         beside = beside.join(of_metric, on=_KEYS, how="left", maintain_order="left")
-    beside = beside.with_columns(
-        (pl.col(f"cpu_{each}") / pl.col("estimate")).alias(f"per_instruction_{each}")
-        for each in ("estimate", "low", "high")
+    per_instruction = quotient(lambda name: pl.col(f"cpu_{name}"), pl.col)
+    agreement = decided(
+        near=pl.col("smallest_effect"),
+        more_is_better=False,
+        low="per_instruction_sure_low",
+        high="per_instruction_sure_high",
+        n="per_instruction_n",
     )
-    sure = (pl.col("cpu_n") >= ROUNDS_FOR_A_VERDICT) & (pl.col("cpu_coverage") >= COVERAGE)
-    near, low, high = pl.col("smallest_effect"), "per_instruction_low", "per_instruction_high"
-    verdict = decided(sure=sure, near=near, more_is_better=False, low=low, high=high)
     return beside.with_columns(
-        pl.when(pl.col("cpu_estimate").is_not_null()).then(verdict.replace(AGREEMENT)).alias("agreement")
+        pl.min_horizontal("n", "cpu_n").alias("per_instruction_n"),
+        *(ratio.alias(f"per_instruction_{name}") for name, ratio in per_instruction.items()),
+    ).with_columns(
+        pl.when(pl.col("cpu_estimate").is_not_null()).then(agreement.replace(AGREEMENT)).alias("agreement")
     )
 
 

@@ -1,23 +1,21 @@
-"""Base and me of a step, stack by stack and round by round, and the error of their difference: a mean over rounds.
+"""Base and me of a step, stack by stack and round by round.
 
-Its interval comes from two sources. Counts: n of N samples are a share with a multinomial error (0 is no certainty,
-hence n + 1). Rounds: a cost moves also where it is counted exactly. A few rounds can't say how much, so an expected
-variance weighs as much as `EXPECTED_WEIGHS` rounds beside the one found (a moderated t: Smyth, 2004).
+A part's cost varies for two reasons. Counts: n of N samples are a share with a multinomial error (0 samples are no
+proof of nothing, hence n + 1). Rounds: a cost moves between starts of a server even where it is counted exactly.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.stats.estimate import STUDENT
+from rqps.stats.metrics import COUNTED, USUAL_SPREADS
 
-EXPECTED_SPREAD = 0.02
+USUAL_SPREAD = 0.02
 """Between rounds, of a part's cost: server CPU per operation had a median spread of 2.3 % in 135 runs of 15 s."""
-EXPECTED_SPREAD_COUNTED = 0.001
-"""The same for instructions: two restarts of a server differed by 0.1 %."""
-EXPECTED_WEIGHS = 4
+ROUNDING = 1e-9
+"""Share of two sums by which the order of adding may make them differ."""
 ASSUMED = "With one round, ± is assumed: it is what two starts of a server usually differ by."
 """A sentence on the error of a single round, of which nothing is known but what is expected."""
 
@@ -37,18 +35,9 @@ class Pair:
 
     @property
     def columns(self) -> list[str]:
-        """Columns that add up: sum them for any part, then take its mean and error."""
+        """Columns that add up: sum them for any part, then compare it `by_round`."""
         kinds = ("cost",) if self.counted else ("cost", "samples")
         return [_column(side, kind, round_) for side in SIDES for kind in kinds for round_ in range(self.rounds)]
-
-    @property
-    def freedom(self) -> int:
-        return EXPECTED_WEIGHS + self.rounds - 1
-
-    @property
-    def quantile(self) -> float:
-        """Standard errors to either side that make a 95 % interval."""
-        return STUDENT.quantile(self.freedom)
 
     def measured(self, side: str) -> float:
         """The cost of the whole operation, the mean of the rounds."""
@@ -57,25 +46,27 @@ class Pair:
     def mean(self, side: str) -> pl.Expr:
         return pl.mean_horizontal(_column(side, "cost", round_) for round_ in range(self.rounds))
 
-    def all_samples(self, side: str) -> pl.Expr:
-        """Samples of all rounds; null where instructions were counted."""
-        if self.counted:
-            return pl.lit(None, pl.Float64)
-        return pl.sum_horizontal(_column(side, "samples", round_) for round_ in range(self.rounds))
+    def by_round(self, parts: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+        """Parts, with the sums of `columns`, as paired rounds: one row per part and round, ready to be compared."""
+        return pl.concat(self._round(parts, keys, round_) for round_ in range(self.rounds))
 
-    def error(self) -> pl.Expr:
-        """Half the width of the 95 % interval of the difference of the two means."""
-        rounds = range(self.rounds)
-        costs = {side: [pl.col(_column(side, "cost", round_)) for round_ in rounds] for side in SIDES}
-        differences = [me - base for base, me in zip(costs[BASE], costs[ME], strict=True)]
-        mean = pl.mean_horizontal(differences)
-        found = pl.sum_horizontal((each - mean) ** 2 for each in differences)
-        counts = pl.mean_horizontal(self._from_counts(side, round_) for side in SIDES for round_ in rounds) * 2
-        spread = EXPECTED_SPREAD_COUNTED if self.counted else EXPECTED_SPREAD
-        squares = pl.mean_horizontal(cost**2 for side in SIDES for cost in costs[side]) * 2
-        expected = counts + spread**2 * squares
-        of_a_round = pl.max_horizontal((EXPECTED_WEIGHS * expected + found) / self.freedom, counts)
-        return (of_a_round / self.rounds).sqrt() * self.quantile
+    def _round(self, parts: pl.DataFrame, keys: Sequence[str], round_: int) -> pl.DataFrame:
+        base, me = (pl.col(_column(side, "cost", round_)) for side in SIDES)
+        samples = {
+            f"{side}_samples": pl.lit(None, pl.Float64) if self.counted else pl.col(_column(side, "samples", round_))
+            for side in SIDES
+        }
+        return parts.select(
+            *keys,
+            base_value=base,
+            me_value=me,
+            difference=pl.when((me - base).abs() > ROUNDING * me).then(me - base).otherwise(0.0),
+            counting_error=pl.sum_horizontal(self._from_counts(side, round_) for side in SIDES).sqrt(),
+            usual_spread=pl.lit(USUAL_SPREADS[COUNTED.name] if self.counted else USUAL_SPREAD),
+            base_whole=pl.lit(self.totals[BASE][round_]),
+            me_whole=pl.lit(self.totals[ME][round_]),
+            **samples,
+        )
 
     def _from_counts(self, side: str, round_: int) -> pl.Expr:
         if self.counted:
@@ -138,6 +129,6 @@ def _column(side: str, kind: str, round_: int) -> str:
     return f"{side} {kind} {round_}"
 
 
-def _unknown(what: str, value: str, there: Iterable[str]) -> RqpsError:
-    known = ", ".join(sorted(set(there))) or "none: were any stacks or instructions recorded?"
+def _unknown(what: str, value: str, names: Iterable[str]) -> RqpsError:
+    known = ", ".join(sorted(set(names))) or "none: were any stacks or instructions recorded?"
     return RqpsError(f"there are no costs of the {what} {value!r}", fix=f"choose one of: {known}")

@@ -60,8 +60,8 @@ def method(compared: pl.DataFrame) -> Sentences:
     """The statistic of the comparisons, and the interval by which their verdicts are decided."""
     statistic = stats.STUDENT
     judged = compared.drop_nulls("verdict")
-    looks, differ = max(judged["looks"].to_list(), default=1), stats.verdict.surely_differ(judged)
-    decided_by = stats.verdict.method(judged.height, differ, looks)
+    looks = max(judged["looks"].to_list(), default=1)
+    decided_by = stats.verdict.method(*stats.verdict.deciding(judged), looks)
     return Sentences([f"{statistic.name}. {statistic.assumption}", decided_by])
 
 

@@ -1,6 +1,6 @@
 """The tidy frame that every table, chart and sentence reads: one row per host, step, metric and dbms."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -9,106 +9,116 @@ import polars as pl
 from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
-from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, measured
+from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, USUAL_SPREADS, measured
 from rqps.stats.pairing import VERDICT_SETTINGS, judgeable, rounds, rounds_within_build
 from rqps.store.read import Study
 
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
 KEYS = (*STEP, "metric", "base", "dbms", "build", "config")
-_FOLLOWING = {*STEP[2:], "build", "config"}
+_FOLLOWING = {*STEP[2:], "build", "config", "component"}
 """Keys that are determined by the others; grouping without them takes half the time."""
 
 
 def compare(
-    paired: pl.DataFrame, of: Literal["ratio", "difference"] = "ratio", keys: Sequence[str] | None = None
+    paired: pl.DataFrame,
+    of: Literal["ratio", "difference", "part"] = "ratio",
+    keys: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """The paired rounds of each comparison as one estimate with its interval, its verdict and what it would take.
+    """One row per comparison of paired rounds: estimate, interval, verdict, and the rounds that it lacks.
 
-    `estimate, low, high` are of the ratio me / base, or of the difference me - base. `sure_low, sure_high` decide the
-    verdict; `smallest_effect`, the study's, is a share of the base: what is surely less is `same`. Other `keys` than
-    the usual ones must have `metric` among them.
+    `estimate, low, high` are of the ratio me / base, or of the difference me - base. `sure_low, sure_high` hold for
+    all comparisons of the frame together and decide the verdict. Within the study's `smallest_effect`, a share of the
+    base (or of `base_whole`, its whole operation), a comparison is `same`. A `part` of an operation is compared by
+    its difference; a small one that is sure is a finding, too. Any `keys` must include `metric`.
     """
     paired = judgeable(paired)
+    if "usual_spread" not in paired.columns:
+        spread = pl.col("metric").replace_strict(USUAL_SPREADS, default=None, return_dtype=pl.Float64)
+        paired = paired.with_columns(usual_spread=spread)
     keys = [name for name in keys or KEYS if name in paired.columns]
     follows = _FOLLOWING if {"step", "dbms"} <= set(keys) else set()
     one = [name for name in keys if name not in follows]
-    medians = [pl.col(f"{side}_value").median().alias(f"{side}_estimate") for side in ("base", "me")]
     following = [pl.col(name).first() for name in (*keys, *VERDICT_SETTINGS) if name in (*follows, *VERDICT_SETTINGS)]
-    found = estimated(paired, one, of).join(
-        paired.group_by(one).agg(*following, *medians), on=one, how="left", maintain_order="left"
-    )
-    is_ratio = of == "ratio"
-    null = 1.0 if is_ratio else 0.0
-    smallest = pl.col("smallest_effect")
-    near = smallest if is_ratio else smallest * pl.col("base_estimate")
-    better = pl.col("metric").is_in(THROUGHPUTS)
+    sides = {"base_estimate": pl.col("base_value"), "me_estimate": pl.col("me_value")}
+    if adds_up := "base_whole" in paired.columns:  # as means do, and medians do not
+        middles = {name: values.mean() for name, values in (*sides.items(), ("_whole", pl.col("base_whole")))}
+    else:
+        middles = {name: values.median() for name, values in sides.items()}
+    about = paired.group_by(one).agg(*following, **middles)
+    value: Literal["ratio", "difference"] = "ratio" if of == "ratio" else "difference"
+    compared = estimated(paired, one, value).join(about, on=one, how="left", maintain_order="left")
+    null = 1.0 if of == "ratio" else 0.0
+    near = pl.col("smallest_effect") * (1.0 if of == "ratio" else pl.col("_whole" if adds_up else "base_estimate"))
     decided = verdict.decided(
-        sure=STUDENT.sure, null=null, near=near, more_is_better=better, low="sure_low", high="sure_high"
+        null=null, near=near, more_is_better=pl.col("metric").is_in(THROUGHPUTS), is_part=of == "part"
     )
-    needs = verdict.needs(
-        sure=STUDENT.sure, too_few=STUDENT.too_few, null=null, near=near, low="sure_low", high="sure_high"
-    )
-    rounds_needed = verdict.rounds_needed(null=null, near=near, low="sure_low", high="sure_high")
+    rounds_needed = pl.when(verdict="unsure").then(verdict.rounds_needed(null=null, near=near))
     figures = ("n", "base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
     decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *VERDICT_SETTINGS)
-    found = found.with_columns(decided.alias("verdict")).with_columns(
-        needs.alias("needs"), rounds_needed=pl.when(verdict="unsure").then(rounds_needed)
+    compared = compared.with_columns(decided.alias("verdict")).with_columns(
+        needs=verdict.needs(null=null, near=near), rounds_needed=rounds_needed
     )
-    return found.select(*keys, *figures, *decision)
+    return compared.select(*keys, *figures, *decision)
 
 
-def estimated(frame: pl.DataFrame, keys: Sequence[str], of: str) -> pl.DataFrame:
+def estimated(frame: pl.DataFrame, keys: Sequence[str], of: Literal["ratio", "difference"]) -> pl.DataFrame:
     """One estimate per group, with `sure_low, sure_high` that hold for all of them together: they decide verdicts.
 
-    What surely differs can't be called so by mistake, so the interval is as wide as the others need (Holm, 1979). It
-    is wider where a study was measured until it was decided, in so many `looks` at it.
+    What surely differs can't be called so by mistake, so the interval is as wide as the others need (Holm, 1979).
+    Groups of too few rounds decide nothing and need none of it. The interval is wider where a study was measured
+    until it was decided, in so many `looks` at it.
     """
     covering = STUDENT.estimates(frame, keys, of)
-    found = covering(verdict.COVERAGE)
+    rows = covering(verdict.COVERAGE)
     looks = max(frame["looks"].to_list(), default=1) if "looks" in frame.columns else 1
     differ, before = 0, -1
     while differ > before:
-        wide = covering(verdict.coverage_of_each(found.height - differ, looks))
-        found = found.with_columns(sure_low=wide["low"], sure_high=wide["high"])
-        before, differ = differ, verdict.surely_differ(found, 1.0 if of == "ratio" else 0.0)
-    return found
+        enough, _ = verdict.deciding(rows.with_columns(sure_low="low", sure_high="high"))
+        wide = covering(verdict.coverage_of_each(enough - differ, looks))
+        rows = rows.with_columns(sure_low=wide["low"], sure_high=wide["high"])
+        before, (_, differ) = differ, verdict.deciding(rows, 1.0 if of == "ratio" else 0.0)
+    return rows
+
+
+def quotient(one: Callable[[str], pl.Expr], other: Callable[[str], pl.Expr]) -> dict[str, pl.Expr]:
+    """Estimate and intervals of one ratio divided by another, whose rounds are no pairs.
+
+    The squares of both intervals add up, by their logarithms (Zou and Donner, 2008). Each argument gives a ratio's
+    column by its name.
+    """
+
+    def end(name: str, opposite: str, way: int) -> pl.Expr:
+        reach = [(one(name) / one("estimate")).log(), (other(opposite) / other("estimate")).log()]
+        return one("estimate") / other("estimate") * (way * (reach[0] ** 2 + reach[1] ** 2).sqrt()).exp()
+
+    low = {name: end(name, name.replace("low", "high"), -1) for name in ("low", "sure_low")}
+    high = {name: end(name, name.replace("high", "low"), 1) for name in ("high", "sure_high")}
+    return {"estimate": one("estimate") / other("estimate"), **low, **high}
 
 
 def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """The tidy frames of two studies, such as last month's and today's, as one, of the comparisons that both have.
 
     `estimate, low, high` are of the second ratio / the first, with a verdict; `first` and `second` are their rows.
-    Rounds of two studies are no pairs: the ends of both intervals are squared and added (Zou and Donner, 2008).
     """
     keys = ["step", "dbms", "metric"]
     sides = {"first": first, "second": second}
-    ours, theirs = (each.select(*keys, pl.struct(pl.all()).alias(side)) for side, each in sides.items())
-    both = ours.join(theirs, on=keys, maintain_order="left")
+    ours, theirs = (frame.select(*keys, pl.struct(pl.all()).alias(side)) for side, frame in sides.items())
     one, other = (pl.col(side).struct.field for side in sides)
-    ratio = other("estimate") / one("estimate")
-
-    def end(way: int, of_other: str, of_one: str) -> pl.Expr:
-        reach = [(other(of_other) / other("estimate")).log(), (one(of_one) / one("estimate")).log()]
-        return ratio * (way * (reach[0] ** 2 + reach[1] ** 2).sqrt()).exp()
-
-    found = both.with_columns(
-        *(one(name) for name in ("host", "base")),
-        *(pl.min_horizontal(one(name), other(name)).alias(name) for name in ("n", "coverage")),
-        estimate=ratio,
-        low=end(-1, "low", "high"),
-        high=end(1, "high", "low"),
-        sure_low=end(-1, "sure_low", "sure_high"),
-        sure_high=end(1, "sure_high", "sure_low"),
-        smallest_effect=pl.max_horizontal(one("smallest_effect"), other("smallest_effect")),
+    return (
+        ours.join(theirs, on=keys, maintain_order="left")
+        .with_columns(
+            *(one(name) for name in ("host", "base")),
+            *(pl.min_horizontal(one(name), other(name)).alias(name) for name in ("n", "coverage")),
+            **quotient(other, one),
+            smallest_effect=pl.max_horizontal(one("smallest_effect"), other("smallest_effect")),
+        )
+        .with_columns(
+            verdict=verdict.decided(
+                near=pl.col("smallest_effect"), more_is_better=pl.col("metric").is_in(THROUGHPUTS)
+            )
+        )
     )
-    decided = verdict.decided(
-        sure=STUDENT.sure,
-        near=pl.col("smallest_effect"),
-        more_is_better=pl.col("metric").is_in(THROUGHPUTS),
-        low="sure_low",
-        high="sure_high",
-    )
-    return found.with_columns(decided.alias("verdict"))
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
@@ -157,13 +167,13 @@ def over_steps(paired: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     of_rounds = free.group_by(*keys, "steps", "round", maintain_order=True).agg(
         pl.len(), ratio=pl.col("ratio").log().mean().exp(), error=within
     )
-    whole = of_rounds.filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
-    return STUDENT.estimate(whole, [*keys, "steps"], "ratio")
+    complete = of_rounds.filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
+    return STUDENT.estimate(complete, [*keys, "steps"], "ratio")
 
 
 def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
     """Each ratio of a further host relative to the same of the first one, `than`: 1 where they agree. Rounds of two
-    hosts have nothing to do with each other, so the squares of both intervals add up, by their logarithms.
+    hosts have nothing to do with each other.
 
     >>> keys = {"step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
     >>> ratios = [("big", 0.80, 0.78, 0.82), ("small", 0.76, 0.75, 0.77)]
@@ -171,15 +181,12 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
     >>> between_hosts(pl.DataFrame(rows)).select("than", pl.col("estimate", "low", "high").round(2)).row(0)
     ('big', 0.95, 0.92, 0.98)
     """
-    first = compared["host"].first()
-    keys, log = ["step", "metric", "base", "dbms"], {name: pl.col(name).log() for name in ("estimate", "low", "high")}
-    logs = compared.select("host", *keys, **log)
-    half = [(pl.col(f"high{of}") - pl.col(f"low{of}")) / 2 for of in ("", "_of_first")]
-    middle, wide = pl.col("estimate") - pl.col("estimate_of_first"), (half[0] ** 2 + half[1] ** 2).sqrt()
-    pairs = logs.filter(pl.col("host") != first).join(
-        logs.filter(host=first).drop("host"), on=keys, suffix="_of_first", maintain_order="left"
+    first, keys = compared["host"].first(), ["step", "metric", "base", "dbms"]
+    pairs = compared.filter(pl.col("host") != first).join(
+        compared.filter(host=first), on=keys, suffix="_of_first", maintain_order="left"
     )
-    ends = {"estimate": middle.exp(), "low": (middle - wide).exp(), "high": (middle + wide).exp()}
+    ratio = quotient(pl.col, lambda name: pl.col(f"{name}_of_first"))
+    ends = {name: ratio[name] for name in ("estimate", "low", "high")}
     return pairs.select("host", *keys, than=pl.lit(first), **ends)
 
 

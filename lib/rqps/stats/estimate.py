@@ -9,7 +9,7 @@ from typing import Protocol
 
 import polars as pl
 
-from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
+from rqps.stats.verdict import COVERAGE
 
 FEWEST_TO_LEARN_FROM = 3
 """Minimum number of groups needed to estimate how much their variances vary."""
@@ -20,6 +20,8 @@ MOST_FREEDOM = 20.0
 OTHERS_COUNT = 1 / 2
 """The share of that which counts: spreads differ in other ways than theory assumes, and with all of it 8 of 100 pages
 of 4 to 6 rounds had a false call, with this 1 to 5 (benchmarks/verdicts)."""
+USUAL_WEIGHS = 4
+"""Rounds that a spread known beforehand (`usual_spread`) weighs as much as."""
 _TINY = 1e-18
 """Lower bound of a variance, so that identical rounds have a finite weight."""
 
@@ -73,8 +75,12 @@ class Median(Statistic):
 class Student(Statistic):
     """The mean, with Student's t interval: of ratios by their logarithms, of costs as they are, since they add up.
 
-    Rounds that a duet's cycles tell less exactly (`error`) weigh less: the spread between rounds is estimated apart
-    from that within them, and each round weighs as the inverse of both together (Hartung and Knapp, 2001).
+    Rounds that a duet's cycles measure less exactly (`error`) weigh less: the spread between rounds is estimated
+    apart from that within them, and each round weighs as the inverse of both together (Hartung and Knapp, 2001).
+
+    Where a side's spread between rounds is known beforehand (`usual_spread`, as a share of its value), that variance
+    weighs as much as `USUAL_WEIGHS` rounds beside what the rounds show (a moderated t: Smyth, 2004), and one round
+    has an interval too. The variance of a difference is never less than that of its `counting_error`.
 
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> [round(number, 3) for number in STUDENT.estimate(rounds, ["step"], "ratio").row(0)[2:]]
@@ -86,29 +92,36 @@ class Student(Statistic):
         "The mean of the rounds, of ratios by their logarithms, with Student's t interval: it assumes that rounds, "
         "each from new starts, are independent and spread normally around the true value."
     )
-    sure = pl.col("n") >= ROUNDS_FOR_A_VERDICT
-    """True if there are enough rounds for a verdict other than `unsure`."""
-    too_few = pl.format(f"{ROUNDS_FOR_A_VERDICT} rounds: there are {{}}", "n")
-    """The rounds that are still needed, in words."""
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         is_ratio = value == "ratio"
-        within = pl.col("error").fill_null(0.0) if is_ratio and "error" in frame.columns else pl.lit(0.0)
         y = pl.col(value).log() if is_ratio else pl.col(value)
-        n, mean, weight = pl.col("n"), pl.col("estimate"), pl.col("_weight")
-        between = (pl.col("_y").var() - pl.col("_within").median()).clip(0)
+        mean, weight = pl.col("estimate"), pl.col("_weight")
+        within = _column(frame, "error" if is_ratio else "counting_error").fill_null(0.0) ** 2
+        sides = pl.lit(2.0) if is_ratio else pl.sum_horizontal(_column(frame, "base_value", "me_value") ** 2)
+        usual = _column(frame, "usual_spread") ** 2 * sides + within
+        between = (pl.col("_y").var() - pl.col("_within").median()).clip(0).fill_null(0).over(keys)
+        squares = (weight * (pl.col("_y") - pl.col("_mean")) ** 2).sum()
         groups = (
-            frame.with_columns(y.alias("_y"), (within**2).alias("_within"))
+            frame.with_columns(y.alias("_y"), within.alias("_within"), usual.alias("_usual"))
             .filter(pl.col("_y").is_finite())  # nothing has no logarithm: such a round has no ratio
-            .with_columns((1 / (between.fill_null(0).over(keys) + pl.col("_within") + _TINY)).alias("_weight"))
+            .with_columns(
+                pl.when(pl.col("_usual").is_null())
+                .then(1 / (between + pl.col("_within") + _TINY))
+                .otherwise(1.0)
+                .alias("_weight")
+            )
             .with_columns(((weight * pl.col("_y")).sum() / weight.sum()).over(keys).alias("_mean"))
             .group_by(keys, maintain_order=True)
             .agg(
                 pl.len().cast(pl.Int32).alias("n"),
                 pl.col("_mean").first().alias("estimate"),
                 pl.col("_within").median(),
+                pl.col("_within").mean().alias("_least"),
+                pl.col("_usual").mean(),
+                squares.alias("_squares"),
                 pl.max_horizontal(
-                    (weight * (pl.col("_y") - pl.col("_mean")) ** 2).sum() / ((pl.len() - 1) * weight.sum()),
+                    squares / ((pl.len() - 1) * weight.sum()),
                     pl.when(pl.col("_within").max() > 0).then(1 / weight.sum()),
                 )
                 .sqrt()
@@ -128,7 +141,7 @@ class Student(Statistic):
                 mean,
                 (mean - half_width).alias("low"),
                 (mean + half_width).alias("high"),
-                pl.when(n > 1).then(coverage).otherwise(0.0).alias("coverage"),
+                pl.when(pl.col("freedom") > 0).then(coverage).otherwise(0.0).alias("coverage"),
             )
             return found.with_columns(pl.col("estimate", "low", "high").exp()) if is_ratio else found
 
@@ -162,8 +175,11 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
 
     freedom = pl.when(pl.col("n") > 1).then(pl.col("n") - 1.0)
     groups = groups.with_columns(freedom.alias("freedom"), (pl.col("_within") > 0).alias("_noisy"))
-    groups, found = groups.with_row_index("_order"), []
-    for part in groups.partition_by("_noisy", *({"metric"} & {*groups.columns})):
+    groups = groups.with_row_index("_order")
+    is_known, own = pl.col("_usual").is_not_null(), USUAL_WEIGHS + pl.col("n") - 1.0
+    spread = pl.max_horizontal((USUAL_WEIGHS * pl.col("_usual") + pl.col("_squares")) / own, "_least")
+    found = [groups.filter(is_known).with_columns(error=(spread / pl.col("n")).sqrt(), freedom=own)]
+    for part in groups.filter(~is_known).partition_by("_noisy", *({"metric"} & {*groups.columns})):
         known = part.filter(pl.col("error") > 0, pl.col("freedom") > 1)
         if known.height < FEWEST_TO_LEARN_FROM:
             found.append(part)
@@ -184,7 +200,12 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
         own, usual = pl.col("freedom"), as_noisy * pl.col("_within") ** slope
         spread = (others * usual + own * pl.col("error") ** 2 * pl.col("n")) / (others + own)
         found.append(part.with_columns(error=(spread / pl.col("n")).sqrt(), freedom=own + others))
-    return pl.concat(found).sort("_order").drop("_order") if found else groups
+    return pl.concat(found).sort("_order").drop("_order")
+
+
+def _column(frame: pl.DataFrame, *names: str) -> pl.Expr:
+    """Columns of a frame; null where it lacks them."""
+    return pl.col(names) if {*names} <= {*frame.columns} else pl.lit(None, pl.Float64)
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -9,6 +9,7 @@ import polars as pl
 from rqps.stats.pairing import VERDICT_SETTINGS, comparable, duets, judgeable
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
+from rqps.study import Mode
 
 IN_BURSTS = ("fillseq", "overwrite")
 """Steps that are fast or slow for many cycles on end, as the engine compacts: no cycle stands for the others."""
@@ -31,6 +32,10 @@ class Metric:
     """Its name in a sentence beside other metrics with verdicts. These count in the correction of a page; all other
     metrics are shown with an interval and no verdict."""
     more_is_better: bool = False
+    mode: Mode = "throughput"
+    """The runs that measure it."""
+    usual_spread: float | None = None
+    """What a value is known to spread by between two starts of a server, as a share of it."""
 
 
 def _per_operation(total: pl.Expr) -> pl.Expr:
@@ -111,7 +116,16 @@ REGISTRY = (
         value=_per_operation(pl.col("server_context_switches")),
     ),
 )
+COUNTED = Metric(
+    "instructions_per_operation",
+    title="counted instructions per operation",
+    column="",
+    value=_per_operation(pl.col("instructions")),
+    mode="instructions",
+    usual_spread=0.001,  # two restarts of a server differed by 0.1 %
+)
 METRICS = {metric.name: metric.value for metric in REGISTRY}
+USUAL_SPREADS = {metric.name: metric.usual_spread for metric in (*REGISTRY, COUNTED) if metric.usual_spread}
 TITLES = {metric.name: metric.title for metric in REGISTRY}
 SIDES = {metric.name: metric.side for metric in REGISTRY if metric.side}
 """The metrics with verdicts, in the order in which they decide, each with its name in a sentence."""

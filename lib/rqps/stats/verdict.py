@@ -41,9 +41,12 @@ def coverage_of_each(comparisons: int, looks: int = 1) -> float:
     return 1 - min(FALSE_ALARMS, (1 - COVERAGE) / max(comparisons, 1)) / looks
 
 
-def surely_differ(compared: pl.DataFrame, null: float = 1.0) -> int:
-    """The number of comparisons whose deciding interval leaves out the value that means no difference."""
-    return compared.filter((pl.col("sure_low") > null) | (pl.col("sure_high") < null)).height
+def deciding(compared: pl.DataFrame, null: float = 1.0) -> tuple[int, int]:
+    """Comparisons with enough rounds to decide anything, and those of them that surely differ: their deciding
+    interval leaves out the value that means no difference. A comparison of too few rounds takes no part in the
+    correction."""
+    enough = compared.filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT)
+    return enough.height, enough.filter((pl.col("sure_low") > null) | (pl.col("sure_high") < null)).height
 
 
 def method(comparisons: int, differ: int = 0, looks: int = 1) -> str:
@@ -67,62 +70,56 @@ def method(comparisons: int, differ: int = 0, looks: int = 1) -> str:
 
 def decided(
     *,
-    sure: pl.Expr,
     near: pl.Expr | float,
     null: float = 1.0,
     more_is_better: pl.Expr | bool = True,
-    significant: pl.Expr | None = None,
-    low: str = "low",
-    high: str = "high",
+    is_part: bool = False,
+    low: str = "sure_low",
+    high: str = "sure_high",
+    n: str = "n",
 ) -> pl.Expr:
-    """The verdict of the interval from `low` to `high`.
+    """The verdict of the interval from `low` to `high`, by `n` rounds; of too few rounds it is `unsure`.
 
-    `null` means no difference; as far from it as `near` is the same, however exact; `sure` says that the rounds are
-    enough. A part of an operation may be of any size: give `significant`, and a small difference is a finding too.
+    `null` means no difference. An interval nearer to it than `near` is `same`, however exact; for a part of an
+    operation (`is_part`), which may be of any size, a small difference that is sure is `slower` or `faster`.
 
-    >>> two = pl.DataFrame({"low": [0.60, 0.985], "high": [0.65, 0.995]})
-    >>> two.select(verdict=decided(sure=pl.lit(True), near=0.02))["verdict"].to_list()
+    >>> two = pl.DataFrame({"sure_low": [0.60, 0.985], "sure_high": [0.65, 0.995], "n": [4, 4]})
+    >>> two.select(verdict=decided(near=0.02))["verdict"].to_list()
     ['slower', 'same']
     """
     from_, to = pl.col(low), pl.col(high)
     outside = (from_ > null) | (to < null)
     same = (from_ >= null - near) & (to <= null + near)
     way = pl.when((from_ > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
-    first = pl.when(~sure | from_.is_null() | to.is_null()).then(pl.lit("unsure"))
-    if significant is None:
-        chosen = first.when(same).then(pl.lit("same")).when(outside).then(way)
+    undecidable = (pl.col(n) < ROUNDS_FOR_A_VERDICT) | from_.is_null() | to.is_null()
+    chosen = pl.when(undecidable).then(pl.lit("unsure"))
+    if is_part:
+        chosen = chosen.when(outside).then(way).when(same).then(pl.lit("same"))
     else:
-        chosen = first.when(outside & significant).then(way).when(same).then(pl.lit("same"))
+        chosen = chosen.when(same).then(pl.lit("same")).when(outside).then(way)
     return chosen.otherwise(pl.lit("unsure"))
 
 
-def needs(
-    *,
-    sure: pl.Expr,
-    too_few: pl.Expr,
-    near: pl.Expr | float,
-    null: float = 1.0,
-    most: int | None = MOST_ROUNDS_WORTH_NAMING,
-    low: str = "low",
-    high: str = "high",
-) -> pl.Expr:
-    """Rounds that an `unsure` comparison would take, in words, or `too_few`; empty for the others.
-
-    More rounds than `most` are not named.
-    """
-    rounds = rounds_needed(null=null, near=near, low=low, high=high)
-    none = ~sure | pl.col(low).is_null()
+def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
+    """Rounds that an `unsure` comparison needs, in words; empty for the others."""
+    rounds = rounds_needed(null=null, near=near)
+    too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("sure_low").is_null()
     named = rounds.clip(upper_bound=1e15).cast(pl.Int64)
-    words = pl.when(pl.col("verdict") != "unsure").then(pl.lit("")).when(none).then(too_few)
-    if most is not None:
-        more = f"more than {most} rounds at this spread: longer steps or a quieter machine"
-        words = words.when(rounds > most).then(pl.lit(more))
-    return words.otherwise(pl.format("about {} rounds at this spread", named))
+    more = f"more than {MOST_ROUNDS_WORTH_NAMING} rounds at this spread: longer steps or a quieter machine"
+    return (
+        pl.when(pl.col("verdict") != "unsure")
+        .then(pl.lit(""))
+        .when(too_few)
+        .then(pl.format(f"{ROUNDS_FOR_A_VERDICT} rounds: there are {{}}", "n"))
+        .when(rounds > MOST_ROUNDS_WORTH_NAMING)
+        .then(pl.lit(more))
+        .otherwise(pl.format("about {} rounds at this spread", named))
+    )
 
 
-def rounds_needed(*, null: float, near: pl.Expr | float, low: str, high: str) -> pl.Expr:
+def rounds_needed(*, null: float, near: pl.Expr | float) -> pl.Expr:
     """Rounds after which an unsure interval would be decided: it narrows with the square root of the rounds."""
-    from_, to, middle, n = (pl.col(name) for name in (low, high, "estimate", "n"))
+    from_, to, middle, n = (pl.col(name) for name in ("sure_low", "sure_high", "estimate", "n"))
     distance = (middle - null).abs()
     enough = pl.max_horizontal(distance, near - distance)
     half_width = pl.max_horizontal(to - middle, middle - from_)
@@ -139,7 +136,7 @@ def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
     """
     from scipy import special
 
-    chances = pl.DataFrame({"chance": 2 * special.stdtr(freedom, [-abs(each) for each in t])})
+    chances = pl.DataFrame({"chance": 2 * special.stdtr(freedom, [-abs(value) for value in t])})
     of_as_sure = pl.col("chance") * pl.len() / pl.int_range(1, pl.len() + 1)
     share = of_as_sure.cum_min(reverse=True).clip(upper_bound=1)
     return chances.with_row_index().sort("chance").with_columns(share=share).sort("index")["share"].to_list()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from rqps.profile.breakdown import BREAKDOWN, MICROSECONDS, breakdown, operation_costs
+from rqps.profile.breakdown import BREAKDOWN, MICROSECONDS, OPERATIONS, breakdown, operation_costs
 from rqps.profile.call_tree import flame_trees
 from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, instruction_costs, stack_costs
@@ -24,7 +24,7 @@ WORTH_NAMING = 0.02
 
 _ADVICE = {
     "stacks": "Give it stacks_rounds: 4 in runs.yaml and run it again: only what is missing is measured.",
-    "instructions": "Give it instructions_rounds: 1 in runs.yaml and run it again: no special hardware is needed.",
+    "instructions": "Give it instructions_rounds: 4 in runs.yaml and run it again: no special hardware is needed.",
 }
 _NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted instructions"}
 
@@ -59,13 +59,14 @@ def profile_of(
     """The same of costs that are known, with the errors of runs that failed."""
     if base not in set(costs["dbms"]):
         components = functions = pl.DataFrame(schema=BREAKDOWN)
-        trees, costs = pl.DataFrame(), pl.DataFrame(schema=COSTS)
+        operations, trees, costs = pl.DataFrame(schema=OPERATIONS), pl.DataFrame(), pl.DataFrame(schema=COSTS)
     else:
         components = breakdown(costs, base, smallest_effect=smallest_effect)
         functions = breakdown(costs, base, "function", smallest_effect)
+        operations = operation_costs(costs, base, smallest_effect)
         trees = flame_trees(costs, base)
     findings = pl.Series("finding", breakdown_findings(components, functions), pl.String)
-    operations = operation_costs(components).with_columns(findings)
+    operations = operations.with_columns(findings)
     found = profile_findings(operations, mode, failed)
     in_short = Nothing(found) if operations.is_empty() and len(found) == 1 else Sentences(found)
     return Profile(in_short, costs, operations, components, functions, trees)
@@ -170,8 +171,8 @@ def _sentences(rows: Sequence[Row], functions: Sequence[Row]) -> Iterator[str]:
         yield f"Of the {size}, {_listed([f'{_size(first)} are {_part(first, functions)}', *parts])}{rest}."
     else:
         yield f"No part of the {size} is more than chance."
-    if sampled and of["n"] < ROUNDS_FOR_A_VERDICT:
-        yield f"With {rounds} these are no verdicts: it takes {ROUNDS_FOR_A_VERDICT}."
+    if of["n"] < ROUNDS_FOR_A_VERDICT:
+        yield f"With {rounds} these are no verdicts, which take {ROUNDS_FOR_A_VERDICT}."
 
 
 def _rest(rows: Sequence[Row], named: Sequence[Row], difference: float, error: float) -> str:
@@ -187,7 +188,7 @@ def _rest(rows: Sequence[Row], named: Sequence[Row], difference: float, error: f
 def _is_found(row: Row) -> bool:
     """A finding; of too few rounds, what would be one. What belongs nowhere is no answer."""
     sure = row["verdict"] in ("slower", "faster")
-    few = row["unit"] == MICROSECONDS and row["n"] < ROUNDS_FOR_A_VERDICT
+    few = row["n"] < ROUNDS_FOR_A_VERDICT
     return row["part"] != OTHER and (sure or (few and abs(row["estimate"]) > row["error"]))
 
 

@@ -9,9 +9,9 @@ import polars as pl
 
 from rqps import stats
 from rqps.errors import RqpsError, instead
-from rqps.profile import breakdown, flame_trees, in_layers, instruction_costs, operation_costs, stack_costs
+from rqps.profile import breakdown, flame_trees, in_layers, instruction_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN
-from rqps.profile.instructions import COUNTED
+from rqps.profile.instructions import instructions_per_operation
 from rqps.show import Row
 from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
@@ -69,7 +69,8 @@ def gather(
     """
     measured = load(study, data)
     pairs = pairs_of(measured, base, me)
-    rounds, compared = _compared(measured, pairs)
+    counted = load(study, data, mode="instructions")
+    rounds, compared = _compared(measured, counted, pairs)
     first = _chosen(compared, step, base, me)
     if not every:
         pairs = [(first.base, first.me)]
@@ -77,15 +78,13 @@ def gather(
             frame.filter(step=first.step, base=first.base, dbms=first.me) for frame in (rounds, compared)
         )
     steps = compared["step"].unique().to_list()
-    profiles, counted = _profiles(
-        load(study, data, mode="stacks"), load(study, data, mode="instructions"), pairs, steps
-    )
+    profiles = _profiles(load(study, data, mode="stacks"), counted, pairs, steps)
     status = measured.status.filter(pl.col("step").is_in(steps))
     return Evidence(
         study=measured,
         first=first,
         rounds=rounds,
-        compared=pl.concat([compared, counted], how="diagonal"),
+        compared=compared,
         **profiles,
         status=stats.status_changes(status, measured.steps, pairs),
         settings=_settings(measured, pairs),
@@ -117,9 +116,13 @@ def pairs_of(study: Study, base: str = "", me: str = "") -> list[tuple[str, str]
     return list(dict.fromkeys((of, name) for of, name in pairs if of != name))
 
 
-def _compared(study: Study, pairs: list[tuple[str, str]]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rounds and tidy frame of all pairs; those with the study's base exactly as all other pages have them."""
+def _compared(study: Study, counted: Study, pairs: list[tuple[str, str]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rounds and tidy frame of all pairs, with counted instructions; those with the study's base exactly as all other
+    pages have them."""
     values = stats.measured(study, stats.COMPARED)
+    if counted.runs.height:
+        instructions = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+        values = pl.concat([values, instructions], how="diagonal")
     found = []
     for some in _one_base_each(pairs):
         paired = stats.rounds_of_pairs(values, some)
@@ -157,21 +160,16 @@ def _chosen(compared: pl.DataFrame, step: str, base: str, me: str) -> Question:
 
 def _profiles(
     sampled: Study, counted: Study, pairs: list[tuple[str, str]], steps: list[str]
-) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """Layers, components, functions and call trees of each pair, sampled or else counted; and rows of the tidy frame
-    of counted instructions."""
-    counted_costs = instruction_costs(counted.instructions, counted.steps).filter(pl.col("step").is_in(steps))
+) -> dict[str, pl.DataFrame]:
+    """Layers, components, functions and call trees of each pair, sampled or else counted."""
     costs = stack_costs(sampled.stacks, sampled.steps).filter(pl.col("step").is_in(steps))
-    costs = counted_costs if costs.is_empty() else costs
+    if costs.is_empty():
+        costs = instruction_costs(counted.instructions, counted.steps).filter(pl.col("step").is_in(steps))
     empty = pl.DataFrame(schema=BREAKDOWN)
     parts: dict[str, list[pl.DataFrame]] = {name: [] for name in ("layers", "components", "functions", "trees")}
-    instructions, least = [], sampled.card.smallest_effect
+    least = sampled.card.smallest_effect
     for base in dict.fromkeys(of for of, _ in pairs):
         wanted = [base, *(me for of, me in pairs if of == base)]
-        if base in set(counted_costs["dbms"]):
-            of_pair = in_layers(counted_costs.filter(pl.col("dbms").is_in(wanted)))
-            whole = breakdown(of_pair, base, smallest_effect=least)
-            instructions.append(_as_ratios(operation_costs(whole)))
         mine = costs.filter(pl.col("dbms").is_in(wanted))
         if base not in set(mine["dbms"]):
             continue
@@ -180,15 +178,7 @@ def _profiles(
         parts["functions"].append(breakdown(mine, base, "function", least))
         trees = flame_trees(mine, base)
         parts["trees"].append(trees.with_columns(base=pl.lit(base)))
-    frames = {name: pl.concat(found) if found else empty for name, found in parts.items()}
-    return frames, pl.concat(instructions) if instructions else pl.DataFrame()
-
-
-def _as_ratios(operations: pl.DataFrame) -> pl.DataFrame:
-    """Counted instructions of whole operations as ratios to the base's."""
-    of = pl.col("base_estimate")
-    ratios = (((pl.col(each) + of) / of).alias(each) for each in ("estimate", "low", "high"))
-    return operations.filter(of > 0).with_columns(*ratios, metric=pl.lit(COUNTED)).drop("unit")
+    return {name: pl.concat(frames) if frames else empty for name, frames in parts.items()}
 
 
 def _settings(study: Study, pairs: list[tuple[str, str]]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from rqps import show, stats
 from rqps.show import Column, Nothing, Row, Sentences, interval_of, ratio, rounds_of, two_lines
 from rqps.show.table import means_of
 from rqps.show.words import own_warnings
-from rqps.stats import STUDENT, verdict
+from rqps.stats import verdict
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.verdict import VERDICTS
 from rqps.store import Study
@@ -178,9 +178,8 @@ def gains_of(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
         .with_columns((pl.col("ratio") - pl.col("instead")).alias("difference"))
     )
     whose = ["host", "step", "position", "metric", "base", "instead_of", "dbms"]
-    found = stats.estimated(differences, whose, "difference")
-    decided = verdict.decided(sure=STUDENT.sure, null=0.0, near=0.0, low="sure_low", high="sure_high")
-    return found.with_columns(decided.alias("verdict"))
+    gains = stats.estimated(differences, whose, "difference")
+    return gains.with_columns(verdict.decided(null=0.0, near=0.0).alias("verdict"))
 
 
 def config_table(within: pl.DataFrame, gains: pl.DataFrame, changes: pl.DataFrame) -> GT | Sentences:
