@@ -8,12 +8,19 @@ import pytest
 import rqps
 from hypothesis import given
 from hypothesis import strategies as st
+from rqps import stats
 from rqps.pages.flamegraph_breakdown import beside as table_beside
 from rqps.pages.flamegraph_breakdown.tables import counted_beside
-from rqps.profile import instruction_ratios, instructions_beside, instructions_per_operation, most_expensive_functions
+from rqps.profile import (
+    add_instruction_counts,
+    instruction_ratios,
+    instructions_beside,
+    instructions_per_operation,
+    most_expensive_functions,
+)
 from rqps.show.table import absolute_table
 from rqps.stats import absolute, measured
-from rqps.stats.metrics import CPU
+from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.store import Study, read_manifest, write_manifest
 from synthetic import Shape, manifest, tables, write_rows, write_study
 
@@ -131,6 +138,16 @@ def test_agreement_is_what_the_rounds_of_both_support(
     [row] = instructions_beside(ratios, pl.DataFrame([row], schema_overrides=kinds)).to_dicts()
     assert row["agreement"] == agreement
     assert row["throughput_estimate"] is None
+
+
+def test_four_counted_rounds_decide_what_time_leaves_open(tmp_path: Path) -> None:
+    count_runs(write_study(tmp_path, SHAPE) / "raw/study=synthetic", rounds=4)
+    study = rqps.load("synthetic", data=tmp_path)
+    _, compared = stats.relate(study)
+    unsure = compared.with_columns(verdict=pl.lit("unsure"))
+    decided = stats.deciding(add_instruction_counts(study, unsure))
+    assert set(decided["metric"]) == {INSTRUCTIONS}
+    assert set(decided["verdict"]) == {"slower"}
 
 
 def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: Study, tmp_path: Path) -> None:

@@ -92,12 +92,11 @@ def decided(
     same = (from_ >= null - near) & (to <= null + near)
     way = pl.when((from_ > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
     undecidable = (pl.col(n) < ROUNDS_FOR_A_VERDICT) | from_.is_null() | to.is_null()
-    chosen = pl.when(undecidable).then(pl.lit("unsure"))
-    if is_part:
-        chosen = chosen.when(outside).then(way).when(same).then(pl.lit("same"))
-    else:
-        chosen = chosen.when(same).then(pl.lit("same")).when(outside).then(way)
-    return chosen.otherwise(pl.lit("unsure"))
+    unsure, alike = pl.lit("unsure"), pl.lit("same")
+    size_first = pl.when(same).then(alike).when(outside).then(way)
+    sign_first = pl.when(outside).then(way).when(same).then(alike)
+    by_interval = (sign_first if is_part else size_first).otherwise(unsure)
+    return pl.when(undecidable).then(unsure).otherwise(by_interval)
 
 
 def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
