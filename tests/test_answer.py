@@ -17,21 +17,30 @@ from rqps.store import write_study_card
 ROOT = Path(__file__).parent.parent
 
 
+ANALYSIS = ROOT / "notebooks/analysis"
+WHERE = ("flamegraph_breakdown", "relative_throughput")
+"""Notebooks of every study with profiles."""
+
+
 def answer_of(data: Path, study: str = "synthetic", pages: tuple[str, ...] = ()) -> Answer:
     found = rqps.load(study, data)
-    return answer(found, *stats.relate(found), pages)
+    return answer(found, *stats.relate(found), notebooks(*pages))
+
+
+def notebooks(*names: str) -> list[Path]:
+    return [ANALYSIS / f"{name}.ipynb" for name in names]
 
 
 @pytest.mark.parametrize("write", [synthetic.write_study, synthetic_duet.write_duets])
 def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[Path], Path], tmp_path: Path) -> None:
     first, second, *others = answer_of(write(tmp_path)).sentences
-    assert first.startswith("Most changed is ")
-    assert ": my2.base does 0.70 (" in first
-    assert ", 6 rounds) of the throughput of my1.base; of 4 comparisons 4 slower or more expensive." in first
-    assert second.startswith("That is +")
+    assert " regressed most: my2.base runs at 0.70" in first
+    assert "x of my1.base (0." in first
+    assert first.endswith(", 6 rounds); 4 of 4 comparisons regressed.")
+    assert second.startswith("CPU per operation changes by +")
     assert " µs (+" in second
-    assert "in its own code, " in second
-    assert [each.partition(";")[0] for each in others] == ["All is decided"]
+    assert " in user space, " in second
+    assert [each.partition(";")[0] for each in others] == ["All comparisons are conclusive"]
 
 
 def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path: Path) -> None:
@@ -46,11 +55,14 @@ def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path
                 step["operations_per_s"] /= 1 + (3 * number + 7 * place) % 5
             synthetic.write_rows(folder, facts, rows)
     first, second, last = answer_of(tmp_path).sentences
-    assert " an operation costs my2.base 1.4" in first
-    assert "times the CPU of my1.base" in first
-    assert "throughput of" not in first
-    assert second.startswith("That is +")
-    by_cost = "All is decided, 4 of 4 by what an operation costs: throughput is unsure there; the noise floor is "
+    assert ": my2.base uses 1.4" in first
+    assert "x the CPU of my1.base per operation (" in first
+    assert "runs at" not in first
+    assert second.startswith("CPU per operation changes by +")
+    by_cost = (
+        "All comparisons are conclusive; 4 of 4 are decided by cost per operation (throughput is inconclusive "
+        "there); the noise floor is "
+    )
     assert last.startswith(by_cost)
     assert float(last.removeprefix(by_cost).split()[0]) < 5  # by CPU, throughput can't tell that
 
@@ -59,10 +71,10 @@ def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
     synthetic.write_study(tmp_path, rounds=2)
     first, *_, last = answer_of(tmp_path).sentences
     assert first == (
-        "No change is sure, neither of throughput nor of what an operation costs: of 4 comparisons 4 unsure."
+        "No change is shown, neither in throughput nor in cost per operation: 4 of 4 comparisons are inconclusive."
     )
     assert last.startswith("Inconclusive: 4 of 4 comparisons (point-query of my2.base, ")
-    assert last.endswith("; it would take 4 rounds: there are 2.")
+    assert last.endswith("; a verdict takes 4 rounds: there are 2.")
 
 
 def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path) -> None:
@@ -76,7 +88,7 @@ def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path)
 
 
 def test_a_study_of_profiles_names_functions(sample: Path) -> None:
-    found = answer_of(sample, "where-did-it-go")
+    found = answer_of(sample, "where-did-it-go", WHERE)
     assert "(most in " in found.sentences[1]
     assert found.tables[0][0] == "Where the time goes"
 
@@ -85,8 +97,8 @@ def test_one_counted_round_decides_nothing_that_time_leaves_open(sample: Path) -
     reads = rqps.load("rocksdb-reads", sample)
     rounds, compared = stats.relate(reads)
     by_time_nothing = compared.with_columns(verdict=pl.lit("unsure"))
-    first, last = answer(reads, rounds, by_time_nothing, ()).sentences
-    assert first.startswith("No change is sure")
+    first, last = answer(reads, rounds, by_time_nothing, notebooks(*WHERE)).sentences
+    assert first.startswith("No change is shown")
     assert last.startswith("Inconclusive: 30 of 30 ")
     counted = counted_ratios(reads)
     assert set(counted["n"]) == {1}

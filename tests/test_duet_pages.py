@@ -143,7 +143,7 @@ def test_the_picture_of_a_duet_goes_from_slices_to_rounds(study: Study) -> None:
     assert len(cycles) == 10
     middle = sorted(row["ratio"] for row in cycles)
     assert (middle[4] + middle[5]) / 2 == pytest.approx(of_rounds[0]["ratio"], rel=0.001)
-    assert spec["usermeta"]["rqps"]["claim"].endswith("of my1.base.")
+    assert spec["usermeta"]["rqps"]["claim"].startswith("update-index: my2.base runs at 0.")
 
 
 def test_without_a_duet_there_is_no_picture(tmp_path: Path) -> None:

@@ -80,13 +80,13 @@ def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, st
     said = findings(summary, within, gains, changes).sentences
     assert len(said) == 1 + 4 + 1, "the other release, four groups, the other config"
     assert said[-2] == (
-        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.000) of my1.base. Worst: update-index "
-        "0.35 (0.35–0.35) in my2.base; 6 rounds."
+        "Writes (2 steps): in the median step my2.base runs at 0.67x (0.35 to 1.000) of my1.base. Worst: "
+        "update-index 0.35x (0.35–0.35) in my2.base; 6 rounds."
     )
     both = findings(summary, within.clear(), gains, changes).sentences
     assert both[-1] == (
-        "Writes (2 steps): in the median step my2.base does 0.67 (0.35 to 1.000) of my1.base, my2.ps0 does 0.80 "
-        "(0.79 to 0.80). Worst: update-index 0.35 (0.35–0.35) in my2.base, insert 0.79 (0.79–0.80) in "
+        "Writes (2 steps): in the median step my2.base runs at 0.67x (0.35 to 1.000) of my1.base, my2.ps0 0.80x "
+        "(0.79 to 0.80). Worst: update-index 0.35x (0.35–0.35) in my2.base, insert 0.79x (0.79–0.80) in "
         "my2.ps0; 6 rounds."
     )
 
@@ -109,7 +109,7 @@ def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
     assert by_group(compared)["group"].n_unique() == 1
     said = findings(compared, compared.clear(), gains.clear(), changes).sentences
     assert said[2].startswith(
-        "Other steps (13 steps): in the median step my2.base does 0.70 (0.69 to 0.71) of my1.base, "
+        "Other steps (13 steps): in the median step my2.base runs at 0.70x (0.69 to 0.71) of my1.base, "
     )
 
 

@@ -99,5 +99,5 @@ def test_its_data_can_be_saved(browser: Browser, report: Path, tmp_path: Path) -
 
 def test_without_scripts_its_first_page_still_answers(browser: Browser, report: Path) -> None:
     with opened(browser, one_file(report), DESKTOP, scripts=False) as tab:
-        assert "Most changed is" in tab.run("document.querySelector('main').innerText")
+        assert "regressed most: " in tab.run("document.querySelector('main').innerText")
         assert "other pages need scripts" in tab.run("document.querySelector('noscript').innerText")

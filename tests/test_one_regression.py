@@ -35,7 +35,7 @@ def html_of(evidence: page.Evidence) -> str:
 
 def test_it_begins_with_the_surest_great_difference(evidence: page.Evidence) -> None:
     assert evidence.first == ("here", "update-index", "my1.base", "my2.base")
-    claim = "update-index: my2.base does 0.7"
+    claim = "update-index: my2.base runs at 0.7"
     assert html_of(evidence).index(" open><summary>update-index: my2.base against my1.base") > 0
     assert claim in html_of(evidence)
 

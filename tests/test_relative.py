@@ -408,14 +408,14 @@ def test_findings_say_what_the_numbers_say(study: Study) -> None:
     found = configs(study, rounds_, compared)
     said = findings(compared, *found).sentences
     assert said == (
-        "my2.base is slower than my1.base in 2 of 2 steps. It does 0.70 (point-query, 0.70–0.70) to 0.70 "
-        "(update-index, 0.70–0.70), means of 6 rounds, of the throughput of my1.base.",
-        "point-query: my2.base does 0.70 (0.70–0.70, 6 rounds) of my1.base, and the server spends 1.43 "
-        "(1.42–1.44, 6 rounds) times the CPU on an operation; my2.ps0 gives back 0.10 of it (0.10–0.10, 6 rounds).",
-        "update-index: my2.base does 0.70 (0.70–0.70, 6 rounds) of my1.base, and the server spends 1.42 "
-        "(1.41–1.43, 6 rounds) times the CPU on an operation; my2.ps0 gives back 0.10 of it (0.10–0.10, 6 rounds).",
+        "my2.base is slower than my1.base in 2 of 2 steps. It runs at 0.70x (point-query, 0.70–0.70) to "
+        "0.70x (update-index, 0.70–0.70) of my1.base; means of 6 rounds.",
+        "point-query: my2.base runs at 0.70x of my1.base (0.70–0.70, 6 rounds), and it uses 1.43x the CPU of "
+        "my1.base per operation (1.42–1.44, 6 rounds); my2.ps0 gives back 0.10 of it (0.10–0.10, 6 rounds).",
+        "update-index: my2.base runs at 0.70x of my1.base (0.70–0.70, 6 rounds), and it uses 1.42x the CPU of "
+        "my1.base per operation (1.41–1.43, 6 rounds); my2.ps0 gives back 0.10 of it (0.10–0.10, 6 rounds).",
         "Same build, other config: my2.ps0 (performance_schema=OFF) is faster than my2.base in 2 of 2 steps. It "
-        "does 1.14 (update-index, 1.14–1.15) to 1.14 (point-query, 1.14–1.15), means of 6 rounds, of my2.base.",
+        "runs at 1.14x (update-index, 1.14–1.15) to 1.14x (point-query, 1.14–1.15) of my2.base; means of 6 rounds.",
     )
 
 

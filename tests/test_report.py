@@ -120,7 +120,7 @@ def test_a_page_without_charts_carries_no_bundle(report: Path) -> None:
 def test_the_index_has_question_findings_and_failures(report: Path) -> None:
     index = (report / "index.html").read_text()
     assert "<h1>What does &lt;img" in index
-    assert "it would take 4 rounds: there are" in index
+    assert "a verdict takes 4 rounds: there are" in index
     assert "server killed &lt;img" in index
     assert "Measured on here from 2026-01-05 12:00 to 12:05 UTC, 6 runs." in index
     assert "same-cpu: server on CPU 0, client on CPU 0, observer on CPU 1" in index

@@ -122,7 +122,6 @@ ABOUT_ENGINES = ("engines", "workloads", "pages", "published")
 NAMES_AN_ENGINE = {
     "store/schemas.py": "a column of the table that only the insert benchmark has",
     "store/manifest.py": "the engine of older manifests, which named none",
-    "report/first_page.py": "the pages that it takes its first sentences from",
 }
 
 

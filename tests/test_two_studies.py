@@ -76,8 +76,8 @@ def test_the_page_says_what_changed(browser: Browser, data: Path, width: int) ->
         tab.must_fit(width)
         text = tab.run("document.body.innerText")
         assert tab.complaints() == []
-    assert "Of 2 comparisons that both have, 2 got worse." in text
-    assert "the throughput of my2.base relative to my1.base was 0.70 (" in text
+    assert "In both studies, 2 of 2 comparisons regressed." in text
+    assert " regressed most: throughput of my2.base relative to my1.base was 0.70" in text
     assert "Conditions that changed: machine (1)." in text
 
 

@@ -24,7 +24,7 @@ UNUSED_OPTIONS = (
 )
 SAME_IN_OTHER_WORDS = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_version", "options_file_version")
 """Options whose text differs between releases and whose effect does not."""
-_COSTS = {CPU: " times the CPU time of an operation", INSTRUCTIONS: " times the instructions of an operation"}
+_COSTS = {CPU: " of the CPU time of an operation", INSTRUCTIONS: " of the instructions of an operation"}
 
 
 def releases(study: Study) -> dict[str, str]:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from rqps.report.profiles import Links
 from rqps.report.render import json_in_html, render
-from rqps.show import Row, by_host, interval_of, ratio, verdict_words
+from rqps.show import Row, by_host, number_of, verdict_words
 from rqps.show.flame import address
 from rqps.show.words import sized
 from rqps.stats import SIDES, relate_configs
@@ -88,9 +88,9 @@ def numbers(
 
 
 def _said(row: Row) -> str:
-    takes = f", it would take {row['needs']}" if row["needs"] else ""
+    takes = f", a verdict takes {row['needs']}" if row["needs"] else ""
     verdict = verdict_words(row["metric"])[row["verdict"]]
-    return f"{SIDES[row['metric']]} {ratio(row['estimate'])} ({interval_of(row)}, n={row['n']}): {verdict}{takes}"
+    return f"{SIDES[row['metric']]} {number_of(row)}: {verdict}{takes}"
 
 
 def _round(

@@ -18,9 +18,8 @@ from rqps import stats
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS, RESULT, Execution, check_parameters
-from rqps.pages import measurement_health
 from rqps.published.figures import FOLDER as PUBLISHED
-from rqps.report.first_page import Answer, answer
+from rqps.report.first_page import Answer, answer, reliability
 from rqps.report.index import facts_of, run_rows
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import content_of, notebook_page, render, write_page
@@ -36,7 +35,7 @@ from rqps.study import in_words
 from rqps.terminal import Terminal, duration, megabytes
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
-INVESTIGATE = NOTEBOOKS.parent / "investigate" / "one_regression.ipynb"
+INVESTIGATE = NOTEBOOKS.parent / "investigate"
 _ANY_QUESTION = dict.fromkeys(("step", "me", "base"), "")
 TICK_S = 0.5
 NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
@@ -122,11 +121,12 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
     folder = out or data / "investigate" / study
     folder.mkdir(parents=True, exist_ok=True)
     parameters = {"study": study, "data": str(data), **_ANY_QUESTION, **question}
-    check_parameters(INVESTIGATE, parameters)
+    source = next(notebook for notebook in _notebooks(INVESTIGATE) if _takes_a_question(notebook))
+    check_parameters(source, parameters)
     progress = Progress(NOTEBOOK_S)
-    _execute(INVESTIGATE, folder, parameters, progress)
+    _execute(source, folder, parameters, progress)
     progress.terminal.close()
-    notebook, page = folder / "notebook.ipynb", folder / "one_regression.html"
+    notebook, page = folder / "notebook.ipynb", folder / f"{source.stem}.html"
     NotebookNotary().sign(read_notebook(notebook, as_version=4))
     _, html = notebook_page(notebook, study=study, home=page.name, made=f"Rendered by rqps {rqps.__version__}.")
     write_page(page, html)
@@ -134,14 +134,22 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
 
 
 def analysis_notebooks(folder: Path) -> Sequence[Path]:
-    found, of_questions = (
-        sorted(place.glob("[!.]*.ipynb")) for place in (folder, folder.with_name(INVESTIGATE.parent.name))
-    )
-    if not found:
+    """The notebooks of a folder, and those of `investigate` beside it."""
+    notebooks = _notebooks(folder)
+    if not notebooks:
         raise RqpsError(
             f"{folder}: no analysis notebooks", fix="install rqps from a whole checkout: pip install -e ."
         )
-    return [*found, *of_questions]
+    return [*notebooks, *_notebooks(folder.with_name(INVESTIGATE.name))]
+
+
+def _notebooks(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[!.]*.ipynb"))
+
+
+def _takes_a_question(notebook: Path) -> bool:
+    """True for a notebook with a screen for each comparison, which can be asked about one of them."""
+    return "comparisons" in asked_by(notebook)
 
 
 def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
@@ -167,31 +175,28 @@ def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
 
 
 def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
-    study, health = report.study, stats.health(report.study)
+    study = report.study
     runs = [*report.runs.iter_rows(named=True), *study.failed.iter_rows(named=True)]
     files = _run_pages(report, runs)
     short, nothing, related = Answer(()), "No run of this study has finished yet.", (pl.DataFrame(), pl.DataFrame())
     if not study.runs.is_empty():
         try:
             related = stats.relate(study)
-            short, nothing = answer(study, *related, [path.stem for path in notebooks]), ""
+            short, nothing = answer(study, *related, notebooks), ""
         except RqpsError as error:
             nothing = str(error)
     shown = [notebook for notebook in notebooks if _says_something(notebook, related[1], nothing)]
-    numbers = _write_rounds(report, *related, files, investigated=INVESTIGATE in shown)
+    numbers = _write_rounds(report, *related, files, screen=next(filter(_takes_a_question, shown), None))
     pages = [_analysis_page(report, notebook, numbers) for notebook in shown]
-    believed = {
-        "head": measurement_health.HEADS[health.belief],
-        "sentence": measurement_health.in_a_sentence(health),
-        "doubtful": health.belief == "doubtful",
-        "page": next((file for file, _ in pages if file == "measurement_health.html"), None),
-    }
+    reliable, reasons = None, ""
+    if found := reliability(study, notebooks):
+        reliable, reasons = found[0], f"{found[1].stem}.html" if found[1] in shown else ""
     tables = {"runs": run_rows(study, report.runs, files), "failed": run_rows(study, study.failed, files)}
     words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "made": report.made}
     links = {"contents": {}, "pages": pages, "to_rounds": numbers, "note": report.links.note}
-    found = {"card": study.card, "answer": short, "nothing": nothing, "believed": believed}
-    found |= {"facts": facts_of(study, report.runs), "enclosed": report.enclosed and _enclosed(report.enclosed)}
-    page = render("index.html.j2", **words, **found, **links, **tables)
+    about = {"card": study.card, "answer": short, "nothing": nothing, "reliable": reliable, "reasons": reasons}
+    about |= {"facts": facts_of(study, report.runs), "enclosed": report.enclosed and _enclosed(report.enclosed)}
+    page = render("index.html.j2", **words, **about, **links, **tables)
     (report.folder / "index.html").write_text(page, encoding="utf-8")
 
 
@@ -215,13 +220,13 @@ def _write_rounds(
     compared: pl.DataFrame,
     files: Mapping[str, str | None],
     *,
-    investigated: bool,
+    screen: Path | None,
 ) -> Markup:
     """Write the page of the rounds; the links to it, as JSON, or nothing where nothing is compared."""
     if compared.is_empty():
         return Markup("")
-    screen = f"{INVESTIGATE.stem}.html" if investigated else ""
-    page, links = rounds_page(report.study, rounds, compared, files, report.links, made=report.made, screen=screen)
+    words = {"made": report.made, "screen": f"{screen.stem}.html" if screen else ""}
+    page, links = rounds_page(report.study, rounds, compared, files, report.links, **words)
     (report.folder / ROUNDS).write_text(page, encoding="utf-8")
     return links
 
@@ -236,7 +241,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
         if page.stat().st_mtime > max([*times, *(each.timestamp() for each in report.runs["ended_at"])]):
             return f"../{page.name}", content_of(nbformat.read(notebook, as_version=4)).heading
     parameters = {"study": report.asked, "data": str(report.data)} | (
-        _ANY_QUESTION if notebook == INVESTIGATE else {}
+        _ANY_QUESTION if _takes_a_question(notebook) else {}
     )
     check_parameters(notebook, parameters)
     title, html = executed_page(

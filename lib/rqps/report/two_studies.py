@@ -13,7 +13,7 @@ import rqps
 from rqps import show, stats
 from rqps.report.render import MOST_ROWS, render, write_page
 from rqps.show import Column, Row, by_host, in_order
-from rqps.stats.verdict import VERDICTS
+from rqps.show.sentences import CHANGED
 from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load
 
@@ -63,18 +63,13 @@ def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, st
         yield f"{names[0]} and {names[1]} have no comparison in common."
         return
     decided = stats.deciding(both)
-    counts = Counter(decided["verdict"])
-    words = {"slower": "got worse", "faster": "got better", "same": "stayed the same", "unsure": "are inconclusive"}
-    counted = ", ".join(f"{counts[word]} {words[word]}" for word in VERDICTS if counts[word])
-    yield f"Of {decided.height} comparisons that both have, {counted}."
+    yield f"In both studies, {show.verdict_counts(decided['verdict'])}."
     by_size = decided.filter(_CHANGED).sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
     for row in by_size.head(1).to_dicts():
-        was, now = (
-            f"{show.ratio(each['estimate'])} ({show.interval_of(each)})" for each in (row["first"], row["second"])
-        )
-        what = f"the {stats.SIDES[row['metric']]} of {row['dbms']} relative to {row['base']}"
-        times = f"{show.number_of(row)} times that"
-        yield f"Most in {row['step']}: {what} was {was} in {names[0]} and is {now} in {names[1]}, {times}."
+        was, now = (show.number_of(row[of], rounds=False) for of in ("first", "second"))
+        what = f"{stats.SIDES[row['metric']]} of {row['dbms']} relative to {row['base']}"
+        change = f"was {was} in {names[0]} and is {now} in {names[1]}, {show.number_of(row)} of that"
+        yield show.finding(f"{row['step']} {CHANGED[row['verdict']]} most: {what} {change}")
     bases = both.select(*(pl.col(of).struct.field("base").alias(of) for of in ("first", "second"))).unique()
     if other := [f"{first} and {second}" for first, second in sorted(bases.rows()) if first != second]:
         yield f"They have other bases: {', '.join(other)}."

@@ -38,6 +38,7 @@ from rqps.show.sections import (
     trace,
     warnings,
 )
+from rqps.show.sentences import amount, brackets, comparison, finding, inconclusive, listed, number_of, verdict_counts
 from rqps.show.table import (
     Column,
     cut,
@@ -64,7 +65,6 @@ from rqps.show.words import (
     in_order,
     interval_of,
     legend_of,
-    number_of,
     ratio,
     rounds_of,
     signs_of,

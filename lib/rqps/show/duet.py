@@ -9,8 +9,9 @@ import polars as pl
 from rqps import stats
 from rqps.show.lines import NUMBERS_AXIS
 from rqps.show.rows import slim
+from rqps.show.sentences import comparison, finding
 from rqps.show.theme import INK, MUTED, SERIES, colours, dbms_colours, numbers, titled
-from rqps.show.words import NOT_COMPARED, Nothing, Sentences, number_of, on_host
+from rqps.show.words import NOT_COMPARED, Nothing, Sentences
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
@@ -62,8 +63,8 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     )
     panels = [panel.properties(width=WIDTH_PX, height=HEIGHT_PX) for panel in (above, middle, alt.layer(*below))]
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(color="independent")
-    who = f"{step}: {dbms}{on_host(compared, host)}"
-    made = titled(chart, f"{who} does {number_of(number)} of {number['base']}.", how, min_width_px=300)
+    place = host if compared["host"].n_unique() > 1 else ""
+    made = titled(chart, finding(f"{step}: {comparison(number)}", place=place), how, min_width_px=300)
     made.usermeta["rqps"]["panel"] = WIDTH_PX
     return made
 

@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 
 from rqps.stats import THROUGHPUTS, most_changed
-from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT
-from rqps.terminal import counted, percent
+from rqps.terminal import percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
@@ -127,15 +126,6 @@ def interval_of(row: Row, form: str = "", of: str = "") -> str:
     return f"{low:{form}}{' to ' if form.startswith('+') else '–'}{high:{form}}"
 
 
-def number_of(row: Row) -> str:
-    """The ratio of a row of the tidy frame, as a sentence has it.
-
-    >>> number_of({"estimate": 0.62, "low": 0.6, "high": 0.65, "n": 6})
-    '0.62 (0.60–0.65, 6 rounds)'
-    """
-    return f"{ratio(row['estimate'])} ({interval_of(row)}, {rounds_of([row['n']])})"
-
-
 def rounds_of(counts: Iterable[int]) -> str:
     """The number of rounds, in words.
 
@@ -162,30 +152,6 @@ def coverage_of(coverages: Iterable[float]) -> str:
 def shown_of(shown: int, steps: int) -> str:
     """A sentence on the steps that are shown, where not all are."""
     return f" {shown} of {steps} steps are shown." if shown < steps else ""
-
-
-def left_unsure(compared: pl.DataFrame) -> str:
-    """The comparisons that are unsure, the first of them by name, and the rounds that they would take.
-
-    >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
-    >>> left_unsure(pl.DataFrame({"step": ["a", "b", "c"], "rounds_needed": [7.0, 50.0, 99.0], **columns}))
-    '3 of 3 comparisons (a of my80.z, b of my80.z, c of my80.z); 7 to 50 rounds would decide 2, 60 are too few for 1'
-    """
-    unsure = compared.filter(verdict="unsure")
-    if unsure.is_empty():
-        return ""
-    named = [f"{step} of {dbms}" for step, dbms in unsure.select("step", "dbms").head(MOST_NAMED).iter_rows()]
-    more = f" and {unsure.height - MOST_NAMED} more" if unsure.height > MOST_NAMED else ""
-    text = f"{unsure.height} of {counted(compared.height, 'comparison')} ({', '.join(named)}{more})"
-    too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("rounds_needed").is_null()
-    takes = [f"it would take {needs}" for needs in in_order(unsure.filter(too_few)["needs"])]
-    needed = unsure.filter(~too_few)["rounds_needed"]
-    within = [round(each) for each in needed if each <= MOST_ROUNDS_WORTH_NAMING]
-    beyond = len(needed) - len(within)
-    decide = [f"{rounds_of(within)} would decide {len(within)}"] if within else []
-    if beyond:
-        decide.append(f"{MOST_ROUNDS_WORTH_NAMING}{' rounds' * (not within)} are too few for {beyond}")
-    return "; ".join(filter(None, [text, *takes, ", ".join(decide)]))
 
 
 def medians_of(rows: pl.DataFrame, what: str = "Medians") -> str:

@@ -8,7 +8,7 @@ import polars as pl
 from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
 from rqps.pages.one_regression.next_steps import next_steps
 from rqps.profile.instructions import COUNTED
-from rqps.show import Row, Sentences, cut, interval_of, number_of, rounds_of, signs_of, verdict_words
+from rqps.show import Row, Sentences, comparison, cut, finding, interval_of, rounds_of, signs_of, verdict_words
 from rqps.show.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
 from rqps.show.words import on_host, sized
 from rqps.stats import THROUGHPUTS
@@ -110,8 +110,8 @@ def _claim(evidence: Evidence, question: Question) -> str:
     row = rows.filter(pl.col("metric").is_in(THROUGHPUTS)).row(0, named=True)
     word = verdict_words(row["metric"])[row["verdict"]]
     needs = f"; it takes {row['needs']}" if row["needs"] else ""
-    where = on_host(evidence.compared, question.host)
-    return f"{question.step}: {question.me}{where} does {number_of(row)} of {question.base}: {word}{needs}."
+    place = question.host if evidence.compared["host"].n_unique() > 1 else ""
+    return finding(f"{question.step}: {comparison(row)}: {word}{needs}", place=place)
 
 
 def _panel(title: str, html: str, *, wide: bool = False) -> str:

@@ -1,6 +1,7 @@
 """The cost of single instruments of the performance schema: a tree of the parts of a scenario, level by level."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -9,6 +10,7 @@ from great_tables import GT
 
 from rqps import show
 from rqps.engines.mysql.perf_schema import fits
+from rqps.pages import FirstPage
 from rqps.profile.instructions import COUNTED, instructions_per_operation
 from rqps.show import VERDICT_COLOURS, Column, Row
 from rqps.show.theme import numbers
@@ -56,6 +58,11 @@ def largest(study: Study) -> str:
         f"{whole['added_instructions']:,.0f} instructions" if _counted(first) else f"{whole['added']:,.1f} µs of CPU"
     )
     return f"Of the {size} that {whole['part']} adds to {whole['step']}, {_claim(first)}"
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """The most expensive instruments as the headline, where the study divided them."""
+    return replace(page, headline=largest(page.study) or page.headline)
 
 
 def sums_table(costs: pl.DataFrame) -> GT | show.Sentences:

@@ -1,19 +1,22 @@
 """Relative throughput: the cost of a change, in relative queries per second."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 from great_tables import GT
 
 from rqps import show, stats
+from rqps.pages import FirstPage
 from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, host_tables, worst_table
 from rqps.profile import add_instruction_counts
 from rqps.show import Sentences
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
-__all__ = ["config_table", "configs", "findings", "host_tables", "over_time", "short_tables"]
+__all__ = ["config_table", "configs", "findings", "host_tables", "on_first_page", "over_time", "short_tables"]
 __all__ += ["side_by_side", "summary"]
 
 MOST_IN_THROUGHPUT, MOST_IN_LATENCY = 6, 12
@@ -54,3 +57,12 @@ def short_tables(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> I
         yield from summary(compared, means)
     else:
         yield show.ratio_table(compared, means=means)
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """Tables of relative throughput, unless another measure is the page's subject."""
+    if page.measure != THROUGHPUT:
+        return page
+    headings = (f"Throughput relative to {page.study.card.base}", "The worst steps")
+    tables = zip(headings, short_tables(page.compared, page.means), strict=False)
+    return replace(page, tables=(*page.tables, *tables))

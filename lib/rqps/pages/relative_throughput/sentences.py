@@ -6,8 +6,8 @@ from operator import itemgetter
 import polars as pl
 
 from rqps.pages.relative_throughput.tables import MANY, by_group
-from rqps.show import Row, Sentences, interval_of, number_of, ratio, rounds_of
-from rqps.show.words import NOT_COMPARED, left_unsure, short_steps
+from rqps.show import Row, Sentences, brackets, comparison, inconclusive, number_of, ratio, rounds_of
+from rqps.show.words import NOT_COMPARED, short_steps
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.terminal import percent
 
@@ -41,7 +41,7 @@ def _of_host(
     named = set(size.top_k(MOST_DBMS, by="estimate")["dbms"])
     for (dbms,), rows in others.group_by("dbms", maintain_order=True):
         if dbms in named:
-            yield _relation(rows, str(dbms), "the throughput of ")
+            yield _relation(rows, str(dbms))
     if size.height > MOST_DBMS:
         yield f"Of {size.height} dbms compared, these are the {MOST_DBMS} that changed most; the table has them all."
     if others["step"].n_unique() > MANY:
@@ -56,16 +56,16 @@ def _of_host(
     for (dbms, instead_of), rows in of_throughput.group_by("dbms", "base", maintain_order=True):
         asked = "".join(f" ({each})" for each in changes.filter(dbms=dbms, instead_of=instead_of)["change"])
         yield f"Same build, other config: {_relation(rows, f'{dbms}{asked}')}"
-    if unsure := left_unsure(throughput):
-        yield f"By throughput the rounds leave unsure: {unsure}."
+    if unsure := inconclusive(throughput):
+        yield f"Inconclusive by throughput: {unsure}."
 
 
-def _relation(throughput: pl.DataFrame, me: str, what: str = "") -> str:
+def _relation(throughput: pl.DataFrame, me: str) -> str:
     rows, base = throughput.to_dicts(), throughput["base"][0]
     median = itemgetter("estimate")
     low, high = min(rows, key=median), max(rows, key=median)
     reach = _named(low) if len(rows) == 1 else f"{_named(low)} to {_named(high)}"
-    return f"{me} {_verdicts(rows)}. It does {reach}, means of {rounds_of(throughput['n'])}, of {what}{base}."
+    return f"{me} {_verdicts(rows)}. It runs at {reach} of {base}; means of {rounds_of(throughput['n'])}."
 
 
 def _verdicts(rows: Sequence[Row]) -> str:
@@ -78,31 +78,35 @@ def _verdicts(rows: Sequence[Row]) -> str:
         return f"is {' and '.join(shown)} {of}"
     if all(row["verdict"] == "same" for row in rows):
         within = percent(rows[0]["smallest_effect"])
-        return f"does the same as {rows[0]['base']}, within {within}, in all {of}".replace("all of", "all")
+        return f"is as fast as {rows[0]['base']}, within {within}, in all {of}".replace("all of", "all")
     return f"is not shown to be slower or faster than {rows[0]['base']} in any {of}"
 
 
 def _step(row: Row, compared: pl.DataFrame, gains: pl.DataFrame) -> str:
-    text = f"{row['step']}: {row['dbms']} does {number_of(row)} of {row['base']}"
+    text = f"{row['step']}: {comparison(row)}"
     cpu = compared.filter(metric=CPU, step=row["step"], dbms=row["dbms"], base=row["base"]).to_dicts()
     if cpu:
-        text += f", and the server spends {number_of(cpu[0])} times the CPU on an operation"
+        text += f", and {comparison(cpu[0], 'it')}"
     for gain in gains.filter(metric=THROUGHPUT, step=row["step"], instead_of=row["dbms"]).to_dicts():
         text += f"; {_moved(gain)}"
     return text + "."
 
 
 def _named(row: Row) -> str:
-    return f"{ratio(row['estimate'])} ({row['step']}, {interval_of(row)})"
+    return f"{ratio(row['estimate'])}x{brackets(row, before=row['step'], rounds=False)}"
 
 
 def _moved(row: Row) -> str:
     """The throughput that another config gives back, where the rounds show that it gives back any."""
     if row["verdict"] not in ("slower", "faster"):
-        return f"whether {row['dbms']} changes that is unsure ({row['estimate']:+.2f}, {interval_of(row, '+.2f')})"
+        change = f"{row['estimate']:+.2f}"
+        return (
+            f"the effect of {row['dbms']} on it is inconclusive{brackets(row, '+.2f', before=change, rounds=False)}"
+        )
     way = "gives back" if row["estimate"] > 0 else "takes another"
     low, high = sorted((abs(row["low"]), abs(row["high"])))
-    return f"{row['dbms']} {way} {abs(row['estimate']):.2f} of it ({low:.2f}–{high:.2f}, {row['n']} rounds)"
+    reach = brackets({"low": low, "high": high, "n": row["n"]}, ".2f")
+    return f"{row['dbms']} {way} {abs(row['estimate']):.2f} of it{reach}"
 
 
 def _of_group(throughput: pl.DataFrame) -> str:
@@ -113,7 +117,8 @@ def _of_group(throughput: pl.DataFrame) -> str:
     counted = f"{steps} step{'s' if steps > 1 else ''}"
     reaches = ["" if steps == 1 else f" ({ratio(row['low'])} to {ratio(row['high'])})" for row in rows]
     first, *others = [
-        f"{row['dbms']} does {ratio(row['middle'])}{reach}" for row, reach in zip(rows, reaches, strict=True)
+        f"{row['dbms']} {'runs at ' * (row is rows[0])}{ratio(row['middle'])}x{reach}"
+        for row, reach in zip(rows, reaches, strict=True)
     ]
     does = ", ".join([f"{first} of {rows[0]['base']}", *others])
     name = f"{group} ({counted})" if group else f"All {counted}"
@@ -126,9 +131,9 @@ def _worst(of_group: pl.DataFrame) -> str:
     rows = slower.unique("step", keep="first", maintain_order=True).head(WORST).to_dicts()
     if not rows:
         return "None of them is shown to be slower."
-    named = [f"{row['step']} {ratio(row['estimate'])} ({interval_of(row)})" for row in rows]
+    named = [f"{row['step']} {number_of(row, rounds=False)}" for row in rows]
     if len(rows) > 1 and len({row["dbms"] for row in rows}) == 1:
-        listed = f"{', '.join(named)}, all in {rows[0]['dbms']}"
+        steps = f"{', '.join(named)}, all in {rows[0]['dbms']}"
     else:
-        listed = ", ".join(f"{each} in {row['dbms']}" for each, row in zip(named, rows, strict=True))
-    return f"Worst: {listed}; {rounds_of(row['n'] for row in rows)}."
+        steps = ", ".join(f"{step} in {row['dbms']}" for step, row in zip(named, rows, strict=True))
+    return f"Worst: {steps}; {rounds_of(row['n'] for row in rows)}."

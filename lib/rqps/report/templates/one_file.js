@@ -1,6 +1,6 @@
 "use strict";
 // The other pages of a report, and its data, are packed in this file. A link to a page opens it in a frame as large
-// as the window, and the address says which: #/relative_throughput.html#warnings. A link to the data saves them.
+// as the window, and the address says which: #/a_page.html#warnings. A link to the data saves them.
 (() => {
   const scripts = [...document.querySelectorAll("script[data-file]")];
   const packed = new Map(scripts.map((each) => [each.dataset.file, each]));
