@@ -6,23 +6,26 @@ The protocol here is all that a run needs of a workload.
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict, Unpack
 
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.study import Parameters
-from rqps.workloads.db_bench.parameters import DbBenchParameters
-from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
-from rqps.workloads.point_lookups.parameters import PointLookupsParameters
-from rqps.workloads.sysbench.parameters import SysbenchParameters
 
-PARAMETERS: dict[str, type[Parameters]] = {
-    "sysbench": SysbenchParameters,
-    "point-lookups": PointLookupsParameters,
-    "insert-benchmark": InsertBenchmarkParameters,
-    "db-bench": DbBenchParameters,
+_FOLDERS = {
+    path.parent.name.replace("_", "-"): path.parent.name
+    for path in sorted(Path(__file__).parent.glob("*/workload.py"))
 }
+"""The folder of each workload, by its name in runs.yaml."""
+
+
+def _module(name: str, part: str) -> Any:
+    return import_module(f"{__name__}.{_FOLDERS[name]}.{part}")
+
+
+PARAMETERS: dict[str, type[Parameters]] = {name: _module(name, "parameters").PARAMETERS for name in _FOLDERS}
 
 
 @dataclass(frozen=True)
@@ -141,15 +144,5 @@ class Workload(Protocol):
 
 def workload(name: str) -> Workload:
     """A workload by its name. Its modules are imported only here: reading runs.yaml needs none of them."""
-    from rqps.workloads.db_bench.workload import DbBenchSteps
-    from rqps.workloads.insert_benchmark.workload import InsertBenchmark
-    from rqps.workloads.point_lookups.workload import PointLookups
-    from rqps.workloads.sysbench.workload import Sysbench
-
-    known: dict[str, type[Workload]] = {
-        "sysbench": Sysbench,
-        "point-lookups": PointLookups,
-        "insert-benchmark": InsertBenchmark,
-        "db-bench": DbBenchSteps,
-    }
-    return known[name]()
+    workload: type[Workload] = _module(name, "workload").WORKLOAD
+    return workload()

@@ -157,3 +157,6 @@ class DbBenchParameters(Parameters):
             return BEGIN_S + rows / ROWS_PER_S + (self.seconds if step.lasts == "seconds" else 0)
 
         return sum(seconds_of(setups()[setup], step) for setup in self.setups for step in self.chosen)
+
+
+PARAMETERS = DbBenchParameters

@@ -169,3 +169,6 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, s
     named = [replace(part, kind=kinds[part.kind]) for part in by_second(seconds)]
     more = {"status": status} | ({"slices": slices(load.lines, step)} if sliced else {})
     return Answer(columns, interval_rows(step, named), latency_rows(step, named), tuple(warnings), more)
+
+
+WORKLOAD = DbBenchSteps

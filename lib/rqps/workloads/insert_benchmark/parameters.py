@@ -177,3 +177,6 @@ class InsertBenchmarkParameters(Parameters):
 
         waiting = SETTLING_S if self.wait == "settled" else self.wait_s
         return sum(map(seconds_of, self.described)) + waiting * any(step.queries for step in self.described)
+
+
+PARAMETERS = InsertBenchmarkParameters

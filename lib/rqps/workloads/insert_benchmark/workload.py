@@ -232,3 +232,6 @@ def warnings_of(
     ):
         text = f"a query found {found_per_query:.1f} rows on average, and asked for {parameters.query_rows}"
         yield Warning_(kind="rows", text=text, step=step.name)
+
+
+WORKLOAD = InsertBenchmark

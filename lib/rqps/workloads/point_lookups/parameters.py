@@ -181,3 +181,6 @@ class PointLookupsParameters(Parameters):
     @property
     def estimated_duet_seconds(self) -> float:
         return len(self.steps) * (STEP_S + self.duet_seconds + (self.warmup_seconds or 0))
+
+
+PARAMETERS = PointLookupsParameters

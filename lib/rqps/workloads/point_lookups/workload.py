@@ -217,3 +217,6 @@ def difference(step: Step, plan: Plan) -> str:
 def _plan(server: Server, step: Step) -> Plan:
     with closing(server.connect(step.database)) as connection:
         return explain(connection, step.kind.query)
+
+
+WORKLOAD = PointLookups

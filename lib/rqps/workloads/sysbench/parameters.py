@@ -185,3 +185,6 @@ class SysbenchParameters(Parameters):
         steps = [find(name) for name in self.steps if name != FLUSH]
         once = sum(self.seconds_of(step) + self.warmup_seconds * is_measured(step.name) for step in steps)
         return float(once * (1 if isinstance(self.threads, int) else len(self.threads)))
+
+
+PARAMETERS = SysbenchParameters

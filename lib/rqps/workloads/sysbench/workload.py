@@ -187,3 +187,6 @@ def with_values(statement: str, table: str, rows: int, row: int) -> str:
         return str(x + distance) if marker[1].startswith("x+") else str(row)
 
     return re.sub(r"\{([^}]*)\}", value, statement)
+
+
+WORKLOAD = Sysbench

@@ -1,0 +1,1 @@
+"""Requests to the toy from one client."""
