@@ -32,8 +32,8 @@ style: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-tests: $(STAMP)  # live tests wait more than they compute, and come first
-	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+tests: $(STAMP)  # live tests wait more than they compute: hence three workers a core, and they come first
+	$(BIN)/pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter trust notebooks/*/*.ipynb >/dev/null  # or it leaves out the programs of flame graphs

@@ -32,7 +32,8 @@ PATIENCE_S = 60  # for a server that is still writing its pages
 WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
 CACHE = pytest.StashKey[Scratch]()
-LONGEST = "test_every_page.py"
+LONGEST = ["test_every_page.py", "test_hosts.py", "test_campaign.py", "test_live_rocksdb.py"]
+"""Files of four minutes and more, the longest first."""
 LAST_CHARACTERS = 1500
 """As much of a failure is shown at once."""
 USERS_CACHE = "RQPS_TESTS_CACHE"
@@ -60,8 +61,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take longest come first, or one worker would be at them when all others have ended: the longest of
     all, then those of tests that wait."""
-    files = {mark: {each.path for each in items if each.get_closest_marker(mark)} for mark in ("live", "page")}
-    items.sort(key=lambda each: [each.path.name != LONGEST, *(each.path not in of for of in files.values())])
+    marked = {mark: {item.path for item in items if item.get_closest_marker(mark)} for mark in ("live", "page")}
+    first = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(
+        key=lambda item: (first.get(item.path.name, len(first)), *(item.path not in of for of in marked.values()))
+    )
 
 
 @pytest.hookimpl(trylast=True)

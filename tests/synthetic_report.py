@@ -13,6 +13,7 @@ from rqps.stats import counters_over_time, latencies_of_steps, throughput_over_t
 from rqps.store import write_manifest, write_study_card
 from synthetic import Shape, card, manifest, write_study
 
+KERNEL = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
 HOSTILE = "<img src=x onerror='window.hacked = 1'>"
 
 
@@ -42,6 +43,19 @@ def only_relative_throughput(folder: Path) -> Path:
     folder.mkdir(parents=True)
     notebook = Path(__file__).parent.parent / "notebooks/analysis/relative_throughput.ipynb"
     (folder / notebook.name).write_bytes(notebook.read_bytes())
+    return folder
+
+
+def small_analysis(folder: Path) -> Path:
+    """A folder with a notebook of that name that shows one table: enough for a test of a report, not of a page."""
+    source = "import rqps\nfrom rqps import show, stats\n_, compared = stats.relate(rqps.load(study, data=data))\n"
+    cells = [
+        new_code_cell('study = "releases"\ndata = None', metadata={"tags": ["parameters"]}),
+        new_markdown_cell("# Relative throughput"),
+        new_code_cell(f"{source}show.ratio_table(compared)"),
+    ]
+    folder.mkdir(parents=True)
+    nbformat.write(new_notebook(cells=cells, metadata=KERNEL), folder / "relative_throughput.ipynb")
     return folder
 
 

@@ -16,7 +16,7 @@ from rqps.report.check import Checked
 from rqps.store import read_manifest, write_manifest, write_table
 from rqps.store.packing import pack
 from synthetic import Shape
-from synthetic_report import only_relative_throughput, write_report
+from synthetic_report import small_analysis, write_report
 
 PAGE, ROUNDS, DATA = "relative_throughput.html", "rounds.html", "synthetic.rqps"
 RUN = "run=r02@my2.base@here"
@@ -25,7 +25,7 @@ OF_A_RUN = "runs/r01@my1.base@here.html"
 
 @pytest.fixture(scope="module")
 def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
+    return small_analysis(tmp_path_factory.mktemp("notebooks") / "analysis")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,9 @@ READ = [path for path in NOTEBOOKS if path.parent.name in ("analysis", "investig
 LINES = 15
 CHECKED = "nbval-check-output"  # nbval compares the output of cells with this tag, and of no others
 
+WITHOUT_GRAMMAR = '__import__("sys").modules.setdefault("rfc3987_syntax", None)'
+"""Keeps a kernel of nbval from making a grammar that takes 1.5 s of CPU, as `rqps` does in its own."""
+
 every_notebook = pytest.mark.parametrize(
     "notebook", NOTEBOOKS, ids=[str(path.relative_to(ROOT / "notebooks")) for path in NOTEBOOKS]
 )
@@ -136,7 +139,7 @@ def shows(notebook: Path, data: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [*nbval, "--override-ini=addopts=", "-p", "no:cacheprovider", str(notebook)],
         cwd=ROOT,
-        env={**os.environ, "RQPS_DATA": str(data)},
+        env={**os.environ, "RQPS_DATA": str(data), "PYTHONSTARTUP": str(data / "startup.py")},
         capture_output=True,
         text=True,
     )
@@ -149,6 +152,7 @@ def shown(
     """Those that were asked for, as many at a time as there are CPUs."""
     data = tmp_path_factory.mktemp("data")
     (data / "sample").symlink_to(ROOT / "data" / "sample")  # and nothing that was measured here
+    (data / "startup.py").write_text(WITHOUT_GRAMMAR)
     tests = [each for each in request.session.items if isinstance(each, pytest.Function)]
     asked = [each.callspec.params["notebook"] for each in tests if "shown" in each.fixturenames]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as at_once:

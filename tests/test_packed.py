@@ -23,7 +23,7 @@ from rqps.store.packed import CARD_KEY, DIGEST, FILES_KEY
 from rqps.store.packing import pack, unpack
 from rqps.store.schemas import TABLES
 from synthetic import Shape, card, manifest, write_duets, write_run, write_study
-from synthetic_report import only_relative_throughput
+from synthetic_report import small_analysis
 from test_damage import repeated
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +107,7 @@ def test_a_sample_takes_few_files_and_fewer_bytes(study: str, tmp_path: Path) ->
 
 def test_pages_are_the_same(tmp_path: Path) -> None:
     data = write_duets(tmp_path / "data", rounds=4)
-    notebooks = only_relative_throughput(tmp_path / "notebooks/analysis")
+    notebooks = small_analysis(tmp_path / "notebooks/analysis")
     [file] = pack("synthetic", tmp_path / "sent.rqps", data)
     alone = tmp_path / "elsewhere"
     alone.mkdir()

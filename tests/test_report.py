@@ -22,7 +22,7 @@ from rqps.store import write_manifest, write_study_card
 from rqps.terminal import Terminal
 from synthetic import Shape, card, manifest, write_study
 from synthetic_duet import write_duets
-from synthetic_report import notebook_of, only_relative_throughput, write_report
+from synthetic_report import KERNEL, notebook_of, only_relative_throughput, small_analysis, write_report
 
 PAGE = "relative_throughput.html"
 ROOM_BYTES = 32_768
@@ -36,11 +36,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
+    return small_analysis(tmp_path_factory.mktemp("notebooks") / "analysis")
 
 
 @pytest.fixture(scope="module")
-def report(data: Path, notebooks: Path) -> Path:
+def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    notebooks = only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
     index = build("synthetic", data, data / "report", notebooks)
     assert index == (data / "report/synthetic/index.html").resolve()
     return index.parent
@@ -287,8 +288,7 @@ def test_a_notebook_that_fails_is_named_and_the_old_pages_stay(
     broken.parent.mkdir()
     cells = [nbformat.v4.new_code_cell('study = "releases"\ndata = None', metadata={"tags": ["parameters"]})]
     cells.append(nbformat.v4.new_code_cell(cell))
-    kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), broken)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=KERNEL), broken)
     old = tmp_path / "report/synthetic/index.html"
     old.parent.mkdir(parents=True)
     old.write_text("the old page")
@@ -300,8 +300,7 @@ def test_a_notebook_that_fails_is_named_and_the_old_pages_stay(
 
 def test_a_notebook_with_other_parameters_is_refused_before_it_runs(data: Path, tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell('studdy = "releases"\ndata = None', metadata={"tags": ["parameters"]})]
-    kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=KERNEL)
     nbformat.write(notebook, tmp_path / "misspelt.ipynb")
     with pytest.raises(RqpsError, match=r"misspelt.ipynb: cells tagged `parameters`: 1, which take data, studdy"):
         build("synthetic", data, tmp_path / "report", tmp_path)
