@@ -35,7 +35,7 @@ class Metric:
     mode: Mode = "throughput"
     """The runs that measure it."""
     usual_spread: float | None = None
-    """What a value is known to spread by between two starts of a server, as a share of it."""
+    """The known spread of a value between two starts of a server, as a share of it."""
 
 
 def _per_operation(total: pl.Expr) -> pl.Expr:
