@@ -140,7 +140,7 @@ def test_without_a_study_of_ours_the_page_says_so(numbers: Published) -> None:
     assert [*what_differs(found)] == [
         "No study of sysbench has been measured here: there is nothing to set beside theirs."
     ]
-    assert "no number of ours" in repr(beside_table(found))
+    assert "No study of ours" in repr(beside_table(found))
 
 
 def test_a_build_of_a_published_name_is_that_build() -> None:

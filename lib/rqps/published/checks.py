@@ -33,13 +33,6 @@ def contradictions(published: Published) -> pl.DataFrame:
     return every.sort(*ranks, maintain_order=True)
 
 
-def agreement(ratios: pl.DataFrame) -> pl.DataFrame:
-    """Number of the view's `ratios`, which were calculated again, by source and metric, and of those that agree."""
-    return ratios.group_by("source", "metric", maintain_order=True).agg(
-        pl.len().alias("ratios"), *((pl.col("agrees") == outcome).sum().alias(outcome) for outcome in AGREES)
-    )
-
-
 def view(published: Published, name: str) -> pl.DataFrame:
     """A view of `views.sql` on the published figures."""
     with closing(_database(published)) as database:

@@ -32,44 +32,20 @@ def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
     ]
 
 
-def tally(contradictions: pl.DataFrame) -> str:
-    """The number of places of each kind in each source, as lines of text."""
-    counts = contradictions.group_by("source", "kind", maintain_order=True).len()
-    lines = [
-        f"{source:24}{', '.join(f'{row[2]} {row[1]}' for row in of_source.iter_rows())}"
-        for (source,), of_source in counts.group_by("source", maintain_order=True)
-    ]
-    return "\n".join([*lines, f"{'all':24}{contradictions.height}"])
-
-
-def rqps_table(published: Published, source: str) -> pl.DataFrame:
-    """The rQPS tables of a source, without summaries and copies; `label` is the build, with the host if several."""
-    rows = view(published, "whole_tables").filter(source=source)
-    build = pl.col("build").map_elements(short, return_dtype=pl.String)
-    several = rows["host"].n_unique() > 1
-    return rows.with_columns((pl.format("{} {}", "host", build) if several else build).alias("label"))
+def printed_ratios(published: Published) -> pl.DataFrame:
+    """The ratios of all rQPS tables, without summaries and copies; `server` is the short name of the build."""
+    server = pl.col("build").map_elements(short, return_dtype=pl.String)
+    return view(published, "whole_tables").with_columns(server.alias("server"))
 
 
 def quoted_ratios(published: Published, source: str) -> pl.DataFrame:
-    """Throughput ratios given in prose as a table of steps by dbms; of a range, both ends stand in the cell."""
+    """Throughput ratios given in prose, by step and `server`; of a range, `printed` has both ends."""
     given = published.prose.filter(
         pl.col("step") != "", pl.col("base") != "", source=source, metric="throughput", unit="ratio"
     )
     text = pl.concat_str(pl.col("sign").replace({"=": "", "<=": "≤", ">=": "≥"}), "printed").str.join(" ")
-    return given.group_by("step", pl.col("dbms").alias("label"), maintain_order=True).agg(
+    return given.group_by("step", pl.col("dbms").alias("server"), maintain_order=True).agg(
         text.alias("printed"), pl.col("value").mean()
-    )
-
-
-def costs_table(per_operation: pl.DataFrame) -> pl.DataFrame:
-    """Per-operation tables, one column per metric: the number, and behind it the printed ratio."""
-    key = ["section", "table", "dbms", "metric"]
-    ratio = per_operation.filter(part="relative").select(*key, pl.col("printed").alias("ratio"))
-    cells = per_operation.filter(part="absolute").join(ratio, on=key, how="left", maintain_order="left")
-    text = pl.format("{}{}", "printed", pl.format(" ×{}", "ratio").fill_null(""))
-    of = pl.format("{}: {}", "section", "table")
-    return cells.with_columns(text.alias("cell"), of.alias("of")).pivot(
-        "metric", index=["of", "dbms"], values="cell", maintain_order=True
     )
 
 
@@ -102,9 +78,9 @@ def quotes(published: Published, source: str) -> pl.DataFrame:
     )
 
 
-def small_tables(published: Published) -> dict[str, pl.DataFrame]:
-    """The small tables by name: sources, their hosts, nanoseconds of a random number, and timers."""
-    sources = [
+def sources(published: Published) -> pl.DataFrame:
+    """One row per source: title, author, date, what was measured, and on which hosts."""
+    rows = [
         {
             "source": key,
             "title": source.title or "not printed",
@@ -115,16 +91,4 @@ def small_tables(published: Published) -> dict[str, pl.DataFrame]:
         }
         for key, source in published.sources.items()
     ]
-    hosts = [(name, host.hardware) for source in published.sources.values() for name, host in source.hosts.items()]
-    calls = published.busy_wait.unique(["host", "function", "compiled"], maintain_order=True)
-    of_metric = pl.format("{}, {}", "metric", "unit").alias("column")
-    return {
-        "sources": pl.DataFrame(sources),
-        "hosts": pl.DataFrame(hosts, schema=["host", "hardware"], orient="row").unique(maintain_order=True),
-        "nanoseconds": calls.pivot(
-            "host", index=["version", "function", "compiled"], values="printed", maintain_order=True
-        ),
-        "timers": published.timers.with_columns(of_metric).pivot(
-            "column", index=["source", "host", "timer"], values="printed", maintain_order=True
-        ),
-    }
+    return pl.DataFrame(rows)

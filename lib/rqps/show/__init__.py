@@ -10,7 +10,7 @@
 from rqps.show import renderer
 from rqps.show.answer import answer_text
 from rqps.show.duet import duet
-from rqps.show.heatmap import heatmap
+from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells
 from rqps.show.lines import counters, over_releases, throughput
 from rqps.show.rows import (
     ROW_PX,
