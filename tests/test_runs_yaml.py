@@ -254,10 +254,10 @@ def test_the_schema_completes_steps_and_refuses_unknown_keys() -> None:
     assert not re.match(of_any_range["pattern"], "random-point")
     assert definitions["StudySpec"]["additionalProperties"] is False
     assert definitions["StudySpec"]["properties"]["workload"]["enum"] == [
-        "sysbench",
-        "point-lookups",
-        "insert-benchmark",
         "db-bench",
+        "insert-benchmark",
+        "point-lookups",
+        "sysbench",
     ]
     lookups = definitions["PointLookupsParameters"]["properties"]
     assert lookups["kinds"]["items"]["enum"] == ["pk", "pk-force", "cover-noforce", "nocover-force", "cover-force"]

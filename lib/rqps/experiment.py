@@ -23,7 +23,7 @@ from rqps.study import RunsFile, StudySpec, build_and_config, read_runs_file
 from rqps.study.mistakes import mistakes
 from rqps.study.runs_file import ConfigSpec
 from rqps.workloads import PARAMETERS
-from rqps.workloads.sysbench.parameters import CLIENTS
+from rqps.workloads.sysbench.parameters import SysbenchParameters
 
 Value = str | int | float | bool
 Model = TypeVar("Model", bound=BaseModel)
@@ -153,15 +153,16 @@ def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str,
 
 def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     """The study's parameters for that step alone, and for a short time."""
-    name, _, clients = step.partition(CLIENTS)
-    parameters = {key: value for key, value in card.parameters.items() if key not in LENGTHS}
-    parameters |= {"steps": [name], "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
-    parameters |= {"threads": [int(clients)]} if clients else {}
-    if parameters.keys() - PARAMETERS[card.workload].model_fields:
+    of_study = _valid(PARAMETERS[card.workload], card.parameters, card.study)
+    if not isinstance(of_study, SysbenchParameters):
         raise RqpsError(
             f"{card.workload}: step {step!r} can't be asked for by itself",
             fix="take a study of sysbench, or add a dbms to this one and run it",
         )
+    described, alone = of_study.alone(step)
+    parameters = {key: value for key, value in card.parameters.items() if key not in LENGTHS}
+    parameters |= {"steps": [described.name], "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
+    parameters |= {} if isinstance(of_study.threads, int) else {"threads": [alone.threads]}
     if reason := _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").not_sliced:
         raise RqpsError(f"{card.workload}: no duets: {reason}", fix="take another study")
     return parameters

@@ -5,7 +5,6 @@ instructions decide where there are any: below a kind, costs are too small for t
 """
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from rqps.study import RunsFile, build_and_config, read_runs_file
 from rqps.study.document import read_document
 from rqps.study.mistakes import complete
 from rqps.study.runs_file import LONGEST_NAME
+from rqps.study.unfold import MOST_LEVELS
 from rqps.workloads import PARAMETERS
 
-MOST_LEVELS = 5
 NOT_OF_A_LEVEL = ("extends", "measure_parts_of")
 
 
@@ -35,9 +34,11 @@ def levels_file(data: Path, study: str) -> Path:
 
 def file_of_level(data: Path, study: str) -> Path | None:
     """The file of levels that has this study; None if it is not a level of another study."""
-    first = study.rpartition("-")[0]
-    file = levels_file(data, first)
-    return file if first and study in _levels(file, first) else None
+    for file in sorted((data / "raw").glob(f"study=*/{LEVELS}")):
+        spec = read_runs_file(file, PARAMETERS).studies.get(study)
+        if spec and spec.level_of:
+            return file
+    return None
 
 
 def run_levels(runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str], int], say: Say) -> int:
@@ -61,8 +62,8 @@ def run_levels(runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile,
 def _levels(file: Path, study: str) -> tuple[str, ...]:
     if not file.is_file():
         return ()
-    numbered = re.compile(rf"{re.escape(study)}-[0-9]+")
-    return tuple(name for name in read_runs_file(file, PARAMETERS).studies if numbered.fullmatch(name))
+    studies = read_runs_file(file, PARAMETERS).studies
+    return tuple(name for name, spec in studies.items() if spec.level_of == study)
 
 
 def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
@@ -83,6 +84,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     described["studies"][name] = {
         **{key: value for key, value in first.items() if key not in NOT_OF_A_LEVEL},
         **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
+        "level_of": study,
         "dbms": [first["base"], *(f"{build}.{each}" for each in configs)],
     }
     # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.

@@ -287,6 +287,8 @@ class StudySpec(Strict):
     """Sets the random order; follows from the study's name if not given."""
     what_if: WhatIfSpec | None = None
     """The study that this one tries a change of, and the change in words; `rqps.what_if` writes it."""
+    level_of: Name | None = None
+    """The study whose parts this one measures; `rqps run` writes it."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
     """One of `dbms`: after the study, the parts of what its scenario records are measured by
     themselves, in levels that are studies of their own, as far as they cost something."""

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -38,6 +37,8 @@ ROUNDS_WITH_HEALTH, LEAST_HEALTH = 4, 2
 BUDGET_WITH_HEALTH_S = 300
 """A shorter budget is for a look at one thing, and has time for nothing else."""
 MOST_ROUNDS = 999
+MOST_LEVELS = 5
+"""Studies that measure the parts of another one, each the parts of what costs most in the one before."""
 
 
 There = Mapping[tuple[Mode, int], Collection[str]]
@@ -260,7 +261,8 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
         )
     spec = runs_file.studies[study]
     if spec.measure_parts_of is not None:
-        for name in filter(re.compile(rf"{re.escape(study)}-[0-9]+").fullmatch, runs_file.studies):
+        levels = (f"{study}-{number}" for number in range(1, MOST_LEVELS + 1))
+        for name in (name for name in levels if name in runs_file.studies and not runs_file.studies[name].level_of):
             raise RqpsError(
                 f"studies.{name}: rqps gives this name to a level of {study}, whose parts it measures",
                 fix=f"call it otherwise in runs.yaml, or leave out measure_parts_of of {study}",

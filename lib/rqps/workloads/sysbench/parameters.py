@@ -16,7 +16,6 @@ from rqps.study import Connections, Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
 
 Count = Annotated[int, Field(ge=1)]
-CLIENTS = "@"
 """Between a step and its number of clients."""
 COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_STATEMENT = 100
@@ -54,6 +53,11 @@ Threads = Annotated[
 
 _NAMES = {"anyOf": [{"enum": list(listed())}, {"pattern": pattern()}]}
 StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", **_NAMES})]
+
+
+def called(step: str, clients: int) -> str:
+    """The name of a step with one of several numbers of clients."""
+    return f"{step}@{clients}"
 
 
 class SysbenchParameters(Parameters):
@@ -128,7 +132,7 @@ class SysbenchParameters(Parameters):
         """The steps as they are called, with each number of clients where several are asked for."""
         if isinstance(self.threads, int):
             return self.measured
-        return tuple(f"{name}{CLIENTS}{count}" for count in self.threads for name in self.measured)
+        return tuple(called(name, count) for count in self.threads for name in self.measured)
 
     @property
     def in_tables(self) -> tuple[str, ...]:
@@ -136,12 +140,15 @@ class SysbenchParameters(Parameters):
         names = in_tables(self.measured)
         if isinstance(self.threads, int):
             return tuple(names)
-        return tuple(f"{name}{CLIENTS}{count}" for name in names for count in sorted(self.threads))
+        return tuple(called(name, count) for name in names for count in sorted(self.threads))
 
     def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
         """A step as it is called, and what is asked of it with its one number of clients."""
-        name, _, clients = step.partition(CLIENTS)
-        return find(name), self.model_copy(update={"threads": int(clients)}) if clients else self
+        if isinstance(self.threads, int):
+            return find(step), self
+        known = {called(name, count): (name, count) for count in self.threads for name in self.measured}
+        name, clients = known.get(step, (step, max(self.threads)))
+        return find(name), self.model_copy(update={"threads": clients})
 
     @property
     def clients(self) -> int:

@@ -15,7 +15,7 @@ from rqps.workloads import Answer, Checked, How
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.generator import Generator
-from rqps.workloads.sysbench.parameters import CLIENTS, SysbenchParameters
+from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, before, find
 from rqps.workloads.table_check import check_table, must_be, tables_of
 
@@ -50,9 +50,9 @@ class Sysbench:
     def places_connections(self, servers: int) -> bool:  # noqa: ARG002
         return True
 
-    def check(self, server: Server, step: str, parameters: SysbenchParameters) -> Checked:  # noqa: ARG002
+    def check(self, server: Server, step: str, parameters: SysbenchParameters) -> Checked:
         with closing(server.connect()) as connection:
-            return Checked(plans=tuple(check_plan(connection, find(step.partition(CLIENTS)[0]))))
+            return Checked(plans=tuple(check_plan(connection, parameters.alone(step)[0])))
 
     @contextmanager
     def generating(
