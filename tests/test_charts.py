@@ -172,7 +172,7 @@ def test_settings_that_differ_stand_in_one_row_each(study: Study) -> None:
     assert "<img" not in html
     assert f'title="{long}"' in html
     alike = sections.differences_table(hidden_differences(study, BASE))
-    assert repr(alike) == "- None: all settings that no config asks for are alike."
+    assert repr(alike) == "- None: all settings that no config sets are the same."
 
 
 def test_a_chart_shows_itself_as_a_specification_and_a_picture(study: Study) -> None:

@@ -170,7 +170,7 @@ def test_verdicts_that_differ_say_what_it_means(
     compared = pl.DataFrame([{**step, "metric": name, "verdict": word} for name, word in verdicts.items() if word])
     assert side_by_side(compared)["meaning"].to_list() == [meaning]
     said, *shown = show.side_by_side(compared)
-    assert (meaning or "In 1 of 1 comparisons the verdicts do not differ") in drawn(said)
+    assert (meaning or "The verdicts agree in 1 of 1 comparisons") in drawn(said)
     assert len(shown) == (meaning is not None)
 
 

@@ -124,13 +124,13 @@ def _thinned(series: pl.DataFrame) -> pl.DataFrame:
 
 
 def release_series(compared: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """The ratios of each step with the base among them, which is 1, in the order of releases."""
+    """The ratios of each step in the order of releases, with rows of 1 for the base."""
     ratios = compared.filter(metric=THROUGHPUT)
-    build, config = (pl.col("base").str.splitn(".", 2).struct.field(f"field_{part}") for part in (0, 1))
     ones = {name: pl.lit(1.0) for name in ("estimate", "low", "high")}
     of_step = ["host", "group", "step", "kind", "range", "base"]
     counted = ratios.group_by(of_step).agg(pl.col("n").max())
-    of_base = counted.with_columns(dbms="base", build=build, config=config, verdict=pl.lit("base"), **ones)
+    bases = runs.select("build", "config", base="dbms").unique()
+    of_base = counted.join(bases, on="base").with_columns(dbms="base", verdict=pl.lit("base"), **ones)
     shown = [*of_step, "dbms", "build", "config", "n", *ones, "verdict"]
     order = {step: number for number, step in enumerate(in_order(ratios["step"]))}
     place = pl.col("step").replace_strict(order, return_dtype=pl.Int32)

@@ -1,4 +1,4 @@
-"""Sections that many pages have: builds, conditions, warnings, absolute numbers, CPU, and one number traced."""
+"""Sections that pages share: builds, conditions, warnings, absolute numbers, CPU, and the source of one number."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from rqps.store import Study
 LONGEST_VALUE = 24
 NAMED, MOST_BESIDE = 3, 40
 MANY_ALIKE = 3
-"""Steps of a dbms with the same warning but for its numbers, above which they share one row."""
+"""More steps of a dbms whose warnings differ only in their numbers share one row."""
 NO_DIFFERENCE = "\0"
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 
@@ -38,17 +38,18 @@ def warnings(study: Study) -> GT:
 
 
 def builds(study: Study) -> GT:
-    """The servers that answered."""
-    found = hosts_together(stats.builds(study.runs, study.conditions))
+    """The builds of the servers, as the servers reported them."""
+    servers = hosts_together(stats.builds(study.runs, study.conditions))
     labels = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
     note = "sha256: the first 12 digits of the digest of the program or library. Options: those with two values."
-    note += " Runs: on each of the hosts." if "hosts" in found.columns else ""
-    return table(found, [Column(each, labels.get(each, "")) for each in found.columns], name="builds", note=note)
+    note += " Runs: on each of the hosts." if "hosts" in servers.columns else ""
+    columns = [Column(name, labels.get(name, "")) for name in servers.columns]
+    return table(servers, columns, name="builds", note=note)
 
 
 def conditions(study: Study) -> Iterator[GT | Sentences]:
-    """Builds that answered, options that some have, conditions that hosts differ in and that all runs share, and
-    settings that differ unasked."""
+    """Builds, options that only some dbms have, conditions of the hosts and runs, and settings that differ although
+    no config asks for it."""
     yield builds(study)
     columns = [Column("option"), Column("value"), Column("dbms", "asked of")]
     yield table(stats.options_of_some(study.conditions, study.runs), columns, name="options-of-some")
@@ -57,7 +58,7 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
 
 
 def method(compared: pl.DataFrame) -> Sentences:
-    """The statistic of the comparisons, and the interval by which their verdicts are decided."""
+    """The statistic of the comparisons, and the interval that decides their verdicts."""
     statistic = stats.STUDENT
     judged = compared.drop_nulls("verdict")
     looks = max(judged["looks"].to_list(), default=1)
@@ -69,26 +70,27 @@ def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
     """Verdicts on throughput, CPU and instructions beside each other, and sentences on those that differ."""
     beside = stats.side_by_side(by_host(compared))
     differ = beside.drop_nulls("meaning")
-    there = [metric for metric in stats.SIDES if metric in set(compared["metric"])]
-    said = []
-    for verdicts, rows in differ.group_by(*there, "meaning", maintain_order=True):
-        *each, meaning = verdicts
+    metrics = [metric for metric in stats.SIDES if metric in set(compared["metric"])]
+    sentences = []
+    for (*verdicts, meaning), rows in differ.group_by(*metrics, "meaning", maintain_order=True):
         named = [f"{step} of {dbms}" for step, dbms in rows.select("step", "dbms").head(NAMED).iter_rows()]
         more = f" and {rows.height - NAMED} more" if rows.height > NAMED else ""
         words = ", ".join(
             f"{stats.SIDES[metric]} {verdict_words(metric)[str(word)]}"
-            for metric, word in zip(there, each, strict=True)
+            for metric, word in zip(metrics, verdicts, strict=True)
             if word
         )
-        said.append(f"{words[0].upper()}{words[1:]}: {meaning} ({', '.join(named)}{more}).")
+        sentences.append(f"{words[0].upper()}{words[1:]}: {meaning} ({', '.join(named)}{more}).")
     alike = beside.height - differ.height
-    yield Sentences([*said, f"In {alike} of {beside.height} comparisons the verdicts do not differ."])
+    yield Sentences([*sentences, f"The verdicts agree in {alike} of {beside.height} comparisons."])
     if differ.is_empty():
         return
     keys = ["host", "step", "dbms"]
     numbers = by_host(compared).join(differ.select(*keys, "meaning"), on=keys)
-    cells = spread(numbers.filter(pl.col("metric").is_in(there)), "metric", ["step", "dbms", "meaning"])[:MOST_BESIDE]
-    columns = [Column(each, f"{stats.SIDES[each]}, relative", ratio_cell, align="center") for each in there]
+    cells = spread(numbers.filter(pl.col("metric").is_in(metrics)), "metric", ["step", "dbms", "meaning"])[
+        :MOST_BESIDE
+    ]
+    columns = [Column(name, f"{stats.SIDES[name]}, relative", ratio_cell, align="center") for name in metrics]
     yield table(
         cells,
         [Column("step", form=unbroken), Column("dbms"), *columns, Column("meaning", "what it means")],
@@ -122,34 +124,34 @@ def sampled(run: Study) -> Any:
 
 
 def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
-    """The rounds behind the number that is farthest from 1, with the runs whose rows they come from."""
+    """The rounds of the ratio that is farthest from 1, with their runs."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     host, step, dbms = stats.strongest(compared, metric)
-    found = stats.where_from(rounds.filter(host=host), step, dbms, metric)
+    source = stats.where_from(rounds.filter(host=host), step, dbms, metric)
     who = f"{step}, {dbms}{on_host(compared, host)} against {study.card.base}"
     note = f"{who}: the mean of `ratio`, by its logarithm, is the number above."
-    if "cycles" in found.columns:
+    if "cycles" in source.columns:
         note += (
             " A round's ratio is the median of its cycles' ratios: a cycle is the rows of `slices` with its number, "
-            "of both runs. Rounds that their cycles tell more exactly weigh more."
+            "of both runs. Rounds whose cycles agree better weigh more."
         )
-    return table(found, name="trace", note=note)
+    return table(source, name="trace", note=note)
 
 
 def differences_table(differences: pl.DataFrame) -> GT | Sentences:
-    """One row per setting, one column per dbms; where a dbms has the base's value its cell is empty."""
+    """One row per setting, one column per dbms; the cell is empty where the dbms has the base's value."""
     if differences.is_empty():
-        return Sentences(["None: all settings that no config asks for are alike."])
+        return Sentences(["None: all settings that no config sets are the same."])
     rows = differences.with_columns(
         pl.struct("base_value", "value").map_elements(_flags_that_differ, pl.String).alias("value")
     )
     base, several = str(rows["base"][0]), rows["host"].n_unique() > 1
     wide = rows.pivot("dbms", index=["host", "name", "base_value"], values="value", maintain_order=True)
-    dbms = [Column(each, form=_short) for each in in_order(rows["dbms"])]
+    dbms = [Column(name, form=_short) for name in in_order(rows["dbms"])]
     together = hosts_together(wide).sort("name", maintain_order=True)
     return table(
-        together.with_columns(pl.col(each.name).fill_null(NO_DIFFERENCE) for each in dbms),
+        together.with_columns(pl.col(column.name).fill_null(NO_DIFFERENCE) for column in dbms),
         [Column("name"), *([Column("hosts")] if several else []), Column("base_value", base, form=_short), *dbms],
         name="differences",
         note=f"An empty cell: the same as {base}. Of a list of flags, those that differ. "
@@ -158,9 +160,9 @@ def differences_table(differences: pl.DataFrame) -> GT | Sentences:
 
 
 def warnings_table(warnings: pl.DataFrame) -> GT:
-    """One row per warning, with whom it concerns; the same text stands once.
+    """One row per text, with the steps, dbms and rounds that it concerns.
 
-    Where many steps of a dbms have the same text but for its numbers, one row has their reach.
+    Where the texts of many steps of a dbms differ only in their numbers, one row has the ranges of the numbers.
     """
     if warnings.is_empty():
         return table(pl.DataFrame({"kind": ["none"], "text": ["No run gave a warning."]}), name="warnings")
@@ -170,10 +172,10 @@ def warnings_table(warnings: pl.DataFrame) -> GT:
     rows = (
         warnings.with_columns(
             pl.when(many).then(pl.format("{} steps", steps)).otherwise("step").fill_null("all").alias("step"),
-            pl.when(many).then(form).otherwise("text").alias("said"),
+            pl.when(many).then(form).otherwise("text").alias("form"),
             pl.col("dbms").fill_null("all"),
         )
-        .group_by("kind", "host", "dbms", "step", "said", maintain_order=True)
+        .group_by("kind", "host", "dbms", "step", "form", maintain_order=True)
         .agg("text", pl.col("round").drop_nulls().unique().sort())
         .sort("kind", maintain_order=True)
     )
@@ -183,24 +185,20 @@ def warnings_table(warnings: pl.DataFrame) -> GT:
 
 
 def _with_reach(texts: Sequence[str]) -> str:
-    """Texts that are the same but for their numbers as one, with each number from lowest to highest.
+    """One text for texts that differ only in their numbers, with the lowest and highest of each number.
 
     >>> _with_reach(["others kept 16% of a CPU", "others kept 101% of a CPU", "others kept 42% of a CPU"])
     'others kept 16 to 101% of a CPU'
     """
     numbers = zip(*(re.findall(_NUMBER, text) for text in texts), strict=True)
-    reach = iter([sorted(set(each), key=lambda number: float(number.replace(",", ""))) for each in numbers])
-
-    def reach_of(_: re.Match[str]) -> str:
-        found = next(reach)
-        return " to ".join(dict.fromkeys((found[0], found[-1])))
-
-    return re.sub(_NUMBER, reach_of, texts[0])
+    ordered = [sorted(column, key=lambda number: float(number.replace(",", ""))) for column in numbers]
+    ranges = iter([" to ".join(dict.fromkeys((column[0], column[-1]))) for column in ordered])
+    return re.sub(_NUMBER, lambda _: next(ranges), texts[0])
 
 
 def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
-    """Facts that all runs of a host have in common, grouped by subject: hosts side by side where they differ, then
-    those that are the same on all."""
+    """Conditions that all runs of a host share, by subject: first a table of those that differ between hosts, then
+    the others."""
     rows = conditions.with_columns(pl.col("value").fill_null("not known"))
     by_subject = {"group": "kind", "rows": "name"}
     if len(hosts := in_order(rows["host"])) > 1:
@@ -209,12 +207,12 @@ def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
         rows = rows.join(differ, on=["kind", "name"], how="anti", maintain_order="left").filter(host=hosts[0])
         title = "What differs between the hosts"
         if not differ.is_empty():
-            yield table(differ, [Column(each) for each in hosts], name="hosts-differ", title=title, **by_subject)
+            yield table(differ, [Column(host) for host in hosts], name="hosts-differ", title=title, **by_subject)
     yield table(rows, [Column("value")], name="conditions", **by_subject)
 
 
 def _flags_that_differ(values: Mapping[str, str]) -> str:
-    """The flags that are others in the second of two lists, such as optimizer_switch; any other value as it is.
+    """The flags of a list such as optimizer_switch that differ from the base's; any other value unchanged.
 
     >>> _flags_that_differ({"base_value": "a=on,b=on,c=on", "value": "a=on,b=off,d=on"})
     'b=off, with d, without c'
@@ -224,14 +222,14 @@ def _flags_that_differ(values: Mapping[str, str]) -> str:
     base, value = values["base_value"], values["value"]
     if "," not in base or "," not in value:
         return value
-    theirs, ours = (dict(flag.partition("=")[::2] for flag in each.split(",")) for each in (base, value))
+    theirs, ours = (dict(flag.partition("=")[::2] for flag in flags.split(",")) for flags in (base, value))
     other = [f"{name}={state}" for name, state in ours.items() if theirs.get(name, state) != state]
     other += [f"with {name}" for name in ours if name not in theirs]
     return ", ".join([*other, *(f"without {name}" for name in theirs if name not in ours)])
 
 
 def _short(value: str) -> str:
-    """A value as HTML, cut where it is longer than a cell should be."""
+    """A value as HTML, cut to the width of a cell."""
     if value == NO_DIFFERENCE:
         return " "
     return cut(value, len(value) if ", " in value else LONGEST_VALUE) or "(empty)"

@@ -1,4 +1,4 @@
-"""Tables made from a list of columns, and the two forms in which ratios of many dbms are published."""
+"""Tables from lists of columns, and the two published forms of ratios: a table and plain text."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ Cell = Mapping[str, Any]
 TEXT_WIDTH = 24
 MOST_EXPLAINED = 4
 ABSOLUTE = {metric.name: metric.column for metric in REGISTRY if metric.column}
-"""Cost per operation beside throughput, as the published tables have them."""
+"""Columns of the table of absolute values, by metric, as in the published tables."""
 
 _STYLE: dict[str, Any] = {
     "table_font_size": "14px",
@@ -55,9 +55,8 @@ _STYLE: dict[str, Any] = {
 class Column:
     """One column of a table.
 
-    `form` writes a value: a format such as `.2f`, or a function that returns HTML, which is shown as it is. `colour`
-    gives the colour behind a value, if any. Values that are null are dashes. `under` is a heading that it shares with
-    its neighbours.
+    `form` is a format such as `.2f`, or a function that returns a value's HTML. `colour` returns the background of a
+    value, or None. Nulls are shown as dashes. Neighbouring columns with the same `under` share it as a heading.
     """
 
     name: str
@@ -79,57 +78,57 @@ def table(
     title: str = "",
     note: str = "",
 ) -> GT:
-    """The columns of a frame as a table, in our style.
+    """A table of the columns of a frame, in the project's style.
 
-    `name` makes its id, `group` is the column of its headings and `rows` that of its row names. Below it stand `note`
-    and the notes of the columns.
+    `name` becomes its id. `group` is the column with the headings of groups, `rows` that with the names of rows.
+    Below the table stand `note` and the notes of the columns.
     """
     if isinstance(frame, pl.DataFrame):
-        given = frame.to_dict(as_series=False)
+        values = frame.to_dict(as_series=False)
     else:
-        given = {each: [row[each] for row in frame] for each in (frame[0] if frame else ())}
-    shown = list(columns) if columns is not None else [Column(each) for each in given]
-    named = [each for each in (group, rows) if each]
-    cells = {each: given[each] for each in named} | {
-        each.name: _written(each.form, given[each.name]) for each in shown
+        values = {column: [row[column] for row in frame] for column in (frame[0] if frame else ())}
+    columns = list(columns) if columns is not None else [Column(column) for column in values]
+    heads = filter(None, (group, rows))
+    cells = {head: values[head] for head in heads} | {
+        column.name: _written(column.form, values[column.name]) for column in columns
     }
     made = GT(
         pl.DataFrame(cells, strict=False), id=f"rqps-{name}", groupname_col=group or None, rowname_col=rows or None
     )
     made = made.opt_table_font(font=list(FONTS)).tab_options(**_STYLE)
-    made = made.cols_label({each.name: each.label for each in shown if each.label})
-    if written := [each.name for each in shown if each.form]:
+    made = made.cols_label({column.name: column.label for column in columns if column.label})
+    if written := [column.name for column in columns if column.form]:
         made = made.fmt(lambda value: value or "–", columns=written)
-    for align in {each.align for each in shown if each.align}:
-        made = made.cols_align(align, columns=[each.name for each in shown if each.align == align])
-    for under in in_order(each.under for each in shown if each.under):
-        made = made.tab_spanner(under, columns=[each.name for each in shown if each.under == under])
+    for align in {column.align for column in columns if column.align}:
+        made = made.cols_align(align, columns=[column.name for column in columns if column.align == align])
+    for under in in_order(column.under for column in columns if column.under):
+        made = made.tab_spanner(under, columns=[column.name for column in columns if column.under == under])
     if rows:
         made = made.tab_style(style.css("white-space: nowrap"), loc.stub())
-    for each in shown:
-        colours = [each.colour(value) for value in given[each.name]] if each.colour else []
+    for column in columns:
+        colours = [column.colour(value) for value in values[column.name]] if column.colour else []
         for colour in in_order(filter(None, colours)):
-            at = loc.body(columns=each.name, rows=[row for row, its in enumerate(colours) if its == colour])
+            at = loc.body(columns=column.name, rows=[row for row, other in enumerate(colours) if other == colour])
             made = made.tab_style([style.fill(colour), style.text(color=ink_on(colour))], at)
     if title:
         made = made.tab_header(title=title)
-    notes = " ".join(filter(None, (note, *(each.note for each in shown))))
+    notes = " ".join(filter(None, (note, *(column.note for column in columns))))
     return made.tab_source_note(html(f"<div>{escape(notes)}</div>")) if notes else made
 
 
 def spread(frame: pl.DataFrame, across: str, index: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per `index`, with a column for each value of `across` that holds that whole row of the frame, or None.
+    """One row per `index`, with a column for each value of `across`: its row of the frame as a dict, or None.
 
-    >>> found = pl.DataFrame({"step": ["a", "a"], "dbms": ["x", "y"], "estimate": [1.0, 0.8]})
-    >>> spread(found, "dbms", ["step"])[0]["y"]["estimate"]
+    >>> ratios = pl.DataFrame({"step": ["a", "a"], "dbms": ["x", "y"], "estimate": [1.0, 0.8]})
+    >>> spread(ratios, "dbms", ["step"])[0]["y"]["estimate"]
     0.8
     """
     heads = in_order(frame[across])
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    wide: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in frame.iter_rows(named=True):
-        key = tuple(row[each] for each in index)
-        found.setdefault(key, dict(zip(index, key, strict=True)) | dict.fromkeys(heads))[row[across]] = row
-    return list(found.values())
+        key = tuple(row[name] for name in index)
+        wide.setdefault(key, dict(zip(index, key, strict=True)) | dict.fromkeys(heads))[row[across]] = row
+    return list(wide.values())
 
 
 def pivoted(
@@ -183,13 +182,13 @@ def cut(text: str, longest: int) -> str:
 
 
 def whose(row: Cell, cell: str) -> str:
-    """A cell as HTML that says whose number it is, wherever it stands: on a page it leads to its rounds."""
+    """A cell as HTML with its step, dbms and base as attributes, which a page turns into a link to the rounds."""
     names = "".join(f' data-{name}="{escape(row[name])}"' for name in ("step", "dbms", "base") if name in row)
     return f"<span{names}>{cell}</span>"
 
 
 def ratio_cell(row: Cell) -> str:
-    """A row of the tidy frame: sign and ratio, below them the interval and the rounds."""
+    """The cell of a compared row: sign and ratio, with interval and rounds below."""
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
     number = f"{signs_of(row['metric']).get(row.get('verdict', ''), '')} {ratio(row['estimate'])}{mark}".lstrip()
@@ -198,7 +197,7 @@ def ratio_cell(row: Cell) -> str:
 
 
 def ratio_colour(row: Cell | None) -> str | None:
-    """The heatmap's colour of that row; none of one that has no verdict."""
+    """The heatmap's colour of a compared row; None without a verdict."""
     return colour_of(row["estimate"], row["verdict"]) if row and "verdict" in row else None
 
 
@@ -210,7 +209,7 @@ def ratio_table(compared: pl.DataFrame, metric: str = THROUGHPUT, means: pl.Data
     rows = by_host(numbers)
     group = "group" if len(groups_of(rows)) > 1 else ""
     colour = ratio_colour if metric == THROUGHPUT else None
-    columns = [Column(each, form=ratio_cell, colour=colour, align="center") for each in in_order(rows["dbms"])]
+    columns = [Column(dbms, form=ratio_cell, colour=colour, align="center") for dbms in in_order(rows["dbms"])]
     notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the mean."
     marked = [
         f"⚠ {row['step']}, {row['dbms']}: {row['warned']}." for row in rows.filter(pl.col("warned") != "").to_dicts()
@@ -231,13 +230,13 @@ def ratio_table(compared: pl.DataFrame, metric: str = THROUGHPUT, means: pl.Data
 
 
 def means_of(means: pl.DataFrame | None, metric: str) -> dict[str, Cell]:
-    """The row of each dbms of a frame of geometric means, if there is one."""
+    """The rows of a frame of geometric means by dbms; empty without such a frame."""
     rows = [] if means is None else by_host(means.filter(metric=metric)).to_dicts()
     return {row["dbms"]: row for row in rows}
 
 
 def ratio_text(compared: pl.DataFrame, metric: str = THROUGHPUT) -> str:
-    """Ratios as text in their published form, with interval, verdict if there is one, and rounds after each."""
+    """Ratios as text in their published form, followed by interval, verdict and rounds."""
     if metric not in set(compared["metric"]):
         return NOT_COMPARED
     rows = by_host(compared.filter(metric=metric))
@@ -266,7 +265,7 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
     rows = by_host(absolute.filter(pl.col("metric").is_in(list(ABSOLUTE))))
     of_steps = rows.filter(metric=THROUGHPUT).group_by("step", maintain_order=True)
     rows, left_out = first_of_many(rows, of_steps.agg(pl.col("estimate").max() / pl.col("estimate").min()))
-    there = set(rows["metric"])
+    measured = set(rows["metric"])
     cells = spread(rows, "metric", ["step", "dbms"])
     for row in cells:
         row["rounds"] = (row.get(THROUGHPUT) or {}).get("n")
@@ -279,7 +278,7 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
     what = f"Medians, below them the {coverage_of(rows['coverage'])}"
     if rows["n"].max() == 1:
         what = "One round, so there is no interval"
-    metrics = [Column(each, label, cell, align="right") for each, label in ABSOLUTE.items() if each in there]
+    metrics = [Column(name, label, cell, align="right") for name, label in ABSOLUTE.items() if name in measured]
     return table(
         cells,
         [*metrics, Column("rounds")],
@@ -292,7 +291,7 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
 
 
 def numbers_table(
-    found: pl.DataFrame,
+    values: pl.DataFrame,
     columns: Sequence[Column],
     base: str,
     *,
@@ -301,16 +300,16 @@ def numbers_table(
     note: str = "",
     by: str = "step",
 ) -> GT:
-    """Metrics of the tidy frame as columns, below each number its interval, one row per step and dbms.
+    """One row per step and dbms, one column per metric, with the interval below its number.
 
-    The base stands first in each step; or, by dbms, before the rest.
+    The base is the first row of each step or, grouped by dbms, the first group.
     """
-    rows = found.filter(pl.col("metric").is_in([each.name for each in columns]))
+    rows = values.filter(pl.col("metric").is_in([column.name for column in columns]))
     is_me = pl.col("dbms") != base
     listed = pl.col("dbms").cast(pl.Enum(in_order(rows["dbms"])))
     order: list[Any] = ["position", is_me] if by == "step" else [is_me, listed, "position"]
     wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
-    shown = [each for each in columns if each.name in wide[0]]
+    shown = [column for column in columns if column.name in wide[0]]
     note = f"{note} {medians_of(rows)}".strip()
     of_row = "dbms" if by == "step" else "step"
     return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=note)
