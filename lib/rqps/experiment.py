@@ -1,4 +1,4 @@
-"""One more build or config, measured against a dbms of a study in a short duet, to find the source of a cost."""
+"""Measures one more build or config against a dbms of a study in a short duet, to find the source of a cost."""
 
 import json
 import os
@@ -44,11 +44,11 @@ def what_if(
     data: str | Path | None = None,
     runs_yaml: str | Path | None = None,
 ) -> Text:
-    """Measures one step of a study's base, or of another `base`, against the same with another build or other
-    options: a duet of the two, for less than two minutes. `build` is one of runs.yaml, or the directory of a server.
+    """Measures one step of a study's base, or of another `base`, against another build or other options: a duet of
+    less than two minutes.
 
-    Interrupt it at any time: the same call goes on where it was. What keeps it from being measured is shown in place
-    of the answer.
+    `build` is a build of runs.yaml or the directory of a server. After an interrupt, the same call continues. If
+    it cannot be measured, the reason appears instead of a result.
     """
     try:
         return _measured(study, step, build, dict(config or {}), base, data, runs_yaml)
@@ -90,7 +90,7 @@ def _measured(
 def _asked(
     runs_file: RunsFile, card: StudyCard, step: str, build: str | None, config: Mapping[str, Value], base: str
 ) -> tuple[str, RunsFile]:
-    """The name of the study that measures the change, and runs.yaml with it."""
+    """The name of the study that measures the change, and runs.yaml with that study."""
     if not build and not config:
         fix = "give build= or config={…}, such as config={'buffer_size': '64M'}"
         raise RqpsError("there is nothing to try: neither a build nor a config", fix=fix)
@@ -128,7 +128,7 @@ def _asked(
 
 
 def _add_build(builds: dict[str, BuildSpec], build: str) -> str:
-    """The name of a build that may be a directory, which is added to the others."""
+    """The name of a build, which is added to runs.yaml if it is a directory."""
     if "/" in build:
         tree = Path(build).expanduser().resolve()
         builds[name := _as_name(tree.name)] = _valid(BuildSpec, {"path": str(tree)}, f"build={build!r}")
@@ -140,7 +140,7 @@ def _add_build(builds: dict[str, BuildSpec], build: str) -> str:
 
 
 def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str, Value]) -> str:
-    """The name of a config that is added to the others: the base's with other options."""
+    """The name of a new config: the base's with other options."""
     at, written = f"config={dict(options)!r}", {"extends": base, **options}
     if wrong := next(mistakes({"configs": {base: {}, "new": written}}, PARAMETERS), None):
         raise RqpsError(f"{at}: {wrong.text}", fix="leave it out, or write it as it says")
@@ -152,7 +152,7 @@ def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str,
 
 
 def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
-    """The study's parameters for that step alone, and for a short time."""
+    """The study's parameters for one step and a short time."""
     of_study = _valid(PARAMETERS[card.workload], card.parameters, card.study)
     if not isinstance(of_study, SysbenchParameters):
         raise RqpsError(
@@ -173,7 +173,7 @@ def _as_name(text: str) -> str:
 
 
 def _renamed(runs_file: RunsFile, card: StudyCard, dbms: str) -> str | None:
-    """The config that a study's dbms has in runs.yaml now, where it had another name when the study was measured."""
+    """The current name of a config in runs.yaml that had another name when the study was measured."""
     spec, place = runs_file.studies.get(card.study), card.dbms.index(dbms)
     now = spec.dbms[place] if spec and len(spec.dbms) == len(card.dbms) else ""
     build, config = build_and_config(now)
@@ -188,7 +188,7 @@ def _valid(model: type[Model], values: Mapping[str, object], at: str) -> Model:
 
 
 def _why_not(folder: StudyFolder) -> tuple[str, ...]:
-    """The error of the last try that failed, as its server or its notebook said it."""
+    """The error of the last failed attempt, from its server or its notebook."""
     errors = sorted((folder.path / "failed").glob("*/failure.json"), key=os.path.getmtime)
     if not errors:
         return ()

@@ -1,6 +1,6 @@
-"""Executes a notebook: papermill in a thread of ours, its kernel in a process that certainly ends.
+"""Executes a notebook: papermill in a thread, its kernel in a process that is sure to end.
 
-They talk through sockets in a folder that nobody else may read, so that no two kernels choose one port.
+They talk through sockets in a private folder, so that no two kernels choose the same port.
 """
 
 import ast
@@ -34,21 +34,23 @@ KERNEL_LOG = "kernel.log"
 PIDS = "pids.txt"
 """File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
-QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start of what does not matter here
+QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start about things that do not matter here
 KERNEL = "import rqps, runpy; runpy.run_module('ipykernel_launcher', run_name='__main__')"
 """The program of a kernel. What rqps keeps out of jsonschema must be kept out before a notebook imports Altair."""
 SHUTDOWN_PATIENCE_S = 1.0
-"""Half of it for a kernel to end by itself, then it gets a SIGTERM: about one in thirty waits for its own threads."""
+"""Seconds. After half of it the kernel gets a SIGTERM: about one in thirty waits for its own threads."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
-"""The lines and characters that are shown of what a kernel said before it died."""
+"""The lines and characters of a dead kernel's last messages that are shown."""
 
 
 class Execution:
-    """Starts when made. Signals stay with the main thread, which waits here and may `stop` at any moment.
+    """The execution of a notebook, which starts at once. Signals go to the main thread, which waits here and may call
+    `stop` at any moment.
 
-    The notebook is written after each cell, so that some of it is there whatever happens. One that `only_reads` is
-    written at its end, and its kernel is killed then: it would take half a second to end by itself. `variables` are
-    added to the kernel's environment."""
+    The notebook is written after each cell, so that an interrupted one is readable. With `only_reads` it is
+    written at the end, and its kernel is killed then: it would take half a second to end by itself. `variables`
+    are added to the kernel's environment.
+    """
 
     def __init__(
         self,
@@ -71,11 +73,11 @@ class Execution:
         pool.shutdown(wait=False)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for the end; True if it came."""
+        """Waits for the end; True if it has ended."""
         return bool(wait([self._ended], seconds).done)
 
     def stop(self) -> None:
-        """Ends the notebook: the cell under way gets a KeyboardInterrupt, then the kernel is killed."""
+        """Stops the notebook: the current cell gets a KeyboardInterrupt, then the kernel is killed."""
         self._stopping.set()
         self._signal(signal.SIGINT)
         if not self.wait(INTERRUPT_PATIENCE_S):
@@ -84,24 +86,24 @@ class Execution:
         self._signal(signal.SIGKILL)
 
     def error(self) -> str | None:
-        """The reason why the notebook did not come to its end, if it did not."""
+        """The reason why the notebook failed; None if it succeeded."""
         error = self._ended.exception()
         if error is None:
             return None
-        # A full disk may be the very error.
+        # The error may be a full disk.
         with suppress(OSError), (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error))
         return _explain(error, self._kernel.poll() if self._kernel else None, self.folder / LOGS / KERNEL_LOG)
 
     def remains(self) -> set[psutil.Process]:
-        """Processes of the notebook that are still there."""
+        """The notebook's processes that still run."""
         return {process for process in self._below | listed(self.folder / PIDS) if is_alive(process)}
 
     def _execute(self, parameters: dict[str, Any]) -> None:
         import papermill
 
         with _logged(self.folder / LOGS / "papermill.log"), (scratch := Scratch()) as private:
-            scratch.socket("kernel-ipc-5")  # the longest of those that Jupyter makes beside its file
+            scratch.socket("kernel-ipc-5")  # the longest name of the sockets that Jupyter makes beside its file
             papermill.execute_notebook(
                 # papermill fills in braces
                 *(str(path).replace("{", "{{").replace("}", "}}") for path in (self.notebook, self.folder / RESULT)),
@@ -135,7 +137,7 @@ class Execution:
 
 
 def check_parameters(notebook: Path, given: Iterable[str]) -> None:
-    """Refuses a notebook whose `parameters` cell does not take these: papermill only warns, and then runs with the
+    """Refuses a notebook whose `parameters` cell lacks one of these: papermill would only warn and run with the
     defaults."""
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
@@ -156,7 +158,7 @@ def check_parameters(notebook: Path, given: Iterable[str]) -> None:
 
 
 def listed(path: Path) -> set[psutil.Process]:
-    """The living processes whose ids a file lists, one per line."""
+    """The living processes whose ids are in a file, one per line."""
     try:
         lines = path.read_text().split()
         written_at_s = path.stat().st_mtime
@@ -166,7 +168,8 @@ def listed(path: Path) -> set[psutil.Process]:
 
 
 def living(pid: int, known_at_s: float) -> psutil.Process | None:
-    """The process that had this id at a moment; None if it has ended. One that began long after it is another one."""
+    """The process that had this id at a moment; None if it has ended. A process that began long after it only
+    reuses the id."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         if is_alive(process) and process.create_time() < known_at_s + 5:
@@ -175,7 +178,7 @@ def living(pid: int, known_at_s: float) -> psutil.Process | None:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """False also for a process that has ended and only waits to be collected, or whose id is another's by now."""
+    """False also for a zombie, and for a process id that another process has by now."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -185,7 +188,7 @@ def is_alive(process: psutil.Process) -> bool:
 def wait_until_gone(
     processes: Iterable[psutil.Process], patience_s: float, say: Callable[[str], None]
 ) -> set[psutil.Process]:
-    """Waits for processes to end; returns those that did not. `say` gets their names when it takes a while."""
+    """Waits for processes to end; returns those that did not. After a while `say` gets their names."""
     start = time.monotonic()
     announced = False
     left = {process for process in processes if is_alive(process)}
@@ -214,8 +217,8 @@ def _kernel_class(
     started: Callable[["subprocess.Popen[bytes]"], None],
     variables: Mapping[str, str],
 ) -> "type[AsyncKernelManager]":
-    """A kernel manager for papermill, which makes its own and takes nothing but a class: this very Python, in a
-    session of its own, its sockets and their key in a private folder, its words in a log."""
+    """A kernel manager for papermill, which accepts only a class. Its kernel runs this same Python in a session of
+    its own, with private sockets and a log."""
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
@@ -229,7 +232,7 @@ def _kernel_class(
             # A kernel named python3 in the user's home may be another Python.
             spec.argv = [sys.executable, "-c", KERNEL, "-f", "{connection_file}", QUIET]
             with log.open("ab") as words:
-                # In a session of its own (that is Jupyter's way), so that Ctrl-C in a terminal reaches us alone.
+                # Jupyter gives it a session of its own, so that Ctrl-C in a terminal reaches only us.
                 env = {**os.environ, **variables}
                 await super().start_kernel(**options | {"env": env}, cwd=str(cwd), stdout=words, stderr=words)
             assert isinstance(self.provisioner, LocalProvisioner)
@@ -237,19 +240,19 @@ def _kernel_class(
             started(self.provisioner.process)
 
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
-            # By itself a kernel notices late that we have ended, and never where that was before it began to look.
+            # A kernel itself notices late that its parent has ended, and never if that was before it began to look.
             return keeper.command("exec", super().format_kernel_cmd(extra_arguments), cpus=())
 
     return Kernel
 
 
 def _explain(error: BaseException, kernel_code: int | None, kernel_log: Path) -> str:
-    """The reason why papermill did not finish a notebook, without its page of traceback."""
+    """The reason why papermill failed, without the traceback."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(error, PapermillExecutionError):
-        # Our own errors are sentences already.
+        # RqpsErrors are sentences already.
         words = error.evalue if error.ename == "RqpsError" else f"{error.ename}: {error.evalue}"
         return str(words).strip().rstrip(":") or str(error.ename)
     if isinstance(error, DeadKernelError) or (isinstance(error, RuntimeError) and kernel_code is not None):

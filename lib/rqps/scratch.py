@@ -1,7 +1,7 @@
-"""Folders for a while, which nobody else may read; those that a killed process left, the next one removes.
+"""Private temporary folders. A folder that a killed process left is removed by the next process.
 
-Whoever uses a folder holds a shared lock of the file `in-use` in it. The kernel lets go of it when the process ends,
-however it ends, so a folder whose lock is free is nobody's.
+Whoever uses a folder holds a shared lock on its file `in-use`. The kernel releases the lock when the process ends,
+so a folder with a free lock has no owner.
 """
 
 import ctypes
@@ -20,12 +20,12 @@ PREFIX = ".rqps-"
 IN_USE = "in-use"
 SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
 YOUNG_S = 60.0
-"""A folder without a lock is only just being made, or its maker was killed at that."""
+"""Seconds. A younger folder without a lock is being created; an older one was left by a killed process."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 class Scratch:
-    """A folder below `base`, or the system's temporary directory. It goes with its `with` block, or by `remove`."""
+    """A folder below `base`, or in the system's temporary directory. Its `with` block or `remove` removes it."""
 
     def __init__(self, base: Path | None = None) -> None:
         base = base or Path(tempfile.gettempdir())
@@ -44,7 +44,7 @@ class Scratch:
         self.remove()
 
     def socket(self, name: str) -> Path:
-        """The path of a socket in it; one that is too long for any is an error."""
+        """The path of a socket in it; an error if it is too long for a socket."""
         path = self.path / name
         if len(str(path)) > SOCKET_PATH_LIMIT:
             self.remove()
@@ -55,7 +55,7 @@ class Scratch:
         return path
 
     def remove(self) -> None:
-        """Removes it with all that is in it; once more does nothing."""
+        """Removes the folder and its contents; may be called twice."""
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             os.close(self._lock)
@@ -64,8 +64,8 @@ class Scratch:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Gives a name to write to; what was written takes the place of `target` when it is whole. At any moment a reader
-    finds the one or the other."""
+    """Gives a name to write to; the result then replaces `target` atomically. A reader finds either the old or the
+    new."""
     with Scratch(target.parent) as scratch:
         yield (new := scratch / target.name)
         if target.is_dir():
@@ -76,14 +76,14 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Gives each of two the other's name, both at once; False where the file system or the C library can't."""
+    """Exchanges two names atomically; False if the file system or the C library can't."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     names = (AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other))
     return rename is not None and rename(*names, RENAME_EXCHANGE) == 0
 
 
 def sweep(base: Path) -> None:
-    """Removes the folders below `base` that nobody uses any more."""
+    """Removes the folders below `base` that have no owner."""
     for folder in base.glob(f"{PREFIX}*"):
         with suppress(OSError):  # another one was faster
             if folder.stat().st_uid == os.getuid() and not _is_used(folder):

@@ -1,4 +1,4 @@
-"""Text for a terminal: sizes, shares and durations in words, one live line, plain lines now and then elsewhere."""
+"""Text for a terminal: sizes, shares and durations in words, a progress line, and occasional plain lines in a log."""
 
 import io
 import os
@@ -12,17 +12,17 @@ SHARE_IN_A_LOG = 0.005
 
 
 class Terminal:
-    """Lines that stay (`say`) and one that is drawn over (`show`); a log gets that one every few seconds, and in all
-    two hundred times at most, however many days it is about."""
+    """Lines that remain (`say`) and one progress line that is overwritten (`show`). A log gets the progress every
+    few seconds, at most two hundred times in all."""
 
     def __init__(self, stream: TextIO | None = None, plain_every_s: float = 15.0, line: int = 0) -> None:
         self.stream = stream or sys.stdout
         if isinstance(self.stream, io.TextIOWrapper):
-            self.stream.reconfigure(errors="replace")  # a word that it can't write is no reason to end
+            self.stream.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to fail
         is_terminal = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.is_live = is_terminal or type(self.stream).__module__.startswith(
             "ipykernel"
-        )  # a notebook draws over, too
+        )  # a notebook can overwrite a line, too
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
         self._share = -SHARE_IN_A_LOG  # the first line, at 0, is one of them
@@ -30,24 +30,24 @@ class Terminal:
 
         self._tqdm = tqdm
         tqdm.monitor_interval = 0  # or it starts a thread that wakes up while a run is measured
-        # Made now: a signal in the middle of making it ended in a traceback.
+        # Made now: a signal while it was being made ended in a traceback.
         tqdm.get_lock()  # type: ignore[no-untyped-call]
         self._line, self._lines = line, 0
         self._bar: tqdm[NoReturn] | None = None
 
     def another(self) -> "Terminal":
-        """A live line beside the others that were made so; then this one has none itself."""
+        """Adds a child progress line; the parent then shows none."""
         self._lines += 1
         return Terminal(self.stream, self._plain_every_s, self._lines - 1)
 
     def say(self, text: str) -> None:
-        """Prints a line that stays."""
+        """Prints a line that remains."""
         with self._tqdm.external_write_mode(self.stream):
             self.stream.write(f"{text}\n")
             self.stream.flush()
 
     def show(self, text: str, share: float = 0.0, *, at_once: bool = False) -> None:
-        """Shows how far the work is; `at_once` in a log, too."""
+        """Shows the progress; `at_once` also in a log."""
         now = time.monotonic()
         if self.is_live:
             self._bar = self._bar or self._tqdm(
@@ -56,7 +56,7 @@ class Terminal:
                 leave=False,
                 dynamic_ncols=True,
                 position=self._line,
-                bar_format="{desc}  {bar:20}",  # of a narrow terminal's line, the bar is cut off first
+                bar_format="{desc}  {bar:20}",  # a narrow terminal cuts off the bar first
             )
             self._bar.n = share
             self._bar.set_description_str(text)
@@ -65,7 +65,7 @@ class Terminal:
             self.say(text)
 
     def close(self) -> None:
-        """Takes the live line away for good."""
+        """Removes the progress line."""
         if self._bar:
             self._bar.close()
 
@@ -87,7 +87,7 @@ def counted(number: int, word: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A difference as people say it.
+    """A difference in words.
 
     >>> percent(0.0034), percent(0.02), percent(0.123), percent(1.4)
     ('0.3 %', '2 %', '12 %', 'a factor of 2.4')
@@ -98,7 +98,7 @@ def percent(share: float) -> str:
 
 
 def seconds(text: str) -> int:
-    """Reads a time: hours, minutes and seconds, those of them that there are.
+    """Reads a duration of hours, minutes and seconds.
 
     >>> seconds("30m"), seconds("1h30m"), seconds("90s")
     (1800, 5400, 90)
@@ -112,12 +112,12 @@ def seconds(text: str) -> int:
 
 
 def moment(unix_s: float) -> str:
-    """A time of these days, by the clock here: `Mon 06:00`."""
+    """A local time within a few days: `Mon 06:00`."""
     return datetime.fromtimestamp(unix_s).astimezone().strftime("%a %H:%M")
 
 
 def duration(seconds: float) -> str:
-    """In the two units that matter.
+    """A duration in its two largest units.
 
     >>> duration(12.3), duration(200), duration(8040), duration(570_000)
     ('12 s', '3 min 20 s', '2 h 14 min', '6 d 14 h')

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
-    """Inspects hosts in parallel: the findings in words, and True if all of them can measure."""
+    """Inspects hosts in parallel; returns the findings in words, and True if all of them can measure."""
 
     async def look_at(name: str, spec: HostSpec) -> Looked:
         async with connected(spec) as connection:
@@ -83,8 +83,8 @@ def run_on_hosts(
     hours: Hours | None,
     scheduler: str = "",
 ) -> int:
-    """Measures a study on all its hosts at once, each by itself; the exit code. A host that can't measure, or is
-    lost, costs the others nothing, and the next call does what it has not done."""
+    """Measures a study on all its hosts at once, independently; returns the exit code. A host that can't measure
+    or is lost does not affect the others, and the next call measures what it missed."""
     from rqps.hosts.cluster import Cluster, cluster
     from rqps.hosts.worker import Order
 
@@ -100,7 +100,7 @@ def run_on_hosts(
             except RqpsError as error:
                 watcher.say(str(error))
                 return FAILED
-            except Stopped:  # before its first run
+            except Stopped:  # before the first run
                 assert watcher.stopped_by
                 return 128 + watcher.stopped_by
 
@@ -110,5 +110,5 @@ def run_on_hosts(
         with cluster(scheduler) as joined, ThreadPoolExecutor(len(hosts)) as threads:
             ends = [threads.submit(on, name, parent, joined) for name in hosts]
             while wait(ends, POLL_S).not_done:
-                pass  # signals come to this thread
+                pass  # the main thread receives the signals
     return max(end.result() for end in ends)

@@ -1,10 +1,10 @@
-"""A Dask cluster for one study: a scheduler in this process and a worker on each host, joined by SSH alone; or a
-cluster that is there already.
+"""A Dask cluster for one study: a scheduler in this process and a worker on each host, joined by SSH alone; or an
+existing cluster.
 
-Where we make it, both ends listen on loopback and meet in tunnels of the SSH connection, where TLS with keys of this
-cluster keeps out the other users of the two machines. So a host has to be reachable by SSH, and nothing else: Dask's
-own SSHCluster would have both ends listen on the network, put its settings on command lines that everybody there can
-read, and leave a worker behind when the connection breaks.
+In a cluster of ours both ends listen on loopback and meet in tunnels of the SSH connection, where TLS with keys of
+this cluster keeps out other users of the two machines. So a host needs to be reachable by SSH only. Dask's own
+SSHCluster would listen on the network, put its settings on command lines that everybody there can read, and leave
+a worker behind when the connection breaks.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from rqps.study import HostSpec, Run
 
 SERVE = "from rqps.hosts.worker import serve; serve()"
 PATIENCE_S = 90.0
-"""A run that is stopped gives its server 75 s to shut down."""
+"""A stopped run gives its server 75 s to shut down."""
 LAST_LINES = 5
 JOIN = "start it there with its keys, in the checkout: .venv/bin/dask worker {address} --name {name} --nthreads 1"
 JOIN += " --no-nanny --resources {slot}=1"
@@ -46,20 +46,20 @@ JOIN += " --no-nanny --resources {slot}=1"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A scheduler, and the reports of the hosts that have joined."""
+    """A scheduler and the hosts that have joined it."""
 
     client: Any
     address: str
     security: Any = None
-    """Our own keys for it; None for an existing cluster."""
+    """The keys of a cluster of ours; None for an existing cluster."""
     _joined: dict[str, Looked] = field(default_factory=dict)
 
     def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> "There":
-        """The way to measure on a host of this cluster."""
+        """The runner for a host of this cluster."""
         return (ThroughSSH if self.security else There)(name, spec, self, watcher, order)
 
     def join(self, name: str, looked: Looked) -> None:
-        """Takes note of a host; refuses one that can't measure, or that is another one already."""
+        """Adds a host; refuses one that can't measure or is the same machine as another."""
         looked.refuse()
         for other, looked_at in self._joined.items():
             if looked.same_as(looked_at):
@@ -67,7 +67,7 @@ class Cluster:
         self._joined[name] = looked
 
     def do(self, task: Coroutine[Any, Any, None], watcher: Watcher | None = None) -> None:
-        """Does something in the cluster's own thread, and waits for it as long as the watcher does."""
+        """Runs a task in the cluster's own thread and waits for it, as long as the watcher is not stopped."""
         doing = asyncio.run_coroutine_threadsafe(task, self.client.loop.asyncio_loop)
         while not wait([doing], POLL_S).done:
             if watcher and watcher.stopped_by:
@@ -79,7 +79,7 @@ class Cluster:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Cluster]:
-    """The cluster at an address, or else one of our own."""
+    """Opens the cluster at an address, or starts one of our own."""
     dask.config.set(QUIET)
     if address:
         with _client(address) as client:
@@ -95,7 +95,7 @@ def cluster(address: str) -> Iterator[Cluster]:
 
 
 def _client(address: str) -> Any:
-    """A client of a scheduler that is there, by the keys that Dask's own settings name."""
+    """A client of an existing scheduler, with the keys that Dask's settings name."""
     if not address.startswith("tls://"):
         fix = "start it with --protocol tls and keys, and write tls://NAME:PORT"
         raise RqpsError(f"--scheduler {address}: only a scheduler that asks for keys is used", fix=fix)
@@ -121,8 +121,8 @@ def _client(address: str) -> Any:
 
 
 class There:
-    """Measures on another host, whose worker has joined the scheduler by its name: each run is a task there, and its
-    folder comes back."""
+    """Measures on another host, whose worker has joined the scheduler under the host's name: each run is a task
+    there, and its folder is copied back."""
 
     def __init__(self, name: str, spec: HostSpec, cluster: Cluster, watcher: Watcher, order: Order) -> None:
         self._name, self._spec, self._cluster, self._watcher, self._order = name, spec, cluster, watcher, order
@@ -131,7 +131,7 @@ class There:
         """The reason why the worker is gone."""
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Nothing: the host does that itself."""
+        """Checks nothing: the host checks its runs itself."""
 
     @contextmanager
     def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
@@ -151,7 +151,7 @@ class There:
         try:
             yield
         finally:
-            with suppress(OSError, ValueError):  # it is lost
+            with suppress(OSError, ValueError):  # the worker is lost
                 client.run(worker.stop, self._order, workers=[named[self._name]])
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:  # noqa: ARG002 the host's own words come as events
@@ -174,7 +174,7 @@ class There:
         return result.error
 
     def _ask(self, when: str, show: Say, task: Callable[..., Any], *given: object) -> Any:
-        """The answer to a task that only this host may do; what the host is doing shows meanwhile."""
+        """Sends a task to this host only and returns its result. Meanwhile the host's activity is shown."""
         key = f"{task.__name__}-{self._name}-{uuid4()}"
         only = {"workers": [self._name], "allow_other_workers": False, "resources": {SLOT: 1}, "retries": 0}
         future, ended = self._cluster.client.submit(task, *given, key=key, pure=False, **only), Event()
@@ -188,7 +188,7 @@ class There:
             if future.status == "finished":
                 return future.result()
             if future.status == "error" and not isinstance(future.exception(), KilledWorker):
-                return future.result()  # raises what the host raised
+                return future.result()  # raises the host's own error
         finally:
             future.release()
         raise RqpsError(f"was lost {when}: {self._why_lost()}", fix=f"rqps hosts; {AGAIN}")
@@ -208,7 +208,7 @@ def _written(runs: Sequence[Run]) -> str:
 
 
 class ThroughSSH(There):
-    """Measures on a host whose worker is started through SSH for this study, and ends with it."""
+    """Measures on a host whose worker is started through SSH for this study and ends with it."""
 
     _kept: asyncio.Task[None] | None = None
 
@@ -249,7 +249,7 @@ class ThroughSSH(There):
         await self._told()
 
     async def _told(self) -> dict[str, Any]:
-        """The next that the worker's process says of itself."""
+        """The next message of the worker's process."""
         line = await self._process.stdout.readline()
         if not line:
             await self._hear_the_last()
@@ -258,7 +258,7 @@ class ThroughSSH(There):
         return facts
 
     async def _keep(self, process: SSHClientProcess[str]) -> None:
-        """Lets the worker know that somebody wants it, and notes why its process has ended."""
+        """Tells the worker regularly that it is still needed, and notes why its process ended."""
         ended = asyncio.create_task(process.wait_closed())
         while not (await asyncio.wait([ended], timeout=BEAT_S))[0]:
             with suppress(OSError):
@@ -277,7 +277,7 @@ class ThroughSSH(There):
             await asyncio.wait([self._kept], timeout=BEAT_S)
 
     async def _let_go(self) -> None:
-        """Lets the worker go, and waits until it has ended in order. What a lost one leaves ends by itself."""
+        """Ends the worker and waits until it has stopped in order. A worker that is lost ends by itself."""
         if self._kept:
             with suppress(OSError):
                 self._process.stdin.write_eof()

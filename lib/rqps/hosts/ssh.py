@@ -1,7 +1,6 @@
-"""A host through SSH: reached by key, looked at, and given the checkout with its environment.
+"""Reaches a host through SSH, inspects it, and gives it the checkout with its environment.
 
-Keys, jump hosts and whatever else a connection takes are those of ~/.ssh: what `ssh ADDRESS` does without a question,
-works here.
+Keys, jump hosts and other settings come from ~/.ssh: a host works if `ssh ADDRESS` works without a question.
 """
 
 import asyncio
@@ -32,9 +31,9 @@ except ModuleNotFoundError as error:
 KEEPALIVE_S, UNANSWERED = 15, 4
 PATIENCE_S = 20
 CLOCK_S = 5.0
-"""A clock that is farther off would put wrong times on what is measured."""
+"""Seconds. A clock that is farther off would put wrong times on measurements."""
 LEAST_MEMORY = 0.9
-"""Share of the memory in runs.yaml that a host must report: firmware and kernel take some."""
+"""The share of the memory in runs.yaml that a host must report: firmware and kernel take some."""
 MACHINE = "Linux x86_64"
 WHERE_BAD = {
     "machine": (
@@ -88,13 +87,13 @@ def in_checkout(spec: HostSpec, program: str) -> str:
 
 
 def in_shell(script: str) -> str:
-    """A script as a command line, whatever shell the user has there."""
+    """A script as a command line for any login shell."""
     return f"exec sh -c {quote(script)}"
 
 
 @asynccontextmanager
 async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A connection to a host, which is closed at the end; RqpsError says why there is none."""
+    """Opens a connection to a host; RqpsError says why there is none."""
     user, _, place = spec.ssh.rpartition("@")
     address, _, port = place.partition(":")
     given: dict[str, Any] = {**({"username": user} if user else {}), **({"port": int(port)} if port else {})}
@@ -119,7 +118,7 @@ async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnectio
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds what to do to an error in the middle of a connection."""
+    """Adds the fix to an error of a connection."""
     try:
         yield
     except asyncssh.ChannelListenError:
@@ -132,22 +131,22 @@ def explained() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Looked:
-    """The findings about a host."""
+    """The report on a host."""
 
     findings: list[Finding]
-    """Findings that decide if it can measure."""
+    """The findings that decide whether it can measure."""
     python: str = ""
-    """The command of the Python there that is as this one, if it has one."""
+    """The command of a Python there of the same version as ours, if there is one."""
     doctor: Sequence[Finding] = ()
-    """Findings of what makes numbers worse there, or could."""
+    """The doctor's findings there."""
     machine: tuple[str, frozenset[int]] | None = None
-    """The machine itself, whatever its addresses, and those of its CPUs that may be used; None where rqps is not."""
+    """The machine, independent of its addresses, and its usable CPUs; None if rqps is not installed there."""
 
     @classmethod
     def of(
         cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
     ) -> "Looked":
-        """The report of a host's own rqps."""
+        """Reads the report of a host's own rqps."""
         here, their_versions, memory_gb = versions(), facts["versions"], facts["memory_gb"]
         other = [
             f"{what} {their_versions.get(what)}, here {here[what]}"
@@ -163,13 +162,13 @@ class Looked:
         return cls([*before, *findings], python, doctor, (facts["machine"], frozenset(facts["cpus"])))
 
     def same_as(self, other: "Looked") -> bool:
-        """One machine with CPUs in common: two measurements at once would both be wrong."""
+        """True for the same machine with common CPUs: two simultaneous measurements would both be wrong."""
         if self.machine is None or other.machine is None:
             return False
         return self.machine[0] == other.machine[0] and bool(self.machine[1] & other.machine[1])
 
     def refuse(self, but: Collection[str] = ()) -> None:
-        """Raises what keeps a host from measuring; `but` those findings."""
+        """Raises the findings that keep a host from measuring, without those in `but`."""
         bad = [finding for finding in self.findings if finding.level == "bad" and finding.name not in but]
         if bad:
             raise RqpsError("; ".join(f"{finding.name}: {finding.observed}" for finding in bad), fix=bad[0].fix)
@@ -178,7 +177,7 @@ class Looked:
 async def look(
     name: str, spec: HostSpec, connection: asyncssh.SSHClientConnection, *, thorough: bool = False
 ) -> Looked:
-    """Looks at a host: its machine, clock, room and versions; `thorough` with all that the doctor finds there."""
+    """Inspects a host: its machine, clock, memory and versions; `thorough` adds the doctor's findings."""
     began = time.time()
     done = await connection.run(in_shell(LOOK.format(path=spec.path, pythons=" ".join(PYTHONS))))
     ended = time.time()
@@ -218,10 +217,10 @@ def _finding(what: str, fine: bool, observed: str, host: str = "") -> Finding:
 
 
 async def prepare(name: str, spec: HostSpec, say: Say) -> None:
-    """Puts this checkout on a host and makes its environment there, if it is not the same already."""
+    """Copies this checkout to a host and makes its environment, unless they are the same already."""
     async with connected(spec) as connection:
         looked = await look(name, spec, connection)
-        looked.refuse(but=("rqps", "versions"))  # which are mended now
+        looked.refuse(but=("rqps", "versions"))  # which this function mends
         if worst(looked.findings) != "bad":
             say(f"{name}: has this rqps already")
             return
@@ -239,8 +238,8 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
 async def send_builds(
     spec: HostSpec, connection: asyncssh.SSHClientConnection, trees: Iterable[Path], say: Say
 ) -> None:
-    """Sends builds of this machine's cache that a host lacks, since it may not be able to fetch them. Each place
-    there has a digest of its source in its name."""
+    """Sends builds from this machine's cache that a host lacks, since the host may not be able to fetch them. The
+    name of each folder contains the digest of its source."""
     for folder in sorted({tree.parent for tree in trees if tree.is_relative_to(cache_dir())}):
         target = f"{spec.path}/cache/{folder.relative_to(cache_dir())}"
         if (await connection.run(in_shell(f"test -d {target}"))).exit_status == 0:
@@ -253,7 +252,7 @@ async def send_builds(
 
 
 async def _send(connection: asyncssh.SSHClientConnection, folder: Path, names: Iterable[str], script: str) -> str:
-    """Sends files as a tar to a script there; its error, if it ended with one."""
+    """Sends files as a tar to a script there; returns its error, if it failed."""
     command = ("tar", "-C", str(folder), "-cf", "-", *names)
     packed = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     done = await connection.run(in_shell(script), stdin=packed.stdout, encoding=None)

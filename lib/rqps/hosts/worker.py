@@ -1,8 +1,8 @@
-"""The host's own side: a Dask worker that measures one run at a time, and ends in order when it is let go.
+"""The host's side: a Dask worker that measures one run at a time and stops in order when it is no longer needed.
 
-`serve` is started through SSH. It reads from its standard input where its scheduler is, with the keys for it, so that
-these are in no file, command line or environment that somebody could read; then it listens on loopback alone. As long
-as somebody wants it, a line comes on its standard input now and then. Silence or the end means that nobody is left.
+`serve` is started through SSH. It reads the scheduler's address and keys from its standard input, so that they are
+in no file, command line or environment that somebody could read; then it listens on loopback only. A line on its
+standard input at regular intervals means that it is still needed; silence or the end means that it is not.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ LOOPBACK = "127.0.0.1"
 SLOT = "run"
 """The resource of a worker that a task takes; a worker has one."""
 PATIENCE_S = 60
-"""Time for the scheduler to answer; without a limit a worker would retry for ever."""
+"""Seconds for the scheduler to answer; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0
-"""The word that somebody wants it, and the time between two; and between two of the worker itself, where Dask's own
-wakes it twice a second."""
+"""The line that says that the worker is needed, and the seconds between two of them. The worker's own heartbeat
+has the same interval, where Dask's would wake it twice a second."""
 SILENCE_S = 120.0
-"""Silence after which the connection counts as cut."""
+"""Seconds of silence after which the connection counts as broken."""
 QUIET = {
-    "distributed.scheduler.allowed-failures": 0,  # a run that ended with its worker is not tried elsewhere
+    "distributed.scheduler.allowed-failures": 0,  # a run whose worker died is not tried elsewhere
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.http.routes": [],  # pages that anybody could read
@@ -60,7 +60,7 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "60s",
     "distributed.diagnostics.nvml": False,
 }
-"""Settings of Dask, for both of its ends: it keeps still while a step is measured."""
+"""Settings of Dask at both ends, so that it stays idle while a step is measured."""
 CHECKOUT = Path(rqps.__file__).parents[2]
 PARTS = ("lib", "notebooks/run", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
 """Files and folders of the checkout that a host needs."""
@@ -75,7 +75,7 @@ def checkout_files() -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions that have to be the same on both sides: of rqps with its files, of its packages, of Python."""
+    """The versions that must be equal on both sides: rqps with its files, its packages, Python."""
     digests = {name: sha256(CHECKOUT / name) for name in checkout_files()}
     lock = digests.get("requirements.lock", "none")
     code = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
@@ -84,7 +84,7 @@ def versions() -> dict[str, str]:
 
 
 def facts(thorough: bool = False) -> dict[str, Any]:
-    """All that the other side has to know of this host; `thorough` with what the doctor finds. Also a task."""
+    """The facts that the other side needs about this host; `thorough` adds the doctor's findings. Also a task."""
     return {
         "versions": versions(),
         "machine": text(Path("/proc/sys/kernel/random/boot_id")),
@@ -96,7 +96,7 @@ def facts(thorough: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Result:
-    """The folder of a run as it comes home: each file with the time of its last change."""
+    """The folder of a run as it is sent back: each file with its time of last change."""
 
     files: Mapping[str, tuple[int, bytes]]
     digest: str
@@ -115,7 +115,7 @@ class Result:
         return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
-        """Makes the same folder of it; refuses bytes that changed on their way."""
+        """Writes the files into a folder; refuses bytes that changed on the way."""
         if self.digest_of(self.files) != self.digest:
             raise RqpsError("what came back is not what was sent", fix="run the same command again")
         for name, (modified_ns, content) in self.files.items():
@@ -129,16 +129,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Order:
-    """The `rqps run` that somebody asks for a task for, in short."""
+    """The `rqps run` that orders a task."""
 
     study: str
     git_revision: str | None
     topic: str
-    """The words on what is done go there; no other `rqps run` has the same."""
+    """The topic for its messages; no other `rqps run` uses it."""
 
 
 class Host(Watcher):
-    """Measures for one `rqps run` far away, one thing at a time, and tells it what it does."""
+    """Measures on this host for an `rqps run` elsewhere, one run at a time, and reports to it."""
 
     def __init__(self, order: Order) -> None:
         from distributed import get_worker
@@ -153,7 +153,7 @@ class Host(Watcher):
 
     @property
     def stopped_by(self) -> signal.Signals | None:
-        """Also set when nobody waits any more for the task under way: its rqps or the scheduler is gone."""
+        """Also set when nobody waits for the current task any more: its rqps or the scheduler is gone."""
         if self._task is not None and self._stopped_by is None:
             task = self._worker.state.tasks.get(self._task)
             if task is None or task.state != "executing":
@@ -188,7 +188,7 @@ class Host(Watcher):
     def measure(self, run: Run, card: str) -> Result:
         with self._at_work():
             self._study.path.mkdir(parents=True, exist_ok=True)
-            (self._study.path / CARD).write_text(card, encoding="utf-8")  # its notebook reads the study
+            (self._study.path / CARD).write_text(card, encoding="utf-8")  # the notebook reads the study
             partial, before = run_folder.begin(self._study, run), os.sched_getaffinity(0)
             try:
                 _keep_to(self._runner.observer_cpus(run))
@@ -201,16 +201,16 @@ class Host(Watcher):
                 _keep_to(before)
 
     async def stop(self) -> None:
-        """Stops the current task in order, and waits for its end."""
+        """Stops the current task in order and waits for its end."""
         self._stopped_by = signal.SIGTERM
         while self._task is not None:
             for child in psutil.Process().children() if self._preparing else ():
-                child.terminate()  # a download, or the keeper of a server, which stops that in order
+                child.terminate()  # a download, or a server's keeper, which stops the server in order
             await asyncio.sleep(0.2)
 
 
 _ours = [os.getpid()]
-"""The processes that keep off the CPUs that are measured: this one, and the SSH server that it talks to."""
+"""The processes that keep off the measured CPUs: this one and the SSH server that it talks to."""
 _hosts: dict[Order, Host] = {}
 
 
@@ -224,25 +224,25 @@ def _host(order: Order) -> Host:
 
 
 def make_ready(order: Order, runs: str) -> None:
-    """A task: makes all runs of a study ready, in the form that `RUNS` writes them."""
+    """A task: prepares all runs of a study, serialized by `RUNS`."""
     _host(order).make_ready(RUNS.validate_json(runs, context=PARAMETERS))
 
 
 def measure(order: Order, run: str, card: str) -> Result:
-    """A task: measures one run of the study with that card."""
+    """A task: measures one run of the study with this card."""
     (only,) = RUNS.validate_json(run, context=PARAMETERS)
     return _host(order).measure(only, card)
 
 
 async def stop(*orders: Order) -> None:
-    """Stops whatever is done for an `rqps run`, or for all, in order."""
+    """Stops the work for these orders, or all work."""
     for order in orders or tuple(_hosts):
         if host := _hosts.pop(order, None):
             await host.stop()
 
 
 def serve() -> None:
-    """Is a worker until it is let go; called as a program."""
+    """Runs a worker until it is no longer needed; called as a program."""
     asyncio.run(_serve())
 
 
@@ -264,7 +264,7 @@ async def _serve() -> None:
             self.periodic_callbacks["heartbeat"].callback_time = 1000 * BEAT_S
 
     dask.config.set(QUIET)
-    with suppress(OSError):  # it is not ours
+    with suppress(OSError):  # it belongs to another user
         os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid()))
         _ours.append(os.getppid())
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are shown in our own words

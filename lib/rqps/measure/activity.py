@@ -1,4 +1,5 @@
-"""Activity on this machine right now: load, other processes, servers left over, and the evenness of the CPUs."""
+"""Checks what this machine does right now: its load, other processes, leftover servers, and how evenly the CPUs
+run."""
 
 import os
 import re
@@ -30,16 +31,16 @@ class Busy(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """CPU used by others while we watched, in shares of one CPU."""
+    """CPU that other processes used while we watched, in shares of one CPU."""
 
     share: float
-    """All of it, with processes that came or went meanwhile."""
+    """The total, including processes that started or ended meanwhile."""
     busy: tuple[Busy, ...]
-    """Those that were there all the time, the busiest first."""
+    """The processes that ran all the time, busiest first."""
 
 
 def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
-    """Findings that take some seconds of watching; `say` announces them."""
+    """Yields findings that take a few seconds of watching; `say` announces them."""
     cpus = os.sched_getaffinity(0)
     say(f"watching other processes for {WATCH_S:g} s")
     others = watch(WATCH_S)
@@ -51,7 +52,7 @@ def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
 
 
 def watch(seconds: float) -> Activity:
-    """Watches for that many seconds, from now."""
+    """Watches the other processes for that many seconds."""
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
@@ -67,7 +68,7 @@ def watch(seconds: float) -> Activity:
 
 
 def _cpu_by_process() -> dict[int, int]:
-    """Nanoseconds of CPU by process; psutil's ticks of 10 ms are too coarse for shares of a second."""
+    """CPU time by process, in ns. psutil's ticks of 10 ms are too coarse for shares of a second."""
     used_ns = {}
     for pid in psutil.pids():
         with suppress(ProcessLookupError):  # it has ended
@@ -76,7 +77,8 @@ def _cpu_by_process() -> dict[int, int]:
 
 
 def our_servers() -> dict[int, bool]:
-    """Every server in a private folder of ours, whoever started it: True while the keeper that stops it is there."""
+    """Servers in private folders of ours, whoever started them: True while the keeper that stops a server is
+    alive."""
     private = re.escape(PREFIX)
     known = [facts.processes.replace("{private}", private) for facts in facts_of_all() if facts.processes]
     ours = re.compile("|".join(known))
@@ -137,7 +139,7 @@ def steal(noise: Collection[Noise]) -> Finding:
 
 
 def noise_floor(noise: Collection[Noise]) -> Finding:
-    """The most useful finding: how much equal work varies when nothing is measured."""
+    """Reports how much equal work varies while nothing is measured: the most useful finding."""
     worst = max(noise, key=lambda cpu_noise: max(cpu_noise.spread, cpu_noise.lost_share))
     most = max(worst.spread, worst.lost_share)
     return Finding(
@@ -152,7 +154,7 @@ def noise_floor(noise: Collection[Noise]) -> Finding:
 
 
 def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
-    """Processors with cores of two kinds are common in laptops."""
+    """Reports CPUs of different speed: many laptops have cores of two kinds."""
     fast, slow = (choose(noise, key=lambda cpu_noise: cpu_noise.piece_us) for choose in (min, max))
     if slow.piece_us < 1.15 * fast.piece_us:
         return None
@@ -166,7 +168,7 @@ def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
 
 
 def shared_core(alone: Noise, noise: Collection[Noise]) -> Finding | None:
-    """Virtual CPUs are often threads of one core, which the machine does not show its guest."""
+    """Reports CPUs that share a core: virtual CPUs are often threads of one core, which the guest does not see."""
     together = next(cpu_noise for cpu_noise in noise if cpu_noise.cpu == alone.cpu)
     slower = together.piece_us / alone.piece_us - 1
     if len(noise) < 2 or slower < 0.1:

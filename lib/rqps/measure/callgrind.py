@@ -1,7 +1,7 @@
-"""A server under callgrind: only its statements are counted, and the counts become rows of the table `instructions`.
+"""Runs a server under callgrind, which counts only its statements, and turns the counts into rows of `instructions`.
 
-Valgrind's manual describes callgrind's files. A name is spelt out once and then called by its number. A function
-stands in the file once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9 is function 3 when called by 2,
+Valgrind's manual describes callgrind's files. A name is spelled out once and then referred to by its number. A
+function appears once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9 is function 3 called by 2,
 which was called by 1. Positions in the source are not needed here.
 """
 
@@ -22,21 +22,22 @@ from rqps.errors import RqpsError
 from rqps.store.schemas import INSTRUCTIONS
 
 EVENT, UNKNOWN = "Ir", "???"
-"""Callgrind's words for instructions, and for something without a name."""
+"""Callgrind's names for instructions and for a function without a symbol."""
 STUB_INSTRUCTIONS = 3  # of one call, at most
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)(?: (\d+))?")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 ORDER_PATIENCE_S = 120
-"""An order waits for the server's next instruction, which is at most a second away even where all threads sleep."""
+"""Callgrind takes an order at the server's next instruction, at most a second later even if all threads sleep."""
 DEEPEST = 250
-"""Callers that make a function a stack of its own. Stacks of servers have fifty frames; a longer one is a warning."""
+"""The number of callers that distinguish two stacks. Stacks of servers have about fifty frames; longer ones give a
+warning."""
 OPTIONS = (
     "--tool=callgrind",
     "--collect-atstart=no",
     "--instr-atstart=no",  # nothing is counted while it starts and reads its tables
     f"--separate-callers={DEEPEST}",
-    "--compress-mangled=yes",  # else each stack is spelt out, in hundreds of megabytes
+    "--compress-mangled=yes",  # otherwise each stack is spelled out, which takes hundreds of megabytes
     "--trace-children=no",
 )
 _FORM = {"positions": "line", "events": EVENT}
@@ -45,7 +46,7 @@ _FORM = {"positions": "line", "events": EVENT}
 
 @dataclass(frozen=True)
 class Callgrind:
-    """The command that a server runs under, and orders for it while it runs."""
+    """The command line that starts a server under callgrind, and the orders to it while it runs."""
 
     valgrind: Tool
     folder: Path
@@ -66,7 +67,7 @@ class Callgrind:
         return f"--vgdb-prefix={self.folder / 'vgdb'}"
 
     def explained(self, error: RqpsError) -> RqpsError:
-        """The error of a server that did not start, with Valgrind's own messages."""
+        """The error of a server that did not start, with Valgrind's messages."""
         messages = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return RqpsError(
             f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(messages[-15:]),
@@ -74,11 +75,11 @@ class Callgrind:
         )
 
     def begin(self, pid: int) -> None:
-        """Counts from now on. No client may have a command under way, since only its last part would be counted."""
+        """Starts counting. No client may have a command under way, since only its last part would be counted."""
         self._order(pid, "instrumentation", "on")
 
     def end(self, pid: int) -> "Costs":
-        """The counts since `begin`; nothing is counted after it until the next `begin`."""
+        """Stops counting and returns the counts since `begin`."""
         self._order(pid, "dump")
         dumps = list(self.folder.glob("callgrind.out.*"))
         if len(dumps) != 1:
@@ -113,7 +114,7 @@ class Function(NamedTuple):
 
     @property
     def nameless(self) -> bool:
-        """Without a symbol callgrind writes the address instead, which differs between builds and says nothing."""
+        """True for a function without a symbol: callgrind writes its address, which differs between builds."""
         return self.name == UNKNOWN or bool(_ADDRESS.fullmatch(self.name))
 
 
@@ -135,7 +136,7 @@ Costs: TypeAlias = Mapping[Chain, Cost]
 
 
 def read_costs(lines: Iterable[str], name: str) -> Costs:
-    """Everything in one of callgrind's files; a file that is cut off, or does not add up, is an error."""
+    """Reads one of callgrind's files. A file that is truncated or does not add up is an error."""
     reader = _Reader()
     try:
         for line in lines:
@@ -152,7 +153,7 @@ def read_costs(lines: Iterable[str], name: str) -> Costs:
 
 
 class _Reader:
-    """Names and costs so far, by their numbers in brackets. What does not fit is a KeyError or a ValueError."""
+    """Collects names and costs by their numbers in the file. An unexpected line raises KeyError or ValueError."""
 
     def __init__(self) -> None:
         self.number, self.line = 0, ""
@@ -197,7 +198,7 @@ class _Reader:
                 raise ValueError(f"not {_FORM[word]}")
 
     def costs(self) -> Costs:
-        """The costs by chain, each function in the module where its own instructions are."""
+        """The costs by call chain; each function belongs to the module that has its own instructions."""
         chains = {key: self._chain(key) for key in self._costs}
         modules = {chains[key][0]: module for key, module in self._modules.items()}
         costs: dict[Chain, Cost] = defaultdict(Cost)
@@ -207,13 +208,13 @@ class _Reader:
         return costs
 
     def _chain(self, key: str) -> list[str]:
-        """The keys of a function and its callers; its own key alone where it is in no chain."""
+        """The keys of a function and its callers, or the function's own key if it is in no chain."""
         name = self._functions[key]
         return re.findall(r"\(\d+\)", name) if _CHAIN.fullmatch(name) else [key]
 
 
 def _key(names: dict[str, str], text: str) -> str:
-    """The number of a name, which stands for it from the line on that spells it out."""
+    """The number of a name. A line may also define it: "(3) name"."""
     key, spelt_out, name = text.partition(" ")
     if spelt_out:
         names[key] = name
@@ -222,7 +223,7 @@ def _key(names: dict[str, str], text: str) -> str:
 
 
 def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
-    """One row per stack with the instructions of its last frame; they add up to all that was counted."""
+    """One row per stack with the instructions of its last frame. The rows add up to the total."""
     stubs = linker_stubs(costs)
     stacks: dict[tuple[tuple[str, str], ...], Cost] = defaultdict(Cost)
     for chain, cost in costs.items():
@@ -235,7 +236,7 @@ def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
             "role": counted.role,
             "frames": [name for name, _ in stack],
             "modules": [module for _, module in stack],
-            "calls": cost.calls or None,  # callgrind began in the middle of it, and did not see the call
+            "calls": cost.calls or None,  # callgrind started in the middle of this call and did not see its beginning
             "instructions": cost.instructions,
         }
         for stack, cost in stacks.items()
@@ -263,9 +264,8 @@ def linker_stubs(costs: Costs) -> set[Function]:
 
 
 def from_counted(chain: Chain, counted: Counted) -> Chain:
-    """A stack from the counted function on, root first; the whole stack where that function is not in it.
-
-    Callers above it depend on how the thread came to its connection, and nothing there is counted.
+    """The frames of a stack from the counted function on, root first; all frames if that function is not among
+    them. Callers above it depend on how the thread got its connection, and nothing is counted in them.
     """
     ours = (place for place, function in enumerate(chain) if fnmatchcase(function.name, counted.function))
     outermost = max(ours, default=len(chain) - 1)

@@ -1,7 +1,8 @@
-"""Counters of processes and of the host, as the kernel keeps them.
+"""Reads counters of processes and of the host from the kernel.
 
-psutil reads all but three: CPU time in nanoseconds (psutil has ticks of 10 ms), the context switches of all threads
-(psutil has those of the first one), and the busy time of a CPU by its number (psutil lists those that are on).
+psutil reads all but three: CPU time in nanoseconds (psutil has ticks of 10 ms), the context switches of all
+threads (psutil has those of the first thread), and the busy time of a CPU by its number (psutil lists only CPUs
+that are online).
 """
 
 import os
@@ -36,7 +37,7 @@ UNKNOWN = ProcessCounters()
 
 @dataclass(frozen=True)
 class ProcessReading(ProcessCounters):
-    """The counters since the process began. `later - earlier` is what it used in between."""
+    """Counters of a process since it began. `later - earlier` is the usage in between."""
 
     rss_kb: int = 0
     switches_by_thread: Mapping[int, int] | None = field(default=None, repr=False)
@@ -50,9 +51,8 @@ class ProcessReading(ProcessCounters):
 
 @dataclass(frozen=True)
 class HostCounters:
-    """The host columns of the tables `steps` and `counters`. `later - earlier` is what was used in between.
-
-    The disk's columns are None where the directory is on no block device (tmpfs, overlay, a network).
+    """The host columns of the tables `steps` and `counters`. `later - earlier` is the usage in between. The disk's
+    columns are None if the directory is on no block device (tmpfs, overlay, a network file system).
     """
 
     cpu_user_s: float
@@ -82,10 +82,10 @@ def differences(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[st
 
 
 def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int] | None) -> int | None:
-    """Context switches between two readings, exact or None.
+    """Context switches between two readings, or None if the number is not exact.
 
-    The kernel keeps them for each living thread only. It forgets what a thread did between the earlier reading and
-    its end, so a sum would be too small without showing it.
+    The kernel keeps them per living thread. What a thread did between the earlier reading and its end is lost, so the
+    sum would be too small.
 
     >>> switches_between({10: 5, 11: 7}, {10: 6, 11: 9, 12: 4})
     7
@@ -98,14 +98,13 @@ def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int]
 
 
 def threads_ended(earlier: Mapping[int, int], later: Mapping[int, int]) -> int:
-    """Number of threads that ended; one whose count fell is another thread that got the same id."""
+    """The number of threads that ended. A thread whose count fell is a new thread with the same id."""
     return sum(1 for thread, count in earlier.items() if later.get(thread, -1) < count)
 
 
 def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
-    """Counters of a process since it began, also of one that ended but was not reaped yet.
-
-    Context switches are left out where there are more threads than `most_threads`: they take a file of each.
+    """Counters of a process since it began, also of one that ended but was not reaped yet. Context switches are
+    left out above `most_threads` threads, since reading them takes one file per thread.
     """
     try:
         process = psutil.Process(pid)
@@ -115,7 +114,7 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
             switches = _switches_by_thread(pid) if few else None
             try:
                 io = process.io_counters()
-            except psutil.AccessDenied:  # the kernel shows it to those who may trace the process
+            except psutil.AccessDenied:  # readable only for users who may trace the process
                 io = None
     except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError) as error:
         raise ended(pid) from error
@@ -138,7 +137,7 @@ def ended(pid: int) -> RqpsError:
 
 
 def read_processes(pids: Sequence[int], most_threads: int | None = None) -> ProcessReading | None:
-    """Sum of the counters of an engine's processes; None for an engine that has none of its own."""
+    """The sums over an engine's processes; None for an engine without processes of its own."""
     readings = [read_process(pid, most_threads) for pid in pids]
     if len(readings) < 2:
         return readings[0] if readings else None
@@ -152,7 +151,7 @@ def read_processes(pids: Sequence[int], most_threads: int | None = None) -> Proc
 
 
 def cpu_ns(pid: int) -> int:
-    """CPU time of a process, with all its threads, also those that ended, by the scheduler's own clock."""
+    """CPU time of a process and all its threads, including those that ended, from the scheduler's clock."""
     try:
         return time.clock_gettime_ns((~pid << 3) | 2)  # the kernel's name for that clock
     except OSError as error:
@@ -160,12 +159,12 @@ def cpu_ns(pid: int) -> int:
 
 
 def thread_ids(pid: int) -> list[int]:
-    """Ids of all threads of a process; psutil would read a file of each to list them."""
+    """The ids of all threads of a process. psutil would read one file per thread to list them."""
     return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
 
 
 def of_threads(pid: int, file: str) -> Iterator[tuple[int, bytes]]:
-    """A file of /proc for each thread of a process, without those that end meanwhile."""
+    """Yields a file of /proc for each thread of a process, skipping threads that end meanwhile."""
     for thread in thread_ids(pid):
         try:
             yield thread, Path(f"/proc/{pid}/task/{thread}/{file}").read_bytes()
@@ -182,7 +181,7 @@ def _switches_by_thread(pid: int) -> dict[int, int]:
 
 
 def read_host(device: str | None) -> HostCounters:
-    """Counters of the host since it was started; `device` is a name as `device_of` gives it."""
+    """Counters of the host since it booted; `device` is a name from `device_of`."""
     cpu, switches = psutil.cpu_times(), psutil.cpu_stats()
     disk = psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
     return HostCounters(
@@ -206,7 +205,7 @@ def _reads_and_writes(io: Any) -> dict[str, Any]:
 
 
 def read_host_state() -> dict[str, float | None]:
-    """Load, free memory and the CPUs' frequency now, by the names of the host's columns of `counters`."""
+    """The load, free memory and CPU frequency now, named like the host's columns of `counters`."""
     return {
         "host_load_1min": os.getloadavg()[0],
         "host_memory_available_kb": psutil.virtual_memory().available // 1024,
@@ -216,13 +215,14 @@ def read_host_state() -> dict[str, float | None]:
 
 @cache
 def _frequency_is_measured() -> bool:
-    """False where psutil gives a constant from boot: no driver sets the frequency, nor does the CPU count cycles."""
+    """False if psutil would return a constant from boot: no driver sets the frequency and the CPU does not count
+    cycles."""
     drivers = Path("/sys/devices/system/cpu/cpufreq").glob("policy*")
     return any(drivers) or " aperfmperf" in Path("/proc/cpuinfo").read_text()
 
 
 def read_busy_s(cpus: Collection[int]) -> float:
-    """Seconds that these CPUs have worked so far, for whomever."""
+    """Seconds that these CPUs were busy since boot, for any process."""
     names = {f"cpu{cpu}" for cpu in cpus}
     busy_ticks = 0
     for line in Path("/proc/stat").read_text().splitlines():

@@ -24,7 +24,7 @@ LEAST_GB, ENOUGH_GB = 2, 4
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at. Effect and fix are shown where it is not ok."""
+    """Something that the doctor looked at. Effect and fix are shown unless it is ok."""
 
     name: str
     level: Level
@@ -64,7 +64,7 @@ def render(findings: Iterable[Finding], width: int | None = None) -> str:
 
 
 class Trait(NamedTuple):
-    """One fact of the machine that makes numbers worse where it has an unlucky value."""
+    """A fact of the machine that can make numbers worse, and the values that do."""
 
     fact: str
     name: str
@@ -157,7 +157,7 @@ TRAITS = (
 
 
 def machine_findings(machine: Machine) -> list[Finding]:
-    """Findings about CPUs and memory; a fact that the machine does not give has none."""
+    """The findings about CPUs and memory, without facts that the machine does not report."""
     findings = [_cpus(machine["cpus_allowed"]), _virtual(machine)]
     for trait in TRAITS:
         value = machine.get(trait.fact)

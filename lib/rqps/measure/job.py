@@ -1,6 +1,6 @@
-"""One run as a file that says everything: written by the command, read by the run's notebook.
+"""The job: a file that describes one run completely, written by the command and read by the run's notebook.
 
-Names of runs.yaml are looked up, builds found and options translated once, by the command.
+The command looks up the names of runs.yaml, finds the builds and translates the options once.
 """
 
 import re
@@ -27,9 +27,9 @@ from rqps.study import Run
 from rqps.workloads import PARAMETERS, Workload, workload
 
 JOB = f"{LOGS}/job.json"
-"""In a run's folder: everything about the run, for its notebook."""
+"""The name of the job's file in a run's folder."""
 TAKEN = ("already in use", "Unable to lock", "Another process with")
-"""Messages of a server that needs something that only one server can have."""
+"""Server messages about a resource that only one server can use at a time."""
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
@@ -38,18 +38,19 @@ def _read(value: Any, info: ValidationInfo) -> Any:
 
 
 def member_folder(folder: Path, run: Run) -> Path:
-    """The folder of the tables of one dbms, in the folder of a run; the same one where the run is no duet."""
+    """The folder of one dbms in a run's folder; the run's folder itself unless the run is a duet."""
     return folder / (run.side or "")
 
 
 class Job(BaseModel):
-    """A run that is ready to be measured: build found, options translated, tables loaded, CPUs chosen."""
+    """A run that is ready to be measured: its build is located, options are translated, tables loaded, CPUs
+    chosen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: Run
     folder: Path
-    """The run's folder, with the folders of its members where it is a duet."""
+    """The run's folder, which contains one folder per dbms in a duet."""
     prepared: Annotated[
         Prepared,
         PlainValidator(_read),
@@ -57,15 +58,15 @@ class Job(BaseModel):
     ]
     """The dbms, prepared by its engine."""
     data: Path
-    """Loaded tables; the run's server starts on a copy of them."""
+    """The loaded tables. The run's server works on a copy of them."""
     placements: dict[int, Placement]
-    """CPUs for each number of clients that a step has."""
+    """The CPUs for each number of clients in the run's steps."""
     git_revision: str | None
-    """The commit of the folder that has the runs.yaml."""
+    """The git commit of the folder with the runs.yaml."""
     beside: tuple["Job", ...] = ()
-    """The other sides of its duet, with the same folder and placements."""
+    """The other sides of a duet, with the same folder and placements."""
     published_in: Path | None = None
-    """The study's folder, where the run's notebook itself has to give the run's folder its name."""
+    """The study's folder, if the run's notebook has to publish the run itself; None if `rqps run` does."""
 
     @property
     def members(self) -> tuple["Job", ...]:
@@ -82,7 +83,7 @@ class Job(BaseModel):
 
     @property
     def placement(self) -> Placement:
-        """The placement of the whole run, in which its server starts."""
+        """The placement of the run as a unit, with which its server starts."""
         return placement.of_run(self.placements)
 
     def placement_of(self, step: str) -> Placement:
@@ -121,13 +122,13 @@ class Job(BaseModel):
 
 
 def read_job(file: str | Path) -> Job:
-    """Reads the file in which a run was looked up."""
+    """Reads a job from its file."""
     return Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Everything that the runs of a dbms have in common, looked up once."""
+    """All that the runs of one dbms have in common."""
 
     prepared: Prepared
     data: Path
@@ -138,13 +139,13 @@ class Ready:
 
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
-    """Fetches each build, loads each table once, and translates each config, so that a mistake shows at once and no
-    run waits for it. By dbms; the runs are those of one study."""
+    """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
+    first run. The result is by dbms; all runs are of one study."""
     refuse_without_memory(runs)
     one, modes = runs[0], {run.mode for run in runs}
     load = workload(one.workload)
     for servers in {len(run.members) for run in runs}:
-        load.tools(one.parameters, servers)  # fetched, or found to be missing, before anything is measured
+        load.tools(one.parameters, servers)  # fetched, or reported missing, before anything is measured
     if "stacks" in modes:
         perf(say)
         sampled_event()
@@ -160,7 +161,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
 
 
 def foresee(runs: Sequence[Run]) -> list[RqpsError]:
-    """The errors of `make_ready` that can be found without fetching or starting anything."""
+    """The errors of `make_ready` that show without fetching or starting anything."""
     if not runs:
         return []
     dbms = {run.dbms: run for unit in runs for run in unit.members}.values()
@@ -177,7 +178,7 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
 
 
 def cpus_of(run: Run) -> dict[int, Placement]:
-    """The CPUs for each number of clients that a step of a run has."""
+    """The CPUs for each number of clients in a run's steps."""
     load = workload(run.workload)
     clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
     return placement.by_clients(run.placement, clients, load.places_connections(len(run.members)))
@@ -194,7 +195,7 @@ def refuse_uncountable(runs: Sequence[Run]) -> None:
 
 
 def refuse_without_memory(runs: Sequence[Run]) -> None:
-    """Refuses duets whose servers do not all have room in memory at once: they would be measured as they swap."""
+    """Refuses duets whose servers do not fit into memory together: they would swap while they are measured."""
     together = [run.members for run in runs if run.beside]
     memory = [(sum(engine_of(run.build_spec).memory_bytes(run) for run in some), len(some)) for some in together]
     needed, servers = max(memory, default=(0, 0))

@@ -1,6 +1,8 @@
-"""The machine as a dictionary of facts, stored with every run; a fact that a machine does not give has no entry.
+"""Describes the machine as a dictionary of facts, which is stored with every run. A fact that the machine does not
+report is left out.
 
-Facts of the system are read below a root folder, which psutil can't: so tests describe machines of every kind.
+Facts of the system are read below a root folder, so that tests can describe machines of every kind; psutil can't
+do that.
 """
 
 import errno
@@ -18,19 +20,21 @@ from typing import Any, TypeAlias
 import psutil
 
 Value: TypeAlias = str | int | float | bool | list[str] | dict[str, str]
-FICLONE = 0x40049409  # of <linux/fs.h>: let one file share the blocks of another
+FICLONE = 0x40049409  # from <linux/fs.h>: lets one file share the blocks of another
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 
 
 def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, Value]:
-    """Everything known, ready for JSON. No names of users or hosts, no addresses, no serial numbers."""
+    """All facts, ready for JSON. They contain no names of users or hosts, no addresses and no serial numbers."""
     kernel, cpu, cpuinfo = root / "proc/sys/kernel", root / "sys/devices/system/cpu", root / "proc/cpuinfo"
     lowest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_min_freq")]
     highest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # with turbo
     now_mhz = [float(mhz) for mhz in re.findall(r"^cpu MHz\s*: ([\d.]+)$", text(cpuinfo) or "", re.MULTILINE)]
     caches = _each(cpu, "cpu0/cache/index*/size")
-    no_turbo = flag(cpu / "intel_pstate/no_turbo")  # Intel's driver has a switch for off, the others have one for on
+    no_turbo = flag(
+        cpu / "intel_pstate/no_turbo"
+    )  # Intel's driver has a switch that turns turbo off, the others have one that turns it on
     flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
     is_guest = " hypervisor" in (text(cpuinfo) or "")
     hypervisor = _hypervisor(root, is_guest)
@@ -77,19 +81,19 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
 
 
 def _pages_out(kdamonds: Path) -> bool | None:
-    """True where the kernel watches memory (DAMON) and gives away what it finds cold; None where it watches none."""
+    """True if the kernel (DAMON) reclaims memory that it finds cold; None if it watches no memory."""
     watching = [path for path in kdamonds.glob("[0-9]*") if text(path / "state") == "on"]
     actions = {text(path) for folder in watching for path in folder.glob("contexts/*/schemes/*/action")}
     return "pageout" in actions if watching else None
 
 
 def disk_facts(directory: Path) -> dict[str, Value | None]:
-    """Facts of the disk below a directory that exists."""
+    """Facts of the disk that holds an existing directory."""
     mount, device = mount_of(directory), device_of(directory)
-    # Options with paths are left out: they belong to nobody but the machine's owner.
+    # Options with paths are left out, since they can contain private names.
     options = sorted({option for option in mount.opts.split(",") if "/" not in option}) if mount else None
     disk = Path("/sys/class/block", (device or "none").replace("/", "!")).resolve()
-    if not (disk / "queue").exists():  # a partition has its own folder inside the disk's
+    if not (disk / "queue").exists():  # sysfs has a partition's folder inside the disk's
         disk = disk.parent
     return {
         "file_system": mount.fstype if mount else None,
@@ -100,21 +104,20 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
         "io_scheduler": choice(disk / "queue/scheduler"),
         "write_cache": text(disk / "queue/write_cache"),
         "can_reflink": can_reflink(directory),
-        "disk_free_kb": psutil.disk_usage(str(directory)).free // 1024,  # for ordinary users
+        "disk_free_kb": psutil.disk_usage(str(directory)).free // 1024,  # readable for ordinary users
     }
 
 
 def mount_of(path: Path) -> Any:
-    """The mount that holds a path, as psutil describes it: the last one over the longest matching directory."""
+    """The mount that holds a path: the last one mounted over the longest matching directory."""
     real = path.resolve()
     mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]
     return max(reversed(mounts), key=lambda mount: len(mount.mountpoint), default=None)
 
 
 def device_of(path: Path) -> str | None:
-    """Name of the device or partition that holds a path, as its counters have it; None where there is none.
-
-    btrfs and the like give their files a made-up device, so the one they were mounted from is taken.
+    """The device or partition that holds a path, named as in its counters; None if there is none. btrfs and others
+    give their files a virtual device, so the device they were mounted from is used.
     """
     device = path.stat().st_dev
     if os.major(device) == 0:
@@ -128,13 +131,13 @@ def device_of(path: Path) -> str | None:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path itself or the nearest folder above it that is there."""
+    """The path itself, or the nearest existing folder above it."""
     absolute = path.absolute()
     return next(place for place in (absolute, *absolute.parents) if place.exists())
 
 
 def can_reflink(directory: Path) -> bool | None:
-    """Tried with two files that have no name; None where nothing may be written."""
+    """True if the file system can clone files, tried with two unnamed files; None if nothing may be written."""
     try:
         with tempfile.TemporaryFile(dir=directory) as source, tempfile.TemporaryFile(dir=directory) as copy:
             source.write(bytes(4096))
@@ -146,10 +149,10 @@ def can_reflink(directory: Path) -> bool | None:
 
 
 def text(path: Path) -> str | None:
-    """A file's text, without the white space around it; None where there is no file or it is empty."""
+    """A file's text without surrounding white space; None if the file does not exist or is empty."""
     try:
         return path.read_text(errors="replace").strip() or None
-    except OSError:  # missing, not permitted, or a device that can't answer
+    except OSError:  # missing, not permitted, or a device that does not answer
         return None
 
 
@@ -164,13 +167,13 @@ def flag(path: Path) -> bool | None:
 
 
 def choice(path: Path) -> str | None:
-    """The word in brackets of a file that lists what could be chosen: `always [madvise] never`."""
+    """The chosen word of a file that lists the choices: `always [madvise] never`."""
     content = text(path)
     return content and (content.partition("[")[2].partition("]")[0] or content)
 
 
 def field(path: Path, name: str) -> str | None:
-    """The first `name: value` or `name=value` of a file."""
+    """The first value of a name in a file of lines `name: value` or `name=value`."""
     match = re.search(rf"^{re.escape(name)}\s*[:=](.*)$", text(path) or "", re.MULTILINE)
     return match[1].strip().strip('"') if match else None
 
@@ -181,7 +184,7 @@ def first_number(path: Path) -> float | None:
 
 
 def common(words: Iterable[str]) -> str | None:
-    """One word if several CPUs agree, else all their words."""
+    """One word if the CPUs agree, otherwise all their words."""
     return ", ".join(sorted(set(words))) or None
 
 
@@ -199,17 +202,19 @@ def parse_cpu_list(text: str) -> set[int]:
 
 
 def _each(folder: Path, pattern: str) -> list[str]:
-    """Texts of all files of a pattern that have one."""
+    """The texts of all files that match a pattern, without empty ones."""
     return [content for path in sorted(folder.glob(pattern)) if (content := text(path))]
 
 
 def _quota_cpus(root: Path) -> float | None:
-    """The limit of our control group or one above it; None where there is none."""
+    """The tightest limit of our control group and the groups above it; None if there is none."""
     base = root / "sys/fs/cgroup"
     limits = []
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
-        if not controllers or "cpu" in controllers.split(","):  # version 2 has one tree, version 1 one per controller
+        if not controllers or "cpu" in controllers.split(
+            ","
+        ):  # cgroup version 2 has one tree, version 1 one tree per controller
             own = base / controllers / path.lstrip("/")
             for folder in (folder for folder in (own, *own.parents) if folder.is_relative_to(base)):
                 version_2 = (text(folder / "cpu.max") or "").split()
@@ -220,7 +225,7 @@ def _quota_cpus(root: Path) -> float | None:
 
 
 def _hypervisor(root: Path, is_guest: bool) -> str | None:
-    """The kernel's own word, then systemd's (it knows many), then the maker of the board."""
+    """The hypervisor, as the kernel, systemd (which knows many) or the maker of the board names it."""
     if kind := text(root / "sys/hypervisor/type"):
         return kind
     if root == Path("/") and (program := shutil.which("systemd-detect-virt")):

@@ -27,11 +27,12 @@ from rqps.store.schemas import COUNTERS, SLICES
 from rqps.workloads import Load, StoppableLoad
 
 OTHERS_WORTH_A_WARNING = 0.15
-"""Share of one CPU that other processes use, on the CPUs of the server and the load generator."""
+"""Share of one CPU that other processes use on the CPUs of the server and the load generator."""
 STEAL_WORTH_A_WARNING = 0.02
-"""Share of the host's CPU time; above it, the numbers depend on the neighbours as well."""
+"""Share of the host's CPU time that the hypervisor gives to other guests. Above it, the neighbours affect the
+numbers."""
 INCOMPLETE_WORTH_A_WARNING = 0.001
-"""Share of the instructions in stacks whose beginning is not known."""
+"""Share of the instructions in stacks whose outermost frames are unknown."""
 
 
 def mode_tools(job: Job) -> dict[str, str]:
@@ -48,7 +49,7 @@ def mode_tools(job: Job) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Observed:
-    """Columns of the step's row in `steps` of one server, and rows of tables of its own."""
+    """The columns of one server's row in `steps`, and the rows of other tables."""
 
     columns: dict[str, Any]
     tables: dict[str, pl.DataFrame]
@@ -56,7 +57,7 @@ class Observed:
 
 
 def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -> list[Observed]:
-    """Observes a step on all its servers as the run's mode demands: under one load, or one load per server."""
+    """Observes a step on all its servers in the run's mode, under one load or one load per server."""
     first, load = servings[0], loads[0]
     if len(loads) > 1:
         return observe_in_turns(servings, loads, step)
@@ -68,7 +69,7 @@ def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -
 
 
 def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profiling | None = None) -> list[Observed]:
-    """Reads all counters at the begin and end of the measured part, and once per second in between."""
+    """Reads all counters at both ends of the measured part, and once per second in between."""
     job = servings[0].job
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
@@ -92,11 +93,11 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
-    in_the_load = load.pid in whose[0][0]  # an engine without a process of its own
+    in_the_load = load.pid in whose[0][0]  # true of an engine without a process of its own
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(columns["server_cpu_s"] or 0 for columns in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
-    if len(servings) > 1:  # counters of load generator and host include all servers
+    if len(servings) > 1:  # counters of the load generator and the host include all servers
         used = [{name: n if name.startswith("server_") else None for name, n in columns.items()} for columns in used]
     observed = []
     for serving, columns, sampler, (before, events), (after, later) in zip(
@@ -109,7 +110,7 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
 
 
 def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad], step: str) -> list[Observed]:
-    """Observes a step on servers of which one runs at a time, each under its own load: all counters are its own."""
+    """Observes a step whose servers run one at a time, each under its own load. All counters are the server's own."""
     run, where = servings[0].job.run, servings[0].job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     sides = [
@@ -156,7 +157,7 @@ def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator
 
 
 def sample(serving: Serving, load: Load, step: str) -> Observed:
-    """Observes a step as in any run, and samples stacks of the server meanwhile."""
+    """Observes a step as in any run and samples the server's stacks at the same time."""
     server, where = serving.server, serving.job.placement_of(step)
     sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with profiling(server, where, sampling) as profiling_step:
@@ -171,9 +172,9 @@ def sample(serving: Serving, load: Load, step: str) -> Observed:
 
 
 def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
-    """Counts every instruction that the server spends on the load's commands.
+    """Counts every instruction that the server executes for the load's commands.
 
-    The counters read meanwhile are those of the server under callgrind: they show how long this took, no more.
+    The other counters are of the server under callgrind: they show only how long this took.
     """
     device = device_of(server.directory)
     load.wait_for_begin()

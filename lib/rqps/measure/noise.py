@@ -1,6 +1,6 @@
-"""Evenness of the CPUs when nothing is measured: equal pieces of work, timed on each CPU at once.
+"""Measures how evenly the CPUs run while nothing is measured: equal pieces of work, timed on each CPU at once.
 
-The part that spins is this file run as a program, with Python's standard library alone, so that it starts in
+The part that spins is this file run as a program, with the standard library alone, so that it starts in
 milliseconds and shares no interpreter with anything else.
 """
 
@@ -22,13 +22,13 @@ MOST_CPUS = 8
 
 @dataclass(frozen=True)
 class Noise:
-    """Disturbances of one CPU's equal work. Shares are of the time that the work took."""
+    """Interference with equal work on one CPU. Shares are of the time that the work took."""
 
     cpu: int
     piece_us: float
-    """Time of an undisturbed piece: a tenth of them were faster."""
+    """The time of an undisturbed piece, the 10th percentile."""
     lost_share: float
-    """All time beyond the undisturbed one, whoever took it."""
+    """All time beyond the undisturbed time, whatever used it."""
     waited_share: float
     """Time in which other processes of this machine had the CPU."""
     stolen_share: float
@@ -40,7 +40,7 @@ class Noise:
 
 
 def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
-    """Spins on all these CPUs at once, or on some of them evenly chosen where there are many."""
+    """Spins on all these CPUs at once, or on a few evenly chosen ones if there are many."""
     every = sorted(cpus)
     chosen = every if len(every) <= MOST_CPUS else [every[i * len(every) // MOST_CPUS] for i in range(MOST_CPUS)]
     start_ns = time.monotonic_ns() + round(START_DELAY_S * 1e9)
@@ -56,7 +56,7 @@ def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
 
 
 def summarise(cpu: int, done_ns: list[int], cpu_ns: int, stolen_s: float) -> Noise:
-    """Noise from the moments at which pieces were done; the first moment is the start."""
+    """Computes noise from the moments at which pieces were done; the first moment is the start."""
     pieces = [later - earlier for earlier, later in pairwise(done_ns)]
     whole_ns = done_ns[-1] - done_ns[0]
     pace_ns = percentile(pieces, 10)
@@ -78,7 +78,7 @@ def summarise(cpu: int, done_ns: list[int], cpu_ns: int, stolen_s: float) -> Noi
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The value below which that many are, without interpolation.
+    """The percentile of the values, without interpolation.
 
     >>> percentile([4, 1, 3, 2, 5], 10), percentile([4, 1, 3, 2, 5], 50), percentile([7], 90)
     (1, 3, 7)

@@ -1,5 +1,5 @@
-"""Notes on the work under way, for other processes: in a run's folder for whoever watches it, and in the study's for
-`rqps status` in another terminal."""
+"""Notes about the current work for other processes: in a run's folder for the process that watches it, and in the
+study's folder for `rqps status`."""
 
 import json
 import socket
@@ -23,13 +23,13 @@ class Notes:
         self.folder = folder
 
     def doing(self, what: str) -> None:
-        """Writes down the current work; several threads may call it."""
+        """Writes down the current work. Several threads may call it."""
         unfinished = self.folder / f".progress-{threading.get_ident()}.txt"
         unfinished.write_text(what)
         unfinished.rename(self.folder / DOING)
 
     def process(self, pid: int) -> None:
-        """Notes a process that has to end before the run has."""
+        """Notes the id of a process that has to end before the run ends."""
         with (self.folder / PIDS).open("a") as pids:
             pids.write(f"{pid}\n")
 
@@ -45,11 +45,12 @@ def noted(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """The run of a study that is measured now, noted when it begins: while it is measured, nothing is written."""
+    """The run of a study that is being measured. It is written when the run begins; during the run nothing is
+    written."""
 
     pid: int
     what: str
-    """The run, with its number among all; or why none is measured."""
+    """The run and its number among all runs, or the reason why none is being measured."""
     partial: str
     """The name of the run's hidden folder; empty while none is measured."""
     ends_s: float
@@ -64,8 +65,8 @@ class UnderWay:
 
     @classmethod
     def of(cls, folder: Path) -> "list[UnderWay]":
-        """Those of a study's folder, one for each host that measures it. One that another host has noted is believed,
-        since its process can't be seen from here."""
+        """The notes in a study's folder, one per host that measures it. A note of another host is trusted, since
+        its process is not visible from here."""
         every = []
         for path in sorted(folder.glob(f"{UNDER_WAY}*")):
             with suppress(OSError, ValueError, TypeError):

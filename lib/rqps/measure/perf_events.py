@@ -1,8 +1,9 @@
-"""Events that the kernel counts for us (perf_event_open): instructions and cycles of one process, and permissions.
+"""Events that the kernel counts (perf_event_open): instructions and cycles of one process, and the permission to use
+them.
 
-Nothing is sampled and nothing interrupts the server: the kernel switches counters with threads, also with those that
-start later. Only the server's own code is counted, without the kernel's: every user may count that much, and it is
-what callgrind counts. psutil has none of this.
+Nothing is sampled and nothing interrupts the server: the kernel switches counters with threads, including threads
+that start later. Only user-space code is counted: every user may count that, and it is what callgrind counts.
+psutil has none of this.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from rqps.measure.counters import thread_ids
 from rqps.measure.machine import number
 
 PERF_EVENT_OPEN = 298  # the system call's number on x86-64
-ATTRIBUTES_BYTES = 64  # the first version of the kernel's structure, which every kernel takes
+ATTRIBUTES_BYTES = 64  # the first version of the kernel's structure, which every kernel accepts
 DISABLED, INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
 TIME_ENABLED, TIME_RUNNING = 1 << 0, 1 << 1
 CLOSE_ON_EXEC = 1 << 3
@@ -27,7 +28,7 @@ NO_PERMISSION = (errno.EACCES, errno.EPERM)
 
 
 class Event(NamedTuple):
-    """Something that the kernel can count, by its own numbers for it."""
+    """An event that the kernel can count, by the kernel's numbers."""
 
     kind: int
     config: int
@@ -35,12 +36,12 @@ class Event(NamedTuple):
 
 CYCLES, INSTRUCTIONS = Event(0, 0), Event(0, 1)
 CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
-"""Nanoseconds on a CPU, which the kernel counts on every machine."""
+"""Nanoseconds on a CPU, which every machine can count."""
 HARDWARE = {"instructions": INSTRUCTIONS, "cycles": CYCLES}
 
 
 def _open(event: Event, flags: int, *, thread: int = -1, cpu: int = -1) -> int:
-    """A counter of one thread, or of one CPU, as a file descriptor."""
+    """Opens a counter of one thread or of one CPU; returns its file descriptor."""
     fields = (event.kind, ATTRIBUTES_BYTES, event.config, 0, 0, TIME_ENABLED | TIME_RUNNING, flags)
     attributes = struct.pack("=IIQQQQQ", *fields).ljust(ATTRIBUTES_BYTES, b"\0")
     libc = ctypes.CDLL(None, use_errno=True)
@@ -51,7 +52,7 @@ def _open(event: Event, flags: int, *, thread: int = -1, cpu: int = -1) -> int:
 
 
 def refusal(event: Event, *, whole_cpu: bool) -> int:
-    """Error number with which the kernel refuses to count this event for us; 0 where it counts."""
+    """The error number with which the kernel refuses to count this event for us; 0 if it counts."""
     try:
         where = {"cpu": min(os.sched_getaffinity(0))} if whole_cpu else {"thread": 0}
         os.close(_open(event, DISABLED if whole_cpu else DISABLED | EXCLUDE_KERNEL, **where))
@@ -61,7 +62,7 @@ def refusal(event: Event, *, whole_cpu: bool) -> int:
 
 
 def sampling_refused() -> tuple[str, str] | None:
-    """Reason and fix where this user may not sample whole CPUs; None where it may."""
+    """The reason and the fix if this user may not sample CPUs; None if the user may."""
     error = refusal(CPU_CLOCK, whole_cpu=True)
     if error in NO_PERMISSION:
         paranoid = number(SETTINGS / "perf_event_paranoid")
@@ -72,12 +73,12 @@ def sampling_refused() -> tuple[str, str] | None:
 
 
 class EventCounters:
-    """Counts events of all threads of processes, from now on; an event that can't be counted here reads as None."""
+    """Counts events of all threads of processes from now on. An event that this machine can't count reads as None."""
 
     def __init__(self, pids: Sequence[int], events: Mapping[str, Event] = HARDWARE) -> None:
         self._descriptors = {name: _open_all(pids, event) for name, event in events.items()}
         self.shared: set[str] = set()
-        """Events that had a counter of the CPU for a part of the time only, since others wanted one too."""
+        """Events that had a hardware counter only part of the time, since other programs used it too."""
 
     def close(self) -> None:
         for descriptors in self._descriptors.values():
@@ -85,7 +86,7 @@ class EventCounters:
                 os.close(descriptors.pop())
 
     def read(self) -> dict[str, int | None]:
-        """The sums over all threads so far, also of those that have ended; None where they are not known."""
+        """The sums over all threads so far, including ended ones; None if unknown."""
         counts: dict[str, int | None] = dict.fromkeys(self._descriptors)
         for name, descriptors in self._descriptors.items():
             read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
@@ -97,14 +98,14 @@ class EventCounters:
 
 
 def _open_all(pids: Sequence[int], event: Event) -> list[int]:
-    """A counter for each thread, or none at all: a sum without some threads would be a wrong number."""
+    """Opens a counter for each thread, or none at all: a sum without some threads would be wrong."""
     descriptors: list[int] = []
     for thread in sorted(thread for pid in pids for thread in thread_ids(pid)):
         try:
             descriptors.append(_open(event, INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, thread=thread))
         except ProcessLookupError:
-            continue  # it ended since the list was made
-        except OSError:  # the machine has no such event, or we may open no more files
+            continue  # it ended after the list was made
+        except OSError:  # the machine has no such event, or the limit of open files is reached
             for descriptor in descriptors:
                 os.close(descriptor)
             return []

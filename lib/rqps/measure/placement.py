@@ -1,7 +1,7 @@
-"""CPUs for server, load generator and observer: chosen for the host, set, and read back.
+"""Chooses the CPUs for server, load generator and observer, sets them, and reads them back.
 
-psutil's affinity is that of one thread; we set and verify every thread of a process. `by-connection`, the load
-generator itself places its clients and the threads that serve them, within the CPUs that it was given.
+psutil's affinity is that of one thread; we set and verify every thread of a process. With `by-connection` the load
+generator places its clients and the threads that serve them, within the CPUs that it was given.
 """
 
 import os
@@ -17,15 +17,15 @@ from rqps.study import PlacementKind
 BY_CONNECTION = "by-connection"
 SYSTEM = Path("/sys/devices/system/cpu")
 CPUS_TO_SPLIT = 4
-"""With fewer CPUs dividing does not pay: server and generator would wait for each other."""
+"""With fewer CPUs, splitting does not pay: server and generator would wait for each other."""
 
 
 def choose(
     kind: PlacementKind | None, threads: int, cpus: Iterable[int] | None = None, connections: bool = False
 ) -> Placement:
-    """Places the processes of a step with that many client threads; `kind` None lets the host decide.
+    """Places the processes of a step with that many client threads. If `kind` is None, the host decides.
 
-    `cpus` are those that we may use, by default all that this process may run on. `connections` is true for a load
+    `cpus` are the CPUs that we may use, by default all that this process may run on. `connections` is true for a load
     generator that can place each of its connections.
 
     >>> choose("split", 4, cpus=[0]).kind
@@ -49,14 +49,15 @@ def choose(
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
     if kind == "split":
         return _split(usable)
-    shared = usable[-1]  # the first CPU serves most interrupts; nobody else on this one's core if that can be
+    shared = usable[-1]  # the first CPU serves most interrupts; if possible nobody else runs on this CPU's core
     other_cores = tuple(sorted(cpu for core in cores(usable) if shared not in core for cpu in core))
     observer = other_cores or usable[:-1] or usable
     return Placement(kind=kind, server_cpus=(shared,), client_cpus=(shared,), observer_cpus=observer)
 
 
 def _split(usable: tuple[int, ...]) -> Placement:
-    """About a quarter for the generator, in whole cores where there are two; the observer sits with it."""
+    """Gives the generator about a quarter, in complete cores if there are at least two; the observer runs beside
+    it."""
     if len(usable) < 2:
         raise RqpsError(
             f"placement split: needs 2 CPUs at least, there is only CPU {usable[0]}",
@@ -71,12 +72,12 @@ def _split(usable: tuple[int, ...]) -> Placement:
 
 
 def by_clients(kind: PlacementKind | None, clients: Iterable[int], connections: bool = False) -> dict[int, Placement]:
-    """Placements by number of clients: another number may suit the host in another way."""
+    """Placements by number of clients, since different numbers may need different placements."""
     return {number: choose(kind, number, connections=connections) for number in dict.fromkeys(clients)}
 
 
 def of_run(placements: Mapping[int, Placement]) -> Placement:
-    """The placement of a whole run; where its steps differ, every CPU that any of them uses."""
+    """The placement of a run: if its steps differ, every CPU that any of them uses."""
     first, *others = placements.values()
     if all(other == first for other in others):
         return first
@@ -88,9 +89,8 @@ def of_run(placements: Mapping[int, Placement]) -> Placement:
 
 
 def reasons(kind: PlacementKind | None, placements: Mapping[int, Placement]) -> str:
-    """Sentences on CPUs and reasons, one for each number of clients that makes a difference.
-
-    `kind` is the kind asked for, if any.
+    """Sentences that name the CPUs and the reason, one for each number of clients that makes a difference. `kind` is
+    the requested kind, if any.
 
     >>> shared = choose(None, 1, cpus=[0, 1])
     >>> reasons(None, {1: shared, 2: shared})
@@ -119,7 +119,7 @@ def reasons(kind: PlacementKind | None, placements: Mapping[int, Placement]) -> 
 def apply(pid: int, cpus: Collection[int]) -> None:
     """Pins a process with all its threads to these CPUs."""
     done: set[int] = set()
-    while new := _threads(pid) - done:  # a thread not yet pinned can start another meanwhile
+    while new := _threads(pid) - done:  # a thread that is not pinned yet can start another one meanwhile
         for thread in new:
             try:
                 os.sched_setaffinity(thread, cpus)
@@ -134,7 +134,8 @@ def apply(pid: int, cpus: Collection[int]) -> None:
 
 
 def verify(pid: int, cpus: Collection[int], within: bool = False) -> None:
-    """Reads back the CPUs of every thread of a process and compares: they are these, or, `within`, none but these."""
+    """Reads back the CPUs of every thread of a process and checks that they are these, or, with `within`, only
+    these."""
     for thread in _threads(pid):
         try:
             actual = os.sched_getaffinity(thread)
@@ -148,7 +149,7 @@ def verify(pid: int, cpus: Collection[int], within: bool = False) -> None:
 
 
 def cpu_list(cpus: Collection[int]) -> str:
-    """CPUs in words.
+    """Names CPUs in words.
 
     >>> cpu_list([3]), cpu_list([0, 1, 2, 5])
     ('CPU 3', 'CPUs 0-2,5')

@@ -1,4 +1,4 @@
-"""`perf record` beside a step, and the event, the rate and the way of following stacks that suit machine and user."""
+"""Runs `perf record` beside a step, with the event, rate and unwinding that suit the machine and the user."""
 
 import mmap
 import os
@@ -25,15 +25,16 @@ from rqps.store.schemas import CALLERS
 
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
-"""On each CPU; not a whole thousand, which would be in step with the kernel's own clock."""
-COPIES_PER_S = 199  # the same where each sample needs a copy of the stack
+"""Samples per second on each CPU. A round number would run in step with the kernel's own clock."""
+COPIES_PER_S = 199  # the rate if each sample needs a copy of the stack
 CALLERS_PER_S = 97
-"""Samples with a copy beside the others, on all CPUs together: callers of functions without frame pointers."""
+"""Rate of samples with a copy of the stack, on all CPUs together: they find the callers of functions without frame
+pointers."""
 STACK_BYTES = 32768
 BUFFER = "8M"  # for each CPU: room for some seconds in which perf has to wait
 PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
 KB_PER_PROLOGUE = 8
-"""At most, of code: with frame pointers there is one prologue in each KB, else next to none."""
+"""At most this much code per prologue: code with frame pointers has one in each KB, other code almost none."""
 LOADED, EXECUTABLE = 1, 1  # of ELF
 READY_PATIENCE_S = 60
 WRITE_PATIENCE_S = 120
@@ -41,7 +42,7 @@ WRITE_PATIENCE_S = 120
 
 @dataclass(frozen=True)
 class Sampling:
-    """Event, rate and way of following stacks."""
+    """The event, the rate and the unwinding."""
 
     event: str
     samples_per_s: int
@@ -60,15 +61,15 @@ class Sampling:
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         events = ["-e", f"{clock},{copy}/"]
         if self.unwinding == "frame pointers":
-            # The copies come first: perf 6.1 unwinds them as the first event wants it.
+            # The copies come first: perf 6.1 unwinds them as the first event asks.
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
-        # perf has to see where data are mapped: programs have the tables for unwinding there.
+        # perf has to see where data is mapped: programs keep their unwind tables there.
         return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
 
 
 def choose_sampling(program: Path, cpus: int) -> Sampling:
-    """The sampling of this program on so many CPUs of this machine; an error where this user may not."""
+    """Chooses the sampling of a program on that many CPUs; an error if this user may not sample."""
     highest = number(SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
     unwinding: Unwinding = "frame pointers" if has_frame_pointers(program) else "DWARF"
     return Sampling(
@@ -81,7 +82,7 @@ def choose_sampling(program: Path, cpus: int) -> Sampling:
 
 
 def sampled_event() -> str:
-    """The event to sample: cycles where there are hardware counters, else the CPU's clock."""
+    """The event to sample: cycles if there are hardware counters, otherwise the CPU's clock."""
     if refusal(CYCLES, whole_cpu=True) == 0:
         return "cycles"
     if refused := sampling_refused():
@@ -92,7 +93,7 @@ def sampled_event() -> str:
 
 @cache
 def has_frame_pointers(program: Path) -> bool:
-    """True where the functions of a program begin as a compiler begins them with frame pointers."""
+    """True if functions of a program begin with the prologue of code with frame pointers."""
     symbols = code_bytes = 0
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         for start, end in _code(content):
@@ -112,7 +113,7 @@ def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class Recording:
-    """A perf that has its counters open on the server's CPUs, and samples from `begin` to `end`."""
+    """A running perf with open counters on the server's CPUs, which samples from `begin` to `end`."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path
@@ -138,7 +139,7 @@ class Recording:
         self._order("disable")
 
     def finish(self) -> None:
-        """Waits until perf has written all it has."""
+        """Waits until perf has written everything."""
         self.process.send_signal(signal.SIGINT)
         try:
             code = self.process.wait(WRITE_PATIENCE_S)
@@ -156,7 +157,7 @@ class Recording:
         return RqpsError(f"perf record failed{how}: {message}", fix="fix that; rqps doctor shows what perf may do")
 
     def _order(self, word: str) -> None:
-        """Gives an order and waits until it is carried out."""
+        """Sends an order to perf and waits until perf has followed it."""
         try:
             os.write(self.orders, f"{word}\n".encode())
         except BrokenPipeError:
@@ -164,7 +165,7 @@ class Recording:
             raise self._failure() from None
         ready, _, _ = select.select([self.answers], [], [], READY_PATIENCE_S)
         if b"ack" not in (os.read(self.answers, 64) if ready else b""):
-            if ready:  # it has ended, and its pipe with it
+            if ready:  # it has ended, and its pipe is closed
                 self.process.wait()
             raise self._failure()
 
@@ -173,10 +174,10 @@ class Recording:
 def recording(
     sampling: Sampling, *, server_cpus: tuple[int, ...], cpus: tuple[int, ...], scratch: Path
 ) -> Iterator[Recording]:
-    """A perf that is ready to sample the server's CPUs and itself runs on `cpus`; its files are removed at the end.
+    """Starts a perf that is ready to sample the server's CPUs and runs on `cpus`; its files are removed at the end.
 
-    Whole CPUs are sampled: sampling one process switches counters with every change of thread, which slowed point
-    queries by a fifth and more. Reading the file leaves out what is not the server's.
+    It samples CPUs, not one process: sampling a process switches counters at every thread switch, which slowed
+    point queries by a fifth and more. The reader of the file leaves out other processes.
     """
     folder = Path(tempfile.mkdtemp(prefix="stacks-", dir=scratch))
     from_us, to_perf = os.pipe()
@@ -203,7 +204,8 @@ def recording(
 
 
 def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) -> "subprocess.Popen[bytes]":
-    """perf on these CPUs, gone when we are. It has nobody's own settings, and a Ctrl-C in the terminal is for us."""
+    """Starts perf on these CPUs, tied to this process. It ignores the user's own settings and the terminal's
+    Ctrl-C."""
     tool = perf()
     return subprocess.Popen(
         keeper.command("exec", [*tool.argv, *arguments], cpus=cpus),
@@ -215,7 +217,7 @@ def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) 
 
 
 def said_by_perf(file: Path) -> str:
-    """The end of perf's messages, without those that it always prints."""
+    """The end of perf's messages, without the lines that it always prints."""
     lines = file.read_text(errors="replace").splitlines() if file.exists() else []
     messages = [line.strip() for line in lines if line.strip() and not line.startswith("[ perf record:")]
     return "\n".join(messages[-6:]) or "it said nothing"

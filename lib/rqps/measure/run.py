@@ -1,4 +1,4 @@
-"""Measures one run, step by step: its notebook calls this."""
+"""Measures one run step by step; its notebook calls this module."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Measured:
-    """The raw tables of a run or of one of its steps, and the warnings for whoever reads them."""
+    """The raw tables of a run or of one of its steps, and their warnings."""
 
     tables: dict[str, pl.DataFrame]
     warnings: tuple[Warning_, ...]
@@ -45,15 +45,15 @@ class Result:
     """A run that was measured. Its raw tables are in its folder."""
 
     verified: pl.DataFrame
-    """Every option asked for, beside what each server reports."""
+    """Each requested option with the value that each server reports."""
     servers: str
-    """The servers as they name themselves."""
+    """The servers' versions, as they report them."""
     folder: Path
 
 
 def measure(job: Job) -> Result:
-    """Measures one run into its folder: starts its server, verifies it, does the steps, stops it, and writes every
-    table and then the manifest. This process keeps off the CPUs that are measured."""
+    """Measures one run into its folder: starts and verifies its servers, runs the steps, stops the servers, writes
+    every table, and the manifest last. This process keeps off the CPUs that are measured."""
     started_at, machine = datetime.now(UTC), describe_machine(cache_dir())
     placement.apply(os.getpid(), job.placement.observer_cpus)
     with serving(job) as servings:
@@ -91,7 +91,7 @@ def conditions(job: Job) -> pl.DataFrame:
 
 
 RUN_FIELDS = ("unit", "side", "twin", "mode", "position", "seed", "workload", "identity")
-"""Fields that a manifest takes over from its run, beside the columns that name it."""
+"""Fields that a manifest copies from its run, besides the columns of identity."""
 
 
 def _manifest(
@@ -143,7 +143,8 @@ def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
 
 
 def _settings(of: Serving) -> pl.DataFrame:
-    """All that the server reports. Paths and names of this machine say nothing of it and differ in every run."""
+    """The settings that the server reports. Paths and names of this machine are left out, since they differ in
+    every run."""
     places = {**of.server.places, str(of.job.folder): "<run>", platform.node(): "<host>"}
     value = pl.col("value")
     is_place = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
@@ -189,7 +190,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
 
 
 def each_of(servings: Sequence[Serving], do: Callable[..., T], *more: Sequence[Any]) -> list[T]:
-    """Something done with each server in turn; an error says with which."""
+    """Calls a function for each server in turn. Errors name the dbms."""
     done = []
     for member, *rest in zip(servings, *more, strict=True):
         with member.job.naming():
@@ -230,6 +231,6 @@ def _measured(
 
 
 def step_seed(seed: int, round_number: int, step: str) -> int:
-    """The seed of a step's random values: the same for every dbms of a round, another one in every round."""
+    """The seed of a step's random values: equal for every dbms of a round, different in every round."""
     digest = hashlib.sha256(f"{seed} {round_number} {step}".encode()).digest()
     return int.from_bytes(digest[:4]) % (2**31 - 1) + 1

@@ -1,8 +1,8 @@
-"""The text of `perf script` folded into stacks: each distinct one once, with its samples and their weight.
+"""Folds the text of `perf script` into stacks: each distinct stack once, with its samples and their weight.
 
-A sample is a header line, a line for the function it was in (the leaf) and one for each caller, up to a blank line.
-The leaf's address is new nearly every time, its callers' addresses are few. So callers are not parsed but looked up
-by the hash of their bytes, the leaf by its name, and only new text is parsed.
+A sample is a header line, a line for the function in which it was taken (the leaf) and one for each caller, up to
+a blank line. The leaf's address is new nearly every time, the callers' addresses are few. So callers are looked up
+by the hash of their bytes and the leaf by its name, and only new text is parsed.
 """
 
 import itertools
@@ -17,11 +17,11 @@ from rqps.store.schemas import CALLERS
 UNKNOWN = "[unknown]"
 KERNEL = "[kernel]"
 DATA = "[data]"
-"""Memory without a program, where a broken stack comes from."""
+"""Memory that belongs to no program, where broken stacks come from."""
 ADDRESS_COLUMNS = 18
-"""A tab, the address right-aligned in 16 columns, and a space: perf has written it so in every version."""
+"""A tab, the address right-aligned in 16 columns, and a space: perf's format in every version."""
 READ_BYTES = 1 << 18
-"""Few enough to be in the processor's cache still when they are parsed."""
+"""Bytes read at a time: few enough to stay in the processor's cache until they are parsed."""
 
 _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _DELETED = b" (deleted)"
@@ -31,11 +31,11 @@ _LOST = b"PERF_RECORD_LOST"
 _NO_FILE = re.compile(r"//anon|\[(heap|stack|anon.*)\]|anon_inode:.*|/(dev/zero|memfd:.*|SYSV.*)")
 _USERS_OWN = ("[vdso]", "[vsyscall]")
 _Key = tuple[bytes, bytes, bytes, int]
-"""Command and thread, event, leaf, hash of its callers' lines: as they stand in the text."""
+"""Command and thread, event, leaf, and hash of its callers' lines, as in the text."""
 
 
 class Frame(NamedTuple):
-    """A function as the tool names it, without its address, and the file or part of memory that holds it."""
+    """A function as the tool names it, without its address, and the file or memory region that holds it."""
 
     name: str
     module: str
@@ -65,7 +65,7 @@ def read_frame(text: bytes) -> Frame:
 
 
 def _name_and_module(text: bytes) -> tuple[bytes, bytes]:
-    """The name of a function may hold brackets and spaces, and so may a path."""
+    """Splits a frame into function and module. Both may contain brackets and spaces."""
     inner = text.removesuffix(b")").removesuffix(_DELETED)
     for opening in (b" (/", b" ([", b" ("):
         name, bracket, module = inner.rpartition(opening)
@@ -81,7 +81,7 @@ class Thread(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """A distinct stack of one thread; the frames are root first."""
+    """A distinct stack of one thread, root first."""
 
     thread: Thread
     event: str
@@ -97,18 +97,18 @@ class Folded:
     counts: dict[_Key, list[int]] = field(default_factory=dict)
     """Samples and weight."""
     lost: int = 0
-    """Records that perf had no room for."""
+    """Records that perf dropped for lack of room."""
     unreadable: int = 0
-    """Blocks of lines that are no sample."""
+    """Blocks of lines that are no samples."""
     cut_off: bool = False
-    """True where the text stops in the middle of a sample."""
+    """True if the text ends in the middle of a sample."""
     _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """Paths from the root, by the hash of the callers' lines."""
     _frames: dict[bytes, Frame] = field(default_factory=dict)
-    """Frames by the parts of their lines that do not change with the address."""
+    """Frames by the parts of their lines that don't depend on the address."""
 
     def add(self, block: bytes) -> None:
-        """Counts the sample of a block of lines; lines of perf's own may stand before it."""
+        """Counts the sample in a block of lines, which may begin with perf's own messages."""
         try:
             header, leaf, callers = block.split(b"\n", 2)
             who, _, period, event = header.rsplit(None, 3)
@@ -129,7 +129,7 @@ class Folded:
         count[1] += weight
 
     def _add_odd(self, block: bytes) -> None:
-        """A block that is not as most are: without callers, without any stack, or with perf's own lines before it."""
+        """Handles an unusual block: without callers, without a stack, or with perf's own lines before it."""
         lines = block.split(b"\n")
         while lines and (not lines[0] or lines[0].startswith(b"#") or _LOST in lines[0]):
             line = lines.pop(0)
@@ -140,7 +140,7 @@ class Folded:
             self.unreadable += 1
 
     def stacks(self) -> Iterator[Stack]:
-        """Each stack once; a difference in addresses, or in the CPU that a thread was on, makes no other stack."""
+        """Yields each stack once, ignoring differences in addresses and in the thread's CPU."""
         merged: dict[tuple[Thread, str, tuple[Frame, ...]], list[int]] = {}
         threads = {who: _thread(who) for who in {key[0] for key in self.counts}}
         events = {key[1]: key[1].decode(errors="replace").partition(":")[0] for key in self.counts}
@@ -161,7 +161,7 @@ class Folded:
 
 
 def _without_address(line: bytes) -> bytes:
-    """The part of a function's line that does not change with the address in it."""
+    """The part of a function's line that does not depend on its address."""
     offset = line.rfind(b"+0x")
     if offset < 0:
         return line[ADDRESS_COLUMNS:]
@@ -169,7 +169,7 @@ def _without_address(line: bytes) -> bytes:
 
 
 def fold(read: Callable[[int], bytes]) -> Folded:
-    """Folds a text that comes in pieces: `read` gives up to so many bytes, and none at the end."""
+    """Folds a text that arrives in pieces: `read` returns up to that many bytes, and none at the end."""
     folded = Folded()
     rest = b""
     while piece := read(READ_BYTES):
@@ -194,14 +194,15 @@ def _thread(who: bytes) -> Thread:
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:
     """Callers of functions without frame pointers, from the few stacks that were copied and unwound.
 
-    The C library has none in most distributions: two of five stacks of a server have no caller. Each path goes from
-    the root to a function with which another stack begins; its samples are those that had it, its weight is 0.
+    In most distributions the C library has no frame pointers: two of five stacks of a server lack their callers.
+    Each path leads from the root to a function with which another stack begins; its samples are those that had it,
+    and its weight is 0.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}
     for stack in every:
         if stack.event != CALLERS:
-            # Frames before the first one in a program are values that perf took for addresses.
+            # Frames before the first one of a program are stack values that perf took for addresses.
             programs = (frame for frame in stack.frames if frame.module not in (DATA, UNKNOWN))
             roots.setdefault(roles[stack.thread.tid], set()).update(itertools.islice(programs, 1))
     seen: Counter[tuple[str, tuple[Frame, ...]]] = Counter()

@@ -1,4 +1,4 @@
-"""The profile of a step: sampled while the step is measured, read when it is over."""
+"""Profiles a step: samples while the step is measured, and reads the samples afterwards."""
 
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,18 +17,18 @@ from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
-"""No offsets in functions: the fewer different texts, the sooner they are folded."""
+"""No offsets in functions: fewer distinct texts fold faster."""
 FEW_SAMPLES = 200
-"""With fewer samples, a part of a tenth of the cost is known only to within a third."""
+"""With fewer samples, a tenth of the cost is known only to within a third."""
 IDLE_SAMPLES = 20
-"""A server that used less CPU than this many samples stand for has nothing to be sampled."""
+"""A server that used less CPU than this many samples stand for has nothing to sample."""
 UNSEEN_TIME, UNSEEN_CPU = 0.05, 0.10
 UNKNOWN_SHARE, STRIPPED_SHARE = 0.05, 0.5
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The tables `stacks` and `threads` of one step, and warnings for their readers."""
+    """The tables `stacks` and `threads` of one step, and their warnings."""
 
     stacks: pl.DataFrame
     threads: pl.DataFrame
@@ -36,7 +36,7 @@ class Profile:
 
 
 class Profiling:
-    """A step that is being profiled: `begin` and `end` of its measured part, then `profile`."""
+    """A step under a profiler: `begin` and `end` of its measured part, then `profile`."""
 
     def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
         self.recording = recording
@@ -45,14 +45,14 @@ class Profiling:
         self._placement, self._sampling = placement, sampling
 
     def begin(self, origin_ns: int) -> None:
-        """Starts sampling: the measured part has begun, at that moment of CLOCK_MONOTONIC."""
+        """Starts sampling at the beginning of the measured part, a moment of CLOCK_MONOTONIC."""
         self._origin_ns = origin_ns
         self.recording.begin()
         self._first = used_by_threads(self._pid)
         self.looks.begin()
 
     def end(self) -> None:
-        """Stops sampling, and asks for the threads' names as long as all of them are there."""
+        """Stops sampling and reads the threads' roles while all threads still exist."""
         self._last = used_by_threads(self._pid)
         self.recording.end()
         self.looks.end()
@@ -60,8 +60,8 @@ class Profiling:
         self._reported = self._server.thread_names()
 
     def profile(self, step: str, server_cpu_s: float, known: Roles) -> Profile:
-        """The samples of a step that is over. `server_cpu_s` is the server's CPU by the kernel's count, `known` the
-        roles of its threads."""
+        """The profile of a finished step. `server_cpu_s` is the server's CPU from the kernel's counters, `known`
+        are the roles of its threads."""
         self.recording.finish()
         sampled_s = self.recording.sampled_s
         folded = read(self.recording.data, self._pid, self._placement.observer_cpus)
@@ -80,12 +80,12 @@ class Profiling:
 
 @contextmanager
 def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
-    """A perf that is ready for a step; it is gone, and so is its file, after the block."""
+    """Prepares perf for a step. Perf and its file are gone after the block."""
     with recording(
         sampling,
         server_cpus=placement.server_cpus,
         cpus=placement.observer_cpus,
-        scratch=server.directory.parent,  # which goes with the server, whatever happens to us
+        scratch=server.directory.parent,  # which the server's keeper removes, whatever happens to us
     ) as running:
         step = Profiling(server, placement, sampling, running)
         try:
@@ -95,7 +95,7 @@ def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Itera
 
 
 def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.DataFrame:
-    """Stacks as the raw table; stacks of threads with one role are one."""
+    """Stacks as rows of the raw table; threads with the same role are one row."""
     counts: dict[tuple[str, str, tuple[Frame, ...]], list[int]] = {}
     for stack in stacks:
         count = counts.setdefault((roles[stack.thread.tid], stack.event, stack.frames), [0, 0])
@@ -109,7 +109,7 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
 
 
 def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
-    """All samples of one process in a file of perf, without inlined functions: to look them up takes minutes."""
+    """All samples of one process in a perf file, without inlined functions, since looking them up takes minutes."""
     what = ("--no-inline", "--show-lost-events", f"--pid={pid}", f"--fields={FIELDS}")
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:
@@ -132,7 +132,7 @@ def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
 
 @dataclass(frozen=True)
 class Expected:
-    """The kernel's own counters of the part of a step that was to be sampled."""
+    """The kernel's counters over the sampled part of a step."""
 
     pid: int
     program: str

@@ -1,4 +1,4 @@
-"""Counters of server, load generator and host: read before and after a step, and once a second in between."""
+"""Reads counters of server, load generator and host before and after a step, and once a second in between."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 
 MOST_THREADS = 64
-"""With more threads, rows have no context switches (a file for each thread); the counters of a whole step do."""
+"""Above this number of threads, rows have no context switches (one file per thread); the counters of the step do."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,18 @@ class Counters:
 
     at_ns: int
     server: ProcessReading | None
-    """None for an engine without processes of its own, and, in samples, for a process that has ended."""
+    """None for an engine without processes of its own and, in samples, for a process that has ended."""
     client: ProcessReading | None
     host: HostCounters
 
 
 def read_counters(server_pids: Sequence[int], client_pid: int, device: str | None) -> Counters:
-    """Reads everything now. `device` is the one that holds the data directory, see `device_of`."""
+    """Reads all counters now. `device` is the one that holds the data directory, see `device_of`."""
     return Counters(time.monotonic_ns(), read_processes(server_pids), read_process(client_pid), read_host(device))
 
 
 def used_between(first: Counters, last: Counters) -> dict[str, float | int | None]:
-    """CPU, switches, reads and writes between two moments, under the names of the columns of the table `steps`."""
+    """CPU, switches, reads and writes between two moments, named like the columns of `steps`."""
     used = {
         "server": last.server - first.server if last.server and first.server else UNKNOWN,
         "client": last.client - first.client if last.client and first.client else UNKNOWN,
@@ -67,10 +67,11 @@ def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warnin
 
 
 class Sampler:
-    """Samples in a thread of its own while its `with` block lasts, at whole intervals since `origin_ns`.
+    """Samples in a thread of its own during its `with` block, at multiples of a second since `origin_ns`.
 
-    `origin_ns` is the moment of CLOCK_MONOTONIC at which the measured part begins; it may lie ahead (earlier samples
-    get negative seconds) or behind. A late sample shifts no later one. A process that is gone has nulls from then on.
+    `origin_ns` is the moment of CLOCK_MONOTONIC at which the measured part begins. It may lie ahead (earlier
+    samples get negative seconds) or behind. A late sample does not delay the next. A process that has ended has
+    nulls from then on.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._executor.shutdown()
-        self._running.result()  # raises what went wrong in the thread
+        self._running.result()  # raises the thread's error
 
     def frame(self, step: str) -> pl.DataFrame:
         """The rows so far as a table of the schema `counters`."""

@@ -1,7 +1,7 @@
-"""Servers that take turns by being stopped (SIGSTOP): each has a load of its own, and one of them runs at a time.
+"""Lets servers take turns by stopping them (SIGSTOP): each has a load of its own, and one server runs at a time.
 
-So what a server works off later, such as flushing and purging, is its own, too. Whatever the machine does meanwhile
-meets all of them. The clock of a load stands still while it is stopped.
+So deferred work, such as flushing and purging, happens in the server's own turns. Anything that slows the machine
+for longer than a cycle affects all servers alike. The clock of a load stands still while it is stopped.
 """
 
 import os
@@ -21,10 +21,10 @@ from rqps.store.schemas import COUNTERS
 from rqps.workloads import StoppableLoad
 
 SLICE_S = 0.05
-"""A resumed server finds its caches cold, which can cost it half a millisecond."""
+"""The length of a turn. A resumed server finds its caches cold, which can cost it half a millisecond."""
 LOOK_S = 5e-5
 NAP_S = 0.1
-"""The longest sleep of a load that waits for its origin: after it, all are ready for their first turn."""
+"""The longest sleep of a load that waits for its origin. After it, all loads are ready for their first turn."""
 
 
 class Side:
@@ -41,14 +41,14 @@ class Side:
         self._rows: list[dict[str, Any]] = []
 
     def stop(self) -> None:
-        """Stop it once its load is ready: its first turn begins at the load's origin."""
+        """Stops it once its load is ready. Its first turn begins at the load's origin."""
         self._stopped_at_ns = self.load.wait_for_origin()
         self._stand_still()
         self.first = self.last = self._sampled = read_counters(self._server_pids, self.load.pid, self._device)
         self._host = self.first.host
 
     def turn(self, number: int, cycle: int) -> None:
-        """Let it go on for a slice, or until its load has ended."""
+        """Lets it run for a slice, or until its load ends."""
         host, cpu, client_cpu = self._reading()
         at_ns = time.monotonic_ns()
         self._stopped_ns += at_ns - self._stopped_at_ns
@@ -59,13 +59,13 @@ class Side:
         self._stopped_at_ns = time.monotonic_ns()
         self._own_ns += self._stopped_at_ns - at_ns
         later, cpu_later, client_cpu_later = self._reading()
-        self._host = later - (host - self._host)  # less what the others used so far
+        self._host = later - (host - self._host)  # less the usage of the others so far
         self.slices.append(
             {
                 "step": self._step,
                 "slice": number,
                 "cycle": cycle,
-                "operations": None,  # they are those of the whole step
+                "operations": None,  # known only for the step
                 "busy_us": (self._stopped_at_ns - at_ns) / 1e3,
                 "client_cpu_us": (client_cpu_later - client_cpu) / 1e3,
                 "server_cpu_us": (cpu_later - cpu) / 1e3,
@@ -75,7 +75,7 @@ class Side:
             self._sample()
 
     def go_on(self) -> None:
-        """Undo a stop."""
+        """Undoes a stop."""
         for pid in self._pids:
             _signal(pid, signal.SIGCONT)
 
@@ -84,8 +84,8 @@ class Side:
         return pl.DataFrame(self._rows, schema=COUNTERS)
 
     def _stand_still(self) -> None:
-        """Stop the load first and the server last, and wait for it: a process that has no CPU when the signal comes
-        stops when it gets one, and until then its turn is not over."""
+        """Stops the load first and the server last, and waits: a process that is not on a CPU when the signal
+        arrives stops when it next gets one, and until then its turn is not over."""
         for pid in reversed(self._pids):
             _signal(pid, signal.SIGSTOP)
         while not all(map(stands_still, self._pids)):
@@ -99,7 +99,7 @@ class Side:
             raise self.load.failure() from None
 
     def _sample(self) -> None:
-        """Read everything, with the host's counters of its own turns."""
+        """Reads all counters; the host's cover its own turns only."""
         read = read_counters(self._server_pids, self.load.pid, self._device)
         self.last = Counters(self._own_ns, read.server, read.client, self._host)
         earlier = self._sampled
@@ -123,7 +123,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def stands_still(pid: int) -> bool:
-    """True for a process that has stopped, or ended."""
+    """True for a process that is stopped or has ended."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
     except (FileNotFoundError, ProcessLookupError):
@@ -133,7 +133,8 @@ def stands_still(pid: int) -> bool:
 
 @contextmanager
 def stopped(sides: Sequence[Side]) -> Iterator[None]:
-    """All sides are stopped in the block, but for the one that has its turn. Whatever happens, all go on after it."""
+    """Keeps all sides stopped in the block, except the one whose turn it is. All run again afterwards, whatever
+    happens."""
     try:
         for side in sides:
             side.stop()
@@ -145,7 +146,7 @@ def stopped(sides: Sequence[Side]) -> Iterator[None]:
 
 
 def take_turns(sides: Sequence[Side], seed: str) -> None:
-    """Give the sides turns until all loads have ended, in cycles of two random orders."""
+    """Gives turns to the sides until all loads have ended, in cycles of two random orders."""
     random_order, number, orders = random.Random(seed), 0, 0
     while left := [side for side in sides if not side.ended]:
         for side in random_order.sample(left, len(left)):

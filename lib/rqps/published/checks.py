@@ -1,4 +1,4 @@
-"""Evaluator of the checks: each statement of a source beside the figures that it prints, by SQL on them."""
+"""Evaluates the checks: compares each statement of a source with the figures that the source prints, by SQL."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ SLACK = 1e-9
 
 
 def checked(published: Published) -> pl.DataFrame:
-    """Every statement that was calculated again, whether it agrees or not."""
+    """Every statement that was recalculated, whether it agrees or not."""
     with closing(_database(published)) as database:
         return _frame(row for check in published.checks for row in _findings(database, check))
 
 
 def contradictions(published: Published) -> pl.DataFrame:
-    """Every statement that does not hold, by calculating or by reading (`found`): by source, the gravest first."""
+    """Every statement that does not hold, by calculation or by reading (`found`), by source, the gravest first."""
     read = _frame(_finding(check, {}, check.kind, "reading") for check in published.readings)
     every = pl.concat([checked(published).filter(pl.col("kind") != "agrees"), read])
     order = {"source": list(published.sources), "kind": list(KINDS)}
@@ -44,7 +44,7 @@ def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:
 
 
 def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, str]]:
-    """One finding per row of a check's figures; where its relation holds, the finding is that it agrees."""
+    """One finding per row of a check's figures; if its relation holds, the finding is that it agrees."""
     try:
         cursor = database.execute(f"SELECT *, ({check.holds or 0}) AS _holds FROM ({check.figures}\n)")
         names = [column[0] for column in cursor.description]
@@ -102,7 +102,7 @@ def _table(database: sqlite3.Connection, name: str, columns: list[str], rows: li
 
 
 def _meets(low: float, high: float, other_low: float, other_high: float) -> bool:
-    """Both ranges have a number in common.
+    """True if both ranges have a number in common.
 
     >>> _meets(0.955, 0.965, 0.9650001, 0.97), _meets(0.955, 0.965, 0.965, 0.97)
     (False, True)

@@ -1,4 +1,5 @@
-"""Our sysbench studies beside the published ones: the same steps, the nearest releases, and all that differs."""
+"""Compares our sysbench studies with the published ones: the same steps, the nearest releases, and all
+differences."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ _CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "ro
 
 
 class Column(NamedTuple):
-    """The numbers of one comparison, with what they were measured on."""
+    """The numbers of one comparison and the conditions of their measurement."""
 
     pair: Pair
     conditions: dict[str, str]
@@ -31,7 +32,7 @@ class Column(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Columns of theirs and of ours, and what kept a study of ours from standing there."""
+    """The columns of theirs and of ours, and the reasons why studies of ours are missing."""
 
     theirs: list[Column]
     ours: list[Column]
@@ -39,14 +40,14 @@ class Beside(NamedTuple):
 
     @property
     def numbers(self) -> pl.DataFrame:
-        """One row per number, in the groups of the steps that both theirs and ours have."""
+        """One row per number, in the groups of the steps that theirs and ours share."""
         if not self.ours:
             return pl.DataFrame()
         numbers = [
             column.numbers.with_columns(column=pl.lit(column.conditions["column"]))
             for column in (*self.theirs, *self.ours)
         ]
-        # The study with most steps says in which order they stand.
+        # The study with most steps decides their order.
         longest_first = sorted((column.numbers for column in self.ours), key=len, reverse=True)
         every = pl.concat(column.sort("table_position") for column in longest_first)
         steps = every.filter(pl.col("step").is_in(_steps(self.theirs))).unique("step", maintain_order=True)
@@ -57,13 +58,13 @@ class Beside(NamedTuple):
 
     @property
     def conditions(self) -> pl.DataFrame:
-        """One row per column, with what it was measured on."""
+        """One row per column with the conditions of its measurement."""
         rows = [column.conditions for column in (*self.theirs, *self.ours)]
         return pl.DataFrame(rows, schema=dict.fromkeys(_CONDITIONS, pl.String))
 
 
 def beside(published: Published, study: str, data: str | Path | None = None) -> Beside:
-    """The tables of every source beside each study of ours of the same workload, the one that is named first."""
+    """The tables of every source beside each study of ours with the same workload, the named study first."""
     tables = list(_tables(published))
     printed = [pair for _, pairs in tables for pair in pairs]
     columns: list[Column] = []
@@ -71,7 +72,7 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     for mine in _studies(study, data):
         try:
             columns += _ours(mine, printed)
-        except RqpsError as error:  # what can't be compared with itself, can't with others
+        except RqpsError as error:  # a study that fails to compare with itself fails with others, too
             refused.append(f"The study {mine.card.study} is left out: {error.message}.")
     ours = [column.pair for column in columns]
     near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
@@ -80,7 +81,7 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
 
 
 def what_differs(compared: Beside) -> Iterator[str]:
-    """All that a reader has to know before looking from one column to another."""
+    """The differences that a reader has to know before comparing columns."""
     yield from compared.refused
     here, their_columns = compared.ours, compared.theirs
     if not here:
@@ -143,7 +144,7 @@ def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
 
 
 def _threads(table: pl.DataFrame) -> str:
-    """Threads of a table; of steps that have others, these too: `24 (scan 8)`."""
+    """The threads of a table, with exceptions for some steps: `24 (scan 8)`."""
     most, *others = table.group_by("threads").agg("step").sort(pl.col("step").list.len(), descending=True).rows()
     measured_steps = [
         f"{', '.join(sorted({step.split('_')[0] for step in steps}))} {threads}" for threads, steps in others
@@ -158,7 +159,7 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
         if data:
             raise
         return  # a checkout in which nothing was measured yet
-    given = (first,) if "/" in first else ()  # the place of a study, which need not be among them
+    given = (first,) if "/" in first else ()  # the place of a study outside of the data folder
     for name in (*given, *sorted(known, key=lambda name: name != first)):
         study = load(name, data)
         if study.card.workload == WORKLOAD and study.runs.height:
@@ -166,7 +167,7 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 
 
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
-    """A column per host: the comparison with the base's config that is nearest to one of theirs."""
+    """One column per host: the comparison, with the base's config, that is nearest to one of theirs."""
     _, config = build_and_config(study.card.base)
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
@@ -219,7 +220,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
 
 
 def machine(conditions: pl.DataFrame) -> str:
-    """The CPU, the memory and the hypervisor of the machine that runs were measured on."""
+    """CPU, memory and hypervisor of the machine on which runs were measured."""
     machines = conditions.filter(kind="machine")
     known: dict[str, Any] = dict(machines.select("name", "value").unique("name").iter_rows())
     memory = f"{int(known['memory_kb']) / 1024**2:.0f}G RAM" if known.get("memory_kb") else ""

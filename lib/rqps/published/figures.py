@@ -1,4 +1,4 @@
-"""Strict reading of `data/published`: a broken row is named by file, line and column, and nothing is read past it."""
+"""Reads `data/published` strictly: a broken row is reported by file, line and column, and nothing is read past it."""
 
 import csv
 import re
@@ -27,20 +27,20 @@ KINDS = {
 PROSE_UNITS = ["ratio", "percent", "percent more", "count", "CPU/query", "transactions/s", "switches/operation"]
 PROSE_UNITS += ["pages/operation", "MB", "GB", "ns", "us"]
 FILES = {
-    # `dbms` is a name as it is printed; `build` is the same name for the same server in every table.
+    # `dbms` is the printed name; `build` is the same name for the same server in every table.
     "rqps": ("source section host threads dbms base build step value unit", ["ratio"]),
-    # `host` is of the section in which the table stands, `threads` of the table's own name.
+    # `host` is from the table's section, `threads` from its name.
     "per_operation": (
         "source section table part host threads dbms build step metric value unit",
         [*dict.fromkeys(PUBLISHED.values()), "ratio"],
     ),
-    # `row` is the host as that table calls it.
+    # `row` is the table's name for the host.
     "busy_wait": ("source table row host version function compiled value unit", ["ns"]),
     "ut_delay": ("source table host version x value unit", ["us"]),
     "timers": ("source table host timer metric value unit", ["ticks/s", "ticks", "cycles"]),
     "prose": ("source place host step dbms base metric sign value unit about", PROSE_UNITS),
 }
-"""Each file's columns, and the units of its numbers. No two rows have all but number and unit the same."""
+"""Each file's columns, and the units of its numbers. No two rows differ only in number and unit."""
 MAY_BE_EMPTY = {"prose": {"host", "step", "dbms", "base", "about"}}
 WHOLE = {"threads", "x"}
 
@@ -74,7 +74,7 @@ class Source(_Strict):
 
 
 class Check(_Strict):
-    """A statement of a source and what its own figures say to it; without `figures`, it was found by reading."""
+    """A source's statement and what its own figures say about it; without `figures`, somebody read it."""
 
     source: str
     place: str
@@ -83,11 +83,11 @@ class Check(_Strict):
     evidence: str
     difference: str = ""
     rounding: str = ""
-    """Says whether rounding explains the difference; empty where no number was rounded."""
+    """Rounding as an explanation of the difference; empty if no number was rounded."""
     figures: str = ""
     """SQL for one row per finding."""
     holds: str = ""
-    """The relation of these columns that the statement needs; without it, every row is a finding."""
+    """The relation of these columns that the statement requires; without it, every row is a finding."""
 
     @field_validator("source", "kind")
     @classmethod
@@ -103,7 +103,7 @@ _CHECKS = TypeAdapter(tuple[Check, ...])
 
 @dataclass(frozen=True)
 class Published:
-    """Every published number. Each frame has `printed` beside `value`, and `half`, half of its last digit."""
+    """Every published number. Each frame has `printed`, its `value`, and `half`, half of the last digit."""
 
     sources: dict[str, Source]
     rqps: pl.DataFrame
@@ -126,7 +126,7 @@ def read(folder: Path | str | None = None) -> Published:
             f"{place}: there is no {', '.join(missing)}", fix="work in a whole checkout, or give the folder"
         )
     sources = _yaml(place / "sources.yaml", TypeAdapter(dict[str, Source]))
-    # A check names a kind that is explained, and a source that is there or a column.
+    # A check names an explained kind, and a source that exists or a column.
     known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
     checks, readings = (_yaml(place / f"{name}.yaml", _CHECKS, known) for name in ("checks", "readings"))
     return Published(
@@ -139,7 +139,7 @@ def read(folder: Path | str | None = None) -> Published:
 
 
 def _yaml(path: Path, model: TypeAdapter[T], known: Any = None) -> T:
-    """A file by its model, which may look up its words in what is `known`."""
+    """Reads a file by its model, which may look up words in `known`."""
     document = parse(path.read_text(encoding="utf-8"))
     problems = document.problems
     if not problems:

@@ -11,7 +11,7 @@ _UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""
 
 
 def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
-    """The numbers, the ratios and the places that do not hold, counted."""
+    """Counts the numbers, the ratios and the statements that do not hold."""
     ratios, copies = view(published, "ratios"), view(published, "copies")
     agree = {**dict.fromkeys(AGREES, 0), **dict(ratios.group_by("agrees").len().rows())}
     kinds = dict(contradictions.group_by("kind").len().rows())

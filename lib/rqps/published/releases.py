@@ -1,6 +1,6 @@
-"""Our insert benchmark and point lookups beside the published ones: ratios of the same two releases of both.
+"""Compares our insert benchmark and point lookups with the published ones: ratios of the same two releases.
 
-Releases stand beside those whose first two numbers are the same, with the performance schema on or off in both.
+Releases match if their first two numbers are equal and the performance schema is on, or off, in both.
 """
 
 import re
@@ -48,12 +48,12 @@ def response_time_values(study: Study) -> pl.DataFrame:
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published ratio that ours has too."""
+    """One row per published ratio that we measured, too."""
     return _beside(_inserts(published), study, measured(study, [THROUGHPUT]), _our_step)
 
 
 def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per comparison of both: two releases, or one release with and without the performance schema."""
+    """One row per comparison that both have: two releases, or one release with and without the performance schema."""
     values = response_time_values(study).join(
         study.steps.filter(storage_engine="innodb", kind="pk", clients=1).select("step").unique(),
         on="step",
@@ -65,7 +65,7 @@ def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
 
 
 def inserts_differ(published: Published, study: Study) -> list[str]:
-    """All that a reader has to know before putting a row's two numbers side by side."""
+    """The differences that a reader has to know before comparing the two numbers of a row."""
     asked = study.card.parameters
     hosts = "; ".join(host.hardware for name in INSERTS for host in published.sources[name].hosts.values())
     return [
@@ -82,7 +82,7 @@ def inserts_differ(published: Published, study: Study) -> list[str]:
 
 
 def lookups_differ(published: Published, study: Study) -> list[str]:
-    """The same for point lookups."""
+    """The same differences for point lookups."""
     host = "; ".join(host.hardware for host in published.sources[LOOKUPS].hosts.values())
     asked, tools = study.card.parameters, study.conditions.filter(kind="tool").select("name", "value").unique()
     by = {name: ", ".join(tools.filter(name=name)["value"].sort()) for name in ("mysqlslap", "sysbench")}
@@ -102,7 +102,7 @@ def lookups_differ(published: Published, study: Study) -> list[str]:
 
 
 def lookups_contradictions(published: Published) -> list[str]:
-    """Statements of the published text that can't all be true, or that can be read in two ways."""
+    """Statements of the published text that can't all be true, or that are ambiguous."""
     mine = [reading for reading in published.readings if reading.source == LOOKUPS]
     return [f"{reading.kind}, {reading.place}: {reading.says} {reading.evidence}" for reading in mine]
 
@@ -125,9 +125,8 @@ def _inserts(published: Published) -> Iterator[_Printed]:
 
 
 def _lookups(published: Published) -> Iterator[_Printed]:
-    """Printed ratios that differ in one thing only: the later release to the earlier, or on to off.
-
-    All are relative to 5.0.85, which is not here. Divided by each other they no longer need it.
+    """Printed ratios that differ in one thing only: the later release to the earlier, or on to off. All are
+    relative to 5.0.85, which we do not have; divided by each other they no longer need it.
     """
     times = response_times(published).with_columns(
         pl.col("release").str.extract(r"^(\d+\.\d+)").alias("minor"), pl.col("schema").str.ends_with("on").alias("on")
@@ -200,7 +199,7 @@ def _beside(
 
 
 def _by_release(study: Study) -> dict[Side, str]:
-    """Our dbms by release and performance schema: those with the base's config, and with that alone changed."""
+    """Our dbms by release and performance schema: those with the base's config, and those that change only that."""
     _, config = build_and_config(study.card.base)
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())
     options = asked_options(study.conditions).filter(name="performance_schema").select("dbms", "value")

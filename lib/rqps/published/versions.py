@@ -1,4 +1,4 @@
-"""Published builds by their release, and which of several comparisons comes nearest to a published one."""
+"""Finds the release of published builds, and which of several comparisons is nearest to a published one."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ _BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
 
 
 class Server(NamedTuple):
-    """A server by its release, and what its name says beyond it: `adv`, `-O3`, options."""
+    """A server's release, and what else its name says: `adv`, `-O3`, options."""
 
     name: str
     version: str
@@ -16,7 +16,7 @@ class Server(NamedTuple):
 
     @property
     def place(self) -> int:
-        """Releases on one line: 8.0.28 is 80028."""
+        """The release as a number: 8.0.28 is 80028."""
         numbers = map(int, re.findall(r"\d+", self.version))
         return sum(number * weight for number, weight in zip(numbers, (10_000, 100, 1), strict=False))
 
@@ -32,13 +32,13 @@ class Pair(NamedTuple):
         return abs(self.base.place - other.base.place) + abs(self.me.place - other.me.place)
 
     def is_same(self, other: "Pair") -> bool:
-        """The same two releases, and nothing is said of either that is not said of the other."""
+        """True for the same two releases with the same additions to their names."""
         sides = ((self.base, other.base), (self.me, other.me))
         return all((one.version, one.words) == (two.version, two.words) for one, two in sides)
 
 
 def short(build: str) -> str:
-    """A build as a column's head, in words.
+    """A build's name as the heading of a column.
 
     >>> short("my8040_rel_o2nofp"), short("my8040adv_rel_o2nofp"), short("my8040_rel_o2nofp_norndfast+nops+spin5")
     ('8.0.40', '8.0.40 adv', '8.0.40 norndfast nops spin5')
@@ -54,7 +54,7 @@ def short(build: str) -> str:
 
 
 def server(name: str, version: str = "") -> Server:
-    """A server by the name of its build where that is as published, else by the version that it reports.
+    """A server by the name of its build if that has the published form, otherwise by its version.
 
     >>> server("my8040adv_rel_o2nofp"), server("my8033", "8.0.33-debug").version
     (Server(name='my8040adv_rel_o2nofp', version='8.0.40', words='adv'), '8.0.33')
@@ -72,7 +72,7 @@ def pairs_of(servers: Sequence[Server]) -> list[Pair]:
 
 
 def nearest(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Pair | None:
-    """The one of ours that is nearest to any of theirs; where several are, the one with the latest release."""
+    """Our comparison that is nearest to any of theirs; of several, the one with the latest release."""
 
     def distance(pair: Pair) -> tuple[bool, int, int, str]:
         same = any(pair.is_same(other) for other in theirs)

@@ -1,4 +1,5 @@
-"""Rounds within a budget: one of all dbms, then further ones of those that are undecided, most promising first."""
+"""Spends a time budget on rounds: first one with all dbms, then more for those that are undecided, most promising
+first."""
 
 import time
 from collections import Counter
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 OF_DUETS = ("throughput", "health")
 """Modes that a budget covers; runs for stacks and instructions come after it."""
 MOST_FAILURES = 2
-"""Consecutive failed rounds after which a study with a budget ends."""
+"""Consecutive failed rounds after which a study with a budget stops."""
 
 
 @dataclass
@@ -28,12 +29,12 @@ class Budget:
     seconds: float
     verdicts: "InterimAnalyses"
     most: int = field(init=False, default=0)
-    """Rounds that a dbms can get at most: the looks at its verdicts are planned by them."""
+    """The most rounds that a dbms can get, by which the interim analyses are planned."""
     looks: int = field(init=False, default=1)
 
     def plan(self, runs_file: RunsFile, study: str, host: str, duets: There) -> str:
-        """Plans the looks at verdicts; what the time is enough for and can tell, in words. Refuses less time than one
-        round takes."""
+        """Plans the interim analyses and says what the time is enough for. Refuses a budget that is shorter than
+        one round."""
         spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], duets)
         runs = unfold(runs_file, study, host, {}, {})
         duet = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
@@ -59,8 +60,8 @@ class Budget:
     def rounds(
         self, runs_file: RunsFile, study: str, host: str, folder: StudyFolder, watcher: Watcher
     ) -> Iterator[Run]:
-        """Each round that is worth measuring next, until all is decided or the time is over. Says at each look and at
-        the end what is decided."""
+        """Yields each round that is worth measuring next, until all comparisons are decided or the time is over.
+        Reports the verdicts at each interim analysis and at the end."""
         spec = runs_file.studies[study]
         ends = time.monotonic() + self.seconds
         failures = rounds_reported = 0
@@ -94,7 +95,7 @@ class Budget:
     def _wanted(
         self, runs_file: RunsFile, study: str, host: str, duets: There, left_s: float, watcher: Watcher
     ) -> dict[str, int]:
-        """The rounds that each dbms should have next: one more for those that take part in the next one."""
+        """The number of rounds that each dbms should have next: one more for those in the next round."""
         spec = runs_file.studies[study]
         done = _rounds_done(spec, duets)
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
@@ -116,6 +117,6 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, duets: There) -> Counter[str]:
-    """Number of rounds that each dbms shares with the base."""
+    """The number of rounds that each dbms shares with the base."""
     of_base = [names for (mode, _), names in duets.items() if mode == "throughput" and spec.base in names]
     return Counter(dbms for names in of_base for dbms in names)

@@ -19,7 +19,7 @@ _FORM = re.compile(r"(\d\d:\d\d(?::\d\d)?)-(\d\d:\d\d(?::\d\d)?)")
 
 @dataclass(frozen=True)
 class Hours:
-    """From one time of day to another, which is on the next day if it is not later."""
+    """A time of day to another; if the end is not later, it is on the next day."""
 
     begin: clock
     end: clock
@@ -44,9 +44,10 @@ class Hours:
         )
 
     def following(self, now_s: float) -> Iterator[tuple[float, float]]:
-        """Begin and end, as Unix times, of what is left of the hours now, or of the next ones, then of each day's.
+        """Yields begin and end, as Unix times, of the rest of the current hours, or of the next ones, then of each
+        following day's.
 
-        A time that the clock skips in spring is as long after midnight as on other days; of one that comes twice in
+        A time that the clock skips in spring counts from midnight as on other days; of a time that occurs twice in
         autumn, the first counts.
         """
         day = date.fromtimestamp(now_s) - _DAY
@@ -62,7 +63,8 @@ class Hours:
         return datetime.combine(day, self.begin).timestamp()
 
     def room(self, seconds: float, what: str, now_s: float) -> float:
-        """The moment from which something that takes so long fits; RqpsError where it is longer than the hours."""
+        """The earliest moment from which that many seconds fit into the hours; RqpsError if they are longer than
+        the hours."""
         day = date(1970, 1, 1)
         length = (datetime.combine(day, self.end) - datetime.combine(day, self.begin)) % _DAY
         if seconds > length.seconds:
@@ -73,7 +75,7 @@ class Hours:
         return next(begin for begin, end in self.following(now_s) if end - begin >= seconds)
 
     def plan(self, runs: Sequence[Run], now_s: float) -> str:
-        """The nights or days that runs take one after the other, in words; RqpsError where one does not fit."""
+        """The nights or days that the runs take, in words; RqpsError if one run does not fit."""
         days = set()
         for run in runs:
             seconds = Estimate.of([run]).left_s()
@@ -84,7 +86,7 @@ class Hours:
         return f"{len(days)} {kind}{'s' * (len(days) != 1)} from {self}, the last until about {moment(now_s)}"
 
     def wait(self, watcher: Watcher, seconds: float = 0.0, what: str = "the study") -> None:
-        """Waits until something that takes so long can begin and end within the hours, and says when it goes on."""
+        """Waits until that many seconds fit into the hours, and says when it continues."""
         now_s = time.time()
         begin = self.room(seconds, what, now_s)
         if begin > now_s:

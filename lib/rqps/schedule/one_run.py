@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError
 from rqps.measure.job import JOB, Job, git_revision, make_ready, read_job
+from rqps.measure.notes import noted
 from rqps.measure.run import Result
 from rqps.measure.run import measure as measure_into_folder
 from rqps.schedule import run_folder
@@ -39,10 +40,11 @@ def job_of(
     options: Mapping[str, Any] | str | None = None,
     **parameters: Any,
 ) -> Job:
-    """The run that a notebook is asked for, ready to be measured. `folder` is given by `rqps run`.
+    """Prepares the run that a notebook asks for. `rqps run` gives `folder`.
 
-    By hand, `dbms` are one or several of build.config, the study's base if none are given; `options` are further ones
-    of the server, and `parameters` those of the workload. Lists and mappings may be JSON, as `papermill -p` has them.
+    By hand, `dbms` are one or several names build.config (default: the study's base); `options` are further
+    options of the server, and `parameters` those of the workload. Lists and mappings may be JSON, as in `papermill
+    -p`.
     """
     if folder:
         return read_job(Path(folder) / JOB)
@@ -64,18 +66,15 @@ def job_of(
     named = os.environ.get("RQPS_DATA")
     data = data_folder(named) if named else runs_yaml.parent / "data"
     place = StudyFolder.of(data.absolute(), name)
-    with run_folder.measuring(name):  # refused at once where another run is measured
+    with run_folder.measuring(name):  # refused at once if another run is being measured
         run_folder.clear_stale(place, print)
-        if (
-            partial := place.partial(run.unit)
-        ).exists():  # of this very kernel, whose cell was stopped or is run again
-            run_folder.remove(partial)
-        refuse_mixture(place, [run])
+        run_folder.remove_own(place.partial(run.unit))  # left by this kernel: the cell runs again
+        refuse_mixture(place, [run], {*spec.hosts} - {this_host()})
         if run_state(place, run).state == "done":
             fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
             raise RqpsError(f"{place.finished(run.unit)}: this run is measured already", fix=fix)
         ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
-        # A run of the study leaves the study's card as `rqps run` writes it.
+        # A run of the study writes the study's card as `rqps run` does.
         known = original if name == study else runs_file
         if name == study or not (place.path / CARD).is_file() or (read_study_card(place.path).rounds or 0) < round:
             write_card(place, known.studies[name], unfold(known, name, this_host()), None)
@@ -87,18 +86,24 @@ def job_of(
 
 
 def measure(job: Job) -> Result:
-    """Measures the run of a notebook. By hand its folder gets its name as soon as all is measured; a run that fails
-    is kept among the failed ones of its study."""
+    """Measures the run of a notebook. By hand its folder gets its name once its manifests say that it went well; a
+    run that fails is kept among the failed ones of its study, and one that is interrupted leaves nothing."""
     if job.published_in is None:  # `rqps run` waits for the notebook and does the rest
         return measure_into_folder(job)
     place, started_at = StudyFolder(job.published_in), run_folder.now()
+    partial = place.partial(job.run.unit)
     try:
         with run_folder.measuring(job.run.study):
-            result = measure_into_folder(job)
-    except RqpsError as error:
-        run_folder.store_failed(place, job.run, started_at=started_at, doing="measuring", error=str(error))
-        raise
-    return replace(result, folder=run_folder.publish(place, job.run))
+            try:
+                result = measure_into_folder(job)
+                if reason := run_folder.why_failed(partial, job.run, None):
+                    raise RqpsError(reason, fix="run the cells of this notebook again, from the first")
+            except RqpsError as error:
+                run_folder.store_failed(place, job.run, started_at=started_at, doing=noted(partial), error=str(error))
+                raise
+            return replace(result, folder=run_folder.publish(place, job.run))
+    finally:
+        run_folder.remove(partial)
 
 
 def _runs_yaml() -> Path:
@@ -110,7 +115,7 @@ def _runs_yaml() -> Path:
 
 
 def _parsed(value: Any) -> Any:
-    """A value of `papermill -p`, where lists and mappings come as JSON.
+    """Parses a value of `papermill -p`, where lists and mappings are JSON.
 
     >>> _parsed('["point-query"]'), _parsed("my8033.ps0"), _parsed(5)
     (['point-query'], 'my8033.ps0', 5)
@@ -132,7 +137,7 @@ def _with_changes(
     parameters: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> tuple[RunsFile, str]:
-    """runs.yaml with a study that has the run, and its name: the study itself where nothing else is asked for."""
+    """Adds a study with the run to runs.yaml and returns its name: the study itself if nothing else was asked for."""
     spec = runs_file.studies[study]
     configs = dict(runs_file.configs)
     for name in dbms:
@@ -172,7 +177,7 @@ def _with_changes(
 def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:
     asked = spec.parameters.model_dump(mode="json", exclude_unset=True) | dict(parameters)
     try:
-        # Validated as JSON: only then does a strict model accept lists for tuples.
+        # Validated as JSON, since a strict model accepts lists for tuples only then.
         return type(spec.parameters).model_validate_json(json.dumps(asked))
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
@@ -181,7 +186,7 @@ def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:
 
 
 def _unit(runs: Sequence[Run], study: str, dbms: tuple[str, ...], round: int, mode: Mode) -> Run:
-    """The run of that round and mode; of several dbms at once where they take turns."""
+    """The run of that round and mode, of several dbms at once if they take turns."""
     of_round = [run for run in runs if run.mode == mode and run.round == round]
     for run in of_round:
         wanted = {*dbms, *(f"{name}-{BY_HAND}" for name in dbms)}

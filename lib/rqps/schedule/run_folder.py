@@ -1,4 +1,4 @@
-"""The life of a run's folder: hidden while it is measured, then published under its name or kept as failed."""
+"""Manages a run's folder: hidden while the run is measured, then published under its name or stored as failed."""
 
 import json
 import os
@@ -27,12 +27,13 @@ from rqps.study import Run
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
 LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
-"""Bytes that are kept of each log of a run, half from either end: all that is measured is in the tables."""
+"""The bytes of each log that are stored, half from either end: all measurements are in the tables."""
 
 
 @contextmanager
 def measuring(study: str) -> Iterator[None]:
-    """Takes this host's lock, since two measurements at once would both be wrong; RqpsError names the other one."""
+    """Holds this host's lock, since two simultaneous measurements would both be wrong. RqpsError names the other
+    one."""
     # A home directory may be shared between hosts.
     path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
 
@@ -40,7 +41,7 @@ def measuring(study: str) -> Iterator[None]:
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
             other = f"pid {note['pid']}, study {note['study']}, since {note['since']}"
-        except ValueError:  # it has only just taken the lock
+        except ValueError:  # it has only just got the lock
             other = "just started"
         raise RqpsError(
             f"another rqps run ({other}) is measuring on this host",
@@ -54,7 +55,7 @@ def measuring(study: str) -> Iterator[None]:
 
 
 def begin(folder: StudyFolder, run: Run) -> Path:
-    """Makes the hidden folder that a run is measured into."""
+    """Creates the hidden folder into which a run is measured."""
     partial = folder.partial(run.unit)
     try:
         partial.mkdir(parents=True)
@@ -76,22 +77,22 @@ def begin(folder: StudyFolder, run: Run) -> Path:
 
 
 def remove(partial: Path) -> None:
-    """Removes a run's hidden folder, unless processes of it are left: then the next start has to see it."""
+    """Removes a run's hidden folder, unless its processes still run: the next start has to see them."""
     if not listed(partial / PIDS):
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def remove_own(partial: Path) -> None:
-    """Removes a run's hidden folder that this very process began."""
+    """Removes a run's hidden folder if this process created it."""
     owner = _owner(partial)
     if owner.is_file() and owner.read_text() == str(os.getpid()):
         remove(partial)
 
 
 def publish(folder: StudyFolder, run: Run) -> Path:
-    """Gives a finished run its name. Until then it did not happen; from then on it is safe."""
+    """Renames a finished run's folder to its final name. From then on the run has happened."""
     partial, published = folder.partial(run.unit), folder.finished(run.unit)
-    if published.exists():  # without a manifest, or we would not have measured it again
+    if published.exists():  # it has no manifest, or the run would not be measured again
         _set_aside(folder, run, published)
     for file in (partial / PIDS, partial / DOING, _owner(partial)):
         file.unlink(missing_ok=True)
@@ -126,8 +127,8 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     partial = folder.partial(run.unit)
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
-    partial.mkdir(exist_ok=True)  # somebody may have removed it
-    for member in run.members:  # half a table of a kernel that was killed
+    partial.mkdir(exist_ok=True)  # it may have been removed
+    for member in run.members:  # a killed kernel can leave half a table
         sweep(member_folder(partial, member))
     _shorten_logs(partial, LONGEST_OF_FAILED)
     place = _set_aside(folder, run, partial)
@@ -155,7 +156,7 @@ def now() -> str:
 
 
 def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
-    """The reason why a run failed; None if its own manifests, not papermill, say that it went well."""
+    """The reason why a run failed; None if its own manifests say that it succeeded, whatever papermill says."""
     if not _owner(folder).is_file():
         if not (folder.parent / CARD).is_file():
             fix = "leave the folders of a study alone while it is measured; then run the same command again"
@@ -207,7 +208,7 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
             says_failed = read_manifest(manifest.parent).outcome == "failed"
         except RqpsError:
             says_failed = False
-        if not says_failed:  # a reader trusts a manifest among the failed ones
+        if not says_failed:  # readers would trust a manifest among the failed runs
             manifest.rename(manifest.with_name("manifest.refused.json"))
     failed = folder.next_failure(run.unit)
     failed.parent.mkdir(exist_ok=True)
@@ -216,5 +217,5 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
 
 
 def _owner(partial: Path) -> Path:
-    """The file with the id of the process that an unfinished folder belongs to."""
+    """The file with the id of the process that owns an unfinished folder."""
     return partial / f"owner-{socket.gethostname()}.txt"

@@ -27,9 +27,9 @@ from rqps.study import Run, RunsFile, StudySpec, on_host, study_of, unfold
 from rqps.terminal import duration
 
 _ALONE = Lock()
-"""Lock for preparing a study's folder, since its hosts are measured in threads."""
+"""Lock for preparing a study's folder, since its hosts run in threads."""
 GIVEN = ("study", "dbms", "round", "mode", "folder")
-"""The parameters that each notebook of a run takes, beside those of its workload."""
+"""The parameters that every run notebook takes, besides those of its workload."""
 AGAIN = "then run the same command again: what was measured before is whole"
 
 
@@ -40,7 +40,7 @@ class Runner(Protocol):
         """Refuses runs that cannot work, before anything is written."""
 
     def measuring(self, study: str) -> AbstractContextManager[None]:
-        """Holds the lock of the host, so that nothing else is measured there meanwhile."""
+        """Holds the host's lock, so that nothing else is measured there."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
         """Does the slow preparations: builds, tables, tools."""
@@ -51,7 +51,7 @@ class Runner(Protocol):
 
 
 class Here:
-    """On this machine: papermill executes the notebook of the run's workload."""
+    """Measures on this machine: papermill executes the notebook of the run's workload."""
 
     def __init__(self, notebooks: Path, runs_yaml: Path, git_revision: str | None = None) -> None:
         self.notebooks = notebooks.absolute()
@@ -75,7 +75,7 @@ class Here:
         self._git_revision = self._git_revision or git_revision(self.runs_yaml.parent)
 
     def observer_cpus(self, run: Run) -> tuple[int, ...]:
-        """The CPUs that are not measured."""
+        """The CPUs that the run does not measure."""
         return placement.of_run(self._ready[run.dbms].placements).observer_cpus
 
     def write_job(self, run: Run, folder: Path) -> Path:
@@ -113,8 +113,8 @@ def run_study(
     hours: Hours | None = None,
     watcher: Watcher | None = None,
 ) -> int:
-    """Measures the runs of a study that are missing on a host, or those that are worth a budget; the exit code. The
-    study goes on after a run that fails, whose folder stays."""
+    """Measures a study's missing runs on a host, or as many as fit a budget; returns the exit code. A failed run
+    does not stop the study; its folder remains."""
     host = host or this_host()
     spec, runs_file = study_of(runs_file, study), on_host(runs_file, study, host)
     folder = StudyFolder.of(data.absolute(), study)
@@ -156,7 +156,7 @@ def _in_turn(runs: Sequence[Run], watcher: Watcher) -> Iterator[Run]:
 def _prepare(
     folder: StudyFolder, runs: Sequence[Run], archive: bool, elsewhere: Collection[str], watcher: Watcher
 ) -> None:
-    run_folder.clear_stale(folder, watcher.say)  # left half done by an rqps that was killed
+    run_folder.clear_stale(folder, watcher.say)  # left by an rqps that was killed
     if archive and folder.path.exists():
         set_aside(folder, watcher)
     else:
@@ -164,7 +164,7 @@ def _prepare(
 
 
 def set_aside(folder: StudyFolder, watcher: Watcher) -> None:
-    """Renames the folder of a study, so that it is measured anew."""
+    """Renames a study's folder, so that the study is measured again from the beginning."""
     path = folder.path
     old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     path.rename(old)
@@ -200,7 +200,7 @@ def _measure(
     watcher: Watcher,
     hours: Hours | None,
 ) -> int:
-    """Measures the runs that follow, one after the other, once all that is `possible` is ready."""
+    """Measures the runs of `following` one after the other, once everything `possible` is ready."""
     began = time.monotonic()
     measured = 0
     failed: list[Failure] = []
@@ -254,7 +254,7 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
         if watcher.stopped_by:
             raise Stopped
         reason = run_folder.why_failed(partial, run, error)
-        # When the disk is full, the notebook may be cut off even if the manifest is whole.
+        # When the disk is full, the notebook may be cut off even if the manifest is complete.
         if no_room(f"{error} {reason}"):
             what = f"{run.words}: {reason or error}"
             raise RqpsError(what, fix=AGAIN if "make room" in what else f"make room for {folder.path}, {AGAIN}")

@@ -1,4 +1,4 @@
-"""Watching a study's runs: the work under way, the time left, and Ctrl-C."""
+"""Follows a study's runs: the current work, the time left, and Ctrl-C."""
 
 import os
 import signal
@@ -19,14 +19,16 @@ POLL_S = 0.5
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised by a signal, only inside `Watcher.raising`."""
+    """Raised by a signal, inside `Watcher.raising` only."""
 
 
 class Watcher:
-    """Shows the runs of a study in a terminal or a log. While it is entered, a signal only sets `stopped_by`:
-    it is acted on where nothing can be torn. A second one changes nothing, since a clean end is under way already.
+    """Shows the runs of a study in a terminal or a log.
 
-    Where several hosts measure at once, each has a line of its own below the `whole`, which takes the signals."""
+    Inside its `with` block a signal only sets `stopped_by`, and the program reacts where nothing can be left half
+    done. A second signal changes nothing, since it is stopping already. If several hosts measure at once, each has
+    a line of its own below the `parent`, which receives the signals.
+    """
 
     def __init__(self, folder: Path | None = None, parent: "Watcher | None" = None, host: str = "") -> None:
         self.terminal: Terminal = parent.terminal.another() if parent else Terminal()
@@ -35,7 +37,7 @@ class Watcher:
         self.waited_s = 0.0
         """Seconds spent waiting, without a run to measure."""
         self._folder = folder
-        """The study's folder, where other processes look up the current run."""
+        """The study's folder, where other processes find the current run."""
         self._noted: Path | None = None
         self._failed = 0
         self._runs: Sequence[Run] = ()
@@ -72,7 +74,7 @@ class Watcher:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Lets a signal raise `Stopped`, in work that knows how to clean up after a KeyboardInterrupt."""
+        """Lets a signal raise `Stopped` in work that cleans up after a KeyboardInterrupt."""
         if self.stopped_by:
             raise Stopped
         self._raise = True
@@ -85,18 +87,18 @@ class Watcher:
         self.terminal.say(f"{self._host}{text}")
 
     def plan(self, runs: Sequence[Run], before: int, ends: float | None = None) -> None:
-        """Takes note of the runs to measure; `before` others are there already, and further ones may follow until
-        `ends`, by the monotonic clock as if nothing had been waited for."""
+        """Plans the runs to measure. `before` others are done already, and more may follow until `ends`, a time of
+        the monotonic clock that does not include waiting."""
         self._runs, self._before, self._ends = runs, before, ends
         self._all_began = self._all_began or time.monotonic()
         self._estimate = Estimate.of(runs, self._estimate.overheads_s)
 
     def expected_s(self, run: Run) -> float:
-        """The expected time of a run, from those that finished before."""
+        """The expected time of a run, estimated from those that finished before."""
         return Estimate.of([run], self._estimate.overheads_s).left_s()
 
     def overhead_s(self) -> float:
-        """The time that a run takes in addition to its load."""
+        """The time that a run takes besides its load."""
         return self._estimate.overhead_s()
 
     def begin(self, run: Run) -> None:
@@ -106,7 +108,7 @@ class Watcher:
         self.doing("starting", at_once=True)
 
     def wait(self, until_s: float, why: str) -> None:
-        """Waits for a moment, a Unix time; `Stopped` where a signal comes before it."""
+        """Waits until a Unix time; raises `Stopped` if a signal arrives first."""
         self.say(why)
         self._note_for_others(why, "", 0.0, self._left_s())
         began = time.monotonic()
@@ -141,7 +143,7 @@ class Watcher:
         if self._ends is not None:
             share = 1 - left_s / max(self._ends - self._all_began, 1.0)
         left = duration(left_s)
-        # The time left comes before what may be cut off in a narrow terminal.
+        # The time left comes first, since a narrow terminal cuts off the end.
         self.terminal.show(f"{self._head()}  {left} left, {share:.0%}  {what}", share, at_once=at_once)
 
     def _head(self) -> str:

@@ -19,22 +19,22 @@ from rqps.study import SMALLEST_EFFECT, Mode, PlacementKind
 CARD = "study.json"
 MANIFEST = "manifest.json"
 ASKED = "asked.json"
-"""Beside a manifest: all that was asked for."""
+"""The file beside a manifest with everything that was requested."""
 PACKED_RUNS = "runs.parquet"
-"""The file of a packed study that has all its manifests, and is written last."""
+"""The file of a packed study with all its manifests, written last."""
 LEVELS = "levels.yaml"
-"""Beside the runs of a study whose parts are measured: the levels of it."""
+"""The file beside a study's runs that describes the studies of its parts."""
 SET_ASIDE = ".until-"
-"""In the name of a study's folder that was set aside, before the time; no study's name has a dot."""
+"""Stands before the time in the name of a study's folder that was set aside; no study's name has a dot."""
 SCHEMA_VERSION = 4
 READABLE = ("2", "3", "4")
-"""Version 1, of before any release, had of a step its name and threads only. In version 2 the side of a duet stood in
-the run's id only; until version 3 a manifest named no engine."""
+"""Versions 1 (before any release) knew only a step's name and threads. In version 2 only the run's id named the
+side of a duet; until version 3 a manifest named no engine."""
 ENGINE_OF = {"db-bench": "rocksdb"}
-"""The engines of older manifests, which named none, by workload; all others were MySQL's."""
+"""The engines of older manifests, which named none, by workload; all other workloads were MySQL's."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
-"""A manifest or card has some ten thousand."""
+"""A usual manifest or card has about ten thousand."""
 LONGEST_REASON = 500
 """Characters of the reason why a file can't be read."""
 
@@ -47,11 +47,11 @@ class _Sealed(_Frozen):
     """Facts in a file with a digest of themselves, so that any change is detected."""
 
     digest_of_this: str | None = None
-    """None in files that were written before there was a digest."""
+    """None in files from before the digest was introduced."""
 
 
 class Warning_(_Frozen):
-    """A fact that a reader of a number has to know. Warnings travel with the number."""
+    """A fact that the reader of a number has to know. Warnings travel with the number."""
 
     kind: str
     """A short name to group by: `steal`, `placement`, `plan`, `load`, `errors`."""
@@ -69,7 +69,7 @@ class Placement(_Frozen):
 
 
 class File(_Frozen):
-    """A file beside the manifest, as it was when that was written."""
+    """A file beside the manifest: its size, time of change and digest when the manifest was written."""
 
     size_bytes: int
     modified_ns: int
@@ -83,9 +83,9 @@ class Manifest(_Sealed):
     unit: str
     """The id of everything that was up together."""
     side: str | None
-    """Its name among the dbms of a duet; None of a dbms alone."""
+    """The name of this side of a duet; None for a dbms that was measured alone."""
     twin: bool
-    """The base once more, beside itself."""
+    """True for the base's second copy in a duet."""
     host: str
     dbms: str
     engine: str
@@ -108,7 +108,7 @@ class Manifest(_Sealed):
     parameters: dict[str, Any]
     placement: Placement
     placements: dict[int, Placement] = Field(default_factory=dict)
-    """Placements by number of clients, where steps with another number were placed otherwise."""
+    """Placements by number of clients, if steps with other numbers were placed differently."""
     rqps_version: str
     git_revision: str | None
     tools: dict[str, str]
@@ -123,12 +123,12 @@ class Manifest(_Sealed):
     error: str | None = None
     warnings: tuple[Warning_, ...] = Field(default=())
     files: dict[str, File] = Field(default_factory=dict)
-    """The tables and all that was asked for, by name; none where it was written before these were kept."""
+    """The tables and the request, by file name; empty in manifests from before digests were stored."""
 
     @model_validator(mode="before")
     @classmethod
     def _up_to_date(cls, facts: Any) -> Any:
-        """The facts as the current version has them: the one place that knows how older ones wrote them."""
+        """Brings the facts of an older manifest up to date: the only place that knows older formats."""
         if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3):
             return facts
         older = {"schema_version": SCHEMA_VERSION, "engine": ENGINE_OF.get(str(facts.get("workload")), "mysql")}
@@ -147,10 +147,10 @@ class WhatIf(_Frozen):
 
 
 class StudyCard(_Sealed):
-    """`study.json` beside a study's runs: its question, so that the data needs no runs.yaml."""
+    """`study.json` beside a study's runs: its question and settings, so that the data needs no runs.yaml."""
 
     study: str = Field(pattern=r"^[^/.][^/]*$")
-    """Folders are named by it."""
+    """Its folder is named after it."""
     question: str
     workload: str
     base: str
@@ -159,14 +159,13 @@ class StudyCard(_Sealed):
     """Rounds of each dbms; None with a budget, which adds rounds as long as they decide something."""
     budget_s: int | None = None
     looks: int = 1
-    """Numbers of rounds at which the verdicts may have been looked at, to go on where they were undecided: these
-    share the chance of a false call."""
+    """The number of interim analyses that may stop the study early: they share the chance of a false call."""
     smallest_effect: float = SMALLEST_EFFECT
-    """The smallest effect that matters, as a share; one that is certainly smaller is called `same`."""
+    """The smallest effect that matters, as a share. A change that is certainly smaller gets the verdict `same`."""
     parameters: dict[str, Any]
     what_if: WhatIf | None = None
     absent: dict[str, str] = Field(default_factory=dict)
-    """Reasons by dbms, where a version lacks what its config asks for: those of `dbms` that have no runs."""
+    """Reasons by dbms, for versions that lack a feature that their config requests. These dbms have no runs."""
 
 
 Sealed = TypeVar("Sealed", bound=_Sealed)
@@ -195,14 +194,14 @@ def _unsealed(path: Path, kind: type[Sealed]) -> Sealed:
         raise damaged(path, str(error)) from error
 
 
-@lru_cache(maxsize=5000)  # a page reads those of a study several times
+@lru_cache(maxsize=5000)  # a page reads the manifests of a study several times
 def _read(path: Path, kind: type[Sealed], _as_it_is: tuple[int, ...]) -> Sealed:
     with path.open("rb") as file:
         if len(text := file.read(MOST_BYTES + 1)) > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     facts = dict(json.loads(text))
     if kind is Manifest:
-        right_version(path, facts["schema_version"])  # one of another version may have other keys
+        right_version(path, facts["schema_version"])  # another version may have other keys
     if facts.get(SEAL, digest := _digest(facts)) != digest:
         raise ValueError("it was changed after it was written")
     return kind.model_validate(facts)
@@ -228,7 +227,7 @@ def damaged(path: Path, why: str) -> RqpsError:
 
 
 def study_folder(study: str, data: str | Path | None = None) -> Path:
-    """The folder of a study: of what was measured here, or else of the committed sample."""
+    """The folder of a study: measured here, or else the committed sample."""
     root = data_folder(data)
     for kind in ("raw", "sample"):
         folder = root / kind / f"study={study}"
@@ -265,14 +264,14 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 
 def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
-    """The folders of a study's runs that have a manifest, in the order of their names; or those below `failed`."""
+    """The folders of a study's runs that have a manifest, sorted by name; or those below `failed`."""
     folders = (path.parent for form in ("run=*", "run=*/*") for path in (folder / failed).glob(f"{form}/{MANIFEST}"))
     return tuple(sorted(folders))
 
 
 def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
-    """The finished runs of a study. Refuses a folder that is not the one of the run that its manifest names: a copy
-    would count as one more round."""
+    """The finished runs of a study. Refuses a manifest in the folder of another run: a copy would count as one
+    more round."""
     runs = tuple((path, read_manifest(path)) for path in finished_runs(folder))
     studies = Counter(manifest.study for _, manifest in runs)
     for path, manifest in runs:
@@ -287,8 +286,8 @@ def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
 
 
 def check_files(runs: Iterable[tuple[Path, Manifest]], names: Iterable[str] = (), *, thorough: bool = False) -> None:
-    """Refuses files that are not as they were measured: those of other size, and those with another digest where the
-    time of the last change is another one, or of all if `thorough`. `names` limits it to some."""
+    """Refuses files that changed since they were measured. It compares sizes, and digests if the time of change
+    differs, or always if `thorough`. `names` limits the check to some files."""
     chosen = set(names)
     for folder, manifest in runs:
         for name, was in manifest.files.items():
@@ -308,13 +307,13 @@ def _check_file(path: Path, was: File, thorough: bool) -> None:
 
 
 def leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested mappings, each with its path.
+    """The values of nested mappings by path.
 
     >>> dict(leaves({"cpu": {"model": "x"}, "cpus": 2}))
     {'cpu.model': 'x', 'cpus': 2}
     """
     for name, value in facts.items():
-        if isinstance(value, dict):  # as in JSON: to ask for `Mapping` takes longer
+        if isinstance(value, dict):  # as in JSON; a check for `Mapping` takes longer
             yield from leaves(value, f"{above}{name}.")
         else:
             yield above + name, value

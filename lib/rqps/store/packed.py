@@ -1,6 +1,6 @@
-"""Packed studies: one parquet file a table, with the rows of all runs, and one of the runs with their manifests.
+"""Packed studies: one parquet file per table with the rows of all runs, and one of the runs with their manifests.
 
-They lie in a folder, below a URL that polars reads, or in one file (`releases.rqps`, a zip file of such folders).
+They are in a folder, below a URL that polars reads, or in one file (`releases.rqps`, a zip file of such folders).
 """
 
 import hashlib
@@ -29,9 +29,9 @@ from rqps.study import Mode
 
 SUFFIX = ".rqps"
 CARD_KEY, FILES_KEY = "rqps_study", "rqps_files"
-"""In its metadata: the study's card, and size and SHA-256 of each of the other files."""
+"""Keys in its metadata: the study's card, and size and SHA-256 of each of the other files."""
 DIGEST = f"{PACKED_RUNS}.sha256"
-"""Beside it: its own, as sha256sum writes it."""
+"""The file with its own digest, in the format of sha256sum."""
 PACKED_COLUMNS = {
     **RUNS,
     "conditions": pl.List(pl.Struct(FACT)),
@@ -39,19 +39,20 @@ PACKED_COLUMNS = {
     **{name: kind for name, kind in MANIFESTS.items() if name not in RUNS},
 }
 FAILED = "failed/"
-"""Before the folder's name of a run that failed."""
+"""Stands before the name of a failed run's folder."""
 _RUN_FOLDER = rf"^({FAILED})?run=[\w.@-]+(/\w[\w.@-]*)?$"
-"""A packed study may come from anybody, and its folders are made again below one of ours."""
+"""The form of a run's folder name. A packed study may come from anybody, and unpacking creates these folders below
+one of ours."""
 _REFUSED = re.compile(r"\b40[13]\b|Forbidden|Access ?Denied|Permission ?denied|SignatureDoesNotMatch|Unauth", re.I)
 _CREDENTIALS = (
     "see that your credentials may read it: polars takes them from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from "
     "~/.aws, or as the store's other clients do"
 )
-_ROWS_AT_ONCE = 2**22  # whole groups of rows of a file
+_ROWS_AT_ONCE = 2**22  # rounded to complete row groups of a file
 _LONGEST_LIST = 1 << 20
-"""Bytes of the names and places of all files in a packed one."""
+"""The most bytes of the names and places of all files in a packed file."""
 _UNREADABLE = (PolarsError, PanicException, OSError, EOFError, zipfile.BadZipFile, RuntimeError, KeyError, ValueError)
-"""RuntimeError: zipfile takes a changed bit for encryption, or for a kind of compression."""
+"""RuntimeError: a changed bit makes zipfile believe in encryption or in another compression."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,13 @@ class Packed:
 
     place: str
     source: Callable[[str], str | Path | bytes]
-    """A path, URL or bytes that polars reads a file from, by its name."""
+    """A path, URL or bytes from which polars reads a file."""
     card: StudyCard
     files: dict[str, tuple[int, str]]
     _checked: set[str] = field(default_factory=set)
 
     def frames(self, mode: Mode | None) -> dict[str, Any]:
-        """The frames of a study, of runs of that mode; None is all."""
+        """The frames of a study's runs in a mode; None is all modes."""
         with _reading(self.place, PACKED_RUNS):
             rows_in(source := self.source(PACKED_RUNS), len(PACKED_COLUMNS))
             rows = pl.scan_parquet(source)
@@ -102,12 +103,12 @@ class Packed:
             raise damaged(f"{self.place}/{name}", str(error)) from error
 
     def check(self) -> None:
-        """Refuses files that are not as they were packed."""
+        """Refuses files that changed since they were packed."""
         for name in self.files:
             self._as_packed(name)
 
     def _as_packed(self, name: str) -> str | Path | bytes:
-        """The source of a file, whose digest is looked at once. An object store keeps digests of its own."""
+        """The source of a file, whose digest is checked once. An object store keeps digests itself."""
         source = self.source(name)
         if name not in self._checked and not isinstance(source, str):
             digest, was = _digest(source), self.files[name][1]
@@ -126,7 +127,7 @@ class Packed:
         if file not in self.files:
             return pl.LazyFrame(schema=schema)
         has_rows = every.filter(pl.col("tables").list.contains(name))["run"]
-        # Rows of a hundred million need not be looked at one by one where all of them are wanted.
+        # A hundred million rows need not be filtered one by one if all of them are wanted.
         wanted = True if has_rows.is_in(runs.implode()).all() else pl.col("run").is_in(runs.implode())
 
         def parts() -> Iterator[pl.LazyFrame]:
@@ -149,7 +150,7 @@ def packed_at(place: str) -> Packed | None:
             packed = _opened(place, lambda name: f"{place}/{name}")
         except FileNotFoundError:
             return None
-        with ThreadPoolExecutor() as requests:  # a store takes its time to answer each
+        with ThreadPoolExecutor() as requests:  # a store takes its time for each answer
             list(requests.map(packed.is_there, packed.files))
         return packed
     path = Path(place)
@@ -204,7 +205,7 @@ def _digest(source: Path | bytes) -> str:
 
 
 def _rows_in(runs: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The rows that each run has in a column of lists."""
+    """The rows of each run in a column of lists."""
     some = runs.filter(pl.col(column).list.len() > 0).select(*IDENTITY, column)
     return some.explode(column).unnest(column)
 
@@ -217,7 +218,7 @@ def damaged(place: str, why: str) -> RqpsError:
 
 @contextmanager
 def _reading(place: str | Path, file: str) -> Iterator[None]:
-    """Says what to do where a file of a packed study can't be read; that there is none is for others to say."""
+    """Adds the fix if a file of a packed study can't be read. A missing study is the caller's error to report."""
     try:
         yield
     except FileNotFoundError:

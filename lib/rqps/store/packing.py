@@ -1,4 +1,4 @@
-"""A study's run folders as one file a table, and back again."""
+"""Packs a study's run folders into one file per table, and unpacks them."""
 
 import json
 import shutil
@@ -20,12 +20,12 @@ from rqps.store.write import VERSION_KEY, atomically, write_manifest, write_stud
 _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
 _RUNS_AT_ONCE = 50
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # in a zip file, so that the same study gives the same bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time in a zip file, so that the same study gives the same bytes
 
 
 def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[Path]:
-    """Packs a study and its levels, without notebooks and logs: into the file `to` where its name ends in .rqps, else
-    into a folder for each of them below it. The file is STUDY.rqps if not given."""
+    """Packs a study and its levels, without notebooks and logs: into the file `to` if its name ends in .rqps,
+    otherwise into a folder for each of them below it. The default is STUDY.rqps."""
     levels = load_levels(study, data, mode=None)
     if not levels:
         raise RqpsError(f"{study}: no run has finished, so there is nothing to pack", fix=f"rqps run {study}")
@@ -43,7 +43,7 @@ def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[P
 
 
 def unpack(study: str, to: Path, data: Path | None = None) -> list[Path]:
-    """Makes folders of runs below `to` from a packed study and its levels."""
+    """Unpacks a packed study and its levels into folders of runs below `to`."""
     return [_unpack_into(to / f"study={level.card.study}", level) for level in load_levels(study, data, mode=None)]
 
 
@@ -53,7 +53,7 @@ def _pack_into(folder: Path, study: Study) -> Path:
         for name in TABLES:
             path = unfinished / f"{name}.parquet"
             rows: pl.LazyFrame = getattr(study, name).lazy().select(*IDENTITY, *TABLES[name])
-            if "frames" in TABLES[name]:  # stacks that begin alike stand together, which takes an eighth of the bytes
+            if "frames" in TABLES[name]:  # similar stacks stand together, which takes an eighth of the bytes
                 rows = rows.sort(pl.col("frames").list.join(";"), "step", "run", maintain_order=True)
             rows.sink_parquet(
                 path,
@@ -121,7 +121,8 @@ def _unpack_into(folder: Path, study: Study) -> Path:
 
 
 def _replacing(target: Path) -> AbstractContextManager[Path]:
-    """Gives a name to write to. Folders of runs are never replaced: they are all that there is of a measurement."""
+    """Gives a name to write to. Existing folders of runs are never replaced: they are the only copy of a
+    measurement."""
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
         raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
     return atomically(target)

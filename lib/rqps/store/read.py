@@ -1,4 +1,4 @@
-"""Studies as plain polars frames; the first columns of each say which run a row is from."""
+"""Reads studies as plain polars frames; the first columns of each name the run of a row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,42 +28,42 @@ from rqps.study import Mode
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The runs of a study in one mode. Small frames are read; the big ones are lazy: `.collect()` them."""
+    """The runs of a study in one mode. Small frames are read at once; big ones are lazy: call `.collect()`."""
 
     card: StudyCard
     place: str
-    """Its folder, file or URL, from which `load` reads it."""
+    """Its folder, file or URL, which `load` accepts."""
     runs: pl.DataFrame
-    """One row per finished run, with what the study's verdicts are judged by, `looks, smallest_effect`, and the place
-    of its dbms in the study's list, `listed`."""
+    """One row per finished run, with the settings of the study's verdicts, `looks` and `smallest_effect`, and the
+    position of its dbms in the study's list, `listed`."""
     failed: pl.DataFrame
-    """One row per attempt that failed, with its error."""
+    """One row per failed attempt, with its error."""
     conditions: pl.DataFrame
     """One row per run and fact: options, parameters, placement, machine, tools."""
     warnings: pl.DataFrame
-    """Warnings that the runs gave."""
+    """The warnings of the runs."""
     manifests: pl.LazyFrame
     """The manifest of each run as it was written."""
     steps: pl.DataFrame
     slices: pl.LazyFrame
-    """The slices of a duet's servers; only of duets."""
+    """The slices of a duet's servers; empty without duets."""
     intervals: pl.LazyFrame
     latencies: pl.LazyFrame
     counters: pl.LazyFrame
     status: pl.LazyFrame
     settings: pl.LazyFrame
     plans: pl.LazyFrame
-    """The plans that the server explained before each step."""
+    """The plans from EXPLAIN before each step."""
     stacks: pl.LazyFrame
-    """Sampled call stacks; only of runs in that mode."""
+    """Sampled call stacks, of runs in mode `stacks` only."""
     threads: pl.LazyFrame
-    """Time of the server's threads, running and waiting; only of those runs, too."""
+    """Running and waiting time of the server's threads, of runs in mode `stacks` only."""
     instructions: pl.LazyFrame
-    """Instructions by call stack; only of runs in that mode."""
+    """Instructions by call stack, of runs in mode `instructions` only."""
     clients: pl.LazyFrame
-    """Operations of each client in each second; only of the insert benchmark."""
+    """Operations of each client in each second, of the insert benchmark only."""
     engine: pl.LazyFrame
-    """Work that the storage engine has put off, before and after each step; only of the insert benchmark."""
+    """Deferred work of the storage engine before and after each step, of the insert benchmark only."""
 
     def __post_init__(self) -> None:
         judged_by = {"looks": pl.lit(self.card.looks, pl.Int32), "smallest_effect": pl.lit(self.card.smallest_effect)}
@@ -79,11 +79,11 @@ class Study:
 
 
 def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:
-    """Read a study by its name, from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/; or
-    by its place: a folder, a packed file (`releases.rqps`), or the URL of a packed folder (`s3://…/study=releases`).
+    """Read a study by name from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/; or by
+    place: a folder, a packed file (`releases.rqps`), or the URL of a packed folder (`s3://…/study=releases`).
 
-    Duets of the base with itself (`health`) are read by themselves, and so are runs that were looked into more
-    closely (`stacks`, `instructions`), since they were slower; None reads all, to list them.
+    Duets of the base with itself (`health`) and profiled runs (`stacks`, `instructions`), which are slower, have
+    modes of their own. None reads all modes.
     """
     place = place_of(study, data)
     if packed := packed_at(place):
@@ -97,7 +97,7 @@ def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = 
 
 
 def place_of(study: str | Path, data: str | Path | None = None) -> str:
-    """The folder, file or URL of a study, by its name or as it is given."""
+    """The folder, file or URL of a study."""
     text = str(study)
     if "://" in text:
         return text.rstrip("/")
@@ -110,8 +110,7 @@ def place_of(study: str | Path, data: str | Path | None = None) -> str:
 
 
 def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> list[Study]:
-    """The study, then those that measure its parts (STUDY-1, STUDY-2, …) by its file of levels, if they have runs in
-    that mode."""
+    """The study, followed by the studies of its parts (STUDY-1, STUDY-2, …) that have runs in that mode."""
     levels = [load(study, data, mode)]
     beside, name = levels[0].place.rpartition("/")[0], levels[0].card.study
     packed = packed_at(levels[0].place)
@@ -122,7 +121,7 @@ def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | 
 
 
 def check_whole(study: str | Path, data: str | Path | None = None) -> None:
-    """Refuses a study, or a level of it, of which a byte is not as it was written."""
+    """Refuses a study, or a level of it, with a byte that changed since it was written."""
     for level in load_levels(study, data, mode=None):
         if packed := packed_at(level.place):
             packed.check()
@@ -131,7 +130,7 @@ def check_whole(study: str | Path, data: str | Path | None = None) -> None:
 
 
 def load_run(folder: str | Path) -> Study:
-    """Read the folder of one run, finished or failed, as a study of that run alone."""
+    """Read the folder of one run, finished or failed, as a study with that run alone."""
     folder = Path(folder)
     above = next((path for path in folder.parents if (path / CARD).is_file()), folder.parent)
     members = tuple(sorted(path.parent for path in (*folder.glob(MANIFEST), *folder.glob(f"*/{MANIFEST}"))))

@@ -1,4 +1,4 @@
-"""Manifests as frames: the runs, their conditions and their warnings."""
+"""Turns manifests into frames: the runs, their conditions and their warnings."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ Runs = Sequence[tuple[Path, Manifest]]
 
 _OF_MANIFEST: Columns = {
     "unit": pl.String,
-    "side": pl.String,  # null of a dbms that was measured alone
+    "side": pl.String,  # null for a dbms that was measured alone
     "twin": pl.Boolean,
     "engine": pl.String,
     "mode": pl.String,
@@ -36,15 +36,15 @@ RUNS: Columns = {
     **_OF_MANIFEST,
     "placement": pl.String,
     "machine": pl.String,
-    "parameters": pl.String,  # as JSON with sorted keys, so that equal ones are equal
-    "folder": pl.String,  # of a packed study: its name in the study's folder
+    "parameters": pl.String,  # JSON with sorted keys, so that equal values have equal text
+    "folder": pl.String,  # for a packed study: the name in the study's folder
 }
 FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
 WARNING: Columns = dict.fromkeys(("kind", "step", "text"), pl.String)
 
 
 def runs_frame(runs: Runs) -> pl.DataFrame:
-    """One row per run, in the order in which they were made."""
+    """One row per run, ordered by time."""
     rows = [
         {
             **{name: getattr(manifest, name) for name in (*IDENTITY, *_OF_MANIFEST)},
@@ -59,7 +59,7 @@ def runs_frame(runs: Runs) -> pl.DataFrame:
 
 
 def by_machine(runs: Runs) -> Runs:
-    """The runs, with the machine in the name of a host where several machines have had that name."""
+    """The runs. If several machines have had the same host name, the name includes the machine."""
     several = Counter(host for host, _ in {(manifest.host, machine_of(manifest.machine)) for _, manifest in runs})
     return [
         (path, manifest.model_copy(update={"host": f"{manifest.host} ({machine_of(manifest.machine)})"}))
@@ -70,7 +70,7 @@ def by_machine(runs: Runs) -> Runs:
 
 
 def machine_of(facts: Mapping[str, Any]) -> str:
-    """CPU, memory and kernel, which make a host the same one, whatever it is called.
+    """CPU, memory and kernel, which identify a host whatever its name.
 
     >>> machine_of({"cpu_model": "AMD EPYC", "memory_kb": 24684084, "kernel": "6.1", "load_1min": 0.7})
     'AMD EPYC, 24 GB, kernel 6.1'
@@ -85,7 +85,7 @@ def in_order(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def conditions_frame(runs: Runs) -> pl.DataFrame:
-    """One row per run and fact; a nested fact has its path as its name: `cpu.model`."""
+    """One row per run and fact. The name of a nested fact is its path: `cpu.model`."""
     whose = pl.DataFrame([identity(manifest) for _, manifest in runs], schema=IDENTITY)
     facts = [
         [(kind, name, _text(value)) for kind, of in _facts(manifest).items() for name, value in leaves(of)]
@@ -102,7 +102,7 @@ def warnings_frame(runs: Runs) -> pl.DataFrame:
 
 
 def identity(manifest: Manifest) -> dict[str, Any]:
-    """The columns that say which run a row is from."""
+    """The columns that identify the run of a row."""
     return {name: getattr(manifest, name) for name in IDENTITY}
 
 

@@ -1,4 +1,4 @@
-"""Tables in the folders of runs, as one frame each that is read only when rows are asked for."""
+"""Reads tables in run folders as one frame each, only when rows are asked for."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -19,12 +19,12 @@ from rqps.store.write import VERSION_KEY
 
 _FILE = "file"
 _AT_ONCE_BYTES = 32 * 1024**2
-"""Files that are read together: of a study that is larger than memory, so much is in memory at a time."""
+"""Files that are read together. A study may be larger than memory; only these files are in memory at a time."""
 MOST_VALUES, VALUES_A_BYTE = 20_000_000, 200
-"""A file stands for so many values at most, and so many for each of its bytes: settings, which are the same in all
-runs, come to 85. A few bytes can stand for more rows than there is memory."""
+"""The most values per file and per byte of a file: settings, which are equal in all runs, come to 85. Without a
+limit a few bytes could stand for more rows than there is memory."""
 _COUNTED_AT_ONCE = 200
-"""Files whose rows are counted together for that."""
+"""Files whose rows are counted together for that check."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
 
 
@@ -34,7 +34,7 @@ def run_table(name: str, runs: Runs) -> pl.LazyFrame:
 
 
 def manifests(runs: Runs) -> pl.LazyFrame:
-    """The manifest of each run as it was written, what was asked of it, and the tables that it has."""
+    """The manifest of each run as it was written, its request, and the tables that it has."""
 
     def rows() -> Iterator[pl.LazyFrame]:
         yield pl.LazyFrame([_manifest_row(folder) for folder, _ in runs], schema=MANIFESTS)
@@ -43,7 +43,7 @@ def manifests(runs: Runs) -> pl.LazyFrame:
 
 
 def rows_in(files: Any, columns: int, size_bytes: int = 0) -> int:
-    """The number of rows that files say they have; ValueError where they have no room for so many."""
+    """The number of rows that files declare; ValueError if their size has no room for so many."""
     rows: int = pl.scan_parquet(files, glob=False).select(pl.len()).collect().item()
     if rows * columns > MOST_VALUES + VALUES_A_BYTE * size_bytes:
         raise ValueError(f"it says that it has {rows:,} rows, in {size_bytes:,} bytes")
@@ -55,7 +55,7 @@ def deferred(
     parts: Callable[[], Iterator[pl.LazyFrame]],
     collected: Callable[[pl.LazyFrame], pl.DataFrame] = pl.LazyFrame.collect,
 ) -> pl.LazyFrame:
-    """A frame of parts, which are made and collected one after the other when rows are asked for."""
+    """A lazy frame of parts that are collected one after the other."""
 
     def rows(
         columns: list[str] | None, condition: pl.Expr | None, limit: int | None, _: int | None
@@ -105,7 +105,7 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
     by_size = sorted(files, key=lambda path: sizes[path])
     for some in (by_size[at : at + _COUNTED_AT_ONCE] for at in range(0, len(files), _COUNTED_AT_ONCE)):
         with suppress(PolarsError, PanicException, ValueError):
-            rows_in(some, columns, sizes[some[0]])  # of all, for the bytes of one: none is too much
+            rows_in(some, columns, sizes[some[0]])  # the limits of all files together are allowed to each
             continue
         for path in some:
             try:
@@ -115,7 +115,7 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
 
 
 def _of_files(name: str, files: Runs) -> pl.LazyFrame:
-    """The rows of some files that are alike. Whose they are is looked up for each file, not for each row."""
+    """The rows of files with equal schemas. The run is looked up for each file, not for each row."""
     schema = pl.Schema({**IDENTITY, **TABLES[name]})
     named: list[dict[str, Any]] = [{_FILE: str(path), **identity(manifest)} for path, manifest in files]
     known = pl.DataFrame(named, schema={_FILE: pl.String, **IDENTITY})
@@ -140,7 +140,7 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             schema=TABLES[name],
             extra_columns="ignore",
             include_file_paths=_FILE if of_run else None,
-            use_statistics=False,  # a file has all steps of a run in one piece
+            use_statistics=False,  # a file has each step of a run in one piece
         )
         frame = scanned.filter(where if of_rows else True).select(*file, *own).collect()
         if of_run:
@@ -151,8 +151,8 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
 
 
 def beside(rows: pl.DataFrame, known: pl.DataFrame, *on: str) -> pl.DataFrame:
-    """The rows with the columns of `known`, which has each key once. Keys are looked up once for all rows that have
-    the same one and stand together: a join takes ten times as long."""
+    """Joins rows with `known`, which has each key once. A key is looked up once for all adjacent rows with it: a
+    plain join takes ten times as long."""
     alike = rows.select(pl.struct(on).rle().struct.unnest())
     keys = alike.select(pl.col("value").struct.unnest())
     joined = keys.join(known, on=on, how="left", maintain_order="left", validate="m:1").drop(on)
@@ -173,7 +173,7 @@ def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path
 
 
 def _is_there(path: Path, manifest: Manifest) -> bool:
-    """True if the run has this file. A file that exists is verified; an optional one may be absent."""
+    """True if the run has this file. Existing files are verified; an optional file may be absent."""
     if manifest.files:
         check_files([(path.parent, manifest)], [path.name])
         return path.name in manifest.files

@@ -5,21 +5,21 @@ from typing import Any
 import polars as pl
 
 Columns = dict[str, Any]
-"""Columns with their types of polars, whose own class is not public."""
+"""Columns with their polars types; polars' own class is not public."""
 
 IDENTITY: Columns = dict.fromkeys(("study", "run", "host", "dbms", "build", "config"), pl.String) | {
     "round": pl.Int32
 }
-"""The columns in front of every table when it is read: the run of a row."""
+"""The columns in front of every table that is read: they identify the run of a row."""
 
 _PROCESS_COUNTERS: Columns = {
     "cpu_s": pl.Float64,  # exact, in nanoseconds from the scheduler
-    "cpu_user_s": pl.Float64,  # the kernel's own split, in ticks of 10 ms
+    "cpu_user_s": pl.Float64,  # the kernel's split, in ticks of 10 ms
     "cpu_system_s": pl.Float64,
     "context_switches": pl.Int64,
     "reads": pl.Int64,  # read and write system calls on files; recv and send of a socket are not counted
     "writes": pl.Int64,
-    "read_kb": pl.Float64,  # what reached the storage layer
+    "read_kb": pl.Float64,  # bytes that reached the storage layer
     "write_kb": pl.Float64,
 }
 
@@ -42,14 +42,14 @@ _LATENCIES: Columns = {f"latency_{name}_us": pl.Float64 for name in ("mean", "p5
 
 STEPS: Columns = {
     "step": pl.String,
-    "position": pl.Int32,  # the order of steps in a run, from 0
+    "position": pl.Int32,  # the position of the step in its run, from 0
     "kind": pl.String,  # the name without range and clients: update-index, read-only.pre, qr
-    "range": pl.Int64,  # rows or values that a query asks for; null where no range belongs to the step
+    "range": pl.Int64,  # rows or values that a query asks for; null for steps without a range
     "clients": pl.Int32,
     "group": pl.String,  # the heading in tables
-    "table_position": pl.Int32,  # the order of steps in tables, from 0: by group, kind, range and clients
-    "writes": pl.Boolean,  # whether rows change in it, also beside its queries
-    "storage_engine": pl.String,  # of the table, where the step is named for it
+    "table_position": pl.Int32,  # the position of the step in tables, from 0: by group, kind, range and clients
+    "writes": pl.Boolean,  # true if rows change during the step, also beside its queries
+    "storage_engine": pl.String,  # of the table, if the step is named for it
     "unit": pl.String,  # what an operation is: query, row
     "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
     "warmup_s": pl.Float64,
@@ -58,29 +58,29 @@ STEPS: Columns = {
     "transactions": pl.Int64,
     "operations_per_s": pl.Float64,
     **_LATENCIES,  # of a transaction
-    "errors": pl.Int64,  # operations that failed for good: a step with any gives no number
-    "target_per_s": pl.Float64,  # null where the step has no rate to hold
+    "errors": pl.Int64,  # operations that failed for good; steps with any give no number
+    "target_per_s": pl.Float64,  # null without a target rate
     "target_held": pl.Boolean,
-    **_COUNTERS,  # differences from the step's begin to its end
-    "server_instructions": pl.Int64,  # by the CPU's own counters, without the kernel's; null where it has none
+    **_COUNTERS,  # differences between the step's two ends
+    "server_instructions": pl.Int64,  # from the CPU's counters, user space only; null if the machine has none
     "server_cycles": pl.Int64,
-    "retries": pl.Int64,  # transactions that were refused and done again
+    "retries": pl.Int64,  # transactions that the server refused and that were repeated
 }
 
 SLICES: Columns = {
     "step": pl.String,
-    "slice": pl.Int32,  # its number among those of all servers, from 0
-    "cycle": pl.Int32,  # one turn of all servers and back; its slices of a server are compared with those of another
-    "operations": pl.Int64,  # null where servers are stopped in the turns of others, and the whole step counts
-    "busy_us": pl.Float64,  # time of its transactions, of all clients together; there, of the slice
+    "slice": pl.Int32,  # the number of the slice among those of all servers, from 0
+    "cycle": pl.Int32,  # one turn of all servers and back; slices are compared within a cycle
+    "operations": pl.Int64,  # null if servers are stopped during the turns of others: only the step has a number
+    "busy_us": pl.Float64,  # time of its transactions, over all clients; for stopped servers, the length of the slice
     "client_cpu_us": pl.Float64,
-    "server_cpu_us": pl.Float64,  # of all threads of the server while it had the load, not of what it does later
+    "server_cpu_us": pl.Float64,  # of all threads of the server during the slice, without its deferred work
 }
 
 INTERVALS: Columns = {
     "step": pl.String,
     "kind": pl.String,  # what was done: the step's own name, or query, insert, delete, index
-    "second": pl.Int32,  # 0 is the first measured one; the warm-up's are below 0
+    "second": pl.Int32,  # 0 is the first measured second; warm-up seconds are negative
     "operations": pl.Int64,
     "transactions": pl.Int64,
     "errors": pl.Int64,
@@ -90,7 +90,7 @@ INTERVALS: Columns = {
 
 LATENCIES: Columns = {
     "step": pl.String,
-    "kind": pl.String,  # also insert due, delete due: since the moment when a limited rate had it begin
+    "kind": pl.String,  # also insert due and delete due: latency from the due time
     "second": pl.Int32,
     "from_us": pl.Float64,  # a bucket counts from_us <= latency < below_us
     "below_us": pl.Float64,
@@ -99,7 +99,7 @@ LATENCIES: Columns = {
 
 COUNTERS: Columns = {
     "step": pl.String,
-    "second": pl.Float64,  # seconds since the measured part began, at the end of this interval
+    "second": pl.Float64,  # seconds from the beginning of the measured part to the end of this interval
     "interval_s": pl.Float64,
     **_COUNTERS,  # differences over the interval
     "server_rss_kb": pl.Int64,
@@ -126,23 +126,23 @@ SETTINGS: Columns = {
 PLANS: Columns = {
     "step": pl.String,
     "statement": pl.String,
-    "access": pl.String,  # the column that EXPLAIN calls type: const, ref, ALL
+    "access": pl.String,  # EXPLAIN's column type: const, ref, ALL
     "possible_keys": pl.String,
-    "key": pl.String,  # null where no index is used
-    "rows": pl.Int64,  # that the server expects to read
+    "key": pl.String,  # null without an index
+    "rows": pl.Int64,  # the server's estimate
     "extra": pl.String,
 }
 
 _STACK: Columns = {
     "step": pl.String,
-    "role": pl.String,  # what the thread does: connection, page cleaner, log writer, ...; or unknown
-    "frames": pl.List(pl.String),  # from the root to where it was, with the names that the symbols have
+    "role": pl.String,  # the role of the thread: connection, page cleaner, log writer, …; or unknown
+    "frames": pl.List(pl.String),  # from the root to the leaf, by symbol name
     "modules": pl.List(pl.String),  # the file of each frame: the program, libc.so.6, [kernel]
 }
 
 CALLERS = "callers"
-"""The event of rows in `stacks` that cost nothing (their weight is 0): the path that some samples were seen to take
-to its last frame. They mend stacks that break off there."""
+"""The event of rows in `stacks` that cost nothing (weight 0): observed paths to their last frame, which complete
+broken stacks."""
 
 STACKS: Columns = {
     **_STACK,
@@ -154,17 +154,17 @@ STACKS: Columns = {
 THREADS: Columns = {
     "step": pl.String,
     "role": pl.String,
-    "threads": pl.Int32,  # of this role that ran at all
+    "threads": pl.Int32,  # threads of this role that ran
     "elapsed_s": pl.Float64,  # while they were sampled
-    "running_s": pl.Float64,  # of all of them together, exact, as the scheduler counts it
+    "running_s": pl.Float64,  # of all these threads together, exact, from the scheduler
     "waiting_s": pl.Float64,  # ready to run, but without a CPU
-    "seen_running": pl.Int64,  # how often they were seen so, of all looks; null where looking is not allowed
-    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # waiting for that
+    "seen_running": pl.Int64,  # how often a look found them waiting; null if looking is not allowed
+    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # what they waited for
 }
 
 INSTRUCTIONS: Columns = {
     **_STACK,
-    "calls": pl.Int64,  # null where it is not known
+    "calls": pl.Int64,  # null if unknown
     "instructions": pl.Int64,  # of the last frame itself
 }
 
@@ -172,7 +172,7 @@ CLIENTS: Columns = {
     "step": pl.String,
     "client": pl.Int32,  # from 1
     "kind": pl.String,  # insert, delete, query, index
-    "second": pl.Int32,  # 0 is the first; one in which nothing was done has its row, too
+    "second": pl.Int32,  # from 0; a second without operations has a row, too
     "operations": pl.Int64,  # rows inserted, deleted or indexed; queries
     "transactions": pl.Int64,  # statements
     "errors": pl.Int64,
@@ -182,17 +182,17 @@ CLIENTS: Columns = {
 
 ENGINE: Columns = {
     "step": pl.String,
-    "moment": pl.String,  # before and after the step; settling: while its begin was waited for
-    "second": pl.Float64,  # of that wait; null elsewhere
-    "waited_s": pl.Float64,  # how long was waited in all, in the row `before`; null where nothing was to settle
-    "history_length": pl.Int64,  # transactions that are not purged
-    "dirty_kb": pl.Float64,  # of the buffer pool, not yet in the files
+    "moment": pl.String,  # before and after the step; settling: during the wait before it
+    "second": pl.Float64,  # second of that wait; null otherwise
+    "waited_s": pl.Float64,  # length of the wait, in the row `before`; null without one
+    "history_length": pl.Int64,  # transactions that are not purged yet
+    "dirty_kb": pl.Float64,  # dirty pages of the buffer pool
     "buffer_pool_kb": pl.Float64,
-    "checkpoint_age_kb": pl.Float64,  # of redo log that a crash would have to be recovered from
+    "checkpoint_age_kb": pl.Float64,  # redo log that crash recovery would have to read
     "redo_capacity_kb": pl.Float64,
     "tables_kb": pl.Float64,  # the apparent size of the schema's files
-    "datadir_kb": pl.Float64,  # of all files of the server, its logs among them
-    "rows_low": pl.Int64,  # the lowest and highest primary key of all tables; null if not read
+    "datadir_kb": pl.Float64,  # of all files of the server, including its logs
+    "rows_low": pl.Int64,  # the lowest and highest primary key over all tables; null if not read
     "rows_high": pl.Int64,
 }
 
@@ -216,7 +216,7 @@ TABLES = {
 }
 
 MODE_TABLES: dict[str, str] = {"stacks": "stacks", "threads": "stacks", "instructions": "instructions"}
-"""Tables that only runs of one mode have, and the mode."""
+"""Tables that only runs of one mode have, with the mode."""
 
 WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
-"""Tables that only runs of one workload have, and the workload."""
+"""Tables that only runs of one workload have, with the workload."""

@@ -1,4 +1,4 @@
-"""Atomic writes of the raw tables: each file appears whole or not at all, and the manifest last."""
+"""Writes the raw tables atomically: each file appears completely or not at all, and the manifest last."""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ VERSION_KEY = "rqps_schema_version"
 
 
 def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
-    """Write one raw table into a run's folder; a frame of another shape than its schema is refused."""
+    """Writes one raw table into a run's folder; refuses a frame that does not match its schema."""
     path = folder / f"{name}.parquet"
     try:
         ordered = frame.match_to_schema(TABLES[name])
@@ -32,7 +32,7 @@ def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Write the manifest, with the digests of the files beside it, after everything else: from then on the run has
+    """Writes the manifest with the digests of the other files, after everything else: from then on the run has
     happened."""
     files = {}
     for path in sorted(folder.glob("*.*")):
@@ -43,12 +43,12 @@ def write_manifest(folder: Path, manifest: Manifest) -> Path:
 
 
 def write_study_card(folder: Path, card: StudyCard) -> Path:
-    """Write the card of a study beside its runs; `folder` is `data/raw/study=NAME`."""
+    """Writes the card of a study beside its runs; `folder` is `data/raw/study=NAME`."""
     return write_text(folder / CARD, sealed(card))
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text file."""
+    """Writes a text file."""
     with atomically(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path
@@ -56,7 +56,7 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def atomically(path: Path) -> Iterator[Path]:
-    """Give a name to write a file or folder to; it takes the place of `path` once its bytes are on the disk."""
+    """Gives a name for a new file or folder, which replaces `path` once its bytes are on the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:
@@ -70,7 +70,7 @@ def atomically(path: Path) -> Iterator[Path]:
 
 
 def flush(path: Path) -> None:
-    """Make sure that a file's bytes, or a folder's names, are on the disk."""
+    """Flushes a file's bytes, or a folder's names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""The workloads: the load that is put on an engine, and the answers of the load generators.
+"""The workloads: the load on an engine, and the results of the load generators.
 
-The protocol here is all that a run needs of a workload.
+The protocol here is everything that a run needs from a workload.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ PARAMETERS: dict[str, type[Parameters]] = {name: _module(name, "parameters").PAR
 
 @dataclass(frozen=True)
 class Checked:
-    """Plans that were explained before a step, as rows of the table `plans`, and warnings about them."""
+    """The plans from EXPLAIN before a step, as rows of the table `plans`, and warnings about them."""
 
     plans: tuple[dict[str, Any], ...] = ()
     warnings: tuple[Warning_, ...] = ()
@@ -41,19 +41,19 @@ class Answer:
     """The result of a step, as columns and rows of the raw tables."""
 
     columns: dict[str, Any]
-    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies. A column
-    that is not given is null; a counter that can't be had is given as null."""
+    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies. A missing column
+    is null; a counter that this machine lacks is given as null."""
     intervals: list[dict[str, Any]]
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()
     more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Rows of raw tables that only this workload has, by their names: the same ones in every step."""
+    """Rows of raw tables that only this workload has, by table name: the same tables in every step."""
 
 
 class How(TypedDict):
-    """The circumstances of a load: the seed of its random values, its CPUs, and the file for all that it writes.
+    """The settings of a load: the seed of its random values, its CPUs, and the file for its output.
 
-    A counted load does the same transactions on every server, however slow; the others last some seconds.
+    A counted load runs the same transactions on every server, however slow; other loads run for some seconds.
     """
 
     seed: int
@@ -63,7 +63,7 @@ class How(TypedDict):
     by_connection: NotRequired[bool]
     """Each client shares one of those CPUs with the server's thread that serves it."""
     in_turns: NotRequired[bool]
-    """Its process will be stopped in the turns of others."""
+    """Its process will be stopped during the turns of others."""
 
 
 class Load(Protocol):
@@ -73,47 +73,49 @@ class Load(Protocol):
     def pid(self) -> int: ...
 
     def wait_for_begin(self) -> int:
-        """Wait until the measured part begins; gives that moment of CLOCK_MONOTONIC, in ns.
+        """Wait for the beginning of the measured part, and return that moment of CLOCK_MONOTONIC, in ns.
 
-        A load that waits for us begins in `wait_for_end`, when everything that observes it is on.
+        A load that waits for us begins in `wait_for_end`, after all observers have started.
         """
 
     def wait_for_end(self) -> None:
-        """Wait until the measured part has ended. The counters of the processes can still be read then."""
+        """Wait for the end of the measured part. The counters of the processes are still readable then."""
 
     def wait_until_gone(self) -> None:
-        """Wait until the generator has ended, and fail if it did not end well."""
+        """Wait until the generator has ended; an error if it failed."""
 
 
 class StoppableLoad(Load, Protocol):
-    """A load on a server of its own, which waits for its turns and does not count the time in between."""
+    """A load on a server of its own that waits for its turns and does not count the time in between."""
 
     def wait_for_origin(self) -> int:
-        """Wait until it has connected; gives the moment at which it begins by its own clock, which lies far ahead."""
+        """Wait until it has connected; returns the moment at which it begins by its own clock, far ahead."""
 
     def set_stopped(self, ns: int) -> None:
-        """Put its clock back by so many ns in all; it is stopped meanwhile."""
+        """Put its clock back by so many ns in total. The load is stopped meanwhile."""
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait so long, or until the measured part has ended, which it says."""
+        """Wait that long or until the measured part has ended; True if it has."""
 
     def failure(self) -> RqpsError:
-        """The reason for its end."""
+        """The error with which it ended."""
 
 
 class Workload(Protocol):
-    """A family of steps. `parameters` are of the workload's own type, and `server` is what its engine opens."""
+    """A family of steps. `parameters` have the workload's own type, and `server` is an opened server of its
+    engine."""
 
     countable: bool
-    """True if its steps can be done a number of times."""
+    """True if its steps can run a fixed number of operations."""
     stoppable: bool
-    """True if each server has a load of its own, and is stopped in the turns of others; else one load is on all."""
+    """True if each server has a load of its own and is stopped during the turns of others; False if one load is on
+    all servers."""
 
     def data_name(self, parameters: Any) -> str:
         """A name for the loaded tables: equal names mean equal bytes."""
 
     def load(self, server: Any, parameters: Any) -> None:
-        """Make and fill the tables on an empty server."""
+        """Create and fill the tables on an empty server."""
 
     def prepare(self, server: Any, parameters: Any) -> None:
         """Check the tables and warm the server up, before the first step."""
@@ -125,21 +127,22 @@ class Workload(Protocol):
         """The number of clients of a step, which decides the CPUs that they get."""
 
     def places_connections(self, servers: int) -> bool:
-        """True if a load on so many servers can share out the CPUs by connection."""
+        """True if a load on that many servers can place its connections on CPUs."""
 
     def check(self, server: Any, step: str, parameters: Any) -> Checked:
-        """Ask the server before a step for the plans that the step is named for; fail where they must be right."""
+        """Ask the server before a step for the plans that the step promises; fail if they have to be right and are
+        not."""
 
     def generating(
         self, servers: Sequence[Any], step: str, parameters: Any, **how: Unpack[How]
     ) -> AbstractContextManager[Load]:
-        """The load of one step; several servers take turns in it, unless each has a load of its own."""
+        """The load of one step. Several servers take turns in it, unless each has a load of its own."""
 
     def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
-        """The result of a step that has ended, for each of its servers."""
+        """The results of a finished step, one per server."""
 
     def tools(self, parameters: Any, servers: int) -> dict[str, str]:
-        """The load generators for so many servers at once, with their versions; fetched if they are not here yet."""
+        """The load generators for that many servers, with their versions; fetched if missing."""
 
 
 def workload(name: str) -> Workload:

@@ -1,6 +1,7 @@
-"""Reports of sysbench with our Lua scripts, one per thread and second: added up, and as rows of the raw tables.
+"""Reads the reports of sysbench with our Lua scripts, one per thread and second, adds them up, and makes rows of the
+raw tables.
 
-Latencies come as histograms: 32 buckets for every doubling of microseconds.
+Latencies are histograms with 32 buckets for every doubling of microseconds.
 """
 
 import json
@@ -14,25 +15,26 @@ from rqps.store.manifest import Warning_
 BUCKETS_PER_DOUBLING = 32
 PERCENTILES = {"latency_p50_us": 0.50, "latency_p95_us": 0.95, "latency_p99_us": 0.99, "latency_p99_9_us": 0.999}
 RETRIES_WORTH_A_WARNING = 0.001
-"""A share of all that was begun. Retries are part of writing from many threads, and of the published numbers, too."""
+"""A share of all transactions that began. Retries are part of writing from many threads, and of the published
+numbers, too."""
 
 
 @dataclass(frozen=True)
 class Second:
-    """Operations of one kind in one second, of one thread or several; seconds of a warm-up are below 0."""
+    """Operations of one kind in one second, of one or several threads; seconds of a warm-up are negative."""
 
     kind: str
     second: int
     operations: int
     transactions: int
     retries: int
-    """Transactions that the server refused and that were done again from their start."""
+    """Transactions that the server refused and that were repeated from their start."""
     sum_us: float
     max_us: float
     buckets: Mapping[int, int]
     client: int = 0
     rows_found: int = 0
-    """Rows that queries gave."""
+    """Rows that queries returned."""
 
     def columns(self, step: str) -> dict[str, Any]:
         """The columns that the tables `intervals` and `clients` share."""
@@ -42,20 +44,20 @@ class Second:
             "second": self.second,
             "operations": self.operations,
             "transactions": self.transactions,
-            "errors": 0,  # with any other than those that are done again, sysbench fails, and the run
+            "errors": 0,  # with other errors than those that are repeated, sysbench fails, and so does the run
             "retries": self.retries,
         }
 
 
 def read_seconds(lines: Iterable[str]) -> list[Second]:
-    """All that the clients have written, in the order of kinds, seconds and clients."""
+    """All reports of the clients, ordered by kind, second and client."""
     reports = [json.loads(line) for line in lines if line.startswith('{"client"')]
     reported = [Second(**{**report, "buckets": dict(report["buckets"])}) for report in reports]
     return sorted(reported, key=lambda part: (part.kind, part.second, part.client))
 
 
 def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
-    """The same second of several threads, or several seconds, as one."""
+    """Adds up the same second of several threads, or several seconds."""
     buckets = Counter[int]()
     for part in parts:
         buckets.update(part.buckets)
@@ -73,12 +75,12 @@ def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
 
 
 def total(seconds: Iterable[Second], kind: str) -> Second:
-    """The measured seconds of one kind as one, of all clients."""
+    """Adds up the measured seconds of one kind, of all clients."""
     return together(kind, 0, [part for part in seconds if part.kind == kind and part.second >= 0])
 
 
 def by_second(seconds: Iterable[Second]) -> Iterator[Second]:
-    """Each second of each kind with all threads together."""
+    """Yields each second of each kind, added up over the threads."""
     parts: dict[tuple[str, int], list[Second]] = {}
     for part in seconds:
         parts.setdefault((part.kind, part.second), []).append(part)
@@ -107,7 +109,7 @@ def latency_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def summary(part: Second) -> dict[str, float | None]:
-    """The latency columns of the raw tables; all null where nothing was done."""
+    """The latency columns of the raw tables; all null without transactions."""
     total = sum(part.buckets.values())
     if total == 0:
         return dict.fromkeys(["latency_mean_us", *PERCENTILES, "latency_max_us"])
@@ -119,20 +121,20 @@ def summary(part: Second) -> dict[str, float | None]:
 
 
 def step_columns(measured: Second, elapsed_s: float, operations: int, retries: int) -> dict[str, Any]:
-    """Columns of the table `steps`: the result of a step, whose transactions are those of `whole`."""
+    """Columns of the table `steps` for a step with the transactions of `measured`."""
     return {
         "elapsed_s": elapsed_s,
         "operations": operations,
         "transactions": measured.transactions,
         "operations_per_s": operations / elapsed_s if operations else None,
         **summary(measured),
-        "errors": 0,  # with any other than those that are done again, sysbench fails, and the run
+        "errors": 0,  # with other errors than those that are repeated, sysbench fails, and so does the run
         "retries": retries,
     }
 
 
 def edge_us(bucket: int) -> float:
-    """The lower edge of a bucket; the first one has everything shorter, too.
+    """The lower edge of a bucket. The first bucket contains everything shorter.
 
     >>> edge_us(0), edge_us(32), edge_us(64)
     (0.0, 2.0, 4.0)
@@ -141,7 +143,7 @@ def edge_us(bucket: int) -> float:
 
 
 def percentile_us(buckets: Mapping[int, int], share: float, max_us: float) -> float:
-    """The latency below which `share` of the transactions stay, placed evenly within its bucket.
+    """The latency below which `share` of the transactions are, interpolated within the bucket.
 
     >>> percentile_us({32: 10}, 0.5, max_us=2.04) == (edge_us(32) + 2.04) / 2
     True
@@ -158,7 +160,7 @@ def percentile_us(buckets: Mapping[int, int], share: float, max_us: float) -> fl
 
 
 def retries_warning(step: str, what: str, retries: int, done: int) -> Iterator[Warning_]:
-    """A warning where more than a few of `what` (transactions, statements) were done again."""
+    """Yields a warning if more than a few of `what` (transactions, statements) were repeated."""
     share = retries / max(1, retries + done)
     if share > RETRIES_WORTH_A_WARNING:
         text = (

@@ -21,26 +21,26 @@ DATABASE = "rqps"
 SHARED_LUA = Path(str(files(__package__) / "lua"))
 END_PATIENCE_S = 60
 LOOK_S = 0.25
-"""Interval of the checks that generator and servers still run; output of a generator is read at once."""
+"""Seconds between checks that generator and servers still run. The generator's output is read at once."""
 READY_S = 1
-"""Before a step without a warm-up of its own, for whoever observes it."""
+"""Seconds before a step without a warm-up, in which its observers start."""
 DONE_AGAIN = "1213,1205,1020"
-"""Errors after which a transaction is done again: a deadlock, a lock wait that took too long, a row that changed
-meanwhile. sysbench's own choice, and the published one."""
+"""Errors after which a transaction is repeated: a deadlock, a lock wait timeout, a row that changed meanwhile.
+This is sysbench's default, and the published choice."""
 LONGEST_LINE = 600
 STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
-"""The statement that sysbench repeats in an error, with all its rows: its first words will do."""
+"""The statement that sysbench repeats in an error, with all its rows; its first words are enough."""
 Options = Mapping[str, str | int | float]
 
 
 class LoadGenerator:
-    """A running load generator and the lines that it has written so far. Its `with` block ends it. It has no servers
-    where it has in itself what is measured.
+    """A running load generator and its output so far. Its `with` block ends it. It has no servers if it contains what
+    is measured.
 
-    A line `rqps MOMENT` says that it has come to a moment: now, or at the nanosecond of CLOCK_MONOTONIC that follows.
-    One that begins by itself says in advance when, as `origin`. The others are `ready`, and wait for a line of ours.
-    What has `ended` waits until we end its input, so that its counters can be read. `failed` comes with the place of
-    its server among several.
+    A line `rqps MOMENT` reports a moment: now, or the nanosecond of CLOCK_MONOTONIC that follows. A generator that
+    begins by itself announces its `origin` in advance. The others report `ready` and wait for a line from us.
+    After `ended` it waits until we close its input, so that its counters can be read. `failed` names the position
+    of its server among several.
     """
 
     program = "sysbench"
@@ -58,7 +58,7 @@ class LoadGenerator:
         threads: int,
         how: How,
     ) -> None:
-        """Start it by its command line and environment; each of its threads reports its moments."""
+        """Starts it with its command line and environment; each of its threads reports its moments."""
         self.servers = servers
         self.name = step
         self.threads = threads
@@ -83,7 +83,7 @@ class LoadGenerator:
         return self.process.pid
 
     def wait_for_begin(self) -> int:
-        """Wait until all threads have connected and warmed up; gives the origin of the measured part."""
+        """Wait until all threads have connected and warmed up; returns the origin of the measured part."""
         if self.begins_by_itself:
             self.wait_for("origin", 1, self.start_patience_s)
             self.origin_ns = self.moments_ns["origin"][0]
@@ -94,14 +94,14 @@ class LoadGenerator:
         return self.origin_ns
 
     def wait_for_end(self) -> None:
-        """Let all threads begin, if they wait for it, and wait until each has done its share."""
+        """Let all threads begin, if they wait for it, and wait until each has finished."""
         if not self.begins_by_itself:
             self.origin_ns = time.monotonic_ns()
             self.let_begin(self.threads)
         self.wait_for("ended", self.threads, self.patience_s)
 
     def let_begin(self, threads: int) -> None:
-        """Write the lines that so many threads wait for."""
+        """Write the lines for which that many threads wait."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write("\n" * threads)
@@ -110,7 +110,7 @@ class LoadGenerator:
             raise self.failure() from None
 
     def wait_until_gone(self) -> None:
-        """Wait until the last statement came to its end and the process ended well."""
+        """Wait until the last statement and the process have ended; an error if the process failed."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
@@ -122,7 +122,7 @@ class LoadGenerator:
         self._reader.join()
 
     def wait_for(self, moment: str, threads: int, patience_s: float) -> None:
-        """Wait until so many threads have come to a moment."""
+        """Wait until that many threads have reported a moment."""
         deadline = time.monotonic() + patience_s
         while not self.came_to(moment, threads):
             if time.monotonic() > deadline:
@@ -131,7 +131,7 @@ class LoadGenerator:
             self._heard.clear()
 
     def came_to(self, moment: str, threads: int) -> bool:
-        """True when so many threads have come to a moment; fails where one can't any more."""
+        """True when that many threads have reported a moment; fails if one of them can't any more."""
         if len(self.moments_ns[moment]) >= threads:
             return True
         if self.failed or self.process.poll() is not None or self._lost():
@@ -139,7 +139,7 @@ class LoadGenerator:
         return False
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait so long, or until all threads have ended."""
+        """Wait that long, or until all threads have ended."""
         deadline = time.monotonic() + seconds
         while not (ended := self.came_to("ended", self.threads)) and (left_s := deadline - time.monotonic()) > 0:
             self._heard.wait(left_s)
@@ -147,7 +147,7 @@ class LoadGenerator:
         return ended
 
     def wait_until(self, moment_ns: int) -> None:
-        """Wait for a moment of CLOCK_MONOTONIC, with an eye on both processes."""
+        """Wait for a moment of CLOCK_MONOTONIC, while checking both processes."""
         while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
             if self.failed or self.process.poll() not in (None, 0) or self._lost():
                 raise self.failure()
@@ -159,7 +159,7 @@ class LoadGenerator:
         return (max(self.moments_ns["ended"]) - self.origin_ns) / 1e9
 
     def end(self) -> None:
-        """End the process, if it has not ended, and write what it said into its log."""
+        """End the process if it still runs, and write its output into its log."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.kill()
@@ -168,7 +168,7 @@ class LoadGenerator:
         self.log.write_text("".join(self.lines))
 
     def failure(self, late: str = "") -> RqpsError:
-        """The reason for the load's end. A server that ended comes first: its generator only reports the loss."""
+        """The error of a failed load. A server that ended is reported first: its generator only notices the loss."""
         if lost := self._lost(within_s=1):
             return lost.end_of(self.name)
         running = self.process.poll() is None
@@ -213,7 +213,7 @@ def complaints(lines: Sequence[str]) -> list[str]:
 def run_to_its_end(
     argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[int, ...] = ()
 ) -> "subprocess.CompletedProcess[str]":
-    """A load generator that has been waited for, before anything is measured."""
+    """Runs a load generator to its end, before anything is measured."""
     return subprocess.run(**_process(argv, environment, cpus), stdin=subprocess.DEVNULL, check=False)
 
 
@@ -225,12 +225,12 @@ def _process(argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[in
         "text": True,
         "errors": "replace",
         "env": {"PATH": "/usr/bin:/bin", **environment},
-        "start_new_session": True,  # a Ctrl-C in the terminal is for us, who end it in order
+        "start_new_session": True,  # Ctrl-C in the terminal is for us; we end it in order
     }
 
 
 def sysbench_call(script: Path, servers: Sequence[Server], options: Options) -> tuple[list[str], dict[str, str]]:
-    """The command line and the environment of sysbench with a script of ours."""
+    """The command line and environment of sysbench with one of our scripts."""
     program = sysbench()
     usual: Options = {
         "db-driver": "mysql",

@@ -1,4 +1,4 @@
-"""Tables as information_schema describes them, checked against what a workload asked for."""
+"""Checks tables, as information_schema describes them, against what a workload expects."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ def check_table(
     step: str = "",
     fix: str = LOAD_AGAIN,
 ) -> None:
-    """Fail unless a table has this storage engine, these columns and these indexes. `step` begins the error."""
+    """Fails unless a table has this storage engine, these columns and these indexes. `step` begins the error."""
     where = f"{step}{schema}.{name}"
     which = f"WHERE table_schema = '{schema}' AND table_name = '{name}'"
     tables = query(connection, f"SELECT engine FROM information_schema.tables {which}")
     must_be(where, "engine", engine, str(tables[0][0]).lower() if tables else "no such table", fix=fix)
     in_order = f"{which} ORDER BY ordinal_position"
     types = query(connection, f"SELECT column_name, column_type FROM information_schema.columns {in_order}")
-    # Some versions give the type as bytes, and that of integers with a width for display.
+    # Some versions return the type as bytes, and integer types with a display width.
     actual = {str(column): kind.decode() if isinstance(kind, bytes) else str(kind) for column, kind in types}
     actual = {column: re.sub(r"int\(\d+\)", "int", kind) for column, kind in actual.items()}
     must_be(where, "columns", columns, actual, fix=fix)
@@ -41,7 +41,7 @@ def check_table(
 
 
 def must_be(where: str, what: str, asked: Any, actual: Any, *, fix: str = LOAD_AGAIN) -> None:
-    """Fail with both values where they differ."""
+    """Fails with both values if they differ."""
     if asked != actual:
         raise RqpsError(f"{where}: {what}: asked for {_words(asked)}, found {_words(actual)}", fix=fix)
 

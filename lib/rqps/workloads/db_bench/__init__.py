@@ -1,1 +1,1 @@
-"""db_bench, RocksDB's own benchmark: its published steps, put on a library by our driver, or done by a db_bench."""
+"""db_bench, RocksDB's own benchmark: its published steps, run by our driver with a library, or by a db_bench."""

@@ -1,4 +1,4 @@
-"""RocksDB's own account of a database, the text that its property `rocksdb.stats` has and db_bench prints."""
+"""Reads RocksDB's statistics of a database, the text of its property `rocksdb.stats`, which db_bench prints."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ OF_THE_TABLE |= {"W-Amp": "compaction_write_amplification"}
 
 
 def read_stats(lines: Iterable[str]) -> dict[str, str]:
-    """Stalls, compactions and bytes since the database was opened, whatever the release.
+    """Stalls, compactions and bytes since the database was opened, for any release.
 
     >>> read_stats(["Cumulative stall: 00:01:2.500 H:M:S, 12.5 percent", "Stalls(count): 3 level0_slowdown, 4 total"])
     {'stall_s': '62.5', 'stall_percent': '12.5', 'stalls': '3'}
@@ -31,7 +31,7 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
             hours, minutes, seconds, percent = map(float, stall.groups())
             stats |= {"stall_s": f"{3600 * hours + 60 * minutes + seconds:g}", "stall_percent": f"{percent:g}"}
         elif counts := _COUNTS.match(line):
-            stats.setdefault("stalls", str(_stalls(counts[1])))  # another line has those of all databases together
+            stats.setdefault("stalls", str(_stalls(counts[1])))  # another line has the totals of all databases
         elif written := _WRITTEN.match(line):
             stats |= {"compaction_written_gb": written[1], "compaction_read_gb": written[2]}
         elif flushed := _FLUSHED.match(line):
@@ -42,7 +42,7 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _stalls(text: str) -> int:
-    """Waits of any kind, without the lines' own totals and without what is counted a second time.
+    """The sum of all kinds of waits, without the totals and duplicates in these lines.
 
     >>> _stalls("1 level0_slowdown, 1 level0_slowdown_with_compaction, 2 memtable_compaction, interval 0 total count")
     3

@@ -1,4 +1,4 @@
-"""The output of a db_bench: its result, its percentiles and its report by second, in the forms of 6.0 to 11.8."""
+"""Reads the output of a db_bench: result, percentiles and report by second, in the formats of 6.0 to 11.8."""
 
 import re
 from collections.abc import Iterable
@@ -20,9 +20,8 @@ _PERCENTILES = re.compile(r"^Percentiles: (.*)")
 
 
 def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
-    """The columns of `steps` for a benchmark.
-
-    Releases up to 7.2 do not say how long it took nor how many operations it were; these follow from the histogram.
+    """The columns of `steps` for a benchmark. Releases up to 7.2 report neither duration nor operations; these follow
+    from the histogram.
 
     >>> result = "readrandom   :  10.218 micros/op 97866 ops/sec; 1254.3 MB/s (9 of 9 found)"
     >>> found = read_output([result, "Count: 9 Average: 10.0  StdDev: 1"], "readrandom")
@@ -53,7 +52,7 @@ def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
 
 
 def answer(step: str, columns: dict[str, Any], load: DbBench) -> Answer:
-    """The result of a step that has ended."""
+    """The result of a finished step."""
     output = read_output(load.lines, load.step.benchmarks.partition(",")[0])
     if "operations" not in output:
         raise RqpsError(

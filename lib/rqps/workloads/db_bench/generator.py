@@ -1,4 +1,4 @@
-"""The load of a step: the driver with a library in it, or a db_bench, and what each reports."""
+"""Puts the load of a step on a database: the driver with a library in it, or a db_bench."""
 
 import json
 import os
@@ -17,15 +17,15 @@ from rqps.workloads.db_bench.steps import Setup, Step
 from rqps.workloads.load_generator import LoadGenerator
 
 PATIENCE_S = 600
-"""Beyond the time that a step should take, as in the published scripts: reverse scans of 6.10 and 6.11 can hang."""
+"""Added to the expected time of a step, as in the published scripts: reverse scans of 6.10 and 6.11 can hang."""
 KEYS_PER_S_AT_LEAST = 2_000
 CALLGRIND_TIMES = 60
 WARMUP_SHARE = 10
 CACHE_FILLS = 2
-"""Times that a warm-up fills the block cache at most: more of it changes nothing."""
+"""The most times that a warm-up fills the block cache: more changes nothing."""
 SLICE_MS = 20
 LOOK_S = 0.01
-"""Between checks of what does not say itself where it is."""
+"""Seconds between checks of a process that does not report its progress."""
 INTERVALS = "intervals.csv"
 OF_DB_BENCH = {
     "statistics": 0,
@@ -43,12 +43,12 @@ WITH_WAITING = (6, 19)
 
 
 def folder_of(database: Database, setup: Setup) -> Path:
-    """The directory of the database of a set-up."""
+    """The directory of a set-up's database."""
     return database.directory / setup.name
 
 
 class _Process(LoadGenerator):
-    """A running program that has the database in it."""
+    """A running program that contains the database."""
 
     def __init__(self, database: Database, setup: Setup, step: Step, call: list[str], how: How) -> None:
         self.database, self.step, self.folder = database, step, folder_of(database, setup)
@@ -57,7 +57,7 @@ class _Process(LoadGenerator):
         database.pids = (self.pid,)
 
     def complaints(self) -> list[str]:
-        """Its last lines about an error, and the one about background work in the database's own log."""
+        """The last lines about an error, and the database log's last line about failed background work."""
         log = self.folder / "LOG"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return [*super().complaints(), *[line for line in lines if "background" in line and " error: " in line][-1:]]
@@ -88,7 +88,7 @@ class Driver(_Process):
         side: int = 0,
         **how: Unpack[How],
     ) -> None:
-        """Start it, alone or as one side of those that take turns."""
+        """Starts it, alone or as one of several sides that take turns."""
         counted = how.get("counted", False)
         self.patience_s = patience_s(setup, step, parameters) * (CALLGRIND_TIMES if counted else 1)
         self.start_patience_s = self.patience_s
@@ -108,7 +108,10 @@ class Driver(_Process):
             own["warmup"] = min(parameters.warmup_operations, fills)
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
-            flags |= {"writes": operations, "file_opening_threads": 1}  # each table at the same address again
+            flags |= {
+                "writes": operations,
+                "file_opening_threads": 1,
+            }  # so that each table has the same address again
             own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")
         if turns:
@@ -122,11 +125,11 @@ class Driver(_Process):
 
 
 class Turns:
-    """Drivers that take turns in slices, one for each database, by a file that all of them map.
+    """Drivers that take turns in slices, one for each database, coordinated by a file that all of them map.
 
-    Whoever begins its turn stops the others (SIGSTOP), and whoever ends it lets the next one go on: what a database
-    does in the background, it does in its own turns. All go on after the last one. SIGKILL, which ends a driver when
-    we end, does not wait until a stopped one goes on.
+    A driver that begins its turn stops the others (SIGSTOP), and at its end lets the next one run: so a database
+    does its background work in its own turns. All run again after the last turn. SIGKILL, which ends a driver when
+    we end, also works on a stopped one.
     """
 
     def __init__(
@@ -164,7 +167,8 @@ class Turns:
         return [driver.wait_for_begin() for driver in self.drivers][-1]
 
     def wait_for_end(self) -> None:
-        """Let all begin, and wait until all have ended; the error is of the one that dies or keeps its turn."""
+        """Starts all drivers and waits until all have ended. If one dies or does not end its turn, the error is
+        about that one."""
         for driver in self.drivers:
             driver.let_begin(1)
         seen, since = -1, 0.0
@@ -190,7 +194,7 @@ class Turns:
 
 
 class DbBench(_Process):
-    """A running db_bench, which begins by itself and ends by itself."""
+    """A running db_bench, which starts and ends by itself."""
 
     program = "db_bench"
 
@@ -215,7 +219,7 @@ class DbBench(_Process):
         super().__init__(database, setup, step, call, how)
 
     def wait_for_begin(self) -> int:
-        """Wait until our keeper, which puts itself on the step's CPUs, has become db_bench."""
+        """Waits until our keeper, which moves to the step's CPUs, has become db_bench."""
         program, begun = self.database.build.program.resolve(), Path(f"/proc/{self.pid}/exe")
         while begun.resolve() != program:
             if self._gone():
@@ -225,7 +229,7 @@ class DbBench(_Process):
         return self.origin_ns
 
     def wait_for_end(self) -> None:
-        """Wait until it has ended; its counters can be read until it is waited for."""
+        """Waits until it has ended. Its counters are readable until it is reaped."""
         deadline = time.monotonic() + self.patience_s
         while not self._gone():
             if time.monotonic() > deadline:
@@ -243,7 +247,7 @@ def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float
 
 
 def statuses(lines: Sequence[str], step: str) -> Iterator[dict[str, Any]]:
-    """Rows of the table `status` out of a driver's lines."""
+    """Rows of the table `status` from a driver's lines."""
     for line in lines:
         if line.startswith("status "):
             _, moment, name, value = line.split()
@@ -251,6 +255,6 @@ def statuses(lines: Sequence[str], step: str) -> Iterator[dict[str, Any]]:
 
 
 def slices(lines: Sequence[str], step: str) -> list[dict[str, Any]]:
-    """Rows of the table `slices` out of a driver's lines."""
+    """Rows of the table `slices` from a driver's lines."""
     rows = (json.loads(line) for line in lines if line.startswith('{"slice"'))
     return [{"step": step, **row, "client_cpu_us": None} for row in rows]

@@ -25,7 +25,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that is done on a database."""
+    """Something that is done on a database."""
 
     name: str
     does: str
@@ -41,7 +41,7 @@ class Step:
 
     @property
     def writes_beside(self) -> float:
-        """Bytes a second that another thread writes meanwhile."""
+        """Bytes per second that another thread writes meanwhile."""
         return float(self.flags.get("benchmark_write_rate_limit", 0))
 
     @property

@@ -24,15 +24,15 @@ from rqps.workloads.db_bench.steps import Step, find, setups, steps
 
 CLIENT, WRITER = "client", "writer"
 WRITES = "writes"
-"""The kind of what is written beside a step, in tables by second."""
+"""The kind of a background writer's rows in tables by second."""
 RATE_HELD = 0.95
 WRITER_SEED = 20_240_229
-"""The seed of a database that one release writes for all."""
+"""The seed of a database that one release writes for all others."""
 WRITTEN_FOR_ALL = {"format_version": "4", "checksum_type": "3", "max_background_jobs": "2"}
-"""Every release from 6.0 on reads it. A config may ask for another format_version."""
+"""Every release from 6.0 on reads it. A config may choose another format_version."""
 SMALLEST_FILE_BYTES = 65536
 NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
-"""Load and engine are one process, whose counters are the server's."""
+"""Load and engine are one process, whose counters count as the server's."""
 
 
 class DbBenchSteps:
@@ -40,7 +40,7 @@ class DbBenchSteps:
     stoppable = False
 
     def data_name(self, parameters: DbBenchParameters) -> str:
-        """The name says who wrote them: they do not depend on who reads them."""
+        """The name includes the writer, since the files depend on it, and not on the reader."""
         if parameters.written_by is None:
             return "empty"
         keys = ("x".join((name, str(parameters.keys_of(setups()[name])))) for name in parameters.setups)
@@ -49,7 +49,7 @@ class DbBenchSteps:
         return f"{'-'.join(keys)}{files}-by-{parameters.written_by}"
 
     def load(self, server: Database, parameters: DbBenchParameters) -> None:
-        """The databases of all set-ups, where one release writes them for all; else the first step makes its own."""
+        """Writes the databases of all set-ups, if one release writes them for all; otherwise the first step does."""
         if parameters.written_by is None:
             return
         build = locate("written_by", BuildSpec(rocksdb=parameters.written_by), print)
@@ -69,7 +69,7 @@ class DbBenchSteps:
                     load.wait_until_gone()
 
     def prepare(self, server: Database, parameters: DbBenchParameters) -> None:
-        """See that the largest database has room."""
+        """Refuses a disk without room for the largest database."""
         needed, free = parameters.disk_bytes, shutil.disk_usage(server.directory).free
         if needed > free:
             raise RqpsError(
@@ -94,7 +94,7 @@ class DbBenchSteps:
     def generating(
         self, servers: Sequence[Database], step: str, parameters: DbBenchParameters, **how: Unpack[How]
     ) -> Iterator[Driver | DbBench | Turns]:
-        """The load of a step, after the steps before it that give no number."""
+        """The load of a step, after the preceding steps that are not measured."""
         setup, described = find(step)
         if parameters.written_by is not None:
             for server in servers:

@@ -1,4 +1,5 @@
-"""The load of a step of the insert benchmark: sysbench with our own Lua, which stops when all rows are done."""
+"""Puts the load of an insert benchmark's step: sysbench with our own Lua scripts, which stops when all rows are
+done."""
 
 import os
 import struct
@@ -22,18 +23,18 @@ from rqps.workloads.load_generator import DONE_AGAIN, READY_S, LoadGenerator, Op
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 CLOCK_BEGINS = 1_704_067_200
-"""2024-01-01: the rows' own clock, since rows with the time of day in them would never be the same again."""
+"""2024-01-01, the beginning of the rows' own clock: rows with the real time would never be the same again."""
 CLOCK_ROWS = 10_000
-"""Rows of a client in one second of that clock; in a step with a rate, so many as that."""
+"""Rows of a client per second of that clock; a step with a rate uses its rate."""
 BYTES_OF_CLIENT = 64
-"""In the file by which threads report their progress to each other, as in shared.lua."""
+"""The layout of the file by which threads report their progress to each other, as in shared.lua."""
 STOPPED = 16
-"""The place in that file of the time for which the process was stopped."""
+"""The offset in that file of the time for which the process was stopped."""
 FAR_AHEAD_S = 86_400
-"""The beginning of a load that waits for its turn, whose clock is then set."""
+"""The beginning of a load that waits for its turn, until its clock is set."""
 MEMORY = Path("/dev/shm")
 DUE = " due"
-"""At the end of a kind: its latency since the moment when the limiter let it begin."""
+"""Suffix of a kind whose latency is measured since the moment when the limiter let it begin."""
 
 
 class Generator(LoadGenerator):
@@ -74,7 +75,7 @@ def generating(
 
 
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """The rows' own clock at the beginning of a step: behind the rows of all steps before it."""
+    """The rows' own clock at the beginning of a step: after the rows of all steps before it."""
     before = parameters.before(step)
     return CLOCK_BEGINS + sum(-(-parameters.rows(earlier) // (earlier.rate or CLOCK_ROWS)) for earlier in before)
 
@@ -114,13 +115,13 @@ def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
-    """The seconds of what was done, without those that count latencies from when a limited rate had it begin."""
+    """The seconds of real work, without those that measure latencies from the due time."""
     return [second for second in seconds if not second.kind.endswith(DUE)]
 
 
 def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, clients: int) -> None:
-    """Fail unless every client has inserted in as many statements as were due, or fewer where a rate limits it, and
-    has deleted in as many as it inserted."""
+    """Fails unless every client has inserted with the expected number of statements, or fewer if a rate limits it,
+    and has deleted with as many as it inserted."""
     done = Counter[tuple[str, int]]()
     for second in seconds:
         done[second.kind, second.client] += second.transactions

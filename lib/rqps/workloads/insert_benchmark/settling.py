@@ -1,7 +1,8 @@
-"""InnoDB's debt around the steps of the insert benchmark: rows of the table `engine`, and the wait until it is paid.
+"""Reads InnoDB's debt around the steps of the insert benchmark (rows of the table `engine`) and waits until it is
+paid.
 
-Before the first step with queries the published client waits a time that follows from the size of the tables. Here
-that time is the limit, and the wait is over when hardly a page is dirty and hardly a transaction unpurged.
+Before the first step with queries the published client waits a time that depends on the size of the tables. Here
+that time is the limit, and the wait ends when almost no page is dirty and almost no transaction unpurged.
 """
 
 import time
@@ -25,13 +26,12 @@ PUBLISHED = {
     "innodb_max_dirty_pages_pct_lwm": 1,
     "innodb_max_dirty_pages_pct": 1,
 }
-"""Options that the published client sets meanwhile, in an order in which the second is never above the third."""
+"""Options that the published client sets meanwhile, ordered so that the second is never above the third."""
 LOOK_S = 0.25
 
 
 def debt_row(server: Server, connection: Connection, step: str, moment: str) -> Row:
-    """The debt at this moment. While it settles no table is read, since some releases flush all only when nobody is
-    at work."""
+    """The debt now. While it settles no table is read, since some releases flush everything only when idle."""
     low, high = (None, None) if moment == SETTLING else ids(connection)
     return {
         "step": step,
@@ -52,7 +52,7 @@ def rows_deleted(connection: Connection) -> int:
 
 
 def ids(connection: Connection, tables: Sequence[str] | None = None) -> tuple[int | None, int | None]:
-    """The lowest and the highest primary key of tables, by default of all that are there."""
+    """The lowest and the highest primary key of tables, by default of all existing ones."""
     tables = tables_of(connection, DATABASE) if tables is None else tables
     both = "SELECT MIN(transactionid), MAX(transactionid) FROM"
     ranges = [query(connection, f"{both} {DATABASE}.{name}")[0] for name in tables]
@@ -61,7 +61,8 @@ def ids(connection: Connection, tables: Sequence[str] | None = None) -> tuple[in
 
 
 def settle(server: Server, parameters: InsertBenchmarkParameters, step: str) -> tuple[list[Row], list[Warning_]]:
-    """Wait as the study asks; rows of `engine` until the step begins, and a warning if not all was done in time."""
+    """Waits as the study asks; returns rows of `engine` until the step begins, and a warning if the debt was not
+    paid in time."""
     rows: list[Row] = []
     begun = time.monotonic()
     fixed = parameters.wait == "published"

@@ -1,4 +1,4 @@
-"""The steps of the insert benchmark: what is written, deleted and asked in each, as `steps.yaml` describes it."""
+"""The steps of the insert benchmark: what each writes, deletes and queries, as `steps.yaml` describes it."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,20 +13,20 @@ from rqps.errors import instead
 
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
 LOAD, INDEX = "l.i0", "l.x"
-"""The steps that all others start from."""
+"""The steps that all others depend on."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One measured thing: what a client writes and asks meanwhile."""
+    """A measured step: what a client writes and queries."""
 
     name: str
     kind: str
     rate: int | None
-    """Rows inserted in a second by each client; None where there is no limit."""
+    """Rows that each client inserts per second; None without a limit."""
     deletes: bool
     queries: tuple[str, ...]
-    """One of which is drawn each time; none in a step that only writes."""
+    """The queries, one of which is drawn each time; none in a step that only writes."""
 
     @property
     def unit(self) -> str:
@@ -39,7 +39,7 @@ class Step:
 
     @property
     def connections(self) -> int:
-        """Connections of each client: one inserts, one deletes, one asks."""
+        """Connections of each client: one inserts, one deletes, one queries."""
         return 1 + self.deletes + bool(self.queries)
 
 
@@ -58,7 +58,8 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
 
 
 def part(asked: Sequence[str], known: Sequence[str]) -> None:
-    """ValueError unless the steps asked for are some of the whole in its order, on the load and its indexes."""
+    """ValueError unless the requested steps are some of the known ones in their order, with the load and its
+    indexes."""
     for name in asked:
         if name not in known:
             raise ValueError(f"unknown step {name!r}; {instead(name, known, 'steps')}")
@@ -87,7 +88,7 @@ def find(name: str, form: str) -> Step:
 
 
 def statement(name: str) -> str:
-    """A statement by what it does: `table`, `indexes`, `insert`, `delete`."""
+    """A statement by its purpose: `table`, `indexes`, `insert`, `delete`."""
     return str(_described()[name])
 
 

@@ -31,7 +31,7 @@ from rqps.workloads.table_check import LOAD_AGAIN, check_table, must_be, tables_
 ENOUGH_OF_RATE = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""
 FEWEST_FOUND = 0.9
-"""A share of the rows that queries ask for: with fewer, most asked for rows that were deleted."""
+"""A share of the requested rows that queries have to find: with fewer, most queries were for deleted rows."""
 COLUMNS = {
     name: kind.lower() for name, kind in re.findall(r"(\w+) (BIGINT|DATETIME|INT|VARCHAR\(\d+\))", statement("table"))
 }
@@ -39,7 +39,7 @@ INDEXES = {
     name: columns.split(", ") for name, columns in re.findall(r"\{table\}_(\w+) \((.*?)\)", statement("indexes"))
 }
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
-"""Values for which a query is explained."""
+"""Values with which a query is explained."""
 LEFT_OVER = "somebody else changed the tables, or the steps before did not do their part; see their rows in the run"
 
 
@@ -121,7 +121,7 @@ class InsertBenchmark:
 
 
 def check_empty(connection: Connection) -> None:
-    """Refuse a server that has tables already: l.i0 begins with none."""
+    """Refuses a server that has tables already: l.i0 begins without tables."""
     if tables := tables_of(connection, DATABASE):
         which = f"WHERE table_schema = '{DATABASE}' ORDER BY table_name"
         sizes = query(connection, f"SELECT table_name, table_rows FROM information_schema.tables {which}")
@@ -130,7 +130,7 @@ def check_empty(connection: Connection) -> None:
 
 
 def check_tables(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> None:
-    """Each table is as the steps before this one leave it: columns, indexes, and about how many rows."""
+    """Checks that each table is as the steps before this one leave it: columns, indexes, and roughly the rows."""
     tables = tables_of(connection, DATABASE)
     must_be(f"{step.name}: {DATABASE}", "tables", sorted(parameters.tables), tables, fix=LEFT_OVER)
     added = {} if step.kind in (LOAD, INDEX) else INDEXES
@@ -140,13 +140,13 @@ def check_tables(connection: Connection, step: Step, parameters: InsertBenchmark
         check_table(connection, DATABASE, name, "innodb", COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
         low, high = settling.ids(connection, [name])
         row_count = 0 if low is None or high is None else high - low + 1
-        # Later on a statement that was refused may have left a gap in the ids, so there may seem to be more.
+        # Later a repeated statement may have left a gap in the ids, so there may seem to be more.
         if row_count < rows or (step.kind == INDEX and row_count > rows):
             must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {row_count:,}", fix=LEFT_OVER)
 
 
 def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """Rows that a table has at least before a step: what is only inserted, and by steps without a limit of time.
+    """The fewest rows of a table before a step: those that steps without deletes and without a time limit insert.
 
     >>> asked = InsertBenchmarkParameters(form="2021", load_rows=3000, write_rows=500)
     >>> [loaded_rows(find(name, "2021"), asked) for name in ("l.x", "l.i1", "q100.1", "q100.2")]
@@ -160,7 +160,7 @@ def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
 
 
 def explained(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
-    """The plans of a step's queries on the first table; rows of `plans`. Fails where one is not as it has to be."""
+    """The plans of a step's queries on the first table, as rows of `plans`. Fails if a plan is wrong."""
     low = settling.ids(connection, ["pi1"])[0] or 0 if step.queries else 0
     some = ", ".join(str(low + number) for number in range(parameters.query_rows))
     for query_ in step.queries:
@@ -207,7 +207,7 @@ def warnings_of(
     columns: Mapping[str, Any],
     deleted: int,
 ) -> Iterator[Warning_]:
-    """The warnings of a step that came to its end; `deleted` are the rows that the server says it deleted."""
+    """The warnings of a finished step; `deleted` are the rows that the server reports as deleted."""
     if columns["target_held"] is False:
         inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)
         text = (
@@ -222,7 +222,7 @@ def warnings_of(
         yield Warning_(kind="rate not held", text=text, step=step.name)
     statements = sum(second.transactions for second in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
-    if deleted < (due := total(seconds, "delete").operations):  # more may be: those of the server's own tables
+    if deleted < (due := total(seconds, "delete").operations):  # more may be: rows of the server's own tables
         text = f"deletes found {deleted:,} rows, and {due:,} were to be deleted: the tables have grown"
         yield Warning_(kind="rows", text=text, step=step.name)
     asked = total(seconds, "query")

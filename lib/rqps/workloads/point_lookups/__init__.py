@@ -1,1 +1,1 @@
-"""Point lookups: the same query again and again from each client, by mysqlslap, or in duets by sysbench."""
+"""Point lookups: each client repeats the same query, by mysqlslap, or in duets by sysbench."""

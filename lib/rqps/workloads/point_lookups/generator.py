@@ -1,7 +1,7 @@
-"""mysqlslap at work: it waits before its clients start and after they have gone, for counters to be read there.
+"""Runs mysqlslap: it waits before its clients start and after they have ended, so that counters can be read.
 
-One binary puts the load on all servers of a study, so that the client does not differ. The time is mysqlslap's own;
-the number of queries is counted by the server.
+One binary puts the load on all servers of a study, so that the client is the same. The time is mysqlslap's own;
+the server counts the queries.
 """
 
 import re
@@ -26,38 +26,38 @@ from rqps.workloads.point_lookups.steps import Step
 
 SSL_MODE_SINCE = (5, 7, 11)
 SHORTEST_REPORTED_S = 0.1
-"""Below it, mysqlslap's milliseconds are too coarse; our own clock is taken, which counts its shell, too."""
+"""Below it, mysqlslap's milliseconds are too coarse: our own clock is used, which includes its shell."""
 CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
-"""The two clocks may differ by that much."""
+"""The largest difference between the two clocks."""
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
 _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")
 
 
 @dataclass(frozen=True)
 class Slap:
-    """A mysqlslap that runs."""
+    """A mysqlslap that runs on this machine."""
 
     path: Path
     version: str
     without_tls: str
-    """The option that this one has for it."""
+    """The option for it in this version."""
     digest: str
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
-        """Its version, and its digest, since two of one version need not be the same client."""
+        """Its version and its digest, since two of the same version may differ."""
         return f"{self.version} (sha256 {self.digest[:12]})"
 
     def argv(self, server: Server, database: str, query: str, clients: int, queries: int) -> list[str]:
-        """The command line for so many queries of each client. It creates nothing and drops nothing.
+        """The command line for that many queries of each client, which creates and drops nothing.
 
-        What mysqlslap calls --number-of-queries is the number of all clients together: it divides it among them.
+        mysqlslap's --number-of-queries is for all clients together; it divides the number among them.
         """
         options = {
             "socket": server.socket,
             "user": "root",
-            "create-schema": database,  # where the clients work; created only together with --create
+            "create-schema": database,  # the database of the clients; mysqlslap creates it only with --create
             "concurrency": clients,
             "number-of-queries": clients * queries,
             "query": query,
@@ -68,7 +68,7 @@ class Slap:
 
 @cache
 def mysqlslap(asked: str) -> Slap:
-    """The one of a version in the catalogue, fetched if need be, or the one at a path."""
+    """The mysqlslap of a version in the catalogue, fetched if necessary, or at a path."""
     versions = ", ".join(with_mysqlslap())
     if asked.startswith(("/", "~")):
         path = Path(asked).expanduser()
@@ -97,7 +97,7 @@ def mysqlslap(asked: str) -> Slap:
 
 
 def with_mysqlslap() -> list[str]:
-    """Versions of the catalogue that bring one."""
+    """The versions in the catalogue that include a mysqlslap."""
     return [version for version, entry in catalogue("mysql").items() if "bin/mysqlslap" in entry.files]
 
 
@@ -105,11 +105,11 @@ class Counted(NamedTuple):
     """Counts of the server."""
 
     selects: int
-    """SELECT statements, failed ones too; none of ours for control is one."""
+    """SELECT statements, including failed ones; none of ours for control is one."""
     refused: int
-    """Connections. mysqlslap tries again a tenth of a second later, and says nothing if that goes well."""
+    """Connections. mysqlslap retries after a tenth of a second and does not report it."""
     threads_ended: int
-    """Threads of connections that are no more, neither at work nor cached for the next; their counters went, too."""
+    """Threads of ended connections that were not cached for the next; their counters are gone, too."""
 
 
 def _count(server: Server) -> Counted:
@@ -130,17 +130,17 @@ class Generator(LoadGenerator):
     begins_by_itself = False
 
     def __init__(self, slap: Slap, server: Server, step: Step, queries: int, **how: Unpack[How]) -> None:
-        """Start it with so many queries of each client."""
+        """Starts it with that many queries of each client."""
         self.step = step
         self.queries = queries
         self.counted = _count(server)
-        """Counts of the server until now; when all is over, since mysqlslap was started."""
+        """The server's counts so far; at the end, since mysqlslap was started."""
         shell = ["--pre-system=echo rqps ready; read -r go", "--post-system=echo rqps ended; read -r go; true"]
         argv = [*slap.argv(server, step.database, step.kind.query, step.clients, queries), *shell]
         super().__init__((argv, slap.environment), (server,), step.name, 1, how)
 
     def wait_until_gone(self) -> None:
-        """Wait until mysqlslap has ended well, and ask the server how many queries it was."""
+        """Waits until mysqlslap has ended well, and asks the server for the number of queries."""
         super().wait_until_gone()
         self.counted = Counted(*(now - then for now, then in zip(_count(self.servers[0]), self.counted, strict=True)))
 
@@ -167,14 +167,14 @@ class Generator(LoadGenerator):
             "transactions": done,
             "operations_per_s": done / elapsed_s if done else None,
             "errors": asked - done + self.counted.refused,
-            "client_context_switches": None,  # its threads have ended, and their counts with them
+            "client_context_switches": None,  # its threads have ended, and so have their counters
             **({"server_context_switches": None} if self.counted.threads_ended else {}),
         }
         warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in self._warnings(report)]
         return [Answer(columns=result, intervals=[], latencies=[], warnings=tuple(warnings))]
 
     def _warnings(self, report: "Report") -> Iterator[tuple[str, str]]:
-        """Kind and text of each."""
+        """The kind and the text of each warning."""
         asked = report.clients * report.queries
         done = self.counted.selects - failed(self.lines)
         if done != asked:
@@ -197,9 +197,8 @@ class Generator(LoadGenerator):
 
 
 def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:
-    """Seconds that one client takes to ask so often, before anything is measured.
-
-    It shows that this mysqlslap can talk to this server.
+    """Seconds per query of one client, before anything is measured. It also shows that this mysqlslap works with
+    this server.
     """
     began = time.monotonic()
     done = run_to_its_end(slap.argv(server, step.database, step.kind.query, 1, queries), slap.environment, cpus)
@@ -215,16 +214,16 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
 
 
 class Report(NamedTuple):
-    """The line that mysqlslap writes: its time is from when its clients may connect until all have gone."""
+    """mysqlslap's result line: its time runs from when its clients may connect until all have ended."""
 
     elapsed_s: float
     clients: int
     queries: int
-    """Queries that each client was to do. mysqlslap does not check that it did."""
+    """Queries that each client should do. mysqlslap does not check that it did."""
 
 
 def read_report(lines: list[str]) -> Report | None:
-    """Its one line of comma-separated values, if it came to that."""
+    """Its line of comma-separated values, if it got that far."""
     for line in lines:
         if match := _CSV.match(line.rstrip("\n")):
             return Report(float(match[1]), int(match[4]), int(match[5]))
@@ -232,11 +231,11 @@ def read_report(lines: list[str]) -> Report | None:
 
 
 def complaints(lines: list[str]) -> list[str]:
-    """Lines in which mysqlslap speaks of itself, each once."""
+    """The lines of mysqlslap's own messages, without repetitions."""
     messages = (re.sub(r"^\S*mysqlslap: ", "mysqlslap: ", line.rstrip()) for line in lines)
     return list(dict.fromkeys(line for line in messages if line.startswith("mysqlslap: ")))
 
 
 def failed(lines: list[str]) -> int:
-    """Queries that came back with an error: the last of a client, which then leaves."""
+    """Queries that returned an error: the last of a client, which then stops."""
     return sum("mysqlslap: Cannot run query" in line for line in lines)

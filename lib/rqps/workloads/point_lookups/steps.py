@@ -1,27 +1,27 @@
-"""The kinds of query, and the steps that are made of them: `innodb.pk@1`, `memory.cover-force@32`."""
+"""The kinds of query, and the steps from them: `innodb.pk@1`, `memory.cover-force@32`."""
 
 import re
 from dataclasses import dataclass
 
 TABLE = "foo"
 ROW = 100
-"""The one that every query finds."""
+"""The row that every query finds."""
 FIRST_ROWS = 1000
-"""Inserted one after the other; the table is then inserted into itself until it is large enough."""
+"""The first rows; the table is then inserted into itself until it is large enough."""
 VOLATILE = ("memory",)
-"""Engines whose rows are gone when the server has ended."""
+"""Engines that lose their rows when the server ends."""
 NAME = re.compile(r"(?P<engine>[a-z][a-z0-9_]*)\.(?P<kind>[a-z-]+)@(?P<clients>[1-9]\d*)")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A query as published, and what its name promises of the plan."""
+    """A query as published, and the plan that its name promises."""
 
     name: str
     query: str
     index: str
     covers: bool
-    """True if the index alone answers, as its name says; the primary key of InnoDB is the row itself."""
+    """True if the index alone answers, as its name says; InnoDB's primary key is the row itself."""
 
 
 J, K = f"select j from {TABLE}", f"select k from {TABLE}"
@@ -39,7 +39,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of query from that many clients on the table of one engine."""
+    """A kind of query, from a number of clients, on the table of one engine."""
 
     name: str
     engine: str
@@ -57,7 +57,7 @@ class Step:
 
 
 def database(engine: str) -> str:
-    """The database of an engine's table: each has one of its own, since the queries name no other table than foo."""
+    """The database of an engine's table: each engine has its own, since the queries name no other table than foo."""
     return f"rqps_{engine}"
 
 
@@ -74,7 +74,7 @@ def find(name: str) -> Step:
 
 
 def possible_rows(near: int) -> list[int]:
-    """Sizes that doubling comes to, one below and one above; one of them is `near` if it can be made."""
+    """The nearest sizes that doubling can make; just `near` if it is one of them."""
     size = FIRST_ROWS
     while size * 2 <= near:
         size *= 2

@@ -45,7 +45,7 @@ class Generator(LoadGenerator):
     """A running sysbench that does the transactions of a step for some seconds, or a number of times."""
 
     patience_s = 3600.0
-    """The longest wait for the last transaction, such as a scan, or for a server under callgrind."""
+    """Seconds to wait for the last transaction, such as a scan, or for a server under callgrind."""
 
     def __init__(
         self, servers: Sequence[Server], step: Step, parameters: SysbenchParameters, **how: Unpack[How]
@@ -56,7 +56,7 @@ class Generator(LoadGenerator):
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
-        """Seconds within which the last transactions begin, where they are whole."""
+        """Seconds within which the last transactions begin, if transactions are measured whole."""
         if self.sliced:
             self.patience_s = SLICED_PATIENCE_S
             self.warmup_s = float(parameters.warmup_seconds)
@@ -86,7 +86,7 @@ class Generator(LoadGenerator):
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
             "mysql-ignore-errors": DONE_AGAIN,
-            "time": 0,  # our own loop stops by the clock, or by its count
+            "time": 0,  # our own loop stops by the clock or by its count
             **duration,
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }
@@ -116,7 +116,7 @@ class Generator(LoadGenerator):
         return super().elapsed_s if self.whole else float(self.seconds)
 
     def answers(self, step: str, columns: Mapping[str, Any]) -> list[Answer]:
-        """The result on each server of a step, as it is called, which these columns describe."""
+        """The results of a step, one per server; `columns` describe the step."""
         return [self._answer(step, columns, side) for side in range(len(self.servers))]
 
     def _answer(self, step: str, columns: Mapping[str, Any], side: int) -> Answer:
@@ -142,7 +142,7 @@ class Generator(LoadGenerator):
 
 
 def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
-    """Make the tables and fill them, by sysbench."""
+    """Creates and fills the tables by sysbench."""
     with closing(server.connect()) as connection:
         query(connection, f"CREATE DATABASE {DATABASE}")
     options = {**_on(parameters, seed), "index-first": switch(parameters.index_first), "threads": 1}
@@ -161,9 +161,8 @@ def read_seconds(
     whole_within_s: int | None = None,
     side: int = 0,
 ) -> list[Second]:
-    """Every second with what all threads did in it on one server. A second that a thread did not report is an error.
-
-    Where transactions are whole, threads end one after the other when `whole_within_s` seconds have passed.
+    """Yields every second of one server, added up over the threads. A second that a thread did not report is an
+    error. If transactions are measured whole, threads end one after the other after `whole_within_s` seconds.
     """
     reported = [
         replace(second, kind=kind, operations=second.transactions * per_transaction)
@@ -182,7 +181,7 @@ def read_seconds(
 
 
 def slice_rows(lines: Iterable[str], step: str, side: int, sides: int, per_transaction: int) -> list[dict[str, Any]]:
-    """Rows of the table `slices`: those of one server, all clients of a slice together."""
+    """Rows of the table `slices` of one server, with all clients of a slice added up."""
     begin_end: dict[int, list[float]] = {}
     for line in lines:
         if line.startswith("slice "):

@@ -16,21 +16,21 @@ WARM = ".warm"
 USUAL_RANGE = 100
 NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
 MOST_IDS = 5000
-"""The longest list: a statement's text and LuaJIT's stack have room for it, and to spare."""
+"""The longest list that fits into a statement's text and LuaJIT's stack."""
 REPEATS = re.compile(r"(?:(\d+) x )?")
-"""At the beginning of a statement that is done several times."""
+"""The beginning of a statement that is repeated."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One measured thing: the statements of a transaction, and how its result is to be read."""
+    """A measured step: the statements of a transaction, and how its result is read."""
 
     name: str
     kind: str
     """The name without its range: `update-index`, `read-only.pre`."""
     group: str
     label: str
-    """The name as published: with its range, also where `name` leaves it out."""
+    """The published name, which includes the range even if `name` does not."""
     range_size: int
     statements: tuple[str, ...]
     index: str = "PRIMARY"
@@ -43,7 +43,7 @@ class Step:
 
     @property
     def queries(self) -> int:
-        """Statements of a transaction, BEGIN and COMMIT among them.
+        """Statements of a transaction, including BEGIN and COMMIT.
 
         >>> find("read-only").queries, find("read-write").queries, find("write-only").queries
         (16, 20, 6)
@@ -61,13 +61,13 @@ class Step:
 
     @property
     def rows_needed(self) -> int:
-        """Rows that a table has to have for a transaction to find all that it is named for."""
+        """The fewest rows of a table with which a transaction finds all that its name promises."""
         text = " ".join(self.statements)
         ids = [int(count) * (2 if hot else 1) for count, hot in re.findall(r"\{(\d+) (hot )?ids\}", text)]
         return max([1, *ids, *(int(distance) + 1 for distance in re.findall(r"\{x\+(\d+)\}", text))])
 
     def rows_read(self, table_rows: int) -> int:
-        """Rows that a transaction asks for, roughly: what its ranges and lists name, or the whole table.
+        """Rows that a transaction reads, roughly: the sizes of its ranges and lists, or all rows of the table.
 
         >>> find("point-query").rows_read(500), find("read-only").rows_read(500), find("scan").rows_read(500)
         (0, 396, 500)
@@ -79,7 +79,7 @@ class Step:
 
 @cache
 def find(name: str) -> Step:
-    """A step by its name; ValueError if there is none of that name."""
+    """A step by its name; ValueError for an unknown name."""
     match = NAME.fullmatch(name)
     if not match or match["kind"] not in _described()["steps"]:
         near = difflib.get_close_matches(name, listed(), n=1)
@@ -105,7 +105,7 @@ def find(name: str) -> Step:
 
 
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names with those of its steps in place of each list."""
+    """Replaces the name of each list by its steps."""
 
     def steps_of(name: str) -> Iterable[str]:
         if name not in lists():
@@ -117,22 +117,22 @@ def expand(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def lists() -> tuple[str, ...]:
-    """The names that stand for many steps."""
+    """The names of lists of steps."""
     return tuple(_described()["lists"])
 
 
 def listed() -> list[str]:
-    """Every name to offer: lists, kinds without their range, the published labels, and what comes between."""
+    """Every name to suggest: lists, kinds without their range, and the published labels."""
     return [*lists(), *_described()["steps"], *dict.fromkeys(_described()["order"])]
 
 
 def pattern() -> str:
-    """The form of a step's name, whatever its range, as a regular expression of ECMA."""
+    """The form of a step's name with any range, as an ECMA regular expression."""
     return rf"^({'|'.join(_described()['steps'])})(\.pre|\.warm)?(_range=[1-9]\d*)?$"
 
 
 def is_measured(name: str) -> bool:
-    """True if a number is recorded for it: not for a flush nor a warm-up.
+    """True if a number is recorded for it: false for a flush or a warm-up.
 
     >>> is_measured("scan"), is_measured("scan.warm"), is_measured("flush")
     (True, False, False)
@@ -141,7 +141,7 @@ def is_measured(name: str) -> bool:
 
 
 def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """Flushes and warm-ups between a step and the one that is measured before it."""
+    """The flushes and warm-ups between a step and the measured step before it."""
     preceding: list[str] = []
     for earlier in names[: names.index(name)]:
         preceding = [] if is_measured(earlier) else [*preceding, earlier]
@@ -149,7 +149,7 @@ def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def in_tables(names: Iterable[str]) -> list[str]:
-    """Steps in the order of tables: by group, kind and range, what came before all writes first."""
+    """Steps in the order of tables: by group, kind and range, with those before all writes first."""
     kinds = [kind for group in _described()["groups"].values() for kind in group]
 
     def place(step: Step) -> tuple[int, int, bool]:

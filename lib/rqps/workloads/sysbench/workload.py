@@ -21,7 +21,7 @@ from rqps.workloads.table_check import check_table, must_be, tables_of
 
 COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
 LOAD_SEED = 20_240_229
-"""The seed of the rows: the same for every build and study, so that all work on the same table."""
+"""The seed of the rows, which is the same for every build and study, so that all work on equal tables."""
 
 
 class Sysbench:
@@ -58,7 +58,7 @@ class Sysbench:
     def generating(
         self, servers: Sequence[Server], step: str, parameters: SysbenchParameters, **how: Unpack[How]
     ) -> Iterator[Generator]:
-        """The load of a step, after the flushes and warm-ups that stand before it."""
+        """The load of a step, after the flushes and warm-ups that precede it."""
         described, asked = parameters.alone(step)
         preceding = before(asked.steps, described.name)
         for number, earlier in enumerate(preceding):
@@ -66,7 +66,7 @@ class Sysbench:
                 for server in servers:
                     flush(server, asked)
                 continue
-            # From one thread per table, to fill the buffer pool as in the published tests.
+            # with one thread per table, which fills the buffer pool as in the published tests
             everywhere = asked.model_copy(update={"threads": asked.tables, "warmup_seconds": 0})
             own_log = how["log"].with_suffix(f".before{number}.log")
             with Generator(
@@ -77,7 +77,7 @@ class Sysbench:
                 warming.wait_until_gone()
         if FLUSH in preceding:
             for server in servers:
-                self.check(server, step, asked)  # by the new statistics
+                self.check(server, step, asked)  # with the new statistics
         with Generator(servers, described, asked, **how) as load:
             yield load
 
@@ -98,7 +98,7 @@ class Sysbench:
 
 
 def check_tables(connection: Connection, parameters: SysbenchParameters) -> None:
-    """Each table is there, is InnoDB's, and has the columns, the indexes and the rows that were asked for."""
+    """Checks that each table exists in InnoDB, with the expected columns, indexes and rows."""
     must_be(DATABASE, "tables", parameters.tables, len(tables_of(connection, DATABASE)))
     for number in range(1, parameters.tables + 1):
         name, rows = f"sbtest{number}", parameters.table_rows
@@ -109,7 +109,7 @@ def check_tables(connection: Connection, parameters: SysbenchParameters) -> None
 
 
 def warm(connection: Connection, parameters: SysbenchParameters) -> None:
-    """Read every page of each table and index, so that a round does not begin with an empty buffer pool."""
+    """Reads every page of each table and index, so that a round does not begin with an empty buffer pool."""
     for number in range(1, parameters.tables + 1):
         table = f"{DATABASE}.sbtest{number}"
         query(connection, f"SELECT COUNT(pad) FROM {table} FORCE INDEX (PRIMARY) WHERE pad <> ''")
@@ -117,10 +117,10 @@ def warm(connection: Connection, parameters: SysbenchParameters) -> None:
 
 
 def flush(server: Server, parameters: SysbenchParameters) -> None:
-    """Wait until all that was written is on disk and purged, between steps that write and steps that read.
+    """Waits until all writes are on disk and purged, between steps that write and steps that read.
 
-    The published tests wait a time that follows from the size of the tables. Here that time is only the limit: the
-    server says when it is done, and one that is not done in time fails the run.
+    The published tests wait a time that depends on the size of the tables. Here that time is the limit: the server
+    reports when it is done, and a server that is not done in time fails the run.
     """
     deadline = time.monotonic() + parameters.flush_limit_s
     with closing(server.connect()) as connection, innodb.eager(connection):
@@ -137,12 +137,13 @@ def flush(server: Server, parameters: SysbenchParameters) -> None:
 
 
 def check_plan(connection: Connection, step: Step) -> list[Plan]:
-    """EXPLAIN shows what the step is named for, for each of its statements on each table; anything else fails it."""
+    """Checks with EXPLAIN that each statement, on each table, uses the index that the step is named for; returns
+    the plans."""
     plans: dict[str, Plan] = {}
     for table in tables_of(connection, DATABASE):
         index = {"k": table.replace("sbtest", "k_"), "none": None}.get(step.index, step.index)
         rows = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table}")[0][0] or 1)
-        # One that is there, also after deletes: of one that is not, EXPLAIN only says so.
+        # An existing row, also after deletes: for a missing one EXPLAIN shows no plan.
         row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
         for statement in step.each_statement:
             if "WHERE" in statement:
@@ -162,7 +163,7 @@ def check_plan(connection: Connection, step: Step) -> list[Plan]:
 
 
 def with_values(statement: str, table: str, rows: int, row: int) -> str:
-    """A statement on a table, with `row` for one id and other values from the middle of the table.
+    """A statement on a table, with `row` for an id and other values from the middle of the table.
 
     >>> with_values("SELECT k FROM {table} WHERE k BETWEEN {x} AND {x+100}", "t", 1000, 501)
     'SELECT k FROM t WHERE k BETWEEN 450 AND 550'
