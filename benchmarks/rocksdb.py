@@ -9,7 +9,7 @@ from pathlib import Path
 import rqps
 from rqps import stats
 from rqps.profile import instruction_ratios, instructions_per_operation
-from rqps.schedule.run_study import Here, run_study
+from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
 
@@ -59,7 +59,7 @@ def measured(folder: Path, study: str, other: str, rounds: int, counted: int, fi
     text = text.replace("COUNTED", str(counted)).replace("SECONDS", str(asked.seconds)).replace("FILES", str(files))
     (folder / "runs.yaml").write_text(text)
     runs_file = read_runs_file(folder / "runs.yaml", PARAMETERS)
-    runner = Here(Path(__file__).parent.parent / "notebooks", folder / "runs.yaml")
+    runner = LocalRunner(Path(__file__).parent.parent / "notebooks", folder / "runs.yaml")
     assert run_study(runs_file, study, data=folder / "data", runner=runner) == 0
 
 

@@ -13,8 +13,7 @@ from rqps.overview import plan_text
 from rqps.schedule.state import state
 from rqps.study import BuildSpec, Option, read_runs_file
 from rqps.workloads import PARAMETERS
-from rqps.workloads.db_bench.database_stats import read_stats
-from rqps.workloads.db_bench.db_bench_output import read_output
+from rqps.workloads.db_bench.db_bench_output import read_output, read_stats
 from rqps.workloads.db_bench.parameters import DbBenchParameters
 from rqps.workloads.db_bench.steps import common, find, setups, steps
 

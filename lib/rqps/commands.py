@@ -211,7 +211,7 @@ def run(arguments: argparse.Namespace) -> Call:
         raise RqpsError(f"--scheduler {arguments.scheduler}: {arguments.study} names no hosts", fix=fix)
 
     def measure(runs_file: "RunsFile", study: str) -> int:
-        from rqps.schedule.run_study import Here, run_study
+        from rqps.schedule.run_study import LocalRunner, run_study
         from rqps.schedule.state import this_host
 
         budget_on = partial(_budget, runs_file, study, data)
@@ -222,7 +222,7 @@ def run(arguments: argparse.Namespace) -> Call:
             return run_on_hosts(runs_file, runs_yaml, study, data, **how, scheduler=arguments.scheduler)
         beside = runs_yaml.absolute().parent / "notebooks"
         notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
-        runner = Here(notebooks, runs_yaml)
+        runner = LocalRunner(notebooks, runs_yaml)
         budget = budget_on(this_host())
         return run_study(
             runs_file, study, data=data, runner=runner, archive=arguments.archive, budget=budget, hours=hours

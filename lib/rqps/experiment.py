@@ -14,7 +14,7 @@ from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError, instead
 from rqps.schedule.budget import Budget
-from rqps.schedule.run_study import Here, run_study
+from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.schedule.state import StudyFolder
 from rqps.show import Text, answer_text
 from rqps.store.manifest import StudyCard, data_folder, read_study_card, study_folder
@@ -74,7 +74,7 @@ def _measured(
         raise RqpsError(f"{root.parent}: no runs.yaml beside the data", fix="name one: runs_yaml='PATH'")
     name, asked = _asked(read_runs_file(file, PARAMETERS), card, step, build, config, base or card.base)
     notebooks = file.absolute().parent / "notebooks"
-    runner = Here(notebooks if (notebooks / "run").is_dir() else ROOT / "notebooks", file)
+    runner = LocalRunner(notebooks if (notebooks / "run").is_dir() else ROOT / "notebooks", file)
     spec = asked.studies[name]
     looks = stats.InterimAnalyses(name, root, spec, [step])
     code = run_study(asked, name, data=root, runner=runner, budget=Budget(spec.budget_s or BUDGET_S, looks))

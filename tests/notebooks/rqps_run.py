@@ -7,14 +7,14 @@ from pathlib import Path
 
 from rqps.errors import RqpsError
 from rqps.schedule.hours import Hours
-from rqps.schedule.run_study import Here, run_study
+from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 
 MEMBER = ("run", "dbms", "identity", "mode")
 
 
-class Scripted(Here):
+class Scripted(LocalRunner):
     """Runs that need no server: their file says where the script is."""
 
     def make_ready(self, runs: Sequence[Run], say: Callable[[str], None]) -> None:  # noqa: ARG002

@@ -31,7 +31,7 @@ from rqps.hosts import worker
 from rqps.hosts.ssh import Looked, connected, explained, in_checkout, look, send_builds
 from rqps.hosts.worker import BEAT, BEAT_S, LOOPBACK, QUIET, RUNS, SLOT, Order, Result
 from rqps.measure.notes import Notes, noted
-from rqps.schedule.run_study import AGAIN
+from rqps.schedule.run_study import AGAIN, Runner
 from rqps.schedule.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, MANIFEST, check_files, read_manifest
 from rqps.study import HostSpec, Run
@@ -54,9 +54,9 @@ class Cluster:
     """The keys of a cluster of ours; None for an existing cluster."""
     _joined: dict[str, Looked] = field(default_factory=dict)
 
-    def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> "There":
+    def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> Runner:
         """The runner for a host of this cluster."""
-        return (ThroughSSH if self.security else There)(name, spec, self, watcher, order)
+        return (SSHRunner if self.security else ClusterRunner)(name, spec, self, watcher, order)
 
     def join(self, name: str, looked: Looked) -> None:
         """Adds a host; refuses one that can't measure or is the same machine as another."""
@@ -120,7 +120,7 @@ def _client(address: str) -> Any:
     return client
 
 
-class There:
+class ClusterRunner(Runner):
     """Measures on another host, whose worker has joined the scheduler under the host's name: each run is a task
     there, and its folder is copied back."""
 
@@ -207,7 +207,7 @@ def _written(runs: Sequence[Run]) -> str:
     return RUNS.dump_json(tuple(runs)).decode()
 
 
-class ThroughSSH(There):
+class SSHRunner(ClusterRunner):
     """Measures on a host whose worker is started through SSH for this study and ends with it."""
 
     _kept: asyncio.Task[None] | None = None

@@ -31,7 +31,7 @@ from rqps.measure.doctor import examine
 from rqps.measure.machine import text
 from rqps.notebook import PIDS
 from rqps.schedule import run_folder
-from rqps.schedule.run_study import Here
+from rqps.schedule.run_study import LocalRunner
 from rqps.schedule.state import StudyFolder
 from rqps.schedule.watch import STOPPING, Watcher
 from rqps.store.manifest import CARD
@@ -148,7 +148,7 @@ class Host(Watcher):
         self._task: Any = None
         """The key of the current task."""
         self._preparing = False
-        self._runner = Here(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order.git_revision)
+        self._runner = LocalRunner(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order.git_revision)
         self._study = StudyFolder.of(cache_dir().parent / "data", order.study)
 
     @property

@@ -50,7 +50,7 @@ class Runner(Protocol):
         Returns the error that ended it, if one did; the manifest alone says that a run is whole."""
 
 
-class Here:
+class LocalRunner:
     """Measures on this machine: papermill executes the notebook of the run's workload."""
 
     def __init__(self, notebooks: Path, runs_yaml: Path, git_revision: str | None = None) -> None:

@@ -1,4 +1,5 @@
-"""Reads the output of a db_bench: result, percentiles and report by second, in the formats of 6.0 to 11.8."""
+"""Reads what RocksDB prints: a db_bench's result, percentiles and report by second, and the statistics of a database,
+in the formats of 6.0 to 11.8."""
 
 import re
 from collections.abc import Iterable
@@ -6,17 +7,22 @@ from typing import Any
 
 from rqps.errors import RqpsError
 from rqps.workloads import Answer
-from rqps.workloads.db_bench.database_stats import read_stats
 from rqps.workloads.db_bench.generator import DbBench
 
 _RESULT = re.compile(
     r"^(?P<name>\w+)(?: \[[^]]*\])? +: +(?P<us>[\d.]+) micros/op (?P<rate>\d+) ops/sec"
     r"(?: +(?P<seconds>[\d.]+) seconds (?P<operations>\d+) operations)?;?"
 )
-_FOUND = re.compile(r"\((\d+) of (\d+) found\)")
 _COUNT = re.compile(r"^Count: (\d+) +Average: ([\d.]+)")
 _REACH = re.compile(r"^Min: ([\d.]+) +Median: ([\d.]+) +Max: ([\d.]+)")
 _PERCENTILES = re.compile(r"^Percentiles: (.*)")
+_STALL = re.compile(r"^Cumulative stall: (\d+):(\d+):([\d.]+) H:M:S, ([\d.]+) percent")
+_COUNTS = re.compile(r"^(?:Stalls\(count\)|Write Stall \(count\)): (.*)")
+_WRITTEN = re.compile(r"^Cumulative compaction: ([\d.]+) GB write, [\d.]+ MB/s write, ([\d.]+) GB read")
+_FLUSHED = re.compile(r"^Flush\(GB\): cumulative ([\d.]+)")
+_LOGGED = re.compile(r"^Cumulative WAL: .* (?:written: )([\d.]+) GB")
+OF_THE_TABLE = {"Comp(sec)": "compaction_s", "CompMergeCPU(sec)": "compaction_cpu_s", "Comp(cnt)": "compactions"}
+OF_THE_TABLE |= {"W-Amp": "compaction_write_amplification"}
 
 
 def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
@@ -69,3 +75,46 @@ def answer(step: str, columns: dict[str, Any], load: DbBench) -> Answer:
         rows = {"step": step, "kind": load.step.name, "second": int(second) - 1, "operations": int(operations)}
         intervals.append({**rows, "transactions": int(operations), "errors": 0, "retries": 0})
     return Answer({**columns, "errors": 0, "retries": 0, **output}, intervals, [], (), {"status": status})
+
+
+def read_stats(lines: Iterable[str]) -> dict[str, str]:
+    """Stalls, compactions and bytes since the database was opened, from its property `rocksdb.stats`, which db_bench
+    prints.
+
+    >>> read_stats(["Cumulative stall: 00:01:2.500 H:M:S, 12.5 percent", "Stalls(count): 3 level0_slowdown, 4 total"])
+    {'stall_s': '62.5', 'stall_percent': '12.5', 'stalls': '3'}
+    """
+    stats: dict[str, str] = {}
+    head: list[str] = []
+    for line in lines:
+        words = line.split()
+        if words[:2] == ["Level", "Files"]:
+            head = words
+        elif words[:1] == ["Sum"] and head and "compaction_s" not in stats:
+            row = dict(zip(head, [*words[:2], " ".join(words[2:4]), *words[4:]], strict=False))
+            stats |= {name: row[title] for title, name in OF_THE_TABLE.items() if title in row}
+        elif stall := _STALL.match(line):
+            hours, minutes, seconds, percent = map(float, stall.groups())
+            stats |= {"stall_s": f"{3600 * hours + 60 * minutes + seconds:g}", "stall_percent": f"{percent:g}"}
+        elif counts := _COUNTS.match(line):
+            stats.setdefault("stalls", str(_stalls(counts[1])))  # another line has the totals of all databases
+        elif written := _WRITTEN.match(line):
+            stats |= {"compaction_written_gb": written[1], "compaction_read_gb": written[2]}
+        elif flushed := _FLUSHED.match(line):
+            stats["flushed_gb"] = flushed[1]
+        elif logged := _LOGGED.match(line):
+            stats["wal_written_gb"] = logged[1]
+    return stats
+
+
+def _stalls(text: str) -> int:
+    """The sum of all kinds of waits, without the totals and duplicates in these lines.
+
+    >>> _stalls("1 level0_slowdown, 1 level0_slowdown_with_compaction, 2 memtable_compaction, interval 0 total count")
+    3
+    >>> _stalls("l0-file-count-limit-stops-with-ongoing-compaction: 1, l0-file-count-limit-delays: 4, total-stops: 2")
+    4
+    """
+    parts = (part.strip() for part in text.split(","))
+    counted = (part for part in parts if not any(word in part for word in ("with", "total", "interval")))
+    return sum(int(number) for part in counted for number in re.findall(r"(?:^|: )(\d+)\b", part))

@@ -17,7 +17,6 @@ from rqps.terminal import megabytes
 from rqps.workloads import Answer, Checked, How
 from rqps.workloads.answers import by_second, interval_rows, latency_rows, read_seconds, step_columns, total
 from rqps.workloads.db_bench import db_bench_output
-from rqps.workloads.db_bench.database_stats import read_stats
 from rqps.workloads.db_bench.generator import DbBench, Driver, Turns, folder_of, slices, statuses
 from rqps.workloads.db_bench.parameters import BYTES_OF_A_ROW, DbBenchParameters
 from rqps.workloads.db_bench.steps import Step, find, setups, steps
@@ -147,7 +146,8 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, s
     elapsed_s = float(next(row["value"] for row in status if row["name"] == "elapsed_s"))
     stats = (line.removeprefix("stats| ") for line in load.lines if line.startswith("stats| "))
     status += [
-        {"step": step, "moment": "after", "name": name, "value": value} for name, value in read_stats(stats).items()
+        {"step": step, "moment": "after", "name": name, "value": value}
+        for name, value in db_bench_output.read_stats(stats).items()
     ]
     main, written = total(seconds, CLIENT), total(seconds, WRITER)
     if sliced:
