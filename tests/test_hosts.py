@@ -131,7 +131,7 @@ def test_what_hosts_measured_counts_as_if_it_were_measured_here(hosts: Hosts) ->
     assert sorted(rows) == [("a", "2000"), ("b", "500")]
     assert "small: 4 runs, 4 done" in hosts.call("status", "small", "--check")
     words = hosts.call("run", "small")
-    assert words.count("2 there already") == 2
+    assert words.count("2 done already") == 2
     assert "from here" not in words
 
 

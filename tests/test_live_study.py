@@ -52,7 +52,7 @@ def test_a_killed_server_fails_its_run_and_the_next_call_measures_what_is_missin
 
     assert "small: 1 run measured in" in place.run()
     every_number_comes_from_its_raw_rows(place)
-    assert "2 there already" in place.run()
+    assert "2 done already" in place.run()
 
 
 def every_number_comes_from_its_raw_rows(place: Place) -> None:

@@ -72,7 +72,7 @@ def test_its_runs_are_left_out_every_time_and_the_study_is_whole_without_them(ho
     code, words = house.run()
     assert code == 0
     assert "0 runs measured" in words
-    assert "4 there already" in words
+    assert "4 done already" in words
 
     (house.path / "runs.yaml").write_text(RUNS.replace("memory-only", "mdl-only"))
     code, words = house.run()

@@ -53,7 +53,7 @@ def test_a_round_is_one_unit_with_a_folder_for_each_dbms(story: tuple[House, str
     assert house.folders() == ["run=r01", "run=r02"]
     assert {path.parent.name for path in house.study.glob("run=*/*/manifest.json")} == {"my1.base", "my2.base"}
     code, words = house.run()
-    assert (code, "0 runs measured" in words, "2 there already" in words) == (0, True, True)
+    assert (code, "0 runs measured" in words, "2 done already" in words) == (0, True, True)
 
 
 def test_a_further_dbms_and_further_rounds_are_all_that_is_measured_later(measured: House) -> None:

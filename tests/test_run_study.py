@@ -36,7 +36,7 @@ def test_a_study_is_measured_once_and_nothing_twice(house: House) -> None:
     code, words = house.run()
     assert (code, house.noted()) == (0, noted)
     assert "0 runs measured" in words
-    assert "2 there already" in words
+    assert "2 done already" in words
 
     house.ask(rounds=2)
     assert [each.state for each in house.states()] == ["done", "done", "missing", "missing"]

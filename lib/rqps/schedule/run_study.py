@@ -30,7 +30,7 @@ _ALONE = Lock()
 """Lock for preparing a study's folder, since its hosts run in threads."""
 GIVEN = ("study", "dbms", "round", "mode", "folder")
 """The parameters that every run notebook takes, besides those of its workload."""
-AGAIN = "then run the same command again: what was measured before is whole"
+AGAIN = "then run the same command again: finished runs are safe"
 
 
 class Runner(Protocol):
@@ -221,7 +221,7 @@ def _measure(
     elapsed_s = time.monotonic() - began - watcher.waited_s
     counts = [f"{measured} {'run' if measured == 1 else 'runs'} measured in {duration(elapsed_s)}"]
     if already:
-        counts.append(f"{already} there already")
+        counts.append(f"{already} done already")
     if failed:
         counts.append(f"{len(failed)} failed")
     if stopped_by:
