@@ -228,9 +228,7 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
         version = versions()["Python"]
         script = RECEIVE.format(path=spec.path, version=version, python=looked.python or "python3")
         if error := await _send(connection, CHECKOUT, checkout_files(), script):
-            raise RqpsError(
-                f"could not be prepared: {error}", fix=f"fix that there, then: rqps hosts prepare {name}"
-            )
+            raise RqpsError(f"could not be prepared: {error}", fix=f"fix that there, then: rqps hosts prepare {name}")
         (await look(name, spec, connection)).refuse()
         say(f"{name}: ready")
 

@@ -208,7 +208,7 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
         raise RqpsError(
             f"{server.build.name}: mysqlslap {slap.version} can't put load on MySQL {server.build.version}: "
             f"{message}",
-            fix="give another mysqlslap in the study's parameters, usually a newer one; it is then used for every dbms",
+            fix="give another mysqlslap in the study's parameters, usually a newer one; it then serves every dbms",
         )
     return time.monotonic() - began
 
