@@ -9,7 +9,18 @@ from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
 from rqps.pages.one_regression.next_steps import next_steps
 from rqps.profile.instructions import COUNTED
 from rqps.show import Row, Sentences, comparison, cut, finding, interval_of, rounds_of, signs_of, verdict_words
-from rqps.show.flame import Drawing, claim_of, figure_of, how_of, parts_table, tree_of
+from rqps.show.flame import (
+    PARTS_STYLE,
+    Drawing,
+    Tree,
+    claim_of,
+    figure_of,
+    how_of,
+    names_of,
+    parts_table,
+    shared_names,
+    tree_of,
+)
 from rqps.show.words import on_host, sized
 from rqps.stats import THROUGHPUTS
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
@@ -45,10 +56,17 @@ NO_PROFILE = "No profile of both sides: the stacks of a round that is sampled, o
 def screen(evidence: Evidence) -> Drawing | Sentences:
     """Every question of a study, chosen by step, dbms, base and measure, without a kernel; the first one is open."""
     questions = evidence.questions
-    sections = "".join(_section(evidence, each, each == evidence.first) for each in questions)
+    trees = {
+        question: tree_of(rows) for question in questions if (rows := evidence.of(question, evidence.trees)).height
+    }
+    names = names_of(trees.values())
+    sections = "".join(
+        _section(evidence, question, question == evidence.first, trees.get(question), names) for question in questions
+    )
     claim = _claim(evidence, evidence.first)
     how = f"{counted(len(questions), 'question')}: {evidence.study.card.question}"
-    html = f'<div class="rqps-questions"><style>{STYLE}</style>{_lists(questions, evidence)}{sections}</div>'
+    html = f'<div class="rqps-questions"><style>{STYLE}{PARTS_STYLE}</style>{_lists(questions, evidence)}'
+    html += f"{shared_names(names)}{sections}</div>"
     return Drawing(claim, how, html)
 
 
@@ -77,8 +95,9 @@ def _lists(questions: Sequence[Question], evidence: Evidence) -> str:
     return f'<form class="rqps-choose" hidden>{labels}</form><p class="rqps-note" role="status"></p>'
 
 
-def _section(evidence: Evidence, question: Question, is_first: bool) -> str:
+def _section(evidence: Evidence, question: Question, is_first: bool, tree: Tree | None, names: list[str]) -> str:
     compared = evidence.of(question, evidence.compared)
+    flame = _flame(evidence, question, tree, names, picture=is_first) if tree else ""
     is_event = pl.col("name").str.starts_with(EVENT)
     changed = evidence.of(question, evidence.status)
     events = changed.filter(is_event, pl.col("base_value") != pl.col("me_value"))
@@ -86,7 +105,7 @@ def _section(evidence: Evidence, question: Question, is_first: bool) -> str:
     steps = "".join(f"<p>{each}</p>" for each in next_steps(evidence, question))
     panels = [
         _panel("The verdict", _measures(compared), wide=True),
-        _panel("What it is made of", _made_of(evidence, question) + _flame(evidence, question), wide=True),
+        _panel("What it is made of", _made_of(evidence, question) + flame, wide=True),
         _panel("What if", _what_ifs(evidence, question) + steps, wide=True),
         _panel("Round by round", _rounds(evidence, question)),
         _panel("This step in every dbms", _course(evidence, question)),
@@ -95,8 +114,8 @@ def _section(evidence: Evidence, question: Question, is_first: bool) -> str:
         *([_panel("Waits, stages and other events per operation", _counters(events))] if events.height else []),
     ]
     head = f"{question.step}: {question.me}{on_host(evidence.compared, question.host)} against {question.base}"
-    names = {"step": question.step, "dbms": question.me, "base": question.base, "host": question.host}
-    keys = "".join(f' data-{name}="{escape(value)}"' for name, value in names.items())
+    keyed = {"step": question.step, "dbms": question.me, "base": question.base, "host": question.host}
+    keys = "".join(f' data-{name}="{escape(value)}"' for name, value in keyed.items())
     return (
         f'<details class="rqps-question"{keys}{" open" * is_first}><summary>{escape(head)}</summary>'
         f'<p class="rqps-claim"><strong>{escape(_claim(evidence, question))}</strong></p>'
@@ -210,16 +229,12 @@ def _made_of(evidence: Evidence, question: Question) -> str:
     return parts_table(layers, "component", **sides) + below
 
 
-def _flame(evidence: Evidence, question: Question) -> str:
-    tree = evidence.of(question, evidence.trees)
-    if tree.is_empty():
-        return ""
-    read = tree_of(tree)
+def _flame(evidence: Evidence, question: Question, tree: Tree, names: list[str], *, picture: bool) -> str:
     unit = evidence.of(question, evidence.layers)["unit"][0]
     sides = {"base": question.base, "me": question.me, "unit": unit}
     how = f"<details><summary>How to read a flame graph</summary><p>{escape(how_of(unit))}</p></details>"
-    drawn = figure_of(read, "", claim_of(read, **sides), "", title=question.step, **sides)
-    return drawn + how
+    claim = claim_of(tree, **sides)
+    return figure_of(tree, "", claim, "", title=question.step, **sides, names=names, picture=picture) + how
 
 
 def _course(evidence: Evidence, question: Question) -> str:

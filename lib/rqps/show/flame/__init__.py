@@ -1,8 +1,8 @@
 """Differential flame graphs, an explorer of many of them, and questions to choose from; a small program that each
 page carries draws and chooses."""
 
-from rqps.show.flame.explorer import address, explorer, parts_table
-from rqps.show.flame.frames import tree_of
+from rqps.show.flame.explorer import PARTS_STYLE, address, explorer, parts_table
+from rqps.show.flame.frames import Tree, names_of, tree_of
 from rqps.show.flame.graph import (
     Drawing,
     claim_of,
@@ -11,6 +11,7 @@ from rqps.show.flame.graph import (
     flame_svg,
     how_of,
     script_element,
+    shared_names,
     without_program,
 )
 from rqps.show.flame.picture import figure, with_error

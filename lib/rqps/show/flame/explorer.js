@@ -1,12 +1,14 @@
 // Drawings are made when they come into view. An explorer shows one of its cells at a time: the one that the address
 // names, as in #step=point-query&dbms=my8033.base, or that was chosen on its map.
 
+const MANY = ".rqps-explorer, .rqps-questions";
 const graphs = new WeakMap();
 
 function graphOf(figure) {
   if (!graphs.has(figure)) {
-    const text = figure.querySelector("script").textContent;
-    graphs.set(figure, unpack(text).then((tree) => new Graph(figure, tree)));
+    const names = figure.closest(MANY)?.querySelector('[type="application/x-rqps-names"]');  // of all its drawings
+    const parts = [figure.querySelector("script"), names].map((part) => part && unpack(part.textContent));
+    graphs.set(figure, Promise.all(parts).then(([tree, names]) => new Graph(figure, new Tree({ names, ...tree }))));
   }
   return graphs.get(figure);
 }
@@ -17,7 +19,7 @@ function seek(figure, text) {
 
 // What a table names can be looked for in the drawing.
 function link(part, figure) {
-  const name = part.textContent, text = part.className === "rqps-component" ? OF_COMPONENT + name : `"${name}"`;
+  const name = part.textContent, text = part.closest(".rqps-component") ? OF_COMPONENT + name : `"${name}"`;
   const pressed = button(name, text);
   pressed.style.cssText = "font:inherit;color:#0b5c8a;background:none;border:0;padding:0;text-align:left;cursor:pointer;text-decoration:underline dotted";
   pressed.title = "show it in the flame graph";
@@ -99,7 +101,7 @@ function keyOf(hash) {
 for (const figure of document.querySelectorAll(".rqps-flame:not([data-drawn])")) {
   figure.dataset.drawn = "waits";
   const around = figure.closest(".rqps-cell, .rqps-question") || figure;
-  for (const part of around.querySelectorAll(".rqps-component, .rqps-function")) link(part, figure);
+  for (const part of around.querySelectorAll(".rqps-parts tbody td:first-child")) link(part, figure);
   inView.observe(figure);
 }
 for (const root of document.querySelectorAll(`${EXPLORER}:not([data-shown])`)) {

@@ -7,12 +7,22 @@ from urllib.parse import quote, urlencode
 import polars as pl
 
 from rqps.profile.pair import ASSUMED
-from rqps.show.flame.frames import tree_of
-from rqps.show.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of
+from rqps.show.flame.frames import Tree, names_of, tree_of
+from rqps.show.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of, shared_names
 from rqps.show.flame.picture import figure, with_error
 from rqps.show.theme import VERDICT_COLOURS, colour_of, ink_on
 from rqps.show.words import COST_SIGNS, Nothing, Row, by_host, in_order, legend_of, rounds_of, verdict_words
 
+PARTS_STYLE = """
+.rqps-parts caption { text-align: left; }
+.rqps-parts td, .rqps-parts th { text-align: right; }
+.rqps-parts td:first-child { min-width: 118px; }
+.rqps-parts :is(td, th):is(:first-child, :last-child), .rqps-function td:nth-child(2) { text-align: left; }
+.rqps-parts i { display: block; height: 12px; width: var(--w); background: var(--more); margin-left: 60px; }
+.rqps-parts i.l { margin-left: calc(60px - var(--w)); }
+.rqps-parts td:has(> i) { min-width: 120px; }
+"""
+"""Of the bars of a part's difference: as long as `--w`, to the left where it costs less."""
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
@@ -27,9 +37,8 @@ STYLE = """
 .rqps-cell > summary { font-weight: 600; font-size: 17px; margin: 14px 0 4px; }
 """
 BAR_PX = 60
-MOST_FUNCTIONS = 25
+MOST_FUNCTIONS = 15
 WORDS = verdict_words("cost")
-_NUMBER = ' class="number"'
 
 
 def explorer(
@@ -56,7 +65,13 @@ def explorer(
     rows = {(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
     folded = folded_of(fold_below)
-    sections = [_section(row, by, folded, *(frame[cell] for frame in frames)) for cell, row in rows.items()]
+    first = max(rows.values(), key=lambda row: abs(row["estimate"]) / (row["base_estimate"] or 1.0))
+    trees_of = {cell: tree_of(frames[0][cell]) for cell in rows}
+    names = names_of(trees_of.values())
+    sections = [
+        _section(row, by, folded, names, trees_of[cell], *(frame[cell] for frame in frames[1:]), picture=row is first)
+        for cell, row in rows.items()
+    ]
     what = "instructions" if unit.startswith("instructions") else "CPU of the server"
     words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
     count = dict(operations.group_by("verdict").len().rows())
@@ -65,10 +80,10 @@ def explorer(
     how = how_of(unit, fold_below)
     below = f"Below a difference: base → me{f', means of {rounds}' if rounds else ', and n rounds'}."
     html = (
-        f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}</style>'
+        f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}{PARTS_STYLE}</style>'
         f"<p><strong>{escape(claim)}</strong> Each cell is a link to the parts of its difference, by component and "
         f"as a flame graph. {below} {legend_of(operations)}</p>"
-        f"{_map(rows, unit, by, rounds)}"
+        f"{_map(rows, first, unit, by, rounds)}{shared_names(names)}"
         f"<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
     )
@@ -86,21 +101,23 @@ def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") 
 
 
 def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
-    """One row per part, the greatest difference first, with a bar to either side. `what` is component or function."""
+    """One row per part, the greatest difference first, with a bar to either side. `what` is component or function.
+
+    Its look is `PARTS_STYLE`, which a page of many such tables needs once.
+    """
     rows = parts.sort(pl.col("estimate").abs(), descending=True, maintain_order=True)
     most = float(rows["estimate"].abs().max() or 1.0)  # type: ignore[arg-type]
-    names = [what, "component"] if what == "function" else [what]
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    head += "".join(f'<th scope="col"{_NUMBER}>{escape(name)}</th>' for name in ("difference", "", base, me))
+    names = (what, *(["component"] if what == "function" else []), "difference", "", base, me, "verdict")
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join(_row(row, what, most) for row in rows.iter_rows(named=True))
     if what == "component":  # they add up to the operation
         of_base, of_me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
-        sums = (with_error(of_me - of_base, error), "", figure(of_base), figure(of_me))
-        body += f"<tr><td><b>all</b></td>{''.join(f'<td{_NUMBER}><b>{each}</b></td>' for each in sums)}<td></td></tr>"
+        sums = ("all", with_error(of_me - of_base, error), "", figure(of_base), figure(of_me), "")
+        body += f"<tr>{''.join(f'<td><b>{text}</b></td>' if text else '<td></td>' for text in sums)}</tr>"
     return (
-        '<div class="table" style="overflow-x:auto"><table class="plain rqps-parts">'
-        f'<caption style="text-align:left">{escape(unit)}, by {what}</caption>'
-        f'<thead><tr>{head}<th scope="col">verdict</th></tr></thead><tbody>{body}</tbody></table></div>'
+        f'<div class="table" style="overflow-x:auto"><table class="plain rqps-parts rqps-{what}">'
+        f"<caption>{escape(unit)}, by {what}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -109,21 +126,17 @@ def _difference(row: Row) -> str:
 
 
 def _row(row: Row, what: str, most: float) -> str:
-    cells = [f'<td class="rqps-{what}" style="min-width:118px">{escape(row["part"])}</td>']
-    if what == "function":
-        cells.append(f"<td>{escape(row['component'])}</td>")
-    wide = BAR_PX * abs(row["estimate"]) / most
-    left = BAR_PX - wide if row["estimate"] < 0 else BAR_PX
-    look = f"width:{wide:.0f}px;height:12px;margin:0 {2 * BAR_PX - left - wide:.0f}px 0 {left:.0f}px"
-    bar = f'<div style="{look};background:{VERDICT_COLOURS[row["verdict"]]}"></div>'
+    names = [row["part"], *([row["component"]] if what == "function" else [])]
+    wide = round(BAR_PX * abs(row["estimate"]) / most)
+    less, colour = " class=l" * (row["estimate"] < 0), VERDICT_COLOURS[row["verdict"]]
+    bar = f'<i{less} style="--w:{wide}px;--more:{colour}"></i>' if wide else ""
     unbroken = _difference(row).replace(" ", "\u00a0")
-    cells.append(f"<td{_NUMBER}>{unbroken}</td><td>{bar}</td>")
-    cells += [f"<td{_NUMBER}>{figure(row[side])}</td>" for side in ("base_estimate", "me_estimate")]
-    return f"<tr>{''.join(cells)}<td>{COST_SIGNS[row['verdict']]} {WORDS[row['verdict']]}</td></tr>"
+    sides = (figure(row[side]) for side in ("base_estimate", "me_estimate"))
+    verdict = f"{COST_SIGNS[row['verdict']]} {WORDS[row['verdict']]}"
+    return f"<tr>{''.join(f'<td>{cell}' for cell in (*map(escape, names), unbroken, bar, *sides, verdict))}</tr>"
 
 
-def _map(rows: Mapping[tuple[str, str], Row], unit: str, by: str, rounds: str) -> str:
-    first = max(rows.values(), key=lambda row: abs(row["estimate"]) / (row["base_estimate"] or 1.0))
+def _map(rows: Mapping[tuple[str, str], Row], first: Row, unit: str, by: str, rounds: str) -> str:
     dbms = in_order(name for _, name in rows)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (unit, *dbms))
     body = ""
@@ -150,10 +163,19 @@ def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
     )
 
 
-def _section(row: Row, by: str, folded: str, tree: pl.DataFrame, parts: pl.DataFrame, functions: pl.DataFrame) -> str:
+def _section(
+    row: Row,
+    by: str,
+    folded: str,
+    names: list[str],
+    read: Tree,
+    parts: pl.DataFrame,
+    functions: pl.DataFrame,
+    *,
+    picture: bool,
+) -> str:
     where = address(row["step"], row["dbms"], by)
     sides = {"base": row["base"], "me": row["dbms"], "unit": row["unit"]}
-    read = tree_of(tree)
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
     few = ", too few for a verdict" if too_few else ""
     rounds = f"Mean of {rounds_of([row['n']])}{few}.{f' {ASSUMED}' * (row['n'] == 1)} {folded}".rstrip()
@@ -163,7 +185,8 @@ def _section(row: Row, by: str, folded: str, tree: pl.DataFrame, parts: pl.DataF
         f"<details><summary>The {of_all}functions whose own cost changed most, as a table</summary>"
         f"{parts_table(most, 'function', **sides)}</details>"
     )
-    drawn = figure_of(read, table, claim_of(read, **sides), rounds, title=row["step"], **sides)
+    claim = claim_of(read, **sides)
+    drawn = figure_of(read, table, claim, rounds, title=row["step"], **sides, names=names, picture=picture)
     # Without scripts the address leads to this id, and the browser opens what it is in.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'

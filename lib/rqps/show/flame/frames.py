@@ -4,15 +4,16 @@ import base64
 import json
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import polars as pl
 
 COLUMNS = ("name", "component", "base_self", "me_self", "base_total", "me_total", "error")
-# The whole operation in quanta. Finer than anything that is shown, also after thousands of roundings.
-QUANTA = 1 << 26
+# The whole operation in quanta: a millionth of it each, finer than anything that is shown.
+QUANTA = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -77,17 +78,40 @@ def _ends_of_subtrees(depth: Sequence[int]) -> list[int]:
     return end
 
 
-def packed(tree: Tree, **head: Any) -> str:
-    """The tree as compressed JSON in base64: names stand once, costs are whole numbers of quanta."""
+def packed(tree: Tree, names: Sequence[str] | None = None, **head: Any) -> str:
+    """The tree as compressed JSON in base64: names stand once, costs are whole numbers of quanta.
+
+    Of the frames of many trees, `names` are written once by `packed_json`, and the tree only has their numbers.
+    """
     quantum = max(tree.base_total[0], tree.me_total[0]) / QUANTA or 1.0
-    names, name = _numbered(tree.name)
     components, component = _numbered(tree.component)
+    if names is None:
+        names, name = _numbered(tree.name)
+        head["names"] = names
+    else:
+        number = {text: i for i, text in enumerate(names)}
+        name = [number[text] for text in tree.name]
     columns = {"depth": tree.depth, "name": name, "component": component}
-    for title, costs in (("base", tree.base_self), ("me", tree.me_self), ("error", tree.error)):
-        columns[title] = [round(cost / quantum) for cost in costs]
-    head |= {"frames": len(tree), "quantum": quantum, "names": names, "components": components, "columns": columns}
-    text = json.dumps(head, separators=(",", ":"), ensure_ascii=False)
+    columns |= {side: _in_quanta(costs, quantum) for side, costs in (("base", tree.base_self), ("me", tree.me_self))}
+    columns["error"] = [round(error / quantum) for error in tree.error]
+    return packed_json(head | {"frames": len(tree), "quantum": quantum, "components": components, "columns": columns})
+
+
+def packed_json(value: Any) -> str:
+    """A value as compressed JSON in base64."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def names_of(trees: Iterable[Tree]) -> list[str]:
+    """The names of all frames of some trees, each once, the frequent ones first."""
+    return [name for name, _ in Counter(chain.from_iterable(tree.name for tree in trees)).most_common()]
+
+
+def _in_quanta(costs: Sequence[float], quantum: float) -> list[int]:
+    """Costs as whole numbers. The running sum is rounded, not each cost, so that no sum is wrong by more than one."""
+    sums = [0, *(round(total / quantum) for total in accumulate(costs))]
+    return [after - before for before, after in pairwise(sums)]
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:

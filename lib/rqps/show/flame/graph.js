@@ -16,7 +16,7 @@ class Graph {
     this.graph.setAttribute("aria-label", tree.claim);
     this.legend.append(...legend(tree));
     this.listen();
-    figure.querySelector("img").parentElement.replaceWith(host);
+    figure.querySelector(".rqps-drawn").replaceWith(host);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
     const resize = () => host.clientWidth && host.clientWidth !== this.width && this.show({ width: host.clientWidth });
     new ResizeObserver(resize).observe(host);

@@ -1,6 +1,7 @@
 """A differential flame graph of base and me, over the stacks of both, as a cell of a notebook shows it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -10,7 +11,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from rqps.show.flame.frames import Tree, packed, tree_of
+from rqps.show.flame.frames import Tree, packed, packed_json, tree_of
 from rqps.show.flame.picture import LOOK, figure, svg, with_error, xml
 from rqps.show.words import Sentences
 
@@ -22,6 +23,7 @@ HOW = (
     "that what is new and what is gone are there too. Its colour is the difference: orange with an edge above costs "
     "more, blue-green with an edge below costs less, grey is no difference, or one within its error."
 )
+NO_PROGRAM = "The flame graph is drawn by a script, which does not run here: trust the notebook, or render the page."
 _HERE = Path(__file__).parent
 _PICTURE = "max-width:100%;min-width:640px;height:auto"
 
@@ -80,20 +82,42 @@ def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
     return f"{sides}: {with_error(abs(by), error).removeprefix('+')} {more}{percent}."
 
 
-def figure_of(tree: Tree, below: str, claim: str, how: str, *, title: str, base: str, me: str, unit: str) -> str:
+def figure_of(
+    tree: Tree,
+    below: str,
+    claim: str,
+    how: str,
+    *,
+    title: str,
+    base: str,
+    me: str,
+    unit: str,
+    names: Sequence[str] | None = None,
+    picture: bool = True,
+) -> str:
     """A picture that the program replaces by the drawing, HTML below it, and the tree for the program.
 
-    `title` begins the names of files that are saved.
+    `title` begins the names of files that are saved; `names` are those that many drawings share, see `shared_names`.
+    Without `picture`, a sentence stands where no program runs.
     """
-    picture = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
-    source = "data:image/svg+xml," + quote(picture, safe=" =:/;,.()*+-!@~")
+    # As high as the drawing, so that nothing moves when it comes.
+    shown = f'<div style="min-height:{LOOK.row * (max(tree.depth) + 1)}px">{NO_PROGRAM}</div>'
+    if picture:
+        drawn = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
+        source = "data:image/svg+xml," + quote(drawn, safe=" =:/;,.()*+-!@~")
+        shown = f'<img alt="Flame graph. {escape(claim)}" src="{source}" style="{_PICTURE}">'
     return (
         '<figure class="rqps-flame" style="margin:0 0 26px">'
         f"<p><strong>{escape(claim)}</strong> {escape(how)}</p>"
-        f'<div style="overflow-x:auto"><img alt="Flame graph. {escape(claim)}" src="{source}" '
-        f'style="{_PICTURE}"></div>{below}<script type="application/x-rqps-flame">'
-        f"{packed(tree, title=title, base=base, me=me, unit=unit, claim=claim)}</script></figure>"
+        f'<div class="rqps-drawn" style="overflow-x:auto">{shown}</div>{below}'
+        '<script type="application/x-rqps-flame">'
+        f"{packed(tree, names, title=title, base=base, me=me, unit=unit, claim=claim)}</script></figure>"
     )
+
+
+def shared_names(names: Sequence[str]) -> str:
+    """The names of the frames of many drawings, for the program."""
+    return f'<script type="application/x-rqps-names">{packed_json(names)}</script>'
 
 
 @cache

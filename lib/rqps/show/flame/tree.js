@@ -5,7 +5,7 @@
 async function unpack(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Tree(await new Response(stream).json());
+  return new Response(stream).json();
 }
 
 class Tree {
@@ -169,9 +169,10 @@ function folded(tree) {
 
 function speedscope(tree) {
   const stacks = stacksOf(tree), unit = tree.unit.startsWith("µs") ? "microseconds" : "none";
+  const used = [...new Set(tree.columns.name)], place = new Map(used.map((name, at) => [name, at]));
   const profile = (side, at) => {
-    const there = stacks.filter((stack) => stack[at]), weights = there.map((stack) => stack[at]);
-    const samples = there.map(([path]) => path.map((i) => tree.columns.name[i]));
+    const costly = stacks.filter((stack) => stack[at]), weights = costly.map((stack) => stack[at]);
+    const samples = costly.map(([path]) => path.map((i) => place.get(tree.columns.name[i])));
     const endValue = weights.reduce((sum, weight) => sum + weight, 0);
     return { type: "sampled", name: `${tree[side]}, ${tree.unit}`, unit, startValue: 0, endValue, samples, weights };
   };
@@ -180,7 +181,7 @@ function speedscope(tree) {
     name: tree.claim,
     exporter: "rqps",
     activeProfileIndex: 1,
-    shared: { frames: tree.names.map((name) => ({ name })) },
+    shared: { frames: used.map((name) => ({ name: tree.names[name] })) },
     profiles: [profile("base", 1), profile("me", 2)],
   });
 }
