@@ -2,21 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-import altair as alt
 import polars as pl
-from great_tables import GT
 
 from rqps import show
 from rqps.engines.mysql.perf_schema import fits
 from rqps.pages import FirstPage
 from rqps.profile.instructions import COUNTED, instructions_per_operation
-from rqps.show import VERDICT_COLOURS, Column, Row
-from rqps.show.theme import numbers
-from rqps.stats.metrics import CPU
+from rqps.show import Row
 from rqps.stats.scenarios import (
-    COSTS_MORE,
     events_per_statement,
     scenario_costs,
     scenario_rounds,
@@ -26,31 +20,24 @@ from rqps.stats.scenarios import (
 )
 from rqps.store.read import Study, load_levels
 
-MOST_ROWS = 80
-LABELS_PX = 250
 NOT_DIVIDED = "This study was not divided: one that says `measure_parts_of` is, when all its rounds are measured."
-_MORE, _LESS = "more than 1 % of an operation", "less"
-_BY_INSTRUCTIONS = ("added_instructions", "added_instructions", "instructions added to an operation", 1.35)
-_BY_TIME = ("added", "added_high", "server CPU added, µs per operation", 1.3)
 _INDENT = "\u2003"
-_COLUMNS = ("row", "part", "level", "n", "added", "added_low", "added_high", "share", "coverage", "verdict")
 
 
 def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> pl.DataFrame:
     """The tidy frame of server CPU, one row per part and step, as a tree: `parent` is the part of the level above.
     The most expensive part stands first, by instructions where the same levels have them `counted`."""
     by_name = {study.card.study: study for study in counted}
-    rows = pl.concat(_of_level(number, each, by_name.get(each.card.study)) for number, each in enumerate(levels))
+    rows = pl.concat(_of_level(number, level, by_name.get(level.card.study)) for number, level in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():
-        return rows.clear().with_columns(parent=pl.lit(None, pl.String))
+        return rows.clear().with_columns(pl.lit(None, pl.String).alias(name) for name in ("parent", "row"))
     return _as_tree(rows.with_columns(_parents(rows)))
 
 
-def largest(study: Study) -> str:
+def largest(costs: pl.DataFrame) -> str:
     """The most expensive kind of instruments and single instrument, of all that the whole adds; nothing of a study
     that was not divided."""
-    costs = instrument_costs(load_levels(study.place), load_levels(study.place, mode="instructions"))
-    first = costs.head(0) if costs.is_empty() else costs.filter(step=costs["step"][0])
+    first = costs if costs.is_empty() else costs.filter(step=costs["step"][0])
     if first["level"].max() in (None, 0):
         return ""
     whole = first.row(0, named=True)
@@ -62,32 +49,9 @@ def largest(study: Study) -> str:
 
 def on_first_page(page: FirstPage) -> FirstPage:
     """The most expensive instruments as the headline, where the study divided them."""
-    return replace(page, headline=largest(page.study) or page.headline)
-
-
-def sums_table(costs: pl.DataFrame) -> GT | show.Sentences:
-    """A table of the cost of each part that was divided, beside the sum and the number of its own parts."""
-    if costs.is_empty():
-        return show.Sentences([NOT_DIVIDED])
-    counted = pl.col("added_instructions")
-    sum_of_counted = pl.when(counted.null_count() == 0).then(counted.sum())
-    of_part = costs.drop_nulls("parent").group_by("step", part="parent")
-    sums = of_part.agg(sum_us=pl.col("added").sum(), sum=sum_of_counted, parts=pl.len())
-    divided = costs.join(sums, on=["step", "part"], maintain_order="left").sort("step", "level", maintain_order=True)
-    return show.table(
-        [{**row, "interval": show.interval_of(row, "+,.2f", "added")} for row in divided.to_dicts()],
-        [
-            Column("part"),
-            Column("added", "alone", "+,.2f", under="server CPU, µs/o"),
-            Column("interval", under="server CPU, µs/o"),
-            Column("sum_us", "sum of its parts", "+,.2f", under="server CPU, µs/o"),
-            Column("added_instructions", "alone", "+,.0f", under="instructions/o"),
-            Column("sum", "sum of its parts", "+,.0f", under="instructions/o"),
-            Column("parts"),
-        ],
-        name="sums",
-        group="step",
-    )
+    place = page.study.place
+    costs = instrument_costs(load_levels(place), load_levels(place, mode="instructions"))
+    return replace(page, headline=largest(costs) or page.headline)
 
 
 def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:
@@ -118,11 +82,11 @@ def _label(scenario: str) -> str:
 
 def _parents(rows: pl.DataFrame) -> pl.Series:
     """The part of the level above that each row's first pattern fits; the whole for rows of level 1."""
-    above = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
+    of_level = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
     parents = []
     for level, part in rows.select("level", "part").rows():
-        candidates, first = above.get(level - 1, []), part.split(", ")[0]
-        fitting = (each for each in candidates if any(fits(pattern, first) for pattern in each.split(", ")))
+        candidates, first = of_level.get(level - 1, []), part.split(", ")[0]
+        fitting = (above for above in candidates if any(fits(pattern, first) for pattern in above.split(", ")))
         parents.append(next(fitting, candidates[0] if candidates else None))
     return pl.Series("parent", parents, pl.String)
 
@@ -138,46 +102,12 @@ def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
             yield row
             yield from below(step, level + 1, row["part"].item())
 
-    return pl.concat(row for step in ordered["step"].unique(maintain_order=True) for row in below(step, 0, None))
-
-
-def instrument_bars(costs: pl.DataFrame) -> Any:
-    """One row per part, below the part that it was taken from; of the first step; by instructions where known."""
-    if costs["level"].max() in (None, 0):
-        return show.Sentences([NOT_DIVIDED])
-    first = costs.filter(step=costs["step"][0]).head(MOST_ROWS)
-    short = [_name(**row) for row in first.select("level", "part", "parent").to_dicts()]
-    whole = [_name(**row) for row in first.select("level", "part").to_dicts()]
-    rows = first.with_columns(
-        pl.Series("row", [name if short.count(name) == 1 else full for name, full in zip(short, whole, strict=True)]),
-        (pl.col("estimate") - 1).alias("share"),
-        pl.col("verdict").replace(show.verdict_words(CPU)),
-        pl.struct("added", "added_instructions").map_elements(_both, pl.String).alias("label"),
-        pl.when(pl.col("instructions") > COSTS_MORE).then(pl.lit(_MORE)).otherwise(pl.lit(_LESS)).alias("much"),
+    tree = pl.concat(row for step in ordered["step"].unique(maintain_order=True) for row in below(step, 0, None))
+    short, full = (
+        pl.struct(*columns).map_elements(lambda part: _name(**part), pl.String)
+        for columns in (("level", "part", "parent"), ("level", "part"))
     )
-    order = rows["row"].to_list()
-    axis = alt.Axis(title=None, ticks=False, domain=False, labelLimit=LABELS_PX, labelOverlap=False)
-    times = numbers("+,.3f", ", µs", ("added", "added_low", "added_high"))
-    counted = alt.Tooltip("added_instructions:Q", format="+,.0f", title="instructions added")
-    tooltip = ["part:N", "verdict:N", *times, alt.Tooltip("share:Q", format="+.1%"), counted]
-    base = alt.Chart(show.slim(rows, *_COLUMNS, "added_instructions", "label", "much")).encode(
-        y=alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=axis), tooltip=tooltip
-    )
-    builds, rounds = ", ".join(show.in_order(rows["build"])), show.rounds_of(rows["n"])
-    how = f"{rows['step'][0]} on {builds}, against {rows['against'][0]} of the same level"
-    by_count = _counted(first)
-    column, high, title, wider = _BY_INSTRUCTIONS if by_count else _BY_TIME
-    longest = rows[column] if rows[high].is_null().all() else rows[high]
-    x = alt.X(f"{column}:Q", title=title, scale=show.room(wider, longest))
-    if by_count:
-        how += f"; instructions counted one by one, in brackets the server CPU, of {rounds}."
-        shades = alt.Scale(domain=[_MORE, _LESS], range=[VERDICT_COLOURS["slower"], VERDICT_COLOURS["unsure"]])
-        bars = base.mark_bar(height=13).encode(x=x, color=alt.Color("much:N", title=None, scale=shades))
-        layers: tuple[alt.Chart, ...] = (bars, show.row_labels(base, column))
-    else:
-        how += f" and round: mean of {rounds}, the bar is its interval ({show.coverage_of(rows['coverage'])})."
-        layers = show.interval_ticks(base.encode(color=show.verdict_colour(CPU, labelLimit=0)), x, "added_low", high)
-    return show.on_rows(layers, show.ROW_PX * len(order), _claim(first), how)
+    return tree.with_columns(row=pl.when(short.is_unique().over("step")).then(short).otherwise(full))
 
 
 def instrument_text(costs: pl.DataFrame) -> str:
@@ -194,11 +124,11 @@ def _line(row: Row) -> str:
     counted, events = row["added_instructions"], row["per_statement"]
     sign, reach = show.COST_SIGNS[row["verdict"]], show.interval_of(row, "+.2f", "added")
     added = f"{sign} {row['added']:+.2f} ({reach}) n={row['n']}"
-    each = "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}"
+    ns_each = "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}"
     instructions = "–" if counted is None else f"{counted:+,.0f}"
     instructions_each = "–" if counted is None or not events else f"{counted / events:,.0f}"
     per_statement = "–" if events is None else f"{events:,.1f}"
-    numbers = f"{added:32}{instructions:>13}{per_statement:>8}{each:>9}{instructions_each:>9}"
+    numbers = f"{added:32}{instructions:>13}{per_statement:>8}{ns_each:>9}{instructions_each:>9}"
     return f"{numbers}  {'  ' * row['level']}{row['part']}"
 
 
@@ -214,12 +144,6 @@ def _name(level: int, part: str, parent: str | None = None) -> str:
         first = first.removeprefix(above.removesuffix("%")) if above.endswith("/%") else first
     more = f" and {len(others)} more" if others else ""
     return f"{_INDENT * level}{first}{more}"
-
-
-def _both(row: dict[str, Any]) -> str:
-    """Instructions, in brackets the time; or the time alone."""
-    counted, time = row["added_instructions"], f"{row['added']:+,.2f} µs"
-    return time if counted is None else f"{counted:+,.0f} ({time})"
 
 
 def _counted(costs: pl.DataFrame) -> bool:
