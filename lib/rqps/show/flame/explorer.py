@@ -22,7 +22,7 @@ PARTS_STYLE = """
 .rqps-parts i.l { margin-left: calc(60px - var(--w)); }
 .rqps-parts td:has(> i) { min-width: 120px; }
 """
-"""Of the bars of a part's difference: as long as `--w`, to the left where it costs less."""
+"""Look of the tables of parts: a bar as long as `--w`, to the left where the part costs less."""
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
