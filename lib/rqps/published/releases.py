@@ -13,7 +13,7 @@ import polars as pl
 from rqps.published.compare_published import machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
-from rqps.show import interval_of, ratio
+from rqps.show import brackets, ratio
 from rqps.stats import compare, config_changes, measured, rounds_of_pairs
 from rqps.stats.conditions import asked_options
 from rqps.stats.metrics import THROUGHPUT
@@ -183,7 +183,7 @@ def _beside(
             continue
         compared = compare(rounds_of_pairs(values.filter(step=step), [(base, me)]), keys=["step", "metric"])
         for row in compared.iter_rows(named=True):
-            ours_is = f"{ratio(row['estimate'])} ({interval_of(row)})"
+            ours_is = f"{ratio(row['estimate'])}{brackets(row, rounds=False)}"
             rows.append(
                 (
                     printed.compared,

@@ -68,13 +68,15 @@ def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = 
     return f"{number}{f' {unit}' * bool(unit)}{brackets(row, form, of, rounds=rounds)}"
 
 
-def brackets(row: Row, form: str = "", of: str = "", *, before: str = "", rounds: bool = True) -> str:
-    """The interval in brackets, with the rounds; `before` is what else stands in them.
+def brackets(
+    row: Row, form: str = "", of: str = "", *, before: str = "", after: str = "", rounds: bool = True
+) -> str:
+    """The interval in brackets, with the rounds, between the words `before` and `after`.
 
     >>> brackets({"low": 0.8, "high": 0.84, "n": 8}, before="scan", rounds=False)
     ' (scan, 0.80–0.84)'
     """
-    parts = (before, interval_of(row, form, of), rounds_of([row["n"]]) if rounds else "")
+    parts = (before, interval_of(row, form, of), rounds_of([row["n"]]) if rounds else "", after)
     return f" ({', '.join(filter(None, parts))})"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, seconds_on_target, where_pages_come_from
-from rqps.show import Row, Sentences, in_order, interval_of, ratio, rounds_of
+from rqps.show import Row, Sentences, brackets, in_order, interval_of, ratio, rounds_of
 from rqps.stats import config_changes, relate, relate_configs
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store.read import Study
@@ -67,7 +67,7 @@ def _ratios(rows: Sequence[Row]) -> str:
 
 
 def _in_brackets(row: Row, form: str = "") -> str:
-    return "" if row["low"] is None else f" ({interval_of(row, form)})"
+    return "" if row["low"] is None else brackets(row, form, rounds=False)
 
 
 def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
@@ -94,11 +94,11 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
         said.append(f"Every second of every step was on target, {rounds_of(row['n'] for row in stall)}.")
     elif stall:
         least, longest = share[0], stall[0]
+        of_stall = brackets(longest, ".0f", after=f"{longest['dbms']} in {longest['step']}", rounds=False)
         reach = "" if least["low"] is None else f" ({100 * least['low']:.1f}–{100 * least['high']:.1f})"
         said.append(
             f"At least {100 * least['estimate']:.1f} %{reach} of a step's seconds were on target (least: "
-            f"{least['dbms']} in {least['step']}); the longest stall is {longest['estimate']:.0f} s "
-            f"({interval_of(longest, '.0f')}, {longest['dbms']} in {longest['step']}), "
+            f"{least['dbms']} in {least['step']}); the longest stall is {longest['estimate']:.0f} s{of_stall}, "
             f"{rounds_of(row['n'] for row in share)}."
         )
     return said

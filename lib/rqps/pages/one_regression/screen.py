@@ -8,7 +8,7 @@ import polars as pl
 from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
 from rqps.pages.one_regression.next_steps import next_steps
 from rqps.profile.instructions import COUNTED
-from rqps.show import Row, Sentences, comparison, cut, finding, interval_of, rounds_of, signs_of, verdict_words
+from rqps.show import Row, Sentences, brackets, comparison, cut, finding, rounds_of, signs_of, verdict_words
 from rqps.show.flame import (
     PARTS_STYLE,
     Drawing,
@@ -155,8 +155,8 @@ def _plain(
 
 
 def _ratio(row: Row) -> str:
-    assumed = ", assumed" if row["n"] == 1 and row["low"] is not None else ""  # see profile.pair.ASSUMED
-    return f"{row['estimate']:.3f} ({interval_of(row, '.3f')}{assumed})"
+    assumed = "assumed" if row["n"] == 1 and row["low"] is not None else ""  # see profile.pair.ASSUMED
+    return f"{row['estimate']:.3f}{brackets(row, '.3f', after=assumed, rounds=False)}"
 
 
 def _verdict(row: Row) -> str:

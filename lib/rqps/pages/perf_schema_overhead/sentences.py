@@ -8,7 +8,7 @@ import polars as pl
 from rqps.engines.mysql.perf_schema import DEFAULT, DISABLED, ENABLED, OFF
 from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
 from rqps.profile.instructions import COUNTED, instructions_per_operation
-from rqps.show import Column, Nothing, Row, Sentences, interval_of, rounds_of, table
+from rqps.show import Column, Nothing, Row, Sentences, amount, rounds_of, table
 from rqps.stats.scenarios import ranked, scenario_rounds, with_added
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study, load
@@ -108,10 +108,7 @@ def _alone(study: Study, row: Row) -> str:
     if not parts.is_empty():
         alone = parts.filter(host=row["host"], step=row["step"], role="part")
         parts = alone.filter(pl.col("low") > 0).sort("estimate", descending=True)
-    each = [
-        f"{_short(part['scenario'])} costs {part['estimate']:,.2f} µs ({interval_of(part, ',.2f')})"
-        for part in parts.to_dicts()
-    ]
+    each = [f"{_short(part['scenario'])} costs {amount(part, ',.2f', 'µs')}" for part in parts.to_dicts()]
     return f"Of what can be recorded, each alone beside nothing enabled, {', '.join(each)}." if each else ""
 
 

@@ -152,7 +152,7 @@ def _agreement(between: pl.DataFrame) -> str:
     return (
         f"{host} and {first} differ in {apart.height} of {of} by the interval of each, by which one in twenty "
         f"does by chance; most in {most['step']}: beside its own base {most['dbms']} "
-        f"does {ratio(most['estimate'])} ({interval_of(most)}) times as much on {host} as on {first}."
+        f"does {show.number_of(most, rounds=False)} as much on {host} as on {first}."
     )
 
 
