@@ -73,12 +73,12 @@ def known_studies(**_: object) -> list[str]:
     from rqps.study import read_runs_file
     from rqps.workloads import PARAMETERS
 
-    found: list[str] = []
+    names: list[str] = []
     with suppress(RqpsError):
-        found += read_runs_file(_nearest() or Path("runs.yaml"), PARAMETERS).studies
+        names += read_runs_file(_nearest() or Path("runs.yaml"), PARAMETERS).studies
     with suppress(RqpsError):
-        found += studies(data_folder())
-    return sorted(set(found))
+        names += studies(data_folder())
+    return sorted(set(names))
 
 
 def doctor(arguments: argparse.Namespace) -> Call:
@@ -160,34 +160,34 @@ def plan(arguments: argparse.Namespace) -> Call:
     from rqps.study import on_host
     from rqps.terminal import duration
 
-    _, whole, data = _asked(arguments)
+    _, runs_file, data = _asked(arguments)
     hours = _hours(arguments)
     study = arguments.study
-    sources = _sources(whole, study)
-    named = whole.studies[study].hosts
+    sources = _sources(runs_file, study)
+    named = runs_file.studies[study].hosts
 
     def of_host(host: str) -> tuple[int, float]:
         from rqps.measure.job import foresee
 
-        runs_file = on_host(whole, study, host)
+        own = on_host(runs_file, study, host)
         budget = _budget(runs_file, study, data, host)
-        buys = budget.plan(runs_file, study, host, StudyFolder.of(data, study).duets(host)) if budget else ""
-        states = state(whole, study, data, host)
+        buys = budget.plan(own, study, host, StudyFolder.of(data, study).duets(host)) if budget else ""
+        states = state(runs_file, study, data, host)
         absent = {build for build, origin in sources.items() if not origin.present()}
         fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
         servers = {build: origin.words + ", to be fetched" * (build in fetched) for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
-        todo = [each.run for each in states if each.state not in ("done", "absent")]
+        todo = [now.run for now in states if now.state not in ("done", "absent")]
         mistakes = foresee([] if named else todo)  # another host says itself what it lacks
-        _print(plan_text(states, servers, fetch_bytes, [str(each) for each in mistakes], buys, hours))
+        _print(plan_text(states, servers, fetch_bytes, [str(mistake) for mistake in mistakes], buys, hours))
         return FAILED if mistakes else 0, Estimate.of(todo).left_s()
 
     def call() -> int:
-        each = [of_host(host) for host in named or (this_host(),)]
+        answers = [of_host(host) for host in named or (this_host(),)]
         if len(named) > 1:
-            left_s = max(left_s for _, left_s in each)
+            left_s = max(left_s for _, left_s in answers)
             print(f"\n{study}: all {len(named)} hosts at once, about {duration(left_s)}")
-        return max(code for code, _ in each)
+        return max(code for code, _ in answers)
 
     return call
 
@@ -250,11 +250,11 @@ def _hours(arguments: argparse.Namespace) -> "Hours | None":
     return Hours.read(arguments.between)
 
 
-def _budget(whole: "RunsFile", study: str, data: Path, host: str) -> "Budget | None":
+def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget | None":
     """The study's budget with the verdicts that it is spent by on a host, if it has one."""
     from rqps.study import on_host
 
-    spec = on_host(whole, study, host).studies[study]
+    spec = on_host(runs_file, study, host).studies[study]
     if spec.budget_s is None:
         return None
     from rqps.schedule.budget import Budget

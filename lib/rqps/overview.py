@@ -36,11 +36,11 @@ def plan_text(
 ) -> str:
     """The time that a study takes or what its budget buys, what would stop it, its servers (in words, by build),
     their options, and the runs in order."""
-    runs = [each.run for each in states]
-    members = [each for run in runs for each in run.members]
+    runs = [run_state.run for run_state in states]
+    members = [member for run in runs for member in run.members]
     width = max(map(len, servers))
     sources = ["servers", *(f"  {build:{width}}  {words}" for build, words in servers.items())]
-    wrong = [f"  {line}" for each in mistakes for line in each.splitlines()]
+    wrong = [f"  {line}" for mistake in mistakes for line in mistake.splitlines()]
     stopped = ["to be mended first, or `rqps run` stops at it", *wrong] if wrong else []
     parts = [
         _time(states, fetch_bytes, buys, hours),
@@ -56,8 +56,8 @@ def plan_text(
 
 def status_text(states: Sequence[RunState]) -> str:
     """One line per run, with the error of those that failed."""
-    width = max(len(each.run.unit) for each in states)
-    return "\n".join([*(_run_line(each, width) for each in states), summary(states)])
+    width = max(len(run_state.run.unit) for run_state in states)
+    return "\n".join([*(_run_line(run_state, width) for run_state in states), summary(states)])
 
 
 def servers_text(builds: Mapping[str, BuildSpec]) -> str:
@@ -79,15 +79,15 @@ def servers_text(builds: Mapping[str, BuildSpec]) -> str:
 
 def summary(states: Sequence[RunState]) -> str:
     """The progress of a study, in one line."""
-    counts = Counter[str](each.state for each in states)
-    each = ", ".join(f"{counts[state]} {words}" for state, words in STATES.items() if counts[state])
-    return f"{states[0].run.study}: {counted(len(states), 'run')}, {each}"
+    counts = Counter[str](run_state.state for run_state in states)
+    counted_states = ", ".join(f"{counts[state]} {words}" for state, words in STATES.items() if counts[state])
+    return f"{states[0].run.study}: {counted(len(states), 'run')}, {counted_states}"
 
 
 def under_way_text(data: Path) -> str:
     """The runs that are measured now, each with its step and the time left; empty where none is."""
     folders = sorted((data / "raw").glob("study=*"))
-    return "\n".join(found.text(folder) for folder in folders for found in UnderWay.of(folder))
+    return "\n".join(run.text(folder) for folder in folders for run in UnderWay.of(folder))
 
 
 def reportable_text(data: Path, study: str | None = None) -> str:
@@ -100,17 +100,17 @@ def reportable_text(data: Path, study: str | None = None) -> str:
         if (folder / PACKED_RUNS).is_file() or finished_runs(folder):
             kinds.setdefault(folder.parent.name, []).append(name)
     words = {"raw": "measured here", "sample": "samples"}
-    found = [f"  {words[kind]}: {', '.join(kinds[kind])}" for kind in words if kind in kinds]
-    return "\n".join(["can be reported now, by `rqps show` and `rqps report`", *found]) if found else ""
+    lines = [f"  {words[kind]}: {', '.join(kinds[kind])}" for kind in words if kind in kinds]
+    return "\n".join(["can be reported now, by `rqps show` and `rqps report`", *lines]) if lines else ""
 
 
 def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
     run = runs[0]
-    dbms = dict.fromkeys(each.dbms for unit in runs for each in unit.members)
-    rounds = Counter(each.mode for each in runs if run.base in {member.dbms for member in each.members})
+    dbms = dict.fromkeys(member.dbms for unit in runs for member in unit.members)
+    rounds = Counter(unit.mode for unit in runs if run.base in {member.dbms for member in unit.members})
     of_mode = {mode: "round" if mode == "throughput" else f"{mode} round" for mode in rounds}
     each_dbms = ", ".join(counted(number, of_mode[mode]) for mode, number in rounds.items())
-    how = " in turns" if any(each.beside for each in runs) else ""
+    how = " in turns" if any(unit.beside for unit in runs) else ""
     count = ", within a budget," if buys else f" × {each_dbms} = {counted(len(runs), 'run')}"
     parameters = run.parameters.model_dump(mode="json")
     named = ", ".join(parameters.pop("steps", ()))
@@ -171,9 +171,9 @@ def _absent(runs: Sequence[Run]) -> Iterator[str]:
 
 def _order(states: Sequence[RunState]) -> Iterator[str]:
     yield "order of the runs"
-    every = [(each.run, each.state, [_cell(dbms.dbms, each.state) for dbms in each.run.members]) for each in states]
+    every = [(now.run, now.state, [_cell(dbms.dbms, now.state) for dbms in now.run.members]) for now in states]
     width = max(len(cell) for _, _, cells in every for cell in cells)
-    for (mode, number), round_ in groupby(every, key=lambda each: (each[0].mode, each[0].round)):
+    for (mode, number), round_ in groupby(every, key=lambda row: (row[0].mode, row[0].round)):
         cells = "  ".join(f"{cell:{width}}" for _, _, cells in round_ for cell in cells)
         yield f"  {in_words(mode, number):8}  {cells}".rstrip()
 
@@ -183,7 +183,7 @@ def _cell(dbms: str, state: str) -> str:
 
 
 def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours | None) -> Iterator[str]:
-    todo = [each.run for each in states if each.state not in ("done", "absent")]
+    todo = [now.run for now in states if now.state not in ("done", "absent")]
     what = "what is not done"
     yield summary(states)
     if buys:
@@ -192,23 +192,23 @@ def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours 
         todo, what = [run for run in todo if run.mode not in OF_DUETS], "what looks closer afterwards"
     if todo:
         left = Estimate.of(todo).left_s()
-        under_load = duration(sum(each.estimated_seconds for each in todo))
+        under_load = duration(sum(run.estimated_seconds for run in todo))
         fetching = f", and fetching {megabytes(fetch_bytes)}" if fetch_bytes else ""
         yield f"  about {duration(left)} for {what}, {under_load} of it under load{fetching}"
         if hours:
             yield f"  {hours.plan(todo, time.time())}"
         yield from _room(todo)
-    if any(each.state == "other" for each in states):
+    if any(now.state == "other" for now in states):
         yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"
 
 
 def _room(runs: Sequence[Run]) -> Iterator[str]:
     """A warning where the disk has less room than one run needs."""
     scratch = Path(os.environ.get("RQPS_SCRATCH") or cache_dir()).absolute()
-    there = next(folder for folder in (scratch, *scratch.parents) if folder.is_dir())
-    needed, free = max(run.parameters.disk_bytes * len(run.members) for run in runs), disk_usage(there).free
+    place = next(folder for folder in (scratch, *scratch.parents) if folder.is_dir())
+    needed, free = max(run.parameters.disk_bytes * len(run.members) for run in runs), disk_usage(place).free
     if needed > free:
-        yield f"  not enough room: a run needs about {megabytes(needed)}, and {there} has {megabytes(free)} left"
+        yield f"  not enough room: a run needs about {megabytes(needed)}, and {place} has {megabytes(free)} left"
 
 
 def _run_line(state: RunState, width: int) -> str:

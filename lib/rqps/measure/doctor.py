@@ -60,15 +60,15 @@ def file_system(directory: Path) -> Finding:
         effect, fix = "nothing can be fetched or loaded", "set RQPS_CACHE to a folder that you may write to"
         return Finding("file system", "bad", f"{directory} can't be written to", effect, fix)
     if kind in ("tmpfs", "ramfs") or device_of(place) is None:
-        found = f"{kind}: no block device below {directory}"
+        words = f"{kind}: no block device below {directory}"
         effect = "reads and writes of the disk can't be counted, and a flush costs nothing or the unknown"
         return Finding(
-            "file system", "warn", found, effect, "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)"
+            "file system", "warn", words, effect, "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)"
         )
     effect = "tables are copied byte by byte before each round: slower to set up, the same numbers"
     fix = "xfs and btrfs can copy without copying the blocks"
-    found = f"{kind}, {'with' if reflink else 'without'} reflink"
-    return Finding("file system", "ok" if reflink else "note", found, effect, fix)
+    words = f"{kind}, {'with' if reflink else 'without'} reflink"
+    return Finding("file system", "ok" if reflink else "note", words, effect, fix)
 
 
 def open_files(soft: int, hard: int) -> Finding:
@@ -85,10 +85,10 @@ def open_files(soft: int, hard: int) -> Finding:
 def socket_path(folder: Path) -> Finding:
     longest = max((facts.socket for facts in facts_of_all()), key=len)
     length = len(str(folder / f"{PREFIX}abcdefgh" / longest))
-    found = f"{length} of {SOCKET_PATH_LIMIT} characters, in {folder}"
+    words = f"{length} of {SOCKET_PATH_LIMIT} characters, in {folder}"
     level: Level = "bad" if length > SOCKET_PATH_LIMIT else "ok"
     fix = "set TMPDIR to a shorter directory, such as /tmp"
-    return Finding("socket path", level, found, "no server can be started", fix)
+    return Finding("socket path", level, words, "no server can be started", fix)
 
 
 def hardware_counters() -> Finding:
@@ -97,8 +97,8 @@ def hardware_counters() -> Finding:
     if error == 0:
         return Finding("hardware counters", "ok", "instructions can be counted")
     if error in NO_PERMISSION:
-        found = "no permission to count instructions"
-        return Finding("hardware counters", "note", found, "instructions per operation stay unknown", ALLOW)
+        words = "no permission to count instructions"
+        return Finding("hardware counters", "note", words, "instructions per operation stay unknown", ALLOW)
     effect = "instructions per operation can't be counted; CPU time still is"
     fix = "virtual machines seldom have them: use a real machine, or valgrind's callgrind"
     return Finding("hardware counters", "note", f"none here ({os.strerror(error)})", effect, fix)
@@ -107,8 +107,8 @@ def hardware_counters() -> Finding:
 def stack_sampling() -> Finding:
     """Permission to sample stacks of whole CPUs: sampling one process slows it by a fifth and more."""
     if refused := sampling_refused():
-        found, fix = refused
-        return Finding("stack sampling", "warn", found, "throughput is measured, but not explained by function", fix)
+        words, fix = refused
+        return Finding("stack sampling", "warn", words, "throughput is measured, but not explained by function", fix)
     return Finding("stack sampling", "ok", "whole CPUs can be sampled")
 
 
@@ -164,7 +164,7 @@ PROGRAMS = (
 def program_findings() -> list[Finding]:
     root = os.geteuid() == 0
     user = "root: servers are started with --user=root" if root else "an ordinary user: servers run as the same one"
-    found = [Finding("user", "ok", user)]
+    findings = [Finding("user", "ok", user)]
     for program in PROGRAMS:
         level, where = program.level, "not installed"
         if path := next(filter(None, map(shutil.which, program.names or (program.name,))), None):
@@ -173,5 +173,5 @@ def program_findings() -> list[Finding]:
             level, where = "ok", "not installed, fetched with apt-get when it is needed"
         elif program.of_debian:
             where = "not installed, and no apt-get to fetch it with"
-        found.append(Finding(program.name, level, where, program.effect, program.fix))
-    return found
+        findings.append(Finding(program.name, level, where, program.effect, program.fix))
+    return findings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rqps.errors import RqpsError
 from rqps.schedule.state import FIRST_GUESS_S, Estimate, StudyFolder, run_state
 from rqps.schedule.watch import Watcher
-from rqps.study import Run, RunsFile, StudySpec, There, unfold
+from rqps.study import Run, RunsFile, StudySpec, Measured, unfold
 from rqps.terminal import duration
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Budget:
     """The most rounds that a dbms can get, by which the interim analyses are planned."""
     looks: int = field(init=False, default=1)
 
-    def plan(self, runs_file: RunsFile, study: str, host: str, duets: There) -> str:
+    def plan(self, runs_file: RunsFile, study: str, host: str, duets: Measured) -> str:
         """Plans the interim analyses and says what the time is enough for. Refuses a budget that is shorter than
         one round."""
         spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], duets)
@@ -93,7 +93,7 @@ class Budget:
             say_outcome(rounds)
 
     def _wanted(
-        self, runs_file: RunsFile, study: str, host: str, duets: There, left_s: float, watcher: Watcher
+        self, runs_file: RunsFile, study: str, host: str, duets: Measured, left_s: float, watcher: Watcher
     ) -> dict[str, int]:
         """The number of rounds that each dbms should have next: one more for those in the next round."""
         spec = runs_file.studies[study]
@@ -116,7 +116,7 @@ class Budget:
         return wanted | {dbms: done[dbms] + 1 for dbms in chosen}
 
 
-def _rounds_done(spec: StudySpec, duets: There) -> Counter[str]:
+def _rounds_done(spec: StudySpec, duets: Measured) -> Counter[str]:
     """The number of rounds that each dbms shares with the base."""
     of_base = [names for (mode, _), names in duets.items() if mode == "throughput" and spec.base in names]
     return Counter(dbms for names in of_base for dbms in names)

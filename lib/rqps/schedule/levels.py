@@ -85,7 +85,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
         **{key: value for key, value in first.items() if key not in NOT_OF_A_LEVEL},
         **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
         "level_of": study,
-        "dbms": [first["base"], *(f"{build}.{each}" for each in configs)],
+        "dbms": [first["base"], *(f"{build}.{name_of_config}" for name_of_config in configs)],
     }
     # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
     text = json.dumps(described, indent=1, ensure_ascii=False)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
 from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, Manifest, check_files, finished, leaves, read_manifest
-from rqps.study import Run, RunsFile, There, on_host, study_of, unfold
+from rqps.study import Measured, Run, RunsFile, on_host, study_of, unfold
 from rqps.study.unfold import scenario_asked
 
 PARTIAL = ".partial"
@@ -50,7 +50,7 @@ class StudyFolder:
     def partials(self) -> tuple[Path, ...]:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
-    def duets(self, host: str) -> There:
+    def duets(self, host: str) -> Measured:
         """The complete duets of a host."""
         sides: dict[Path, list[Manifest]] = {}
         for path, manifest in finished(self.path):
@@ -96,8 +96,8 @@ def state(
     folder = StudyFolder.of(data, study)
     check_files(finished(folder.path), thorough=thorough)
     hosts = (host,) if host else study_of(runs_file, study).hosts or (this_host(),)
-    each = ((on_host(runs_file, study, host), host) for host in hosts)
-    runs = chain.from_iterable(unfold(asked, study, host, folder.duets(host)) for asked, host in each)
+    asked_of_hosts = ((on_host(runs_file, study, host), host) for host in hosts)
+    runs = chain.from_iterable(unfold(asked, study, host, folder.duets(host)) for asked, host in asked_of_hosts)
     return tuple(run_state(folder, run) for run in runs)
 
 
@@ -109,8 +109,8 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
             error = json.loads((failures[-1] / FAILURE).read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
         except (OSError, ValueError, KeyError):
             error = f"not recorded, see {failures[-1]}"
-    if all((folder.finished(each.run) / MANIFEST).is_file() for each in run.members):
-        same = all(read_manifest(folder.finished(each.run)).identity == each.identity for each in run.members)
+    if all((folder.finished(member.run) / MANIFEST).is_file() for member in run.members):
+        same = all(read_manifest(folder.finished(member.run)).identity == member.identity for member in run.members)
         return RunState(run, "done" if same else "other", len(failures), error)
     if run.absent:
         return RunState(run, "absent")
@@ -120,13 +120,13 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
 def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collection[str] = ()) -> None:
     """Refuses to add to data that was measured under other conditions, also of other hosts or rounds; not of those
     that are asked for something of their own, `elsewhere`."""
-    asked = {each.dbms: each for run in runs for each in run.members}
+    asked = {member.dbms: member for run in runs for member in run.members}
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
     ways = ("one after the other", "in turns")
     in_turns = any(run.side is not None for run in runs)
-    check_files(there := finished(folder.path))
-    for path, manifest in there:
+    check_files(runs_here := finished(folder.path))
+    for path, manifest in runs_here:
         run = asked.get(manifest.dbms) if manifest.host not in elsewhere else None
         if run and manifest.identity != run.identity:
             count += 1
@@ -213,7 +213,7 @@ class Estimate:
     def share(self, elapsed_s: float = 0.0) -> float:
         """From 0 to 1, and 1 only when all is done."""
         spent = self.done_s + elapsed_s
-        whole = spent + self.left_s(elapsed_s)
+        total_s = spent + self.left_s(elapsed_s)
         if self.done >= len(self.planned):
             return 1.0
-        return min(spent / whole, 0.99) if whole else 0.0
+        return min(spent / total_s, 0.99) if total_s else 0.0

@@ -56,7 +56,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
         .join(version_order(study.runs), on="dbms")
         .sort("host", "rank")
     )
-    found = (
+    kinds = (
         ("errors", steps.filter(~USABLE.fill_null(False)), no_number),
         ("uncompared", alone, pl.format("no verdict: in no round {} gave a number on the same host", "base")),
         ("target", missed, pl.format("{} operations/s instead of {}: the rate was not reached", *rates)),
@@ -64,7 +64,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
         ("settings", between_rounds, pl.format("{} differs between rounds: {}", "name", found_values)),
         ("defaults", unasked, pl.format("settings that differ from {} though no config asks for it: {}", *counted)),
     )
-    return pl.concat([study.warnings, missing_rounds(study), *(_warnings(*each) for each in found)])
+    return pl.concat([study.warnings, missing_rounds(study), *(_warnings(*kind) for kind in kinds)])
 
 
 def missing_rounds(study: Study) -> pl.DataFrame:
@@ -93,23 +93,25 @@ def with_warnings(compared: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFram
     this step or in all of them; and `explained`, a line for each: the first such warning, and how many there are.
     """
     moving = warnings.filter(~pl.col("kind").is_in(MOVE_NOTHING))
-    said = moving.group_by("host", "dbms", "step", "kind", maintain_order=True).agg(pl.col("text").first(), pl.len())
-    rows = said.rows()
+    warned = moving.group_by("host", "dbms", "step", "kind", maintain_order=True).agg(
+        pl.col("text").first(), pl.len()
+    )
+    rows = warned.rows()
     kinds, lines = [], []
     for host, step, base, dbms in compared.select("host", "step", "base", "dbms").iter_rows():
-        found: dict[str, list[tuple[str, int]]] = {}
+        by_kind: dict[str, list[tuple[str, int]]] = {}
         for on, whose, which, kind, text, times in rows:
             if on == host and whose in (None, dbms, base) and which in (None, step):
-                found.setdefault(kind, []).append((text, times))
-        kinds.append(sorted(found))
-        lines.append([_explained(kind, found[kind]) for kind in sorted(found)])
+                by_kind.setdefault(kind, []).append((text, times))
+        kinds.append(sorted(by_kind))
+        lines.append([_explained(kind, by_kind[kind]) for kind in sorted(by_kind)])
     texts = pl.List(pl.String)
     return compared.with_columns(pl.Series("warnings", kinds, texts), pl.Series("explained", lines, texts))
 
 
-def _explained(kind: str, said: list[tuple[str, int]]) -> str:
-    times = sum(each for _, each in said)
-    return f"{kind}: {said[0][0]}{f' ({times} such warnings)' if times > 1 else ''}"
+def _explained(kind: str, texts: list[tuple[str, int]]) -> str:
+    times = sum(count for _, count in texts)
+    return f"{kind}: {texts[0][0]}{f' ({times} such warnings)' if times > 1 else ''}"
 
 
 def hidden_differences(study: Study, base: str) -> pl.DataFrame:
@@ -140,7 +142,7 @@ def changed_conditions(first: Study, second: Study) -> pl.DataFrame:
     keys = ["dbms", "kind", "name"]
     both = set(first.runs["dbms"]) & set(second.runs["dbms"])
     ours, theirs = (_of_each_dbms(study).filter(pl.col("dbms").is_in(both)) for study in (first, second))
-    found = (
+    changed = (
         ours.rename({"value": "first"})
         .join(theirs.rename({"value": "second"}), on=keys, how="full", coalesce=True, maintain_order="left_right")
         .filter(pl.col("first").ne_missing(pl.col("second")))
@@ -150,7 +152,7 @@ def changed_conditions(first: Study, second: Study) -> pl.DataFrame:
         .agg("dbms")
     )
     named = pl.when(pl.col("dbms").list.len() == len(both)).then(pl.lit("all"))
-    return found.with_columns(named.otherwise(pl.col("dbms").list.join(", ")).alias("dbms"))
+    return changed.with_columns(named.otherwise(pl.col("dbms").list.join(", ")).alias("dbms"))
 
 
 def _of_each_dbms(study: Study) -> pl.DataFrame:
@@ -162,7 +164,7 @@ def _of_each_dbms(study: Study) -> pl.DataFrame:
     options = facts.filter(kind="option").select("dbms", name=pl.col("name").str.replace_all("-", "_"))
     variables = _variables(study).with_columns(kind=pl.lit("setting"))
     settings = variables.join(options, on=["dbms", "name"], how="anti", maintain_order="left")
-    every = pl.concat([each.select(columns) for each in (builds, facts, settings)])
+    every = pl.concat([table.select(columns) for table in (builds, facts, settings)])
     return every.group_by("dbms", "kind", "name", maintain_order=True).agg(
         pl.col("value").fill_null("not known").unique().sort().str.join(" or ")
     )

@@ -15,9 +15,9 @@ from rqps.study.runs_file import (
 from rqps.study.unfold import (
     MODES,
     TWIN,
+    Measured,
     Mode,
     Run,
-    There,
     build_and_config,
     first_rounds,
     in_words,

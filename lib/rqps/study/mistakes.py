@@ -116,9 +116,9 @@ def _study_problems(
             yield Problem(here, f"{dbms!r} is not a dbms; write build.config, such as '{example}'")
             continue
         for kind, name in (("build", build), ("config", config)):
-            there = known[f"{kind}s"]
-            if name not in there:
-                yield Problem(here, f"unknown {kind} {name!r} in {dbms!r}; {instead(name, there, f'{kind}s')}")
+            section = known[f"{kind}s"]
+            if name not in section:
+                yield Problem(here, f"unknown {kind} {name!r} in {dbms!r}; {instead(name, section, f'{kind}s')}")
     for key in ("base", "measure_parts_of"):
         named = study.get(key)
         if isinstance(named, str) and named not in names:
@@ -159,10 +159,10 @@ def complete(studies: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole(name: str, studies: dict[str, Any]) -> dict[str, Any]:
-    whole: dict[str, Any] = {}
-    for each in reversed(_with_those_it_extends(name, studies)):
-        below, own = whole.get("parameters"), studies[each].get("parameters")
-        whole |= studies[each]
+    complete_study: dict[str, Any] = {}
+    for part in reversed(_with_those_it_extends(name, studies)):
+        below, own = complete_study.get("parameters"), studies[part].get("parameters")
+        complete_study |= studies[part]
         if isinstance(below, dict) and isinstance(own, dict):
-            whole["parameters"] = below | own
-    return whole
+            complete_study["parameters"] = below | own
+    return complete_study

@@ -115,7 +115,11 @@ def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Wor
                 hint = instead(workload, workloads, "workloads")
                 yield Problem(place, f"unknown workload {workload!r}; {hint}")
                 continue
-            of_it = [each for each in runs_file.studies.values() if name in each.hosts and each.workload == workload]
+            of_it = [
+                study_spec
+                for study_spec in runs_file.studies.values()
+                if name in study_spec.hosts and study_spec.workload == workload
+            ]
             tries = [partial(study.parameters_on, host) for study in of_it]
             for attempt in (partial(workloads[workload].model_validate_json, json.dumps(own)), *tries):
                 try:

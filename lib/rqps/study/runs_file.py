@@ -173,10 +173,10 @@ def _share(value: Any) -> float:
     >>> _share("2%"), _share("0.5 %")
     (0.02, 0.005)
     """
-    found = re.fullmatch(r"(\d{1,2}(?:\.\d{1,3})?) ?%", str(value))
-    if found is None:
+    match = re.fullmatch(r"(\d{1,2}(?:\.\d{1,3})?) ?%", str(value))
+    if match is None:
         raise ValueError(f"{str(value)!r} is not a percentage; write one such as 2% or 0.5%")
-    share = float(found[1]) / 100
+    share = float(match[1]) / 100
     if not SHARES[0] <= share <= SHARES[1]:
         raise ValueError(f"{value} is out of reach; write {SHARES[0]:.1%} to {SHARES[1]:.0%}")
     return share
@@ -215,10 +215,10 @@ def _memory(value: Any) -> float:
     >>> _memory("64G"), _memory("512 GB")
     (64.0, 512.0)
     """
-    found = re.fullmatch(r"(\d{1,5}(?:\.\d)?) ?GB?", str(value))
-    if found is None:
+    match = re.fullmatch(r"(\d{1,5}(?:\.\d)?) ?GB?", str(value))
+    if match is None:
         raise ValueError(f"{str(value)!r} is no amount of memory; write one such as 64G")
-    return float(found[1])
+    return float(match[1])
 
 
 Gigabytes = Annotated[
@@ -346,8 +346,8 @@ def schema_text(workloads: Workloads) -> str:
     del schema["required"]  # a file that is included has some of the sections
     study = schema["$defs"]["StudySpec"]
     study["properties"]["workload"]["enum"] = list(workloads)
-    whole = study.pop("required")
-    long_enough = [{"required": [*whole, either]} for either in ("rounds", "budget")]
+    required = study.pop("required")
+    long_enough = [{"required": [*required, either]} for either in ("rounds", "budget")]
     study["anyOf"] = [*long_enough, {"required": ["extends"]}]
     study["allOf"] = []
     for workload, model in workloads.items():

@@ -41,8 +41,8 @@ MOST_LEVELS = 5
 """Studies that measure the parts of another one, each the parts of what costs most in the one before."""
 
 
-There = Mapping[tuple[Mode, int], Collection[str]]
-"""Duets that are whole: by mode and number the dbms that took part."""
+Measured = Mapping[tuple[Mode, int], Collection[str]]
+"""Duets that are complete: by mode and number the dbms that took part."""
 
 
 def in_words(mode: Mode, number: int) -> str:
@@ -138,11 +138,15 @@ class Run:
 
 
 def unfold(
-    runs_file: RunsFile, study: str, host: str, there: There | None = None, wanted: Mapping[str, int] | None = None
+    runs_file: RunsFile,
+    study: str,
+    host: str,
+    measured: Measured | None = None,
+    wanted: Mapping[str, int] | None = None,
 ) -> tuple[Run, ...]:
     """The runs of a study on a host: round after round, in each every dbms once, in random order or as a duet.
 
-    Duets that are `there` stay as they are, and what a dbms lacks of the rounds that are `wanted` of it, as many as
+    Duets that are `measured` stay as they are. What a dbms lacks of the rounds that are `wanted` of it, as many as
     the study has if not given, comes in further ones, together with the base.
     """
     spec = study_of(runs_file, study)
@@ -190,7 +194,7 @@ def unfold(
         runs += [run for run in first_round if run.absent]
         can_be = [run.dbms for run in first_round if not run.absent]
         pairs = healthy = 0
-        for rounds, (number, names) in enumerate(_duets(spec, can_be, there or {}, wanted or {}), start=1):
+        for rounds, (number, names) in enumerate(_duets(spec, can_be, measured or {}, wanted or {}), start=1):
             runs.append(duet("throughput", number, {name: name for name in names}))
             pairs += len(names) - 1
             due = _health_duets(spec, rounds, pairs)
@@ -207,23 +211,23 @@ def unfold(
 
 
 def _duets(
-    spec: StudySpec, can_be: Sequence[str], there: There, wanted: Mapping[str, int]
+    spec: StudySpec, can_be: Sequence[str], measured: Measured, wanted: Mapping[str, int]
 ) -> Iterator[tuple[int, list[str]]]:
     """The number of each round with those that take part: as it is there, or else the base with whoever lacks it."""
-    taken = {number: names for (mode, number), names in there.items() if mode == "throughput"}
-    whole = {number: [each for each in can_be if each in names] for number, names in taken.items()}
+    taken = {number: names for (mode, number), names in measured.items() if mode == "throughput"}
+    complete = {number: [dbms for dbms in can_be if dbms in names] for number, names in taken.items()}
     others = len(can_be) > 1
-    whole = {number: names for number, names in whole.items() if spec.base in names and len(names) > others}
+    complete = {number: names for number, names in complete.items() if spec.base in names and len(names) > others}
     planned = 1 if spec.budget else spec.rounds or 1
     lacking = {dbms: wanted.get(dbms, planned) for dbms in can_be}
-    for names in whole.values():
+    for names in complete.values():
         lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
     if others:
         lacking[spec.base] = 0  # it takes part wherever another one does
     for number in count(1) if spec.base in can_be else ():
         names = [dbms for dbms, lacks in lacking.items() if lacks > 0]
-        if number in whole:
-            yield number, whole[number]
+        if number in complete:
+            yield number, complete[number]
         elif number in taken:
             continue
         elif names:

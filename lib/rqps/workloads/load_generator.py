@@ -232,13 +232,8 @@ def _process(argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[in
 def sysbench_call(script: Path, servers: Sequence[Server], options: Options) -> tuple[list[str], dict[str, str]]:
     """The command line and environment of sysbench with one of our scripts."""
     program = sysbench()
-    usual: Options = {
-        "db-driver": "mysql",
-        "mysql-socket": ",".join(str(server.socket) for server in servers),
-        "mysql-user": "root",
-        "mysql-db": DATABASE,
-    }
-    given = (f"--{name}={value}" for name, value in {**usual, **options}.items())
+    of_servers = servers[0].sysbench_options(servers, DATABASE)
+    given = (f"--{name}={value}" for name, value in {**of_servers, **options}.items())
     lua_path = f"{script.parent}/?.lua;{SHARED_LUA}/?.lua;{program.environment.get('LUA_PATH', ';')}"
     return [*program.argv, str(script), *given, "run"], {**program.environment, "LUA_PATH": lua_path}
 

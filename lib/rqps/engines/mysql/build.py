@@ -57,9 +57,9 @@ def source(name: str, spec: BuildSpec) -> Source:
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     """The build that `spec` asks for: fetched if needed, its version checked against the promised one."""
     origin = source(name, spec)
-    found = layout(tree := origin.fetch(name, say))
-    assert found is not None  # or fetching it had failed
-    base, mysqld = found
+    folders = layout(tree := origin.fetch(name, say))
+    assert folders is not None  # or fetching it had failed
+    base, mysqld = folders
     of_debian = origin.kind == "debian"
     argv = debian.own_loader(tree, mysqld) if of_debian else (str(mysqld),)
     environment = {} if of_debian else library_environment(name, mysqld, say)
@@ -101,8 +101,8 @@ def _folder_options(base: Path) -> tuple[str, ...]:
     """The options for what does not lie where the server was compiled to look for it."""
     messages = (base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file())
     plugins = (base / name for name in PLUGINS if (base / name).is_dir())
-    found = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}
-    return tuple(f"--{option}={folder}" for option, folder in found.items() if folder)
+    options = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}
+    return tuple(f"--{option}={folder}" for option, folder in options.items() if folder)
 
 
 def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
@@ -112,8 +112,8 @@ def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) 
         facts = {"mysqld": str(mysqld), "version": _ask_version(argv, environment), "digest": sha256(mysqld)}
         (folder / FACTS).write_text(json.dumps(facts, indent=1))
 
-    found: dict[str, str] = json.loads((made_once(_facts_folder(mysqld), make) / FACTS).read_text())
-    return found
+    facts: dict[str, str] = json.loads((made_once(_facts_folder(mysqld), make) / FACTS).read_text())
+    return facts
 
 
 def _facts_folder(mysqld: Path) -> Path:
@@ -124,8 +124,8 @@ def _facts_folder(mysqld: Path) -> Path:
 
 def known_version(tree: Path) -> str | None:
     """The version of the server in a tree, if it was asked before."""
-    found = layout(tree)
-    facts = _facts_folder(found[1]) / FACTS if found else None
+    folders = layout(tree)
+    facts = _facts_folder(folders[1]) / FACTS if folders else None
     return json.loads(facts.read_text())["version"] if facts and facts.exists() else None
 
 
@@ -137,10 +137,10 @@ def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
         raise RqpsError(
             f"{argv[-1]} can't be run: {error}", fix="give a mysqld for this machine (Linux, x86-64)"
         ) from error
-    found = _VERSION.search(answer.stdout)
-    if answer.returncode != 0 or found is None:
+    version = _VERSION.search(answer.stdout)
+    if answer.returncode != 0 or version is None:
         raise RqpsError(
             f"{argv[-1]} does not report its version (exit status {answer.returncode}): {answer.stdout[-400:]}",
             fix=f"make this work first: {' '.join(command)}",
         )
-    return found[1]
+    return version[1]

@@ -76,8 +76,8 @@ def known_before(version: str | None) -> dict[str, str]:
 def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) -> Path:
     """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
     start_from = _empty(source, say)
-    there = known(source, say).variables
-    quick = {key: value for key, value in {**QUICK, **source.shape}.items() if key in there}
+    variables = known(source, say).variables
+    quick = {key: value for key, value in {**QUICK, **source.shape}.items() if key in variables}
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in quick.items()]
 
     def make(work: Path) -> None:
@@ -141,9 +141,10 @@ def _call(build: Build, work: Path, arguments: list[str], sql: bytes = b"") -> N
         cwd=work,
     )
     if done.returncode != 0:
-        said = (done.stderr + done.stdout).decode(errors="replace").splitlines()
+        output = (done.stderr + done.stdout).decode(errors="replace").splitlines()
         raise RqpsError(
-            f"{build.name} ({build.version}): its empty data directory could not be made:\n" + "\n".join(said[-15:]),
+            f"{build.name} ({build.version}): its empty data directory could not be made:\n"
+            + "\n".join(output[-15:]),
             fix="see what the server says above; a library that is missing is named there",
         )
 

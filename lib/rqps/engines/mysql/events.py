@@ -127,9 +127,9 @@ def set_up(connection: Connection, asked: Realised, dbms: str) -> list[tuple[str
     with explained(connection):
         for statement in asked.statements:
             query(connection, statement)
-    found = verify(connection, asked, dbms)
-    wanted, there = (in_short(each.instruments, each.consumers) for each in (asked, found))
-    return [(what, wanted.get(what, "none"), there.get(what, "none")) for what in {**wanted, **there}]
+    reported = verify(connection, asked, dbms)
+    wanted, seen = (in_short(state.instruments, state.consumers) for state in (asked, reported))
+    return [(what, wanted.get(what, "none"), seen.get(what, "none")) for what in {**wanted, **seen}]
 
 
 def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) -> dict[str, str]:
@@ -151,13 +151,13 @@ def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) ->
 
 def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
     """Fails with both values of all that is not as asked for; `changed` says since when, if it was so before."""
-    found = read_setup(connection)
-    if found.threads_unwatched:  # also the thread of a connection that is just being closed
+    reported = read_setup(connection)
+    if reported.threads_unwatched:  # also the thread of a connection that is just being closed
         time.sleep(CLOSING_S)
-        found = read_setup(connection)
-    wrong = [*differences(asked, found), *_metadata_locks(connection, asked)]
+        reported = read_setup(connection)
+    wrong = [*differences(asked, reported), *_metadata_locks(connection, asked)]
     if not wrong:
-        return found
+        return reported
     what = f"was set otherwise {changed}" if changed else f"is not what the scenario {asked.scenario.name} asks for"
     fix = "this server can't do that; take another scenario"
     if changed:
@@ -165,36 +165,38 @@ def verify(connection: Connection, asked: Realised, whose: str, *, changed: str 
     raise RqpsError(f"{whose}: the performance schema {what}:\n  " + "\n  ".join(wrong), fix=fix)
 
 
-def differences(asked: Realised, found: Found) -> list[str]:
+def differences(asked: Realised, reported: Found) -> list[str]:
     """Everything that is not as asked for, with both values; instruments of a kind that differ alike are one line."""
     if asked.scenario.kind == "off":
-        return [f"asked for off, and {len(found.instruments)} instruments are listed"] if found.instruments else []
+        return (
+            [f"asked for off, and {len(reported.instruments)} instruments are listed"] if reported.instruments else []
+        )
     if asked.scenario.kind == "compiled-out":
-        there = [name for name in found.instruments if not built_in(name)]
-        return [f"asked for none, and {len(there)} instruments are listed, such as {there[0]}"] if there else []
-    every = list(_different(asked, found))
+        names = [name for name in reported.instruments if not built_in(name)]
+        return [f"asked for none, and {len(names)} instruments are listed, such as {names[0]}"] if names else []
+    every = list(_different(asked, reported))
     more = len(every) - MOST_SHOWN
     return [*every[:MOST_SHOWN], f"and {more} more"] if more > 1 else every
 
 
-def _different(asked: Realised, found: Found) -> Iterator[str]:
+def _different(asked: Realised, reported: Found) -> Iterator[str]:
     alike: dict[tuple[str, State, str], list[str]] = {}
     for name, state in asked.instruments.items():
-        if (now := found.instruments.get(name, "not listed")) != state:
+        if (now := reported.instruments.get(name, "not listed")) != state:
             alike.setdefault((class_of(name) or "", state, now), []).append(name)
     for (kind, state, now), names in alike.items():
         many = f", and {len(names) - 1} more of {kind}" if len(names) > 1 else ""
         yield f"instrument {names[0]}{many}: asked for {state}, the server has {now}"
     for name, on in asked.consumers.items():
-        if found.consumers.get(name) != on:
-            now = {True: "on", False: "off", None: "not listed"}[found.consumers.get(name)]
+        if reported.consumers.get(name) != on:
+            now = {True: "on", False: "off", None: "not listed"}[reported.consumers.get(name)]
             yield f"consumer {name}: asked for {'on' if on else 'off'}, the server has {now}"
-    for row in sorted(set(asked.others) - set(found.others)):
+    for row in sorted(set(asked.others) - set(reported.others)):
         yield f"{row}: as the release has it, and the server no more"
-    for row in sorted(set(found.others) - set(asked.others)):
+    for row in sorted(set(reported.others) - set(asked.others)):
         yield f"{row}: the server has it, and the release does not"
-    off = [name for name, on in found.thread_classes.items() if not on]
-    for what, threads in (("threads of the class", off), ("the thread", found.threads_unwatched)):
+    off = [name for name, on in reported.thread_classes.items() if not on]
+    for what, threads in (("threads of the class", off), ("the thread", reported.threads_unwatched)):
         if threads:
             many = f" and {len(threads) - 1} more" if len(threads) > 1 else ""
             yield f"{what} {threads[0]}{many}: asked to be watched, the server does not"
@@ -216,13 +218,13 @@ def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
 def recorded(connection: Connection, asked: Realised) -> dict[str, int]:
     """Events so far by instrument: of the load's user where events are kept by user, else of all threads."""
     by_user = asked.is_on("thread_instrumentation")
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for summary, columns in _COUNTS.items():
         which = f"WHERE user = '{LOADS_USER}'" if by_user and "{}" in summary else ""
         for row in schema_rows(connection, summary.format("by_user" if by_user else "global"), which, columns):
             if (row["count"] or row["name"] in (ERROR, DIGEST)) and not is_always_on(row["name"]):
-                found[row["name"]] = int(row["count"] or 0)
-    return found
+                counts[row["name"]] = int(row["count"] or 0)
+    return counts
 
 
 def by_kind(events: Mapping[str, int]) -> Counter[str]:
@@ -231,10 +233,10 @@ def by_kind(events: Mapping[str, int]) -> Counter[str]:
     >>> by_kind({"stage/sql/init": 2, "stage/sql/end": 1, "digest": 3})
     Counter({'stage': 3, 'digest': 3})
     """
-    found = Counter[str]()
+    counts = Counter[str]()
     for name, count in events.items():
-        found[class_of(name) or name] += count
-    return found
+        counts[class_of(name) or name] += count
+    return counts
 
 
 def mistaken(

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +113,12 @@ class Server:
     def pids(self) -> tuple[int, ...]:
         return (self.pid,)
 
+    @staticmethod
+    def sysbench_options(servers: "Sequence[Server]", database: str) -> dict[str, str]:
+        """The options by which sysbench connects to one of these servers, or to several in turns."""
+        sockets = ",".join(str(server.socket) for server in servers)
+        return {"db-driver": "mysql", "mysql-socket": sockets, "mysql-user": "root", "mysql-db": database}
+
     def answers(self) -> bool:
         """False if it does not even greet us."""
         try:
@@ -159,9 +165,11 @@ class Server:
         return RqpsError(f"{self.build.name} ({self.build.version}) {how}; {self._in_its_log()}", fix=SEE_THE_LOG)
 
     def _in_its_log(self) -> str:
-        said = self.last_words()
+        words = self.last_words()
         return (
-            f"the end of its error log, {self.error_log}:\n{said}" if said else "it wrote nothing into its error log"
+            f"the end of its error log, {self.error_log}:\n{words}"
+            if words
+            else "it wrote nothing into its error log"
         )
 
     @contextmanager

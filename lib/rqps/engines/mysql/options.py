@@ -42,10 +42,10 @@ def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | N
     """Before 8.0.30 the redo log is a number of files of one size."""
     if "innodb_redo_log_capacity" in known:
         return None
-    each = int(canonical(value)) // 2
+    file_bytes = int(canonical(value)) // 2
     return Translated(
-        (f"--innodb-log-file-size={each}", "--innodb-log-files-in-group=2"),
-        {"innodb_log_file_size": str(each), "innodb_log_files_in_group": "2"},
+        (f"--innodb-log-file-size={file_bytes}", "--innodb-log-files-in-group=2"),
+        {"innodb_log_file_size": str(file_bytes), "innodb_log_files_in_group": "2"},
     )
 
 

@@ -73,7 +73,7 @@ class Scenario:
         """All of it but its name: two scenarios that ask for the same are the same."""
         asked: dict[str, Any] = {"kind": self.kind, "release": self.release}
         for kind, switches in (("instruments", self.instruments), ("consumers", self.consumers)):
-            asked[kind] = {f"{each.pattern}{'?' if each.optional else ''}": each.state for each in switches}
+            asked[kind] = {f"{switch.pattern}{'?' if switch.optional else ''}": switch.state for switch in switches}
         return asked
 
 
@@ -93,20 +93,20 @@ def decides(switches: Iterable[Switch], name: str) -> Switch | None:
     >>> decides([on, off], "wait/io/file/sql/binlog") == on, decides([on, off], "idle") == off
     (True, True)
     """
-    fitting = [each for each in switches if fits(each.pattern, name)]
-    return max(reversed(fitting), key=lambda each: len(each.pattern), default=None)
+    fitting = [switch for switch in switches if fits(switch.pattern, name)]
+    return max(reversed(fitting), key=lambda switch: len(switch.pattern), default=None)
 
 
 def unmatched(switches: Iterable[Switch], names: Iterable[str]) -> list[Switch]:
     """The switches that fit none of the names."""
-    there = list(names)
-    return [each for each in switches if not any(fits(each.pattern, name) for name in there)]
+    known = list(names)
+    return [switch for switch in switches if not any(fits(switch.pattern, name) for name in known)]
 
 
 def merged(below: Iterable[Switch], above: Mapping[str, State | bool]) -> tuple[Switch, ...]:
     """Switches with further ones: a new one of the same pattern takes the place of the old one."""
     new = {key.removesuffix("?"): Switch(key.removesuffix("?"), to, key.endswith("?")) for key, to in above.items()}
-    return (*(each for each in below if each.pattern not in new), *new.values())
+    return (*(switch for switch in below if switch.pattern not in new), *new.values())
 
 
 _NOTHING = Scenario(
@@ -160,7 +160,9 @@ class ScenarioSpec(Strict):
 @cache
 def _named() -> dict[str, Scenario]:
     described = yaml.safe_load((files(__package__) / "scenarios.yaml").read_text())
-    return {name: _extended(_STARTS[each.get("starts", "nothing")], name, each) for name, each in described.items()}
+    return {
+        name: _extended(_STARTS[added.get("starts", "nothing")], name, added) for name, added in described.items()
+    }
 
 
 def _extended(start: Scenario, name: str, added: Mapping[str, Mapping[str, State | bool]]) -> Scenario:
@@ -195,7 +197,7 @@ def scenario(spec: ScenarioSpec) -> Scenario:
     """
     start = named(spec.extends) if spec.extends else _NOTHING
     own = (*merged((), spec.instruments), *merged((), spec.consumers))
-    name = ", ".join([*([spec.extends] if spec.extends else []), *(each.words for each in own)])
+    name = ", ".join([*([spec.extends] if spec.extends else []), *(switch.words for switch in own)])
     return _extended(start, name, {"instruments": spec.instruments, "consumers": spec.consumers})
 
 
@@ -346,8 +348,8 @@ def class_of(name: str) -> str | None:
     ('wait/synch/mutex', 'stage', None)
     """
     start = name.split("%")[0]
-    found = [each for each in classes().instruments if f"{start}/".startswith(f"{each}/")]
-    return max(found, key=len, default=None)
+    kinds = [kind for kind in classes().instruments if f"{start}/".startswith(f"{kind}/")]
+    return max(kinds, key=len, default=None)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -93,8 +93,8 @@ def _state(scenario: Scenario, name: str, release: State) -> State:
 
 
 def _consumers(scenario: Scenario, known: Known) -> dict[str, bool]:
-    found = ((name, decides(scenario.consumers, name), release) for name, release in known.consumers.items())
-    return {name: switch.on if switch else release for name, switch, release in found}
+    decided = ((name, decides(scenario.consumers, name), release) for name, release in known.consumers.items())
+    return {name: switch.on if switch else release for name, switch, release in decided}
 
 
 def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
@@ -137,9 +137,9 @@ def built_in(name: str) -> bool:
 
 def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
     """Everything that a scenario asks for and a build does not have, one sentence each."""
-    if scenario.kind == "compiled-out" and (there := [name for name in known.instruments if not built_in(name)]):
+    if scenario.kind == "compiled-out" and (listed := [name for name in known.instruments if not built_in(name)]):
         yield (
-            f"its performance schema is not compiled out: it has {len(there)} instruments, such as {there[0]}; "
+            f"its performance schema is not compiled out: it has {len(listed)} instruments, such as {listed[0]}; "
             "give a build configured with the options -DDISABLE_PSI_…=1"
         )
     if scenario.kind != "on":
@@ -185,8 +185,8 @@ def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, availa
     needed: dict[str, int] = {}
     for name, value in options.items():
         usual = known.variables.get(name, "")
-        if (found := _SIZE.fullmatch(name)) and usual.isdecimal() and value.isdecimal():
-            table = _TABLES.get(found["what"], found["what"])  # its memory is in proportion to its size
+        if (size := _SIZE.fullmatch(name)) and usual.isdecimal() and value.isdecimal():
+            table = _TABLES.get(size["what"], size["what"])  # its memory is in proportion to its size
             needed[name] = known.memory_bytes.get(table, 0) * int(value) // max(int(usual), 1)
     if sum(needed.values()) <= available:
         return

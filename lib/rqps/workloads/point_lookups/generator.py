@@ -16,7 +16,7 @@ from rqps.engines import engine_of
 from rqps.engines.cache import sha256
 from rqps.engines.mysql.instance import Server, query
 from rqps.engines.sources import catalogue
-from rqps.engines.sources.programs import library_environment, said
+from rqps.engines.sources.programs import answer_of, library_environment
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.study import BuildSpec
@@ -85,7 +85,7 @@ def mysqlslap(asked: str) -> Slap:
             f"mysqlslap: there is no {path}", fix=f"give the path of one, or one of the versions {versions}"
         )
     environment = library_environment("mysqlslap", path, print)
-    answer = said([str(path), "--no-defaults", "--version"], environment)
+    answer = answer_of([str(path), "--no-defaults", "--version"], environment)
     match = _VERSION.search(answer)
     if not match:
         raise RqpsError(
