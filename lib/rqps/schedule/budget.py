@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rqps.errors import RqpsError
 from rqps.schedule.state import FIRST_GUESS_S, Estimate, StudyFolder, run_state
 from rqps.schedule.watch import Watcher
-from rqps.study import Run, RunsFile, StudySpec, Measured, unfold
+from rqps.study import Measured, Run, RunsFile, StudySpec, unfold
 from rqps.terminal import duration
 
 if TYPE_CHECKING:
