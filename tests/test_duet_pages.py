@@ -49,7 +49,7 @@ def all_of(study: Study) -> Iterator[Any]:
     yield show.method(compared)
     yield relative_throughput.findings(compared, *configs)
     yield from relative_throughput.summary(compared)
-    yield from relative_throughput.side_by_side(study, compared)
+    yield from relative_throughput.side_by_side(compared)
     for metric in ("operations_per_s", CPU):
         yield show.heatmap(compared, metric)
         yield show.ratio_table(compared, metric)

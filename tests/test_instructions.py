@@ -12,7 +12,6 @@ from rqps import stats
 from rqps.pages.flamegraph_breakdown import beside as table_beside
 from rqps.pages.flamegraph_breakdown.tables import counted_beside
 from rqps.profile import (
-    add_instruction_counts,
     instruction_ratios,
     instructions_beside,
     instructions_per_operation,
@@ -144,8 +143,8 @@ def test_four_counted_rounds_decide_what_time_leaves_open(tmp_path: Path) -> Non
     count_runs(write_study(tmp_path, SHAPE) / "raw/study=synthetic", rounds=4)
     study = rqps.load("synthetic", data=tmp_path)
     _, compared = stats.relate(study)
-    unsure = compared.with_columns(verdict=pl.lit("unsure"))
-    decided = stats.deciding(add_instruction_counts(study, unsure))
+    open_by_time = pl.when(metric=INSTRUCTIONS).then("verdict").otherwise(pl.lit("unsure")).alias("verdict")
+    decided = stats.deciding(compared.with_columns(open_by_time))
     assert set(decided["metric"]) == {INSTRUCTIONS}
     assert set(decided["verdict"]) == {"slower"}
 

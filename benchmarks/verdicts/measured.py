@@ -44,8 +44,8 @@ from measuring import (
 )
 from rqps import stats
 from rqps.measure.serve import Serving
-from rqps.profile.instructions import COUNTED, instructions_per_operation
-from rqps.stats.metrics import COMPARED
+from rqps.profile.instructions import COUNTED
+from rqps.stats.metrics import COMPARED, instructions_per_operation
 from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
 from rqps.study import PlacementKind
 from scipy.stats import beta, chi2

@@ -321,14 +321,11 @@ def show(arguments: argparse.Namespace) -> Call:
 
 def _show(name: str, data: Path, **how: Any) -> int:
     from rqps import show, stats
-    from rqps.profile import add_instruction_counts
     from rqps.store import load
 
     study = load(name, data)
     rounds, compared = stats.relate(study)
-    return _print(
-        show.answer_text(add_instruction_counts(study, compared), stats.over_steps(rounds, study.steps), **how)
-    )
+    return _print(show.answer_text(compared, stats.over_steps(rounds, study.steps), **how))
 
 
 def report(arguments: argparse.Namespace) -> Call:

@@ -6,7 +6,6 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show, stats
-from rqps.profile import add_instruction_counts
 from rqps.profile.pair import ASSUMED
 from rqps.published import read
 from rqps.published.quoted import SIGNS
@@ -49,7 +48,7 @@ def named(study: Study, rows: pl.DataFrame) -> pl.DataFrame:
 
 def findings(study: Study, compared: pl.DataFrame) -> Sentences:
     """A sentence for each step with a verdict, by throughput or by what an operation costs; then the unsure ones."""
-    rows = named(study, stats.deciding(add_instruction_counts(study, compared)))
+    rows = named(study, stats.deciding(compared))
     if rows.is_empty():
         return Sentences(["Nothing is compared with the base."])
     of_step = rows.with_columns(of_step=pl.len().over("short"))

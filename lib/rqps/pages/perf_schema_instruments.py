@@ -8,8 +8,9 @@ import polars as pl
 from rqps import show
 from rqps.engines.mysql.perf_schema import fits
 from rqps.pages import FirstPage
-from rqps.profile.instructions import COUNTED, instructions_per_operation
+from rqps.profile.instructions import COUNTED
 from rqps.show import Row
+from rqps.stats.metrics import instructions_per_operation
 from rqps.stats.scenarios import (
     events_per_statement,
     scenario_costs,

@@ -6,10 +6,9 @@ from rqps.profile.call_tree import flame_tree, flame_trees, folded, folded_diffe
 from rqps.profile.components import in_layers
 from rqps.profile.costs import instruction_costs, stack_costs
 from rqps.profile.instructions import (
-    add_instruction_counts,
     counted_ratios,
     instruction_ratios,
     instructions_beside,
-    instructions_per_operation,
     most_expensive_functions,
 )
+from rqps.stats.metrics import instructions_per_operation

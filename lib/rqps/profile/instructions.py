@@ -9,7 +9,7 @@ import polars as pl
 from rqps.profile.names import readable
 from rqps.stats import metrics
 from rqps.stats.comparison import compare, quotient
-from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU, tidy, usable
+from rqps.stats.metrics import CPU, THROUGHPUT, USER_CPU, instructions_per_operation, usable
 from rqps.stats.pairing import rounds
 from rqps.stats.verdict import decided
 from rqps.store.read import Study, load
@@ -20,25 +20,6 @@ AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew les
 
 _KEYS = ("host", "step", "base", "dbms")
 _ESTIMATE = ("n", "estimate", "low", "high", "coverage", "sure_low", "sure_high")
-
-
-def instructions_per_operation(
-    instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, runs: pl.DataFrame
-) -> pl.DataFrame:
-    """One row per step and run whose instructions were counted: `metric, value`, as other metrics have it."""
-    sums = instructions.lazy().group_by("run", "step").agg(pl.col("instructions").sum()).collect()
-    wide = usable(steps).join(sums, on=["run", "step"], how="inner", maintain_order="left")
-    return tidy(wide.with_columns(metrics.COUNTED.value.alias(COUNTED)), [COUNTED], runs)
-
-
-def add_instruction_counts(study: Study, compared: pl.DataFrame) -> pl.DataFrame:
-    """The tidy frame of a study with its counted instructions, if it has any: they take the place of those that the
-    CPU counted."""
-    ratios = counted_ratios(study)
-    if ratios.is_empty():
-        return compared
-    own = ratios.drop("spread").with_columns(metric=pl.lit(INSTRUCTIONS))
-    return pl.concat([compared.filter(pl.col("metric") != INSTRUCTIONS), own], how="diagonal")
 
 
 def counted_ratios(study: Study) -> pl.DataFrame:

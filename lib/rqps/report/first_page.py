@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from rqps import stats
 from rqps.pages import FirstPage, Reliability
-from rqps.profile import add_instruction_counts
 from rqps.profile.pair import ASSUMED
 from rqps.report.profiles import asked_by
 from rqps.show import Row, amount, comparison, finding, inconclusive, rounds_of, verdict_counts
@@ -43,7 +42,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     """The answer of a study by its rounds, and by what its notebooks add to the first page."""
     if compared.is_empty():
         return Answer((NOT_COMPARED,))
-    decided = stats.deciding(add_instruction_counts(study, compared))
+    decided = stats.deciding(compared)
     means = stats.over_steps(rounds, study.steps)
     page = FirstPage(study, compared, means, decided, decided, *_changed_most(decided))
     places = [place for notebook in notebooks if (place := asked_by(notebook).get("first_page"))]

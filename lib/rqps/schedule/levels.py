@@ -12,7 +12,7 @@ from typing import Any
 from rqps.engines import Say, Scenarios, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
-from rqps.profile.instructions import instructions_per_operation
+from rqps.stats.metrics import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.store.manifest import LEVELS

@@ -9,7 +9,7 @@ import polars as pl
 from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
-from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, USUAL_SPREADS, measured
+from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, USUAL_SPREADS, measured, with_counts
 from rqps.stats.pairing import VERDICT_SETTINGS, judgeable, rounds, rounds_within_build
 from rqps.store.read import Study
 
@@ -128,8 +128,9 @@ def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence
 
 @lru_cache(maxsize=2)  # most sections of a page begin with it
 def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rounds of a study against its base, and the tidy frame of them with warnings, in the order of tables."""
-    paired = rounds(measured(study, COMPARED), study.runs, study.card.base)
+    """Rounds of a study against its base, with counted instructions, and the tidy frame of them with warnings, in the
+    order of tables. All verdicts of the frame hold together."""
+    paired = rounds(with_counts(measured(study, COMPARED), study), study.runs, study.card.base)
     return paired, with_warnings(in_tables(compare(paired)), all_warnings(study))
 
 

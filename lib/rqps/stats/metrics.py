@@ -7,7 +7,7 @@ from functools import lru_cache
 import polars as pl
 
 from rqps.stats.pairing import VERDICT_SETTINGS, comparable, duets, judgeable
-from rqps.store.read import Study
+from rqps.store.read import Study, load
 from rqps.store.schemas import IDENTITY
 from rqps.study import Mode
 
@@ -194,6 +194,27 @@ def _cycles(study: Study) -> pl.DataFrame:
         .filter(pl.col("cycles").list.drop_nulls().list.len() > 1)
         .collect()
     )
+
+
+def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """The values of a study's metrics with its counted instructions, if it has any, in place of those that the CPU
+    counted. They carry the `usual_spread` of counts."""
+    counted = load(study.place, mode="instructions")
+    if study.card.base not in set(counted.runs["dbms"]):
+        return values
+    counts = instructions_per_operation(counted.instructions, counted.steps, counted.runs).with_columns(
+        metric=pl.lit(INSTRUCTIONS), usual_spread=pl.lit(COUNTED.usual_spread)
+    )
+    return pl.concat([values.filter(pl.col("metric") != INSTRUCTIONS), counts], how="diagonal")
+
+
+def instructions_per_operation(
+    instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, runs: pl.DataFrame
+) -> pl.DataFrame:
+    """One row per step and run whose instructions were counted: `metric, value`, as other metrics have it."""
+    sums = instructions.lazy().group_by("run", "step").agg(pl.col("instructions").sum()).collect()
+    wide = usable(steps).join(sums, on=["run", "step"], how="inner", maintain_order="left")
+    return tidy(wide.with_columns(COUNTED.value.alias(COUNTED.name)), [COUNTED.name], runs)
 
 
 def usable(steps: pl.DataFrame) -> pl.DataFrame:

@@ -54,6 +54,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
     if "cycles" not in values.columns:
         values = values.with_columns(cycles=pl.lit(None, pl.List(pl.Float64)))
     values = judgeable(values)
+    known = [name for name in ("usual_spread",) if name in values.columns]
     of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
         *keys, "clients", base="dbms", base_value="value", base_run="run", base_cycles="cycles"
     )
@@ -82,7 +83,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             ((ratio - 1) * of).alias("difference"),
             ((high - low) / (2 * _NORMAL_95)).alias("error"),
             cycles.alias("cycles"),
-            *("base_run", "run", "duet", *VERDICT_SETTINGS),
+            *("base_run", "run", "duet", *VERDICT_SETTINGS, *known),
         )
         .collect()
     )

@@ -11,8 +11,8 @@ from rqps import stats
 from rqps.errors import RqpsError, instead
 from rqps.profile import breakdown, flame_trees, in_layers, instruction_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN
-from rqps.profile.instructions import instructions_per_operation
 from rqps.show import Row
+from rqps.stats.metrics import instructions_per_operation
 from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 from rqps.study import build_and_config

@@ -7,8 +7,9 @@ import polars as pl
 
 from rqps.engines.mysql.perf_schema import DEFAULT, DISABLED, ENABLED, OFF
 from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
-from rqps.profile.instructions import COUNTED, instructions_per_operation
+from rqps.profile.instructions import COUNTED
 from rqps.show import Column, Nothing, Row, Sentences, amount, rounds_of, table
+from rqps.stats.metrics import instructions_per_operation
 from rqps.stats.scenarios import ranked, scenario_rounds, with_added
 from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study, load

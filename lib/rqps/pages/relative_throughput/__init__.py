@@ -11,8 +11,7 @@ from rqps import show, stats
 from rqps.pages import FirstPage
 from rqps.pages.relative_throughput.sentences import findings
 from rqps.pages.relative_throughput.tables import MANY, config_table, configs, group_table, host_tables, worst_table
-from rqps.profile import add_instruction_counts
-from rqps.show import Sentences
+from rqps.show import side_by_side
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
@@ -28,12 +27,6 @@ def summary(compared: pl.DataFrame, means: pl.DataFrame | None = None) -> Iterat
         return
     yield group_table(compared, means)
     yield worst_table(compared)
-
-
-def side_by_side(study: Study, compared: pl.DataFrame) -> Iterator[GT | Sentences]:
-    """Verdicts on throughput, CPU and instructions beside each other; where the study has runs in which instructions
-    were counted, those of them."""
-    yield from show.side_by_side(add_instruction_counts(study, compared))
 
 
 def over_time(study: Study, compared: pl.DataFrame) -> Iterator[Any]:
