@@ -1,16 +1,19 @@
 """Ratios are paired by round, never pooled across what differs, and say no more than the rounds support."""
 
 import itertools
+import math
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 import rqps
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from rqps.errors import RqpsError
 from rqps.pages.relative_throughput import configs, findings
 from rqps.stats import (
@@ -34,6 +37,7 @@ from rqps.stats import (
     with_warnings,
 )
 from rqps.stats.estimate import coverage
+from rqps.stats.metrics import COUNTED, METRICS
 from rqps.store import Study
 from synthetic import DBMS, Shape, manifest, write_run, write_study
 
@@ -143,6 +147,47 @@ def test_a_part_that_surely_differs_is_named_however_small_beside_its_operation(
         return str(part.with_columns(n=rounds).select(word).item())
 
     assert (judged_as(False), judged_as(True), judged_as(True, 3)) == ("same", "slower", "unsure")
+
+
+@pytest.mark.parametrize("metric", [*METRICS, COUNTED.name])
+@pytest.mark.parametrize("of", ["ratio", "difference"])
+@given(rounds=st.lists(st.floats(0.1, 10), min_size=1, max_size=3))
+@settings(max_examples=10, deadline=None)
+def test_fewer_than_four_rounds_decide_nothing(metric: str, of: Any, rounds: list[float]) -> None:
+    named = {"host": "h", "step": "scan", "metric": metric, "base": "a.x", "dbms": "b.x", "base_value": 1.0}
+    rows = [named | {"me_value": ratio, "ratio": ratio, "difference": ratio - 1} for ratio in rounds]
+    compared = compare(pl.DataFrame(rows), of)
+    assert compared["verdict"].to_list() == ["unsure"]
+    assert compared["needs"].to_list() == [f"4 rounds: there are {len(rounds)}"]
+
+
+@given(st.integers(1, 500), st.integers(1, 500), st.integers(1, 9), st.integers(1, 9))
+def test_more_comparisons_or_looks_never_make_a_verdict_easier(few: int, more: int, looks: int, again: int) -> None:
+    narrow = verdict.coverage_of_each(few, looks)
+    assert verdict.coverage_of_each(few + more, looks) >= narrow
+    assert verdict.coverage_of_each(few, looks + again) >= narrow
+
+
+def test_comparisons_of_too_few_rounds_take_no_part_in_the_correction() -> None:
+    chance = Random(3)
+    named = {"host": "h", "metric": COUNTED.name, "base": "a.x", "dbms": "b.x", "base_value": 1.0, "me_value": 1.0}
+    decidable = [named | {"step": f"{n}", "ratio": 1 + chance.gauss(0, 0.001)} for n in range(5) for _ in range(4)]
+    once = [named | {"step": f"once {n}", "ratio": 1.5} for n in range(50)]
+    alone, beside = (compare(pl.DataFrame(rows)).head(5) for rows in (decidable, decidable + once))
+    assert_frame_equal(alone, beside)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 8])
+def test_the_interval_of_counts_holds_the_true_ratio_as_often_as_it_says(rounds: int) -> None:
+    chance = Random(rounds)
+    named = {"host": "h", "metric": COUNTED.name, "base": "a.x", "dbms": "b.x", "base_value": 1.0, "me_value": 1.0}
+    rows = [
+        named | {"step": str(step), "ratio": math.exp(chance.gauss(0, 0.001) - chance.gauss(0, 0.001))}
+        for step in range(400)
+        for _ in range(rounds)
+    ]
+    covered = compare(pl.DataFrame(rows)).select((pl.col("low") <= 1) & (pl.col("high") >= 1)).to_series().mean()
+    assert covered >= 0.93  # type: ignore[operator]
 
 
 def test_steps_that_are_noisier_leave_the_others_as_sure() -> None:
