@@ -1,7 +1,12 @@
 """A run's notebook by hand: papermill with parameters measures one run on a real server and stores it."""
 
+import json
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -9,8 +14,10 @@ import polars as pl
 import pytest
 import rqps
 from rqps.errors import RqpsError
-from rqps.schedule import one_run
+from rqps.notebook import is_alive, listed
+from rqps.schedule import one_run, run_folder
 from rqps.store import read_study_card
+from rqps.store.manifest import MANIFEST
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parent.parent
@@ -24,12 +31,12 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def by_hand(out: Path, *parameters: str) -> "subprocess.CompletedProcess[str]":
+def by_hand(out: Path, *parameters: str, notebook: str = "sysbench") -> "subprocess.CompletedProcess[str]":
     """Executes the notebook as a person does, from the checkout."""
     words = [
         word for name, value in zip(parameters[::2], parameters[1::2], strict=True) for word in ("-p", name, value)
     ]
-    papermill = [sys.executable, "-m", "papermill", "notebooks/run/sysbench.ipynb", str(out), *words]
+    papermill = [sys.executable, "-m", "papermill", f"notebooks/run/{notebook}.ipynb", str(out), *words]
     return subprocess.run(papermill, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
 
@@ -79,3 +86,91 @@ def test_a_run_of_the_study_leaves_its_card_and_a_cell_may_run_again(
     assert {job.run.dbms for job in again.members} == set(everyone)
     card = read_study_card(data / "raw/study=demo")
     assert (card.rounds, card.dbms) == (6, tuple(everyone))
+
+
+@pytest.mark.parametrize(
+    ("notebook", "dbms", "parameters"),
+    [
+        ("point-lookups", "my8033.common", {"kinds": '["pk"]', "table_rows": "1000", "clients": "[1]"}),
+        ("insert-benchmark", "my8033.common", {"steps": '["l.i0"]', "load_rows": "20000", "seconds": "1"}),
+        ("db-bench", "rx993.c8r32-small", {"steps": '["fillseq", "readrandom"]', "keys": "100000", "seconds": "1"}),
+    ],
+)
+def test_each_workload_is_measured_by_hand(
+    data: Path, tmp_path: Path, notebook: str, dbms: str, parameters: dict[str, str]
+) -> None:
+    words = [word for pair in parameters.items() for word in pair]
+    done = by_hand(tmp_path / "out.ipynb", "dbms", dbms, *words, notebook=notebook)
+    assert done.returncode == 0, done.stderr[-2000:]
+    [folder] = (data / "raw").iterdir()
+    study = rqps.load(folder.name.removeprefix("study="), data)
+    assert study.runs["dbms"].to_list() == [dbms]
+    assert study.steps.filter(pl.col("operations") > 0).height >= 1
+    assert not list(folder.glob(".*"))
+
+
+MEASURE = """
+from rqps.schedule import one_run
+one_run.measure(one_run.job_of("sysbench", "demo", "my8033.ps0", steps=["point-query"], seconds=60))
+"""
+
+
+@contextmanager
+def at_work(data: Path) -> "Iterator[tuple[subprocess.Popen[str], Path]]":
+    """A process that measures a run by hand, and the run's hidden folder, once its step is under load."""
+    process = subprocess.Popen([sys.executable, "-c", MEASURE], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        while not [note for note in data.rglob("progress.txt") if "point-query" in note.read_text()]:
+            assert process.poll() is None, process.communicate()[1][-2000:]
+            time.sleep(0.1)
+        [note] = data.rglob("progress.txt")
+        yield process, note.parent
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_stops_the_server_and_leaves_nothing_half_done(data: Path) -> None:
+    with at_work(data) as (process, partial):
+        servers = listed(partial / "pids.txt")
+        assert servers
+        process.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in process.communicate()[1]
+        assert not partial.exists()
+    assert not any(map(is_alive, servers))
+
+
+def test_a_killed_run_ends_its_server_and_the_next_run_clears_it_away(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with at_work(data) as (process, partial):
+        servers = listed(partial / "pids.txt")
+        assert servers
+        process.kill()
+    monkeypatch.chdir(ROOT)
+    asked = {"steps": ["point-query"], "seconds": 1}
+    first = one_run.job_of("sysbench", "demo", "my8033.ps0", **asked)  # type: ignore[arg-type]
+    run_folder.remove(first.folder)
+    for server in servers:
+        server.wait(60)
+    assert not any(map(is_alive, servers))
+
+
+def test_a_busy_host_refuses_and_a_run_without_its_manifest_is_not_published(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    asked = {"steps": ["point-query"], "seconds": 1}
+    with run_folder.measuring("another"), pytest.raises(RqpsError, match="is measuring on this host"):
+        one_run.job_of("sysbench", "demo", "my8033.ps0", **asked)  # type: ignore[arg-type]
+    job = one_run.job_of("sysbench", "demo", "my8033.ps0", **asked)  # type: ignore[arg-type]
+    with run_folder.measuring("another"), pytest.raises(RqpsError, match="is measuring on this host"):
+        one_run.measure(job)
+    assert not job.folder.exists()
+    job = one_run.job_of("sysbench", "demo", "my8033.ps0", **asked)  # type: ignore[arg-type]
+    monkeypatch.setattr(one_run, "measure_into_folder", lambda _: None)
+    with pytest.raises(RqpsError, match="without having written a manifest"):
+        one_run.measure(job)
+    [failure] = (data / "raw").rglob("failure.json")
+    assert "manifest" in json.loads(failure.read_text())["error"]
+    assert not list((data / "raw").rglob(MANIFEST))
