@@ -1,25 +1,22 @@
-"""Point lookups as numbers: the unit of all ratios, where an axis is cut, plans, and ours beside theirs."""
+"""Point lookups as the notebook's cells compute them: the unit of all ratios, costs, plans, and published ratios."""
 
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import polars as pl
 import pytest
 import rqps
-import vl_convert
-from hypothesis import given
-from hypothesis import strategies as st
-from rqps import stats
-from rqps.errors import RqpsError
-from rqps.pages import point_lookups as page
-from rqps.pages.point_lookups.response_charts import JUMP, cut_of
+from great_tables import GT
+from rqps import show, stats
+from rqps.pages.point_lookups import medians_table
 from rqps.published import read
 from rqps.published.releases import lookups_beside, lookups_contradictions, lookups_differ
 from rqps.report.index import facts_of
 from rqps.store import Manifest, Placement, Warning_, write_study_card
 from synthetic import add_step_columns, card, manifest, write_rows
 
+NOTEBOOK = Path(__file__).parent.parent / "notebooks/analysis/point_lookups.ipynb"
 DBMS = {"my5534.base": 10.0, "my5534.ps0": 8.0, "my5624.base": 15.0, "my5624.ps0": 12.0}
 """Microseconds that a lookup takes."""
 VERSIONS = {"my5534": "5.5.34", "my5624": "5.6.24-log"}
@@ -106,39 +103,56 @@ def with_steps(study: rqps.Study, steps: pl.DataFrame) -> rqps.Study:
     return rqps.Study(**{**vars(study), "steps": steps})
 
 
+def cells(study: rqps.Study, until: str = "") -> dict[str, Any]:
+    """The names that the cells of the notebook give to their values for this study, up to the value `until`."""
+    names: dict[str, Any] = {}
+    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
+        if cell.cell_type == "code" and "rqps.load" not in cell.source and not (until and until in names):
+            exec(cell.source, names)
+            names["measured"] = study
+    return names
+
+
+def html_of(ratios: pl.DataFrame) -> str:
+    table = medians_table(ratios, show.ratio, name="ratio", note="")
+    assert isinstance(table, GT)
+    return table.as_raw_html()
+
+
 def medians(frame: pl.DataFrame, dbms: str) -> dict[str, float]:
     return {row["step"]: round(row["estimate"], 6) for row in frame.filter(dbms=dbms).iter_rows(named=True)}
 
 
 def test_all_is_relative_to_one_lookup_of_the_base_on_the_same_engine(study: rqps.Study) -> None:
-    relative = page.values(study, "relative")
-    assert medians(relative, "my5534.base") == {
+    names = cells(study)
+    assert medians(names["ratios"], "my5534.base") == {
         f"{engine}.{kind}@{clients}": clients * lookups
         for engine, forced in (("innodb", 2.0), ("memory", 300.0))
         for kind, lookups in (("pk", 1.0), ("cover-noforce", 1.5), ("cover-force", forced))
         for clients in (1, 4)
     }
-    assert medians(relative, "my5624.ps0")["innodb.cover-force@4"] == 1.2 * 8
-    assert set(relative["n"]) == {ROUNDS}
-    assert set(relative["unit"]) == {"innodb.pk@1", "memory.pk@1"}
-    in_us = page.values(study, "microseconds").filter(dbms="my5534.base", step="innodb.pk@4").row(0, named=True)
+    assert medians(names["ratios"], "my5624.ps0")["innodb.cover-force@4"] == 1.2 * 8
+    assert set(names["ratios"]["n"]) == {ROUNDS}
+    assert set(names["ratios"]["unit"]) == {"innodb.pk@1", "memory.pk@1"}
+    in_us = names["microseconds"].filter(dbms="my5534.base", step="innodb.pk@4").row(0, named=True)
     assert 40 < in_us["low"] < in_us["estimate"] < in_us["high"] < 40.3, "four clients wait four times as long"
 
 
 def test_without_pk_from_one_client_the_nearest_to_it_is_the_unit(tmp_path: Path) -> None:
     study = rqps.load("lookups", data=write(tmp_path))
     few = study.steps.filter(~pl.col("step").str.contains("pk@1$"), pl.col("step").str.starts_with("innodb"))
-    assert set(page.values(with_steps(study, few), "relative")["unit"]) == {"innodb.cover-noforce@1"}
+    assert set(cells(with_steps(study, few), "ratios")["ratios"]["unit"]) == {"innodb.cover-noforce@1"}
     few = few.filter(pl.col("step").str.ends_with("@4"))
-    assert set(page.values(with_steps(study, few), "relative")["unit"]) == {"innodb.pk@4"}
+    assert set(cells(with_steps(study, few), "ratios")["ratios"]["unit"]) == {"innodb.pk@4"}
 
 
-def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_an_error(study: rqps.Study) -> None:
+def test_rounds_without_the_base_give_no_ratio(study: rqps.Study) -> None:
     lost = study.steps.filter((pl.col("dbms") != "my5534.base") | (pl.col("round") > 2))
-    found = page.values(with_steps(study, lost), "relative")
-    assert set(found["n"]) == {4}, "rounds 3 to 6 have their base"
-    with pytest.raises(RqpsError, match=r"no round has the lookups of its base 'my5534\.base'"):
-        page.values(with_steps(study, study.steps.filter(pl.col("dbms") != "my5534.base")), "relative")
+    names = cells(with_steps(study, lost), "ratios")
+    assert set(names["ratios"]["n"]) == {4}, "rounds 3 to 6 have their base"
+    none = cells(with_steps(study, study.steps.filter(pl.col("dbms") != "my5534.base")), "ratios")["ratios"]
+    assert none.is_empty()
+    assert "No round has the lookups of the base" in repr(medians_table(none, show.ratio, name="x", note=""))
 
 
 @pytest.mark.parametrize(
@@ -152,80 +166,42 @@ def test_rounds_without_the_base_give_no_ratio_and_none_at_all_is_an_error(study
 def test_a_step_that_did_nothing_or_failed_is_no_number_anywhere(broken: dict[str, Any], tmp_path: Path) -> None:
     changes: dict[str, Any] = {"innodb.cover-force@4": broken}
     study = rqps.load("lookups", data=write(tmp_path, **changes))
-    frames = [page.values(study, quantity) for quantity in page.QUANTITIES]
-    for frame in frames:
+    names = cells(study)
+    for frame in (names[name] for name in ("ratios", "microseconds", "generator", "server")):
         assert "innodb.cover-force@4" not in set(frame["step"])
         assert frame.filter(step="innodb.cover-force@1").height == len(DBMS)
-    said = stats.all_warnings(study).filter(kind="errors", step="innodb.cover-force@4")
-    assert said.height == len(DBMS) * ROUNDS
+    errors = stats.all_warnings(study).filter(kind="errors", step="innodb.cover-force@4")
+    assert errors.height == len(DBMS) * ROUNDS
 
 
 def test_the_share_of_the_generator_is_of_both(study: rqps.Study) -> None:
-    shares = page.values(study, "generator_share")
-    assert shares["estimate"].round(9).to_list() == [0.25] * len(STEPS) * len(DBMS)
+    generator = cells(study)["generator"]
+    assert generator["estimate"].round(9).to_list() == [25.0] * len(STEPS) * len(DBMS)
 
 
-@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=40))
-def test_an_axis_is_cut_only_where_half_is_seen_and_something_runs_far_off(values: list[float]) -> None:
-    cut = cut_of(values)
-    if cut is not None:
-        seen = [value for value in values if value <= cut]
-        off = [value for value in values if value > cut]
-        assert 2 * len(seen) >= len(values)
-        assert off
-        assert min(off) >= 0.99 * JUMP * max(seen)
-
-
-def test_charts_are_whole_and_cut_where_one_kind_runs_off(study: rqps.Study) -> None:
-    drawn = page.charts(study)
-    said = [chart.to_dict()["usermeta"]["rqps"]["claim"] for chart in drawn]
-    of_both = [f"{engine}, {clients}" for engine in ("innodb", "memory") for clients in ("1 client", "4 clients")]
-    cut = [f"{each}," for each in of_both[2:]]
-    assert sorted(claim.partition(":")[0].partition(" the")[0] for claim in said) == sorted(of_both + cut)
-    assert said[0] == (
-        "innodb, 1 client: a lookup takes 0.80 (PK, my5534.ps0) to 3.00 times (cover-force, my5624.base) "
-        "as long as the unit."
-    )
-    assert said[3] == "memory, 1 client, the axis cut at 2.6. Off it run cover-force in all dbms (240 to 450)."
-
-
-def test_an_axis_is_read_without_powers_of_ten(study: rqps.Study) -> None:
-    whole = page.charts(study)[2]
-    drawn = [text.text for text in ET.fromstring(vl_convert.vegalite_to_svg(whole.to_dict())).iter() if text.text]
-    assert "e+" not in " ".join(drawn)
-    assert {"0", "200"} <= set(drawn)
-
-
-def test_one_round_is_drawn_without_intervals(tmp_path: Path) -> None:
-    study = rqps.load("lookups", data=write(tmp_path, rounds=1))
-    assert len(page.charts(study)) == 6
-    assert "no interval" in page.numbers(study, "relative").as_raw_html()
-    assert "One round, so there is no interval." in page.answers(study).as_raw_html()
+def test_one_round_is_shown_without_intervals(tmp_path: Path) -> None:
+    names = cells(rqps.load("lookups", data=write(tmp_path, rounds=1)))
+    html = html_of(names["ratios"])
+    assert "no interval" in html
+    assert "Median of 1 round, so no interval." in html
+    assert names["drawn"].select("low", "high").null_count().row(0) == (0, 0)
 
 
 def test_tables_have_a_row_a_dbms_and_a_column_a_kind(study: rqps.Study) -> None:
-    html = page.numbers(study, "relative").as_raw_html()
+    html = html_of(cells(study, "ratios")["ratios"])
     for words in ("innodb, 1 client<", "memory, 4 clients<", "cover-noforce", "my5624.ps0", "6 rounds", "97 %"):
         assert words in html
-    said = repr(page.generator_answers(study))
-    assert "In half of all steps and dbms it takes 25% or more of the CPU time of both." in said
-    assert "At least 25% (25%–25%), in innodb.pk@1 of my5534.base. Medians of 6 rounds." in said
-    share = page.numbers(study, "generator_share").as_raw_html()
-    assert "25%" in share
 
 
 def test_plans_stand_once_with_the_dbms_that_read_so_and_marked_where_not_as_named(study: rqps.Study) -> None:
-    plans = page.read_by(study)
-    assert plans.select("storage_engine", "kind", "reads", "differs").rows() == [
-        (engine, kind, f"{key}, ref", kind == "cover-noforce")
+    ways = cells(study)["ways"]
+    assert ways.select("storage_engine", "kind", "reads", "plan").rows() == [
+        (engine, kind, f"{key}, ref", "⚠ not as named" if kind == "cover-noforce" else "as named")
         for engine in ("innodb", "memory")
         for kind, key in (("pk", "PRIMARY"), ("cover-noforce", "xj"), ("cover-force", "xjk"))
     ]
-    assert all(sorted(dbms) == sorted(DBMS) for dbms in plans["dbms"])
-    html = page.plans(study)._repr_html_()
-    assert html.count("⚠ not as named") == 2
-    nothing = page.plans(rqps.Study(**{**vars(study), "plans": study.plans.clear()}))
-    assert "before plans were" in repr(nothing)
+    assert set(ways["dbms"]) == {", ".join(DBMS)}
+    assert cells(rqps.Study(**{**vars(study), "plans": study.plans.clear()}))["ways"].is_empty()
 
 
 def test_a_warning_on_a_plan_travels_with_the_number(study: rqps.Study) -> None:
@@ -260,7 +236,7 @@ def test_a_study_of_other_releases_has_nothing_beside_it(study: rqps.Study) -> N
     alone = rqps.Study(**{**vars(study), "runs": others})
     beside = lookups_beside(read(), alone)
     assert beside.is_empty()
-    assert "nothing in common" in repr(page.beside(alone)[0])
+    assert "nothing in common" in repr(cells(alone)["compared_with_published"])
 
 
 def test_the_first_page_says_where_things_ran_for_each_number_of_clients(tmp_path: Path) -> None:
